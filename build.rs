@@ -1,0 +1,2 @@
+//! Builds the embedded kernel image.
+fn main() {}

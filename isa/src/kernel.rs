@@ -1,0 +1,205 @@
+//! What a kernel is to the host: its name, its launch bounds and the types of its parameters.
+//!
+//! `#[kernel]` writes a [`KernelMeta`] beside each kernel. On the device it is a constant whose
+//! symbol starts with [`META_SYMBOL_PREFIX`]; `kernel-build` reads it from the LLVM IR, turns it
+//! into function attributes (`.maxntid`, `.minnctapersm`, `.reqnctapercluster`) and removes it. On
+//! the host the same value is in the [`KernelDesc`] that a launch is checked against. One value,
+//! computed once by rustc: a kernel's bounds can't differ between the two sides.
+
+/// Symbol prefix of a kernel's metadata constant in the device module.
+pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
+/// First bytes of every [`KernelMeta`].
+pub const META_MAGIC: [u8; 8] = *b"WPKERN01";
+/// Most parameters that a kernel can have.
+pub const MAX_PARAMS: usize = 12;
+
+/// A kernel's launch facts. All fields are plain `u32`s or bytes: no padding, no pointers, so the
+/// value is one byte string in the IR.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelMeta {
+    /// [`META_MAGIC`].
+    pub magic: [u8; 8],
+    /// Entry name in PTX, zero-padded.
+    pub name: [u8; 64],
+    /// Threads per CTA (x dimension; y and z are 1).
+    pub threads: u32,
+    /// CTAs per SM that registers must allow (`.minnctapersm`).
+    pub min_ctas: u32,
+    /// Cluster dimensions in CTAs; `[1, 1, 1]` is no cluster.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory per CTA in bytes.
+    pub smem_bytes: u32,
+    /// How many of `params` count.
+    pub param_count: u32,
+    /// The parameters in order.
+    pub params: [ParamMeta; MAX_PARAMS],
+}
+
+/// One kernel parameter, as the host must pass it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParamMeta {
+    /// A [`ParamKind`] as `u32`.
+    pub kind: u32,
+    /// Size of the parameter in bytes.
+    pub size: u32,
+    /// Its alignment in bytes.
+    pub align: u32,
+    /// For tensor maps: the element's [`Dtype`] as `u32`; for slices likewise, or 0.
+    pub dtype: u32,
+    /// For tensor maps: rows of the box (the outer dimension).
+    pub box_rows: u32,
+    /// For tensor maps: columns of the box in elements (the inner, contiguous dimension).
+    pub box_cols: u32,
+    /// For tensor maps: span of the swizzle in bytes: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+impl ParamMeta {
+    /// No parameter.
+    pub const NONE: Self = Self {
+        kind: 0,
+        size: 0,
+        align: 0,
+        dtype: 0,
+        box_rows: 0,
+        box_cols: 0,
+        swizzle_bytes: 0,
+    };
+    /// A plain value of `size` bytes.
+    pub const fn value(size: usize, align: usize) -> Self {
+        Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
+    }
+}
+
+/// How a parameter travels.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParamKind {
+    /// Unused entry.
+    None = 0,
+    /// A scalar or `repr(C)` value, copied.
+    Value = 1,
+    /// A device slice: `{ pointer: u64, elements: u64 }`.
+    Slice = 2,
+    /// A tensor map: 128 bytes, 64-byte aligned, a `__grid_constant__` of the kernel: in the IR a
+    /// `ptr` parameter that `kernel-build` turns into `byval([128 x i8]) align 64` with
+    /// `"nvvm.grid_constant"`, so that its address can be given to TMA.
+    TensorMap = 3,
+}
+
+/// Element types that tensors and slices can have.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Dtype {
+    /// bfloat16.
+    Bf16 = 1,
+    /// IEEE binary16.
+    F16 = 2,
+    /// IEEE binary32.
+    F32 = 3,
+    /// Unsigned byte.
+    U8 = 4,
+    /// 32-bit unsigned integer.
+    U32 = 5,
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Bf16 | Self::F16 => 2,
+            Self::F32 | Self::U32 => 4,
+            Self::U8 => 1,
+        }
+    }
+}
+
+/// A type that can be an argument of a `#[kernel]`.
+///
+/// # Safety
+/// `META` must describe `Abi` as the driver must pass it, and `from_abi` must be sound on every
+/// value that a launch checked against `META` passes.
+pub unsafe trait KernelArg {
+    /// What crosses the `ptx-kernel` boundary: a scalar, a `repr(C)` aggregate of alignment at
+    /// most 16 (passed by value), or a thin pointer (tensor maps only, see
+    /// [`ParamKind::TensorMap`]).
+    type Abi: Copy;
+    /// How the host passes it.
+    const META: ParamMeta;
+    /// Makes the argument from what crossed.
+    ///
+    /// # Safety
+    /// `abi` comes from a launch that was checked against `META`.
+    unsafe fn from_abi(abi: Self::Abi) -> Self;
+    /// Makes `Abi` from the address of the parameter's bytes, as `cuLaunchKernel`'s
+    /// `kernelParams` point to them. Used by the SM model. The default reads the value; tensor
+    /// maps return the address itself.
+    ///
+    /// # Safety
+    /// `param` points to `META.size` readable bytes, aligned to `META.align`, alive for the launch.
+    #[cfg(not(target_arch = "nvptx64"))]
+    unsafe fn abi_from_param(param: *const u8) -> Self::Abi {
+        // SAFETY: the caller's contract: a value of `Abi`'s size and alignment lies there.
+        unsafe { param.cast::<Self::Abi>().read() }
+    }
+}
+
+macro_rules! scalar_args {
+    ($($t:ty),*) => {$(
+        // SAFETY: a scalar is its own ABI.
+        unsafe impl KernelArg for $t {
+            type Abi = $t;
+            const META: ParamMeta = ParamMeta::value(size_of::<$t>(), align_of::<$t>());
+            unsafe fn from_abi(abi: $t) -> $t { abi }
+        }
+    )*};
+}
+scalar_args!(u32, i32, u64, i64, f32);
+
+/// A kernel as the host sees it: facts, and the function that the SM model runs.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy)]
+pub struct KernelDesc {
+    /// The same value that the device image carries.
+    pub meta: KernelMeta,
+    /// Runs one thread of the kernel on the model; `params[i]` points to the bytes of parameter i.
+    pub entry: unsafe fn(params: &[*const u8]),
+}
+
+/// Implemented by the type that `#[kernel]` names after each kernel (`fn gemm` gets a `enum gemm {}`).
+#[cfg(not(target_arch = "nvptx64"))]
+pub trait Kernel {
+    /// The description.
+    const DESC: KernelDesc;
+}
+
+/// Pads a name to the metadata's 64 bytes; a longer one is a compile error.
+pub const fn name64(name: &str) -> [u8; 64] {
+    let bytes = name.as_bytes();
+    assert!(bytes.len() < 64, "kernel names are at most 63 bytes");
+    let mut out = [0; 64];
+    let mut i = 0;
+    while i < bytes.len() {
+        out[i] = bytes[i];
+        i += 1;
+    }
+    out
+}
+
+impl KernelMeta {
+    /// The entry's name.
+    pub fn name(&self) -> &str {
+        let len = self.name.iter().position(|&b| b == 0).unwrap_or(64);
+        core::str::from_utf8(&self.name[..len]).unwrap_or("?")
+    }
+    /// The parameters that count.
+    pub fn params(&self) -> &[ParamMeta] {
+        &self.params[..self.param_count as usize]
+    }
+    /// CTAs in a cluster.
+    pub const fn cluster_size(&self) -> u32 {
+        self.cluster[0] * self.cluster[1] * self.cluster[2]
+    }
+}

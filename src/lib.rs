@@ -1,0 +1,1 @@
+//! warpipe: pipeline templates for Hopper GPUs in safe Rust.

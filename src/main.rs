@@ -1,0 +1,2 @@
+//! The `warpipe` command.
+fn main() {}
