@@ -203,3 +203,19 @@ impl KernelMeta {
         self.cluster[0] * self.cluster[1] * self.cluster[2]
     }
 }
+
+/// A device image that `kernel-build` wrote: PTX text and the facts of each kernel in it.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    /// The crate it was built from.
+    pub name: &'static str,
+    /// Target, as PTX spells it: `sm_90a`.
+    pub arch: &'static str,
+    /// PTX text.
+    pub ptx: &'static str,
+    /// The kernels in it, in the order of their names.
+    pub kernels: &'static [KernelMeta],
+    /// Version of the ptxas that checked it at build time, if one was found.
+    pub ptxas: Option<&'static str>,
+}
