@@ -1,1 +1,3 @@
-//! gpu-kernels.
+//! Kernels written on `pipeline`, and the tables that tell the host what there is.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+pub mod gemm;

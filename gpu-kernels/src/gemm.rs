@@ -1,0 +1,55 @@
+//! The GEMM family: D = alpha * A * B^T + beta * C.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use isa::kernel::{Dtype, KernelDesc};
+
+/// What a GEMM kernel gets by value, besides its tensor maps.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GemmParams {
+    /// Rows of A, C and D.
+    pub m: u32,
+    /// Rows of B; columns of C and D.
+    pub n: u32,
+    /// Columns of A and B.
+    pub k: u32,
+    /// Rows of cluster tiles in a raster group.
+    pub group: u32,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of C.
+    pub beta: f32,
+}
+
+/// One compiled GEMM kernel: its tile, cluster and types.
+///
+/// Its parameters are the tensor maps of A, B, C and D, then [`GemmParams`]. Without C the third
+/// map is not read, and the host passes D's.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy)]
+pub struct Instance {
+    /// The kernel.
+    pub desc: &'static KernelDesc,
+    /// Rows of a CTA's tile of D.
+    pub bm: u32,
+    /// Columns of a CTA's tile of D.
+    pub bn: u32,
+    /// Columns of A and B in one stage.
+    pub bk: u32,
+    /// Stages of the main loop's ring.
+    pub stages: u32,
+    /// CTAs of a cluster along M.
+    pub cluster_m: u32,
+    /// CTAs of a cluster along N.
+    pub cluster_n: u32,
+    /// Element type of A and B.
+    pub ab: Dtype,
+    /// Element type of C and D.
+    pub out: Dtype,
+    /// Whether it reads C.
+    pub has_c: bool,
+}
+
+/// Every GEMM instance.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const INSTANCES: &[Instance] = &[];
