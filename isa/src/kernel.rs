@@ -58,15 +58,8 @@ pub struct ParamMeta {
 
 impl ParamMeta {
     /// No parameter.
-    pub const NONE: Self = Self {
-        kind: 0,
-        size: 0,
-        align: 0,
-        dtype: 0,
-        box_rows: 0,
-        box_cols: 0,
-        swizzle_bytes: 0,
-    };
+    pub const NONE: Self =
+        Self { kind: 0, size: 0, align: 0, dtype: 0, box_rows: 0, box_cols: 0, swizzle_bytes: 0 };
     /// A plain value of `size` bytes.
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
@@ -176,6 +169,7 @@ pub trait Kernel {
 }
 
 /// Pads a name to the metadata's 64 bytes; a longer one is a compile error.
+#[track_caller]
 pub const fn name64(name: &str) -> [u8; 64] {
     let bytes = name.as_bytes();
     assert!(bytes.len() < 64, "kernel names are at most 63 bytes");
@@ -188,7 +182,68 @@ pub const fn name64(name: &str) -> [u8; 64] {
     out
 }
 
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Most threads of a CTA.
+pub const MAX_THREADS: u32 = 1024;
+/// Most CTAs of a cluster that every Hopper GPU can run; 16 needs a launch attribute that the GPU
+/// may refuse.
+pub const MAX_CLUSTER: u32 = 8;
+/// Most shared memory of a CTA on sm_90: 227 KiB.
+pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
+
 impl KernelMeta {
+    /// Puts a kernel's facts together. `#[kernel]` calls it in a constant, so that a bound which
+    /// the hardware does not have is a compile error.
+    #[track_caller]
+    pub const fn new(
+        name: &str,
+        threads: u32,
+        min_ctas: u32,
+        cluster: [u32; 3],
+        smem_bytes: u32,
+        params: &[ParamMeta],
+    ) -> Self {
+        assert!(
+            threads.is_multiple_of(WARP) && threads > 0,
+            "a kernel's threads must be a multiple of 32, and not 0"
+        );
+        assert!(threads <= MAX_THREADS, "a kernel has at most 1024 threads per CTA");
+        assert!(min_ctas >= 1 && min_ctas <= 32, "min_ctas must be from 1 to 32, what an SM holds");
+        assert!(
+            min_ctas * threads <= 2048,
+            "min_ctas * threads must be at most an SM's 2048 threads"
+        );
+        assert!(
+            cluster[0] >= 1 && cluster[1] >= 1 && cluster[2] >= 1,
+            "each dimension of a cluster must be at least 1"
+        );
+        assert!(
+            cluster[0] <= MAX_CLUSTER
+                && cluster[1] <= MAX_CLUSTER
+                && cluster[2] <= MAX_CLUSTER
+                && cluster[0] * cluster[1] * cluster[2] <= MAX_CLUSTER,
+            "a cluster has at most 8 CTAs"
+        );
+        assert!(smem_bytes <= MAX_SMEM_BYTES, "a CTA has at most 232448 bytes of shared memory");
+        assert!(params.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
+        let mut all = [ParamMeta::NONE; MAX_PARAMS];
+        let mut i = 0;
+        while i < params.len() {
+            all[i] = params[i];
+            i += 1;
+        }
+        Self {
+            magic: META_MAGIC,
+            name: name64(name),
+            threads,
+            min_ctas,
+            cluster,
+            smem_bytes,
+            param_count: params.len() as u32,
+            params: all,
+        }
+    }
     /// The entry's name.
     pub fn name(&self) -> &str {
         let len = self.name.iter().position(|&b| b == 0).unwrap_or(64);

@@ -1,1 +1,42 @@
-//! macros.
+//! The attribute `#[kernel]`. Use it as `isa::kernel`.
+
+mod bounds;
+mod expand;
+mod signature;
+
+use proc_macro::TokenStream;
+use syn::{ItemFn, parse_macro_input};
+
+/// Makes a safe function the entry of a grid.
+///
+/// ```ignore
+/// #[kernel(threads = 384, cluster = (2, 1, 1), min_ctas = 1, smem = Plan::BYTES)]
+/// pub fn gemm(a: &TensorMap<ATile>, out: DeviceSliceMut<f32>, p: GemmParams) { … }
+/// ```
+///
+/// Each value is a constant expression of type `u32`:
+/// - `threads`: threads of a CTA, a multiple of 32 up to 1024. It must be given.
+/// - `cluster`: CTAs of a cluster along x, y and z; default `(1, 1, 1)`, which is no cluster; 8 at
+///   most in all.
+/// - `min_ctas`: CTAs that an SM must be able to hold; default 1. With `threads` it caps the
+///   registers.
+/// - `smem`: bytes of dynamic shared memory of a CTA; default 0, at most 232448.
+///
+/// Each parameter's type implements `isa::kernel::KernelArg`; there are at most 12. The function
+/// itself stays as it is. Beside it come
+/// - on the device: the entry, `extern "ptx-kernel"` with the function's name as its symbol, and its
+///   `KernelMeta` in a constant of which the device build makes `.maxntid` and the like;
+/// - on the host: a type of the function's name that implements `isa::kernel::Kernel`, with the same
+///   `KernelMeta` and the function that the SM model runs.
+///
+/// The generated code is the only unsafe code, so a crate of kernels can say
+/// `#![forbid(unsafe_code)]`.
+#[proc_macro_attribute]
+pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
+    let bounds = parse_macro_input!(args as bounds::Bounds);
+    let function = parse_macro_input!(item as ItemFn);
+    match signature::Signature::new(&function) {
+        Ok(signature) => expand::expand(&bounds, &function, &signature).into(),
+        Err(error) => error.into_compile_error().into(),
+    }
+}

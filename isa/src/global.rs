@@ -1,0 +1,85 @@
+//! Accesses to global memory by raw pointer.
+//!
+//! PTX manual: *Data Movement*, `ld` and `st` with `.global`; *Parallel Synchronization*, `atom` and
+//! `red`. On the model a pointer is a made-up device address, looked up among the allocations.
+
+use crate::Word;
+
+/// `ld.global` (weak): reads a word.
+///
+/// # Safety
+/// `p` points to a word of device memory, aligned to its size; nobody writes there at the same time.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn ld<T: Word>(p: *const T) -> T {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's contract.
+    unsafe {
+        T::ld_global(p)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    sim::ops::global::ld(p)
+}
+
+/// `st.global` (weak): writes a word.
+///
+/// # Safety
+/// `p` points to a word of device memory, aligned to its size; nobody uses it at the same time.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn st<T: Word>(p: *mut T, v: T) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's contract.
+    unsafe {
+        T::st_global(p, v);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    sim::ops::global::st(p, v);
+}
+
+ops! { global;
+    /// `atom.global.add.u32` (relaxed, GPU scope): adds `v`, and gives what was there.
+    ///
+    /// # Safety
+    /// `p` points to an aligned word of device memory that is accessed atomically alone.
+    pub unsafe fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
+        let out: u32;
+        ptx!("atom.global.add.u32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
+        out
+    }
+    /// `atom.global.add.f32` (relaxed, GPU scope): adds `v`, and gives what was there. The order of
+    /// such additions, and so their rounding, differs from run to run.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
+        let out: f32;
+        ptx!("atom.global.add.f32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
+        out
+    }
+    /// `ld.acquire.gpu.global.u32`: reads a flag; pairs with [`st_release_gpu_u32`] and
+    /// [`red_release_gpu_add_u32`] of another CTA. PTX 6.0, sm_70.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
+        let out: u32;
+        ptx!("ld.acquire.gpu.global.u32 {}, [{}];", out(reg32) out, in(reg64) p);
+        out
+    }
+    /// `st.release.gpu.global.u32`: writes a flag after all that this thread wrote. PTX 6.0, sm_70.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn st_release_gpu_u32(p: *mut u32, v: u32) {
+        ptx!("st.release.gpu.global.u32 [{}], {};", in(reg64) p, in(reg32) v)
+    }
+    /// `red.release.gpu.global.add.u32`: adds to a counter after all that this thread wrote. PTX
+    /// 6.0, sm_70.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
+        ptx!("red.release.gpu.global.add.u32 [{}], {};", in(reg64) p, in(reg32) v)
+    }
+}

@@ -1,0 +1,58 @@
+//! The shape that all instructions share, written once.
+
+/// Declares instructions: on the device the body as written (one [`ptx!`] or [`ptx_pure!`]), on
+/// the host a call of the same name in `sim::ops::<module>`.
+///
+/// On the host every function is `#[track_caller]`, so that the model can name the line of the
+/// kernel that issued the instruction.
+macro_rules! ops {
+    ($module:ident;) => {};
+    ($module:ident; $(#[$meta:meta])* pub unsafe fn $($rest:tt)*) => {
+        ops! { @item $module [$(#[$meta])*] [unsafe] $($rest)* }
+    };
+    ($module:ident; $(#[$meta:meta])* pub fn $($rest:tt)*) => {
+        ops! { @item $module [$(#[$meta])*] [] $($rest)* }
+    };
+    (@item $module:ident [$($meta:tt)*] [$($unsafe:tt)?]
+     $name:ident $(<const $n:ident: u32>)? ($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?
+     { $($device:tt)* }
+     $($rest:tt)*) => {
+        $($meta)*
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub $($unsafe)? fn $name $(<const $n: u32>)? ($($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                $($device)*
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                sim::ops::$module::$name $(::<$n>)? ($($arg),*)
+            }
+        }
+        ops! { $module; $($rest)* }
+    };
+}
+
+/// One instruction that touches memory, barriers or other threads: the compiler keeps it, in
+/// order, and assumes that it reads and writes any memory.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! ptx {
+    ($($t:tt)*) => {
+        // SAFETY: the function that this stands in passes the instruction's rules on to its caller
+        // (`# Safety`), or is safe because the instruction has none. The template writes no
+        // register but its outputs.
+        unsafe { core::arch::asm!($($t)*, options(nostack, preserves_flags)) }
+    };
+}
+
+/// One instruction whose result depends on its operands (and on what is constant for a thread)
+/// alone: the compiler may merge or drop it.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! ptx_pure {
+    ($($t:tt)*) => {
+        // SAFETY: reads and writes no memory, has no effect but its outputs, and gives the same
+        // outputs for the same inputs as long as the thread runs.
+        unsafe { core::arch::asm!($($t)*, options(pure, nomem, nostack, preserves_flags)) }
+    };
+}

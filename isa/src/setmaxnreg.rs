@@ -1,0 +1,44 @@
+//! Moving registers between warp groups.
+//!
+//! PTX manual: *Miscellaneous*, `setmaxnreg`. PTX 8.0, sm_90a. The kernel needs a register cap at
+//! entry, which `#[kernel]`'s `threads` and `min_ctas` give. The sum over the CTA's warp groups must
+//! fit the 64 Ki registers of the SM.
+
+/// What `setmaxnreg` takes: a multiple of 8 from 24 to 256.
+const fn check(n: u32) {
+    assert!(
+        n.is_multiple_of(8) && n >= 24 && n <= 256,
+        "setmaxnreg takes a multiple of 8 from 24 to 256"
+    );
+}
+
+/// `setmaxnreg.inc.sync.aligned.u32 N;`: raises the limit of registers per thread to `N`, waiting
+/// until the CTA's pool has them.
+///
+/// # Safety
+/// All warps of the warp group execute it, convergent, with an `N` not below their present limit;
+/// another warp group gives up as many registers.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn inc<const N: u32>() {
+    const { check(N) };
+    #[cfg(target_arch = "nvptx64")]
+    ptx!("setmaxnreg.inc.sync.aligned.u32 {};", const N);
+    #[cfg(not(target_arch = "nvptx64"))]
+    sim::ops::setmaxnreg::inc::<N>();
+}
+
+/// `setmaxnreg.dec.sync.aligned.u32 N;`: lowers the limit of registers per thread to `N`.
+///
+/// # Safety
+/// All warps of the warp group execute it, convergent, with an `N` not above their present limit;
+/// what they run after it fits `N` registers (ptxas sees to that, or says that it can't).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn dec<const N: u32>() {
+    const { check(N) };
+    #[cfg(target_arch = "nvptx64")]
+    ptx!("setmaxnreg.dec.sync.aligned.u32 {};", const N);
+    #[cfg(not(target_arch = "nvptx64"))]
+    sim::ops::setmaxnreg::dec::<N>();
+}

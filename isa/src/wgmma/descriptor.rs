@@ -1,0 +1,62 @@
+//! The 64-bit matrix descriptor of an operand in shared memory.
+//!
+//! PTX manual: *Asynchronous Warpgroup Level Matrix Instructions*, "Matrix Descriptor Format":
+//!
+//! ```text
+//! bits 13-0    start address        (address & 0x3FFFF) >> 4
+//! bits 29-16   leading dimension byte offset, encoded the same way
+//! bits 45-32   stride dimension byte offset, encoded the same way
+//! bits 51-49   base offset: 0 when the pattern starts at a multiple of its repeat
+//! bits 63-62   swizzle mode: 0 none, 1 128 B, 2 64 B, 3 32 B
+//! ```
+
+/// The swizzle of a tile in shared memory; the value is the descriptor's code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Swizzle {
+    /// No swizzle: core matrices of 8 rows of 16 bytes.
+    None = 0,
+    /// Rows of 128 bytes; the 16-byte unit of a row is xored with the row modulo 8.
+    B128 = 1,
+    /// Rows of 64 bytes.
+    B64 = 2,
+    /// Rows of 32 bytes.
+    B32 = 3,
+}
+
+impl Swizzle {
+    /// Bytes of a swizzled row; 0 for none.
+    pub const fn span_bytes(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::B128 => 128,
+            Self::B64 => 64,
+            Self::B32 => 32,
+        }
+    }
+    /// The alignment that a tile needs so that the descriptor's base offset is 0: the bytes after
+    /// which the pattern repeats (8 rows), and 16 without a swizzle.
+    pub const fn repeat_bytes(self) -> u32 {
+        match self {
+            Self::None => 16,
+            _ => 8 * self.span_bytes(),
+        }
+    }
+}
+
+/// One 14-bit field: an address or offset without its low 4 bits.
+const fn field(bytes: u32) -> u64 {
+    ((bytes & 0x3_ffff) >> 4) as u64
+}
+
+/// Makes a descriptor.
+///
+/// For a K-major operand: `stride_bytes` is from one group of 8 rows to the next (1024 with
+/// [`Swizzle::B128`]). `lead_bytes` counts only without a swizzle: from one core matrix to the next
+/// along K; with one, give 16. A step of 16 elements along K inside a swizzled row is 32 bytes on
+/// `addr`.
+///
+/// The tile starts at a multiple of [`Swizzle::repeat_bytes`], so the base offset is 0.
+#[inline(always)]
+pub const fn descriptor(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swizzle) -> u64 {
+    field(addr) | field(lead_bytes) << 16 | field(stride_bytes) << 32 | (swizzle as u64) << 62
+}

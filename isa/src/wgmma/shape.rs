@@ -1,0 +1,176 @@
+//! `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T` for every N from 8 to 256.
+
+/// The element types of A and B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperandType {
+    /// `.bf16`
+    Bf16,
+    /// `.f16`
+    F16,
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for half::f16 {}
+    impl<const N: usize> Sealed for super::M64<N> {}
+}
+
+/// An element type of A and B: [`half::bf16`] or [`half::f16`].
+pub trait Operand: Copy + sealed::Sealed + 'static {
+    /// Which one.
+    const TYPE: OperandType;
+}
+impl Operand for half::bf16 {
+    const TYPE: OperandType = OperandType::Bf16;
+}
+impl Operand for half::f16 {
+    const TYPE: OperandType = OperandType::F16;
+}
+
+/// The shape m64nNk16; a [`Shape`] for N = 8, 16, … 256.
+#[derive(Clone, Copy, Debug)]
+pub struct M64<const N: usize>;
+
+/// One wgmma of a shape: 64 rows, `N` columns, 16 deep; A and B K-major.
+pub trait Shape: sealed::Sealed {
+    /// Columns.
+    const N: usize;
+    /// This thread's accumulators: `N / 2` floats.
+    type Regs: Copy + AsRef<[f32]> + AsMut<[f32]>;
+    /// Accumulators of zeros.
+    const ZERO: Self::Regs;
+
+    /// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T {d}, a, b, p, 1, 1, 0, 0;`: `D = A*B + D`, or
+    /// `D = A*B` without `scale_d`. `a` and `b` are [`super::descriptor`]s.
+    ///
+    /// # Safety
+    /// All warps of the warp group execute it, convergent, after [`super::fence`]. Until
+    /// [`super::wait_group`] has retired it, `d` is not touched but by further wgmmas of the same
+    /// shape, and the shared memory of A and B is not written. That memory was made visible to the
+    /// asynchronous proxy.
+    unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool);
+
+    /// The same with A from registers: `a` holds, as pairs, this thread's part of the 64x16 tile in
+    /// the layout of `mma.m16n8k16`'s A, one 16-row slab per warp.
+    ///
+    /// # Safety
+    /// As [`Shape::mma`]; the registers of `a` are not written until the wgmma has retired.
+    unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool);
+
+    /// No instruction: the compiler must have the accumulators in registers here, with the values
+    /// that the wgmmas gave, so it moves no use of them across (CUTLASS's
+    /// `warpgroup_fence_operand`).
+    fn fence_operand(d: &mut Self::Regs);
+}
+
+/// One wgmma with A in shared memory. `$i` are the accumulators' operand numbers after 0.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! mma_ss {
+    ($n:literal, $t:literal, $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
+        ptx!(
+            concat!(
+                "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; ",
+                "wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $t, ".", $t, " {{{0}",
+                $(", {", $i, "}",)*
+                "}}, {a}, {b}, p, 1, 1, 0, 0; }}"
+            ),
+            inout(reg32) $d[0], $(inout(reg32) $d[$i],)*
+            a = in(reg64) $a, b = in(reg64) $b, scale = in(reg32) u32::from($scale)
+        )
+    };
+}
+
+/// One wgmma with A in registers.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! mma_rs {
+    ($n:literal, $t:literal, $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
+        ptx!(
+            concat!(
+                "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; ",
+                "wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $t, ".", $t, " {{{0}",
+                $(", {", $i, "}",)*
+                "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, p, 1, 1, 0; }}"
+            ),
+            inout(reg32) $d[0], $(inout(reg32) $d[$i],)*
+            a0 = in(reg32) $a[0], a1 = in(reg32) $a[1], a2 = in(reg32) $a[2], a3 = in(reg32) $a[3],
+            b = in(reg64) $b, scale = in(reg32) u32::from($scale)
+        )
+    };
+}
+
+macro_rules! shape {
+    ($n:literal, $($i:literal)*) => {
+        impl Shape for M64<$n> {
+            const N: usize = $n;
+            type Regs = [f32; $n / 2];
+            const ZERO: Self::Regs = [0.0; $n / 2];
+
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool) {
+                #[cfg(target_arch = "nvptx64")]
+                match T::TYPE {
+                    OperandType::Bf16 => mma_ss!($n, "bf16", d, a, b, scale_d, $($i)*),
+                    OperandType::F16 => mma_ss!($n, "f16", d, a, b, scale_d, $($i)*),
+                }
+                #[cfg(not(target_arch = "nvptx64"))]
+                sim::ops::wgmma::mma_ss(d, a, b, scale_d, T::TYPE.into());
+            }
+
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool) {
+                #[cfg(target_arch = "nvptx64")]
+                match T::TYPE {
+                    OperandType::Bf16 => mma_rs!($n, "bf16", d, a, b, scale_d, $($i)*),
+                    OperandType::F16 => mma_rs!($n, "f16", d, a, b, scale_d, $($i)*),
+                }
+                #[cfg(not(target_arch = "nvptx64"))]
+                sim::ops::wgmma::mma_rs(d, a, b, scale_d, T::TYPE.into());
+            }
+
+            #[inline(always)]
+            fn fence_operand(d: &mut Self::Regs) {
+                #[cfg(target_arch = "nvptx64")]
+                // An asm template must use its operands: a comment does.
+                ptx!(
+                    concat!("// {0}", $(" {", $i, "}",)*),
+                    inout(reg32) d[0] $(, inout(reg32) d[$i])*
+                );
+                #[cfg(not(target_arch = "nvptx64"))]
+                let _ = d;
+            }
+        }
+    };
+}
+
+/// Each step adds four accumulators to the list, and makes the shape that has them all.
+macro_rules! shapes {
+    ({$($done:literal)*}) => {};
+    ({$($done:literal)*} [$n:literal: $($i:literal)*] $($rest:tt)*) => {
+        shape!($n, $($done)* $($i)*);
+        shapes!({$($done)* $($i)*} $($rest)*);
+    };
+}
+
+shapes! { {}
+    [8: 1 2 3] [16: 4 5 6 7] [24: 8 9 10 11] [32: 12 13 14 15]
+    [40: 16 17 18 19] [48: 20 21 22 23] [56: 24 25 26 27] [64: 28 29 30 31]
+    [72: 32 33 34 35] [80: 36 37 38 39] [88: 40 41 42 43] [96: 44 45 46 47]
+    [104: 48 49 50 51] [112: 52 53 54 55] [120: 56 57 58 59] [128: 60 61 62 63]
+    [136: 64 65 66 67] [144: 68 69 70 71] [152: 72 73 74 75] [160: 76 77 78 79]
+    [168: 80 81 82 83] [176: 84 85 86 87] [184: 88 89 90 91] [192: 92 93 94 95]
+    [200: 96 97 98 99] [208: 100 101 102 103] [216: 104 105 106 107] [224: 108 109 110 111]
+    [232: 112 113 114 115] [240: 116 117 118 119] [248: 120 121 122 123] [256: 124 125 126 127]
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl From<OperandType> for sim::ops::wgmma::OperandType {
+    fn from(t: OperandType) -> Self {
+        match t {
+            OperandType::Bf16 => Self::Bf16,
+            OperandType::F16 => Self::F16,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The attribute's arguments: `threads`, `cluster`, `min_ctas`, `smem`.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, Result, Token, parse_quote};
+
+/// What the author wrote, each value a constant expression of type `u32`.
+pub struct Bounds {
+    pub threads: Expr,
+    pub min_ctas: Expr,
+    pub cluster: [Expr; 3],
+    pub smem: Expr,
+}
+
+struct Entry {
+    key: Ident,
+    value: Expr,
+}
+
+impl Parse for Entry {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let key: Ident = input.parse()?;
+        input
+            .parse::<Token![=]>()
+            .map_err(|e| Error::new(e.span(), format!("expected `{key} = value`")))?;
+        Ok(Self { key, value: input.parse()? })
+    }
+}
+
+impl Parse for Bounds {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let (mut threads, mut min_ctas, mut cluster, mut smem) = (None, None, None, None);
+        for Entry { key, value } in Punctuated::<Entry, Token![,]>::parse_terminated(input)? {
+            let slot = match key.to_string().as_str() {
+                "threads" => &mut threads,
+                "min_ctas" => &mut min_ctas,
+                "cluster" => &mut cluster,
+                "smem" => &mut smem,
+                other => {
+                    let message = format!(
+                        "`{other}` is not a key of #[kernel]; the keys are threads, cluster, \
+                         min_ctas and smem"
+                    );
+                    return Err(Error::new(key.span(), message));
+                }
+            };
+            if slot.replace(value).is_some() {
+                return Err(Error::new(key.span(), format!("`{key}` is given twice")));
+            }
+        }
+        let threads = threads.ok_or_else(|| {
+            Error::new(
+                Span::call_site(),
+                "#[kernel] needs the threads of a CTA: #[kernel(threads = 128)]",
+            )
+        })?;
+        Ok(Self {
+            threads,
+            min_ctas: min_ctas.unwrap_or_else(|| parse_quote!(1)),
+            cluster: match cluster {
+                Some(value) => triple(value)?,
+                None => [parse_quote!(1), parse_quote!(1), parse_quote!(1)],
+            },
+            smem: smem.unwrap_or_else(|| parse_quote!(0)),
+        })
+    }
+}
+
+/// The three dimensions of a cluster.
+fn triple(value: Expr) -> Result<[Expr; 3]> {
+    match value {
+        // What comes out of a `$cluster:expr` fragment is in an invisible group.
+        Expr::Group(group) => triple(*group.expr),
+        Expr::Tuple(tuple) if tuple.elems.len() == 3 => {
+            let mut dims = tuple.elems.into_iter();
+            Ok(std::array::from_fn(|_| dims.next().expect("a tuple of three has three")))
+        }
+        other => Err(Error::new_spanned(
+            other,
+            "a cluster has three dimensions: cluster = (x, y, z), for instance (2, 1, 1)",
+        )),
+    }
+}

@@ -1,0 +1,83 @@
+//! What `#[kernel]` generates.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::{Ident, ItemFn};
+
+use crate::bounds::Bounds;
+use crate::signature::Signature;
+
+/// The function, its entry and metadata on the device, its description on the host.
+pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> TokenStream {
+    let name = &function.sig.ident;
+    let vis = &function.vis;
+    let symbol = name.unraw().to_string();
+    let meta_symbol = format!("__warpipe_kernel_{symbol}");
+    let Bounds { threads, min_ctas, cluster: [x, y, z], smem } = bounds;
+    let types = &signature.params;
+    let indices = 0..types.len();
+    // Names of our own, whatever patterns the author's parameters have.
+    let args: Vec<Ident> =
+        (0..types.len()).map(|i| Ident::new(&format!("arg{i}"), Span::mixed_site())).collect();
+    let host_doc = format!("The kernel [`{symbol}`](fn@{symbol}) as the host sees it.");
+    // In a constant of each side, which rustc evaluates even if nobody uses it: bounds that the
+    // hardware does not have are an error on both.
+    let meta = quote! {
+        const META: ::isa::kernel::KernelMeta = ::isa::kernel::KernelMeta::new(
+            #symbol,
+            #threads,
+            #min_ctas,
+            [#x, #y, #z],
+            #smem,
+            &[#(<#types as ::isa::kernel::KernelArg>::META),*],
+        );
+    };
+
+    quote! {
+        #[inline(always)]
+        #function
+
+        #[cfg(target_arch = "nvptx64")]
+        const _: () = {
+            #meta
+
+            #[unsafe(export_name = #symbol)]
+            pub unsafe extern "ptx-kernel" fn entry(
+                #(#args: <#types as ::isa::kernel::KernelArg>::Abi),*
+            ) {
+                // SAFETY: the launch was checked against the kernel's metadata.
+                #name(#(unsafe { <#types as ::isa::kernel::KernelArg>::from_abi(#args) }),*)
+            }
+
+            #[unsafe(export_name = #meta_symbol)]
+            #[used]
+            pub static IN_IMAGE: ::isa::kernel::KernelMeta = META;
+        };
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[doc = #host_doc]
+        #[allow(non_camel_case_types)]
+        #vis enum #name {}
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        const _: () = {
+            #meta
+
+            unsafe fn entry(params: &[*const u8]) {
+                // SAFETY: the caller's contract: `params` are of a launch that was checked against
+                // the kernel's metadata.
+                #name(#(unsafe {
+                    <#types as ::isa::kernel::KernelArg>::from_abi(
+                        <#types as ::isa::kernel::KernelArg>::abi_from_param(params[#indices]),
+                    )
+                }),*)
+            }
+
+            impl ::isa::kernel::Kernel for #name {
+                const DESC: ::isa::kernel::KernelDesc =
+                    ::isa::kernel::KernelDesc { meta: META, entry };
+            }
+        };
+    }
+}

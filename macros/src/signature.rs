@@ -1,0 +1,86 @@
+//! What a kernel's signature may be.
+
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type, Visibility};
+
+/// Most parameters that a kernel can have: `isa::kernel::MAX_PARAMS`.
+const MAX_PARAMS: usize = 12;
+
+/// The types of a valid kernel's parameters.
+pub struct Signature {
+    pub params: Vec<Type>,
+}
+
+impl Signature {
+    /// Takes a function's signature, or says what a kernel can't have.
+    pub fn new(function: &ItemFn) -> Result<Self> {
+        let sig = &function.sig;
+        let mut errors: Option<Error> = None;
+        let mut refuse = |span, message: &str| {
+            let error = Error::new(span, message);
+            match &mut errors {
+                Some(all) => all.combine(error),
+                None => errors = Some(error),
+            }
+        };
+        if let Some(t) = &sig.unsafety {
+            refuse(t.span(), "a kernel is a safe function: nobody could uphold its contract");
+        }
+        if let Some(t) = &sig.asyncness {
+            refuse(t.span(), "a kernel can't be async");
+        }
+        if let Some(t) = &sig.constness {
+            refuse(t.span(), "a kernel can't be const");
+        }
+        if let Some(t) = &sig.abi {
+            refuse(t.span(), "leave the ABI out: #[kernel] makes the `ptx-kernel` entry");
+        }
+        if !sig.generics.params.is_empty() {
+            refuse(
+                sig.generics.params.span(),
+                "a kernel can't be generic: an entry has one machine code; write a generic function \
+                 and call it from one kernel per instance (lifetimes of arguments can be left out)",
+            );
+        }
+        if let Some(clause) = &sig.generics.where_clause {
+            refuse(clause.span(), "a kernel can't have a where clause");
+        }
+        if let ReturnType::Type(_, t) = &sig.output {
+            refuse(t.span(), "a kernel returns nothing: write results to a DeviceSliceMut");
+        }
+        if let Some(t) = &sig.variadic {
+            refuse(t.span(), "a kernel can't be variadic");
+        }
+        if sig.inputs.len() > MAX_PARAMS {
+            refuse(
+                sig.inputs[MAX_PARAMS].span(),
+                &format!(
+                    "a kernel has at most {MAX_PARAMS} parameters, this one has {}; put plain values \
+                     into one repr(C) struct",
+                    sig.inputs.len()
+                ),
+            );
+        }
+        if let Visibility::Restricted(v) = &function.vis
+            && v.in_token.is_some()
+        {
+            refuse(v.span(), "a kernel is private, pub(crate), pub(super) or pub");
+        }
+        let mut params = Vec::new();
+        for input in &sig.inputs {
+            match input {
+                FnArg::Receiver(r) => {
+                    refuse(r.span(), "a kernel can't take self: it is a free function");
+                }
+                FnArg::Typed(p) if matches!(*p.ty, Type::ImplTrait(_)) => {
+                    refuse(p.ty.span(), "a kernel can't be generic: name the argument's type");
+                }
+                FnArg::Typed(p) => params.push((*p.ty).clone()),
+            }
+        }
+        match errors {
+            Some(all) => Err(all),
+            None => Ok(Self { params }),
+        }
+    }
+}
