@@ -1,1 +1,38 @@
-//! host.
+//! The host side: devices, typed tensor maps, checked launches, and the GEMM on top of them.
+//!
+//! One API serves a GPU and the SM model:
+//!
+//! ```text
+//! Device::cuda(i) | Device::sim(config) | Device::auto()
+//!   alloc / upload            -> Buffer        read back with Buffer::to_vec
+//!   tensor_map                -> TensorMap     checked against TMA's rules
+//!   load(&Image)              -> Module
+//!   launch(&Module, &KernelDesc, grid, &[Param], &Stream)
+//!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
+//! ```
+//!
+//! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
+//! what is missing, and can use the model.
+
+mod buffer;
+mod cuda;
+mod device;
+mod error;
+pub mod gemm;
+mod interim;
+mod launch;
+mod model;
+mod param;
+mod stream;
+mod tensor;
+
+pub use buffer::{Buffer, Copy2d};
+pub use cuda::{DeviceInfo, cuda_devices};
+pub use device::{Device, SM90_SMEM_BYTES};
+pub use error::{Error, dtype_name};
+pub use interim::Config as SimConfig;
+pub use isa::kernel::Dtype;
+pub use launch::Module;
+pub use param::{Param, ValueParam};
+pub use stream::{Event, Graph, Stream};
+pub use tensor::{TensorBox, TensorMap, TensorSpec};

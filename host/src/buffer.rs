@@ -1,0 +1,227 @@
+//! Device memory: allocation, copies to and from the host, and 2D copies that change a pitch.
+
+use crate::cuda::{check, failed};
+use crate::device::{Backend, Device};
+use crate::error::Error;
+use crate::stream::Stream;
+use cudarc::driver::{result, sys};
+use std::sync::Arc;
+
+/// A block of device memory, freed with its last owner (tensor maps own what they point into).
+pub struct Buffer {
+    pub(crate) memory: Arc<Memory>,
+}
+
+/// What a [`Buffer`] owns.
+pub(crate) struct Memory {
+    pub backend: Backend,
+    pub addr: u64,
+    pub bytes: usize,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match &self.backend {
+            _ if self.bytes == 0 => {}
+            Backend::Cuda(context) => context.free(self.addr),
+            Backend::Sim(model) => model.free(self.addr),
+        }
+    }
+}
+
+/// A copy of `rows` rows of `width` bytes between two pitches.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy2d {
+    /// Bytes of a row that are copied.
+    pub width: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes from one row to the next in the source.
+    pub src_pitch: u64,
+    /// Bytes from one row to the next in the destination.
+    pub dst_pitch: u64,
+}
+
+impl Buffer {
+    pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self, Error> {
+        let addr = match &device.backend {
+            _ if bytes == 0 => 0,
+            Backend::Cuda(context) => context.alloc(bytes)?,
+            Backend::Sim(model) => model.alloc(bytes),
+        };
+        Ok(Self { memory: Arc::new(Memory { backend: device.backend.clone(), addr, bytes }) })
+    }
+
+    /// Its address on the device; 0 if it is empty.
+    pub fn addr(&self) -> u64 {
+        self.memory.addr
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        self.memory.bytes
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits for the device, then copies the whole buffer into `out`.
+    pub fn read(&self, out: &mut [u8]) -> Result<(), Error> {
+        self.same_len("reading a buffer", out.len())?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        match &self.memory.backend {
+            Backend::Cuda(context) => {
+                context.synchronize()?;
+                // SAFETY: `out` is as long as the allocation, and the copy ends before return.
+                unsafe { result::memcpy_dtoh_sync(out, self.addr()) }
+                    .map_err(|e| failed("cuMemcpyDtoH", e))
+            }
+            Backend::Sim(model) => model.read(self.addr(), out),
+        }
+    }
+
+    /// Waits for the device, then copies the whole buffer to the host.
+    pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
+        let mut out = vec![0; self.len()];
+        self.read(&mut out)?;
+        Ok(out)
+    }
+
+    /// Waits for the device, then replaces the whole contents.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.same_len("writing a buffer", bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match &self.memory.backend {
+            Backend::Cuda(context) => {
+                context.synchronize()?;
+                // SAFETY: `bytes` is as long as the allocation. The copy may end after the call
+                // returns, but not after the wait below; `bytes` itself is read before either.
+                unsafe { result::memcpy_htod_sync(self.addr(), bytes) }
+                    .map_err(|e| failed("cuMemcpyHtoD", e))?;
+                context.synchronize()
+            }
+            Backend::Sim(model) => model.write(self.addr(), bytes),
+        }
+    }
+
+    /// Waits for the device, then sets every byte. `0xff` makes every float a NaN: the poison for
+    /// results that a kernel must write.
+    pub fn fill(&mut self, byte: u8) -> Result<(), Error> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        match &self.memory.backend {
+            Backend::Cuda(context) => {
+                context.synchronize()?;
+                // SAFETY: the range is the allocation's own.
+                unsafe { result::memset_d8_sync(self.addr(), byte, self.len()) }
+                    .map_err(|e| failed("cuMemsetD8", e))?;
+                context.synchronize()
+            }
+            Backend::Sim(model) => model.write(self.addr(), &vec![byte; self.len()]),
+        }
+    }
+
+    fn same_len(&self, what: &'static str, host: usize) -> Result<(), Error> {
+        if host == self.len() {
+            return Ok(());
+        }
+        Err(Error::LengthMismatch { what, host: host as u64, device: self.len() as u64 })
+    }
+}
+
+/// Bytes from the first to one past the last of `rows` rows, `None` if that is no `u64`.
+pub(crate) fn span(rows: u64, pitch: u64, width: u64) -> Option<u64> {
+    match rows {
+        0 => Some(0),
+        _ => (rows - 1).checked_mul(pitch)?.checked_add(width),
+    }
+}
+
+impl Device {
+    /// Copies rows from the start of `src` to the start of `dst`, in the order of `stream`.
+    ///
+    /// It is how rows come to a pitch that TMA takes, and back. Bytes between the rows of `dst`
+    /// keep their contents.
+    pub fn copy_2d(
+        &self,
+        src: &Buffer,
+        dst: &mut Buffer,
+        shape: Copy2d,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        self.owns("the source of a copy", &src.memory.backend)?;
+        self.owns("the destination of a copy", &dst.memory.backend)?;
+        self.owns("the stream of a copy", stream.backend())?;
+        self.copy_2d_memory(&src.memory, &dst.memory, shape, stream)
+    }
+
+    /// [`Device::copy_2d`] between memories that are known to be this device's.
+    pub(crate) fn copy_2d_memory(
+        &self,
+        src: &Memory,
+        dst: &Memory,
+        shape: Copy2d,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let Copy2d { width, rows, src_pitch, dst_pitch } = shape;
+        for (side, pitch, memory) in [("source", src_pitch, src), ("destination", dst_pitch, dst)] {
+            if rows > 1 && pitch < width {
+                return Err(Error::CopyPitch { side, width, pitch });
+            }
+            let end = span(rows, pitch, width).unwrap_or(u64::MAX);
+            if end > memory.bytes as u64 {
+                return Err(Error::OutOfBuffer {
+                    what: format!("copy of {rows} rows, {side}"),
+                    offset: 0,
+                    end,
+                    len: memory.bytes as u64,
+                });
+            }
+        }
+        if width == 0 || rows == 0 {
+            return Ok(());
+        }
+        match &self.backend {
+            Backend::Cuda(context) => {
+                context.bind()?;
+                let copy = sys::CUDA_MEMCPY2D_st {
+                    srcXInBytes: 0,
+                    srcY: 0,
+                    srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+                    srcHost: std::ptr::null(),
+                    srcDevice: src.addr,
+                    srcArray: std::ptr::null_mut(),
+                    srcPitch: src_pitch.max(width) as usize,
+                    dstXInBytes: 0,
+                    dstY: 0,
+                    dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+                    dstHost: std::ptr::null_mut(),
+                    dstDevice: dst.addr,
+                    dstArray: std::ptr::null_mut(),
+                    dstPitch: dst_pitch.max(width) as usize,
+                    WidthInBytes: width as usize,
+                    Height: rows as usize,
+                };
+                // SAFETY: both ranges were checked against their allocations above.
+                check("cuMemcpy2DAsync", unsafe {
+                    sys::cuMemcpy2DAsync_v2(&raw const copy, stream.raw())
+                })
+            }
+            Backend::Sim(model) => {
+                let mut row = vec![0; width as usize];
+                for i in 0..rows {
+                    model.read(src.addr + i * src_pitch, &mut row)?;
+                    model.write(dst.addr + i * dst_pitch, &row)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The CUDA driver at the FFI edge: loading it, contexts, and its errors as [`Error`].
+//!
+//! `cudarc` loads libcuda at the first call and panics if it can't; [`driver`] asks first, so that
+//! a machine without a driver gets an error. Everything else here goes through [`Context`], whose
+//! existence proves that the driver is loaded and initialised.
+
+use crate::error::Error;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use serde::Serialize;
+use std::sync::{Arc, OnceLock};
+
+/// The oldest driver whose entry points this crate needs (`cuEventElapsedTime_v2`).
+const OLDEST_DRIVER: i32 = 12080;
+
+/// What a GPU is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceInfo {
+    /// Ordinal, as CUDA counts.
+    pub index: usize,
+    /// Name, as the driver gives it.
+    pub name: String,
+    /// Compute capability.
+    pub compute: (i32, i32),
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Device memory in bytes.
+    pub memory_bytes: u64,
+    /// Most shared memory that one CTA can opt in to, in bytes.
+    pub smem_bytes: u32,
+    /// Second-level cache in bytes.
+    pub l2_bytes: u64,
+    /// Highest clock of the SMs in kHz.
+    pub clock_khz: u32,
+    /// CUDA version that the driver supports.
+    pub driver: (i32, i32),
+}
+
+impl DeviceInfo {
+    /// Whether kernels for sm_90a run on it.
+    pub fn is_hopper(&self) -> bool {
+        self.compute == (9, 0)
+    }
+}
+
+/// Proof that libcuda is loaded and initialised, and the CUDA version that it supports.
+#[derive(Clone, Copy)]
+pub(crate) struct Driver {
+    pub version: (i32, i32),
+}
+
+/// Loads and initialises the driver once per process.
+pub(crate) fn driver() -> Result<Driver, Error> {
+    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        // SAFETY: loading libcuda runs its initialisers, which have no preconditions.
+        if unsafe { sys::is_culib_present() } {
+            return Ok(());
+        }
+        let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+        // SAFETY: as above. It is expected to fail, and says why.
+        match unsafe { libloading::Library::new(name) } {
+            Ok(_) => Err(format!("{name} loads under a name that cudarc does not try")),
+            Err(e) => Err(one_line(&e.to_string())),
+        }
+    });
+    if let Err(reason) = loaded {
+        return Err(Error::NoDriver { reason: reason.clone() });
+    }
+    result::init().map_err(|e| match e.0 {
+        sys::CUresult::CUDA_ERROR_NO_DEVICE => Error::NoGpu,
+        _ => failed("cuInit", e),
+    })?;
+    let mut version = 0;
+    // SAFETY: `version` is a valid place for the result.
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
+    let (major, minor) = (version / 1000, version % 1000 / 10);
+    if version < OLDEST_DRIVER {
+        return Err(Error::DriverTooOld { major, minor });
+    }
+    Ok(Driver { version: (major, minor) })
+}
+
+/// The first lines of a text as one.
+pub(crate) fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// Every GPU of the machine, of whatever architecture.
+///
+/// # Errors
+/// [`Error::NoDriver`] and its kin. A driver without a GPU is [`Error::NoGpu`].
+pub fn cuda_devices() -> Result<Vec<DeviceInfo>, Error> {
+    let driver = driver()?;
+    let count = result::device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
+    if count == 0 {
+        return Err(Error::NoGpu);
+    }
+    (0..count).map(|i| info(driver, i)).collect()
+}
+
+fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
+    use sys::CUdevice_attribute as Attr;
+    let device = result::device::get(index).map_err(|e| failed("cuDeviceGet", e))?;
+    let attr = |which: Attr| {
+        // SAFETY: `device` came from `cuDeviceGet`.
+        unsafe { result::device::get_attribute(device, which) }
+            .map_err(|e| failed("cuDeviceGetAttribute", e))
+    };
+    Ok(DeviceInfo {
+        index: index as usize,
+        name: result::device::get_name(device).map_err(|e| failed("cuDeviceGetName", e))?,
+        compute: (
+            attr(Attr::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attr(Attr::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        sms: attr(Attr::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
+        // SAFETY: `device` came from `cuDeviceGet`.
+        memory_bytes: unsafe { result::device::total_mem(device) }
+            .map_err(|e| failed("cuDeviceTotalMem", e))? as u64,
+        smem_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
+        l2_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
+        clock_khz: attr(Attr::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? as u32,
+        driver: driver.version,
+    })
+}
+
+/// The primary context of a GPU, and the stream that work goes to by default.
+pub(crate) struct Context {
+    pub info: DeviceInfo,
+    device: sys::CUdevice,
+    raw: sys::CUcontext,
+    pub stream: sys::CUstream,
+}
+
+// SAFETY: contexts and streams are handles that the driver guards; every use binds the context to
+// the calling thread first.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Retains the primary context of device `index`, which must be a Hopper GPU.
+    pub fn new(index: usize) -> Result<Arc<Self>, Error> {
+        let devices = cuda_devices()?;
+        let count = devices.len();
+        let info = devices.into_iter().nth(index).ok_or(Error::NoSuchDevice { index, count })?;
+        if !info.is_hopper() {
+            let (major, minor) = info.compute;
+            return Err(Error::WrongArch { index, name: info.name, major, minor });
+        }
+        let device = result::device::get(index as i32).map_err(|e| failed("cuDeviceGet", e))?;
+        // SAFETY: `device` came from `cuDeviceGet`; released in `drop`.
+        let raw = unsafe { result::primary_ctx::retain(device) }
+            .map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
+        let mut context = Self { info, device, raw, stream: std::ptr::null_mut() };
+        context.bind()?;
+        context.stream = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| failed("cuStreamCreate", e))?;
+        Ok(Arc::new(context))
+    }
+
+    /// Makes this the calling thread's context.
+    pub fn bind(&self) -> Result<(), Error> {
+        // SAFETY: `raw` is retained while `self` lives.
+        unsafe { result::ctx::set_current(self.raw) }.map_err(|e| failed("cuCtxSetCurrent", e))
+    }
+
+    /// Waits for everything on the device.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.bind()?;
+        result::ctx::synchronize().map_err(|e| failed("cuCtxSynchronize", e))
+    }
+
+    /// Allocates `bytes` > 0 bytes.
+    pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        self.bind()?;
+        // SAFETY: the context is bound; the address is given to `free` by `Buffer` alone.
+        unsafe { result::malloc_sync(bytes) }.map_err(|e| match (e.0, result::mem_get_info()) {
+            (sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, Ok((free, total))) => {
+                Error::OutOfMemory { bytes: bytes as u64, free: free as u64, total: total as u64 }
+            }
+            _ => failed("cuMemAlloc", e),
+        })
+    }
+
+    /// Frees what [`Context::alloc`] gave; waits for the device first (`cuMemFree` does).
+    pub fn free(&self, addr: u64) {
+        if self.bind().is_ok() {
+            // SAFETY: `addr` came from `alloc`, and its owner is being dropped. A failure here is
+            // a sticky error of the context, which the next call reports.
+            let _ = unsafe { result::free_sync(addr) };
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.bind().is_ok() && !self.stream.is_null() {
+            // SAFETY: created in `new`, destroyed once; streams hold the context alive.
+            let _ = unsafe { result::stream::destroy(self.stream) };
+        }
+        // SAFETY: retained once in `new`.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+/// A status of the driver as a result.
+pub(crate) fn check(call: &'static str, status: sys::CUresult) -> Result<(), Error> {
+    status.result().map_err(|e| failed(call, e))
+}
+
+/// The error of a driver call.
+pub(crate) fn failed(call: &'static str, error: DriverError) -> Error {
+    let text = |r: Result<&std::ffi::CStr, DriverError>| {
+        r.map_or_else(|_| "?".into(), |s| s.to_string_lossy().into_owned())
+    };
+    Error::Driver {
+        call,
+        code: error.0 as u32,
+        name: text(error.error_name()),
+        text: text(error.error_string()),
+    }
+}

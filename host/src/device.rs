@@ -1,0 +1,169 @@
+//! Devices: a Hopper GPU or the SM model, behind one API.
+
+use crate::buffer::Buffer;
+use crate::cuda::{Context, cuda_devices};
+use crate::error::Error;
+use crate::model::Model;
+use crate::stream::Stream;
+use std::sync::Arc;
+
+/// Shared memory that one CTA can use on sm_90 (227 KiB): what the model grants.
+pub const SM90_SMEM_BYTES: u32 = 227 * 1024;
+
+/// Where kernels run: a GPU through the CUDA driver, or the SM model. Cheap to clone.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) backend: Backend,
+    chosen: Option<Arc<str>>,
+}
+
+/// The two implementations.
+#[derive(Clone)]
+pub(crate) enum Backend {
+    Cuda(Arc<Context>),
+    Sim(Arc<Model>),
+}
+
+impl Backend {
+    /// Whether both are one device.
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cuda(a), Self::Cuda(b)) => a.info.index == b.info.index,
+            (Self::Sim(a), Self::Sim(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Cuda(context) => {
+                let info = &context.info;
+                format!(
+                    "{} (device {}, sm_90, {} SMs, CUDA {}.{})",
+                    info.name, info.index, info.sms, info.driver.0, info.driver.1
+                )
+            }
+            Self::Sim(model) => {
+                format!("SM model ({} SMs, seed {})", model.config.sms, model.config.seed)
+            }
+        }
+    }
+}
+
+impl Device {
+    /// GPU `index`, which must be of compute capability 9.0.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`], [`Error::DriverTooOld`], [`Error::NoGpu`], [`Error::NoSuchDevice`],
+    /// [`Error::WrongArch`], or what the driver reports.
+    pub fn cuda(index: usize) -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Cuda(Context::new(index)?), chosen: None })
+    }
+
+    /// The SM model.
+    pub fn sim(config: crate::interim::Config) -> Self {
+        Self { backend: Backend::Sim(Arc::new(Model::new(config))), chosen: None }
+    }
+
+    /// The first Hopper GPU if there is one, else the SM model. [`Device::describe`] says which
+    /// and why.
+    pub fn auto() -> Self {
+        Self::auto_with(crate::interim::Config::default())
+    }
+
+    /// [`Device::auto`], with the configuration that the model gets if it comes to that.
+    pub fn auto_with(config: crate::interim::Config) -> Self {
+        let found = cuda_devices().and_then(|devices| {
+            let first = devices.iter().find(|d| d.is_hopper()).or(devices.first());
+            Self::cuda(first.map_or(0, |d| d.index))
+        });
+        match found {
+            Ok(device) => Self { chosen: Some("the first sm_90 GPU".into()), ..device },
+            Err(why) => Self { chosen: Some(why.to_string().into()), ..Self::sim(config) },
+        }
+    }
+
+    /// One line: what it is; and, if [`Device::auto`] chose it, why.
+    pub fn describe(&self) -> String {
+        let what = self.backend.describe();
+        match &self.chosen {
+            Some(why) => format!("{what}: {why}"),
+            None => what,
+        }
+    }
+
+    /// Whether it is the SM model.
+    pub fn is_sim(&self) -> bool {
+        matches!(self.backend, Backend::Sim(_))
+    }
+
+    /// The GPU's facts; none for the model.
+    pub fn info(&self) -> Option<&crate::DeviceInfo> {
+        match &self.backend {
+            Backend::Cuda(context) => Some(&context.info),
+            Backend::Sim(_) => None,
+        }
+    }
+
+    /// Streaming multiprocessors.
+    pub fn sms(&self) -> u32 {
+        match &self.backend {
+            Backend::Cuda(context) => context.info.sms,
+            Backend::Sim(model) => model.config.sms,
+        }
+    }
+
+    /// Most shared memory of one CTA in bytes.
+    pub fn smem_bytes(&self) -> u32 {
+        self.info().map_or(SM90_SMEM_BYTES, |info| info.smem_bytes)
+    }
+
+    /// Waits until everything launched on the device has ended.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        match &self.backend {
+            Backend::Cuda(context) => context.synchronize(),
+            Backend::Sim(_) => Ok(()),
+        }
+    }
+
+    /// The stream that is always there; launches that name none go to it.
+    pub fn stream(&self) -> Stream {
+        Stream::default_of(self)
+    }
+
+    /// A stream of its own.
+    pub fn new_stream(&self) -> Result<Stream, Error> {
+        Stream::new(self)
+    }
+
+    /// Memory with arbitrary contents (on the model, contents that it knows to be uninitialised).
+    pub fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
+        Buffer::new(self, bytes)
+    }
+
+    /// Memory full of zeros.
+    pub fn alloc_zeroed(&self, bytes: usize) -> Result<Buffer, Error> {
+        let mut buffer = self.alloc(bytes)?;
+        buffer.fill(0)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `bytes` on the device.
+    pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, Error> {
+        let mut buffer = self.alloc(bytes.len())?;
+        buffer.write(bytes)?;
+        Ok(buffer)
+    }
+
+    /// Refuses a handle that belongs to another device.
+    pub(crate) fn owns(&self, what: &str, theirs: &Backend) -> Result<(), Error> {
+        if self.backend.same(theirs) {
+            return Ok(());
+        }
+        Err(Error::ForeignDevice {
+            what: what.into(),
+            theirs: theirs.describe(),
+            ours: self.backend.describe(),
+        })
+    }
+}

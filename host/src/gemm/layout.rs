@@ -1,0 +1,62 @@
+//! How an operand reaches TMA.
+
+use super::GemmProblem;
+use isa::kernel::Dtype;
+
+/// TMA's row pitch is a multiple of this.
+const PITCH: u64 = 16;
+
+/// Where an operand's rows lie when the kernel runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// Where the caller put them.
+    Own,
+    /// In a copy with padded rows.
+    Staged,
+    /// Nowhere: K is 0, and one zero row of 16 bytes stands for the operand. TMA fills the rest of
+    /// each box with zeros, as it does outside of any tensor.
+    Zero,
+}
+
+/// An operand's layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    pub operand: char,
+    pub dtype: Dtype,
+    pub rows: u64,
+    pub cols: u64,
+    /// Bytes of a row, as the caller has it.
+    pub row_bytes: u64,
+    /// Bytes from row to row, as the kernel sees it.
+    pub pitch: u64,
+    pub place: Place,
+}
+
+impl Layout {
+    pub fn new(problem: &GemmProblem, operand: char) -> Self {
+        let (rows, cols, dtype) = problem.shape(operand);
+        let size = dtype.size() as u64;
+        let row_bytes = cols * size;
+        let pitch = row_bytes.next_multiple_of(PITCH);
+        // A single row has no next one: any pitch describes it.
+        let place = match () {
+            () if cols == 0 => Place::Zero,
+            () if pitch == row_bytes || rows <= 1 => Place::Own,
+            () => Place::Staged,
+        };
+        match place {
+            Place::Zero => {
+                Self { operand, dtype, rows: 1, cols: PITCH / size, row_bytes, pitch: PITCH, place }
+            }
+            _ => Self { operand, dtype, rows, cols, row_bytes, pitch, place },
+        }
+    }
+
+    /// Bytes of the staging copy, or of the zero row; 0 without.
+    pub fn staging_bytes(&self) -> u64 {
+        match self.place {
+            Place::Own => 0,
+            Place::Staged | Place::Zero => self.rows * self.pitch,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! D = alpha * A * B^T + beta * C: planned once, run many times.
+//!
+//! A is [M, K], B is [N, K] (a Linear layer's weight as checkpoints keep it), C and D are [M, N];
+//! all are row-major without gaps between rows. A plan picks a kernel, its grid and its raster, and
+//! how each operand reaches TMA: as it lies, or staged through a padded copy when its rows are not
+//! a multiple of 16 bytes.
+
+mod layout;
+mod pick;
+mod plan;
+mod run;
+
+pub use pick::{Pick, pick};
+pub use plan::{GemmPlan, PlanInfo, StagingInfo};
+pub use run::BoundGemm;
+
+use crate::device::Device;
+use crate::error::{Error, dtype_name};
+use crate::launch::Module;
+use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
+use isa::kernel::{Dtype, Image, ParamKind};
+
+/// A product to plan for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct GemmProblem {
+    /// Rows of A, C and D.
+    pub m: u64,
+    /// Rows of B; columns of C and D.
+    pub n: u64,
+    /// Columns of A and B.
+    pub k: u64,
+    /// Element type of A and B: bf16 or f16.
+    pub ab: Dtype,
+    /// Element type of C and D: bf16, f16 or f32.
+    pub out: Dtype,
+    /// Whether C is added.
+    pub beta_c: bool,
+}
+
+impl GemmProblem {
+    /// Multiplications and additions of the product.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    /// Bytes of A, B, C (or D).
+    pub fn bytes(&self, operand: char) -> u64 {
+        let (rows, cols, dtype) = self.shape(operand);
+        rows.saturating_mul(cols).saturating_mul(dtype.size() as u64)
+    }
+
+    /// Rows, columns and type of an operand.
+    fn shape(&self, operand: char) -> (u64, u64, Dtype) {
+        match operand {
+            'A' => (self.m, self.k, self.ab),
+            'B' => (self.n, self.k, self.ab),
+            _ => (self.m, self.n, self.out),
+        }
+    }
+
+    /// Types that exist and sizes that fit.
+    fn check(&self) -> Result<(), Error> {
+        if !matches!(self.ab, Dtype::Bf16 | Dtype::F16) {
+            let dtype = dtype_name(self.ab);
+            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 and f16 are" });
+        }
+        if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32) {
+            let dtype = dtype_name(self.out);
+            return Err(Error::GemmDtype { side: "result", dtype, right: "bf16, f16 and f32 are" });
+        }
+        for (what, value) in [("M", self.m), ("N", self.n), ("K", self.k)] {
+            if value > i32::MAX as u64 {
+                let limit = "a dimension is at most 2^31-1, as TMA's coordinates are";
+                return Err(Error::SizeOverflow { what, factors: value.to_string(), limit });
+            }
+        }
+        for (what, operand) in [("bytes of A", 'A'), ("bytes of B", 'B'), ("bytes of D", 'D')] {
+            let (rows, cols, dtype) = self.shape(operand);
+            // Each factor is below 2^31: the product with 4 bytes fits in a u64. An address space
+            // of 47 bits is what a GPU has.
+            let bytes = rows * cols * dtype.size() as u64;
+            if bytes >= 1 << 47 {
+                let factors = format!("{rows} x {cols} x {}", dtype.size());
+                let limit = "a GPU addresses less than 2^47 bytes";
+                return Err(Error::SizeOverflow { what, factors, limit });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The GEMM of an image on a device.
+pub struct Gemm {
+    device: Device,
+    module: Module,
+    instances: &'static [Instance],
+}
+
+impl Gemm {
+    /// The kernels of `gpu_kernels` from their image.
+    pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
+        Self::with_instances(device, image, INSTANCES)
+    }
+
+    /// The kernels of a table of one's own.
+    ///
+    /// # Errors
+    /// What [`Device::load`] finds; a row of the table that contradicts its kernel; a kernel that
+    /// the image has not.
+    pub fn with_instances(
+        device: &Device,
+        image: &'static Image,
+        instances: &'static [Instance],
+    ) -> Result<Self, Error> {
+        for instance in instances {
+            check_instance(instance)?;
+        }
+        let module = device.load(image)?;
+        for instance in instances {
+            module.check(instance.desc)?;
+        }
+        Ok(Self { device: device.clone(), module, instances })
+    }
+
+    /// The table.
+    pub fn instances(&self) -> &'static [Instance] {
+        self.instances
+    }
+
+    /// Plans a product with the picker's choice.
+    pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan, Error> {
+        GemmPlan::new(self, problem, None)
+    }
+
+    /// Plans a product with row `index` of the table.
+    pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan, Error> {
+        GemmPlan::new(self, problem, Some(index))
+    }
+}
+
+/// A row of the table must say what its kernel says.
+fn check_instance(instance: &Instance) -> Result<(), Error> {
+    let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = *instance;
+    let meta = &instance.desc.meta;
+    let bad = |what| Err(Error::BadInstance { kernel: meta.name().into(), what });
+    if [bm, bn, bk, cluster_m, cluster_n].contains(&0) {
+        return bad(format!("tile {bm}x{bn}x{bk}, cluster {cluster_m}x{cluster_n}: none may be 0"));
+    }
+    if u64::from(cluster_m) * u64::from(cluster_n) != u64::from(meta.cluster_size()) {
+        return bad(format!(
+            "cluster {cluster_m}x{cluster_n} in the table, {:?} in the kernel",
+            meta.cluster
+        ));
+    }
+    let params = meta.params();
+    let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
+    let value = params.get(4).map_or(0, |p| p.size as usize);
+    if params.len() != 5 || maps != 4 || value != size_of::<GemmParams>() {
+        return bad(format!(
+            "{maps} tensor maps, {} parameters and {value} bytes of values; 4, 5 and {} are right",
+            params.len(),
+            size_of::<GemmParams>()
+        ));
+    }
+    let (ab, out) = (instance.ab as u32, instance.out as u32);
+    if params[..4].iter().map(|p| p.dtype).ne([ab, ab, out, out]) {
+        return bad(format!(
+            "operands {} and result {} in the table, other types in the kernel's tensor maps",
+            dtype_name(instance.ab),
+            dtype_name(instance.out)
+        ));
+    }
+    Ok(())
+}

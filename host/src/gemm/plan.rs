@@ -1,0 +1,299 @@
+//! A plan: everything about a product that does not depend on where its operands lie.
+
+use super::layout::{Layout, Place};
+use super::pick::{Tiling, fits, kind_in_words, pick, raster_group};
+use super::{Gemm, GemmProblem};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::{Error, dtype_name};
+use crate::launch::Module;
+use crate::stream::Stream;
+use gpu_kernels::gemm::Instance;
+use serde::Serialize;
+use std::fmt;
+use std::sync::Mutex;
+
+/// A planned product; see [`Gemm::plan`].
+pub struct GemmPlan {
+    pub(super) device: Device,
+    pub(super) module: Module,
+    pub(super) problem: GemmProblem,
+    /// What to launch; the first is the plan's. With C there may be a second one without, for
+    /// `beta = 0`. Empty when D is.
+    pub(super) choices: Vec<Choice>,
+    /// A, B, C, D.
+    pub(super) layouts: [Layout; 4],
+    /// Copies of what can't be used in place, in the same order.
+    pub(super) staging: [Option<Buffer>; 4],
+    /// The stream that last used the staging copies.
+    pub(super) last: Mutex<Option<Stream>>,
+    info: PlanInfo,
+}
+
+/// An instance with its grid and raster.
+pub(super) struct Choice {
+    pub instance: &'static Instance,
+    pub grid: [u32; 3],
+    pub group: u32,
+}
+
+/// A plan in words and numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanInfo {
+    /// The device.
+    pub device: String,
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Columns of A and B.
+    pub k: u64,
+    /// Type of A and B.
+    pub ab: &'static str,
+    /// Type of C and D.
+    pub out: &'static str,
+    /// Whether C is added.
+    pub with_c: bool,
+    /// The kernel; none when D is empty.
+    pub kernel: Option<KernelInfo>,
+    /// Operands that are copied to rows that TMA can read or write.
+    pub staging: Vec<StagingInfo>,
+    /// What else is to say.
+    pub notes: Vec<String>,
+}
+
+/// The kernel of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelInfo {
+    /// Name in the image.
+    pub name: String,
+    /// Row of the instance table.
+    pub index: usize,
+    /// BM, BN, BK.
+    pub tile: [u32; 3],
+    /// CTAs of a cluster along M and N.
+    pub cluster: [u32; 2],
+    /// Stages of the ring.
+    pub stages: u32,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// Shared memory of a CTA in bytes.
+    pub smem_bytes: u32,
+    /// CTAs.
+    pub ctas: u32,
+    /// Tiles of D.
+    pub tiles: u64,
+    /// Tiles over CTAs.
+    pub waves: f64,
+    /// Rows of clusters in a raster group.
+    pub raster_group: u32,
+    /// Why this one.
+    pub why: String,
+}
+
+/// An operand that is staged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StagingInfo {
+    /// A, B, C or D.
+    pub operand: char,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// Bytes of a row in the copy.
+    pub pitch: u64,
+    /// Bytes of the copy.
+    pub bytes: u64,
+}
+
+impl GemmPlan {
+    pub(super) fn new(
+        gemm: &Gemm,
+        problem: &GemmProblem,
+        index: Option<usize>,
+    ) -> Result<Self, Error> {
+        problem.check()?;
+        let mut info = PlanInfo::of(&gemm.device, problem);
+        let mut choices = Vec::new();
+        let layouts = ['A', 'B', 'C', 'D'].map(|operand| Layout::new(problem, operand));
+        let mut staging = [const { None }; 4];
+        if problem.m == 0 || problem.n == 0 {
+            info.notes.push("D is empty: nothing is launched".into());
+        } else {
+            let (index, why) = if let Some(index) = index {
+                (gemm.checked(problem, index)?, "it was asked for".into())
+            } else {
+                let p = pick(gemm.instances, problem, problem.beta_c, gemm.device.sms())?;
+                (p.index, p.why)
+            };
+            let choice = gemm.choose(problem, index)?;
+            info.kernel = Some(KernelInfo::of(problem, index, &choice, why));
+            choices.push(choice);
+            // BLAS does not read C when beta is 0, so that it may hold anything, NaN included.
+            if problem.beta_c
+                && let Ok(p) = pick(gemm.instances, problem, false, gemm.device.sms())
+            {
+                choices.push(gemm.choose(problem, p.index)?);
+            }
+            for (layout, copy) in layouts.iter().zip(&mut staging) {
+                if layout.operand != 'C' || problem.beta_c {
+                    *copy = info.stage(&gemm.device, layout)?;
+                }
+            }
+        }
+        Ok(Self {
+            device: gemm.device.clone(),
+            module: gemm.module.clone(),
+            problem: *problem,
+            choices,
+            layouts,
+            staging,
+            last: Mutex::new(None),
+            info,
+        })
+    }
+
+    /// What it does, in words and numbers.
+    pub fn describe(&self) -> &PlanInfo {
+        &self.info
+    }
+
+    /// What it was made for.
+    pub fn problem(&self) -> &GemmProblem {
+        &self.problem
+    }
+}
+
+impl Gemm {
+    /// `index`, if that row of the table computes `problem`.
+    fn checked(&self, problem: &GemmProblem, index: usize) -> Result<usize, Error> {
+        let count = self.instances.len();
+        match self.instances.get(index) {
+            Some(i) if fits(i, problem, problem.beta_c) => Ok(index),
+            other => {
+                let have = other.map_or_else(|| "there is no such row".into(), kind_in_words);
+                Err(Error::WrongInstance { index, count, have })
+            }
+        }
+    }
+
+    fn choose(&self, problem: &GemmProblem, index: usize) -> Result<Choice, Error> {
+        let instance = &self.instances[index];
+        let tiling = Tiling::new(instance, problem.m, problem.n);
+        let cluster = instance.desc.meta.cluster_size();
+        let fit = u64::from(self.module.max_active_clusters(instance.desc)?);
+        let active = fit.min(tiling.clusters());
+        if active == 0 {
+            return Err(Error::LaunchCluster {
+                kernel: instance.desc.meta.name().into(),
+                grid: [cluster, 1, 1],
+                cluster: instance.desc.meta.cluster,
+                right: "the device has no room for one such cluster",
+            });
+        }
+        let group = raster_group(instance, &tiling, active);
+        Ok(Choice { instance, grid: [active as u32 * cluster, 1, 1], group })
+    }
+}
+
+impl PlanInfo {
+    fn of(device: &Device, p: &GemmProblem) -> Self {
+        Self {
+            device: device.describe(),
+            m: p.m,
+            n: p.n,
+            k: p.k,
+            ab: dtype_name(p.ab),
+            out: dtype_name(p.out),
+            with_c: p.beta_c,
+            kernel: None,
+            staging: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Allocates what an operand's place needs, and notes it.
+    fn stage(&mut self, device: &Device, layout: &Layout) -> Result<Option<Buffer>, Error> {
+        let bytes = layout.staging_bytes();
+        let size = usize::try_from(bytes).map_err(|_| Error::SizeOverflow {
+            what: "bytes of a staging copy",
+            factors: format!("{} x {}", layout.rows, layout.pitch),
+            limit: "more than this machine addresses",
+        })?;
+        match layout.place {
+            Place::Own => Ok(None),
+            Place::Zero => {
+                if layout.operand == 'A' {
+                    self.notes.push("K is 0: one block of zeros is multiplied".into());
+                }
+                device.alloc_zeroed(size).map(Some)
+            }
+            Place::Staged => {
+                self.staging.push(StagingInfo {
+                    operand: layout.operand,
+                    row_bytes: layout.row_bytes,
+                    pitch: layout.pitch,
+                    bytes,
+                });
+                device.alloc_zeroed(size).map(Some)
+            }
+        }
+    }
+}
+
+impl KernelInfo {
+    fn of(problem: &GemmProblem, index: usize, choice: &Choice, why: String) -> Self {
+        let i = choice.instance;
+        let meta = &i.desc.meta;
+        let tiles = Tiling::new(i, problem.m, problem.n).tiles;
+        Self {
+            name: meta.name().into(),
+            index,
+            tile: [i.bm, i.bn, i.bk],
+            cluster: [i.cluster_m, i.cluster_n],
+            stages: i.stages,
+            threads: meta.threads,
+            smem_bytes: meta.smem_bytes,
+            ctas: choice.grid[0],
+            tiles,
+            waves: tiles as f64 / f64::from(choice.grid[0]),
+            raster_group: choice.group,
+            why,
+        }
+    }
+}
+
+impl fmt::Display for PlanInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, ab, out, .. } = self;
+        write!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}")?;
+        if self.with_c {
+            write!(f, " + C")?;
+        }
+        writeln!(f, " on {}", self.device)?;
+        if let Some(kernel) = &self.kernel {
+            let [bm, bn, bk] = kernel.tile;
+            let [cm, cn] = kernel.cluster;
+            writeln!(f, "  kernel {} ({}): {}", kernel.name, kernel.index, kernel.why)?;
+            writeln!(
+                f,
+                "  tile {bm}x{bn}x{bk}, {} stages, cluster {cm}x{cn}, {} threads, {} bytes of shared memory",
+                kernel.stages, kernel.threads, kernel.smem_bytes
+            )?;
+            writeln!(
+                f,
+                "  {} tiles on {} CTAs ({:.2} waves), raster groups of {} rows of clusters",
+                kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_group
+            )?;
+        }
+        for s in &self.staging {
+            writeln!(
+                f,
+                "  {}: rows of {} bytes are padded to {} (TMA needs multiples of 16) in a copy of {} bytes",
+                s.operand, s.row_bytes, s.pitch, s.bytes
+            )?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  {note}")?;
+        }
+        Ok(())
+    }
+}

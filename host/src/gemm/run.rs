@@ -1,0 +1,156 @@
+//! A plan with its operands.
+
+use super::layout::{Layout, Place};
+use super::plan::{Choice, GemmPlan};
+use crate::buffer::{Buffer, Copy2d, Memory};
+use crate::error::{Error, dtype_name};
+use crate::param::Param;
+use crate::stream::Stream;
+use crate::tensor::{Matrix, TensorBox, TensorMap};
+use gpu_kernels::gemm::GemmParams;
+use std::sync::{Arc, PoisonError};
+
+/// A plan bound to its operands: tensor maps encoded, ready to run again and again.
+pub struct BoundGemm<'p> {
+    plan: &'p GemmPlan,
+    /// A, B, C, D as the caller has them.
+    operands: [Option<Arc<Memory>>; 4],
+    launches: Vec<Launch<'p>>,
+}
+
+/// One kernel with its maps.
+struct Launch<'p> {
+    choice: &'p Choice,
+    maps: [TensorMap; 4],
+}
+
+impl GemmPlan {
+    /// Computes D on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
+    ///
+    /// # Errors
+    /// An operand of another size than planned, or on another device; what launches report.
+    pub fn run(
+        &self,
+        a: &Buffer,
+        b: &Buffer,
+        c: Option<&Buffer>,
+        d: &mut Buffer,
+        alpha: f32,
+        beta: f32,
+    ) -> Result<(), Error> {
+        self.bind(a, b, c, d)?.run(alpha, beta, &self.device.stream())
+    }
+
+    /// Checks the operands and encodes their tensor maps, once for any number of runs.
+    pub fn bind(
+        &self,
+        a: &Buffer,
+        b: &Buffer,
+        c: Option<&Buffer>,
+        d: &mut Buffer,
+    ) -> Result<BoundGemm<'_>, Error> {
+        let words = |with| if with { "with" } else { "without" };
+        if c.is_some() != self.problem.beta_c {
+            let (planned, run) = (words(self.problem.beta_c), words(c.is_some()));
+            return Err(Error::OperandC { planned, run });
+        }
+        let buffers = [Some(a), Some(b), c, Some(&*d)];
+        for (operand, buffer) in ['A', 'B', 'C', 'D'].into_iter().zip(buffers) {
+            let Some(buffer) = buffer else { continue };
+            self.device.owns(&format!("operand {operand}"), &buffer.memory.backend)?;
+            let (rows, cols, dtype) = self.problem.shape(operand);
+            let (need, have) = (self.problem.bytes(operand), buffer.len() as u64);
+            if need != have {
+                let dtype = dtype_name(dtype);
+                return Err(Error::OperandSize { operand, rows, cols, dtype, need, have });
+            }
+        }
+        let operands = buffers.map(|b| b.map(|b| Arc::clone(&b.memory)));
+        let launches = self
+            .choices
+            .iter()
+            .map(|choice| {
+                let map = |i: usize| {
+                    // Without C the kernel ignores its map, and gets D's.
+                    let from = if i == 2 && !choice.instance.has_c { 3 } else { i };
+                    let copy = self.staging[from].as_ref().map(|b| &b.memory);
+                    let memory = copy.or(operands[from].as_ref());
+                    let tile = TensorBox::of(&choice.instance.desc.meta.params[i]);
+                    let memory =
+                        memory.ok_or(Error::OperandC { planned: "with", run: "without" })?;
+                    self.device.tensor_map_of(memory, &matrix(&self.layouts[from]), tile)
+                };
+                Ok(Launch { choice, maps: [map(0)?, map(1)?, map(2)?, map(3)?] })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(BoundGemm { plan: self, operands, launches })
+    }
+}
+
+fn matrix(layout: &Layout) -> Matrix {
+    let Layout { dtype, rows, cols, pitch, .. } = *layout;
+    Matrix { offset: 0, dtype, rows, cols, pitch }
+}
+
+impl BoundGemm<'_> {
+    /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
+    ///
+    /// A plan with staging copies has one set of them: runs on different streams wait for one
+    /// another.
+    pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
+        let plan = self.plan;
+        let launch = match &self.launches[..] {
+            [] => return Ok(()),
+            [_, without_c] if beta == 0.0 => without_c,
+            [first, ..] => first,
+        };
+        let staged = plan.staging.iter().any(Option::is_some);
+        // Held while queueing: two threads must not interleave their copies and launches.
+        let mut last = plan.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if staged {
+            if let Some(other) = last.as_ref().filter(|s| s.raw() != stream.raw()) {
+                other.synchronize()?;
+            }
+            *last = Some(stream.clone());
+        }
+        let reads = if launch.choice.instance.has_c { 0..3 } else { 0..2 };
+        for i in reads {
+            self.copy(i, stream, true)?;
+        }
+        let problem = &plan.problem;
+        let params = GemmParams {
+            m: problem.m as u32,
+            n: problem.n as u32,
+            k: plan.layouts[0].cols as u32,
+            group: launch.choice.group,
+            alpha,
+            beta,
+        };
+        let [a, b, c, d] = launch.maps.each_ref().map(Param::Map);
+        plan.device.launch(
+            &plan.module,
+            launch.choice.instance.desc,
+            launch.choice.grid,
+            &[a, b, c, d, Param::value(params)],
+            stream,
+        )?;
+        self.copy(3, stream, false)
+    }
+
+    /// Copies operand `i` into its staging copy, or back, if it has one.
+    fn copy(&self, i: usize, stream: &Stream, inward: bool) -> Result<(), Error> {
+        let layout = &self.plan.layouts[i];
+        let (Place::Staged, Some(copy), Some(own)) =
+            (layout.place, &self.plan.staging[i], &self.operands[i])
+        else {
+            return Ok(());
+        };
+        let (src, dst, src_pitch, dst_pitch) = if inward {
+            (own, &copy.memory, layout.row_bytes, layout.pitch)
+        } else {
+            (&copy.memory, own, layout.pitch, layout.row_bytes)
+        };
+        let shape = Copy2d { width: layout.row_bytes, rows: layout.rows, src_pitch, dst_pitch };
+        self.plan.device.copy_2d_memory(src, dst, shape, stream)
+    }
+}

@@ -1,0 +1,311 @@
+//! Modules and checked launches.
+//!
+//! Everything that the driver would refuse with a number, or worse accept, is refused here with a
+//! line: another image than this program's, a grid that its clusters don't divide, shared memory
+//! beyond the device's, parameters that are not the kernel's.
+
+use crate::cuda::{Context, check, failed, one_line};
+use crate::device::{Backend, Device};
+use crate::error::Error;
+use crate::param::{Param, pack};
+use crate::stream::Stream;
+use cudarc::driver::{result, sys};
+use isa::kernel::{Image, KernelDesc, KernelMeta};
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Clusters up to this size run on any sm_90 GPU; larger ones must be asked for.
+const PORTABLE_CLUSTER: u32 = 8;
+/// The largest cluster that sm_90 has.
+const LARGEST_CLUSTER: u32 = 16;
+
+/// An image loaded on a device. Cheap to clone.
+#[derive(Clone)]
+pub struct Module {
+    device: Device,
+    image: &'static Image,
+    cuda: Option<Arc<Loaded>>,
+}
+
+struct Loaded {
+    context: Arc<Context>,
+    raw: sys::CUmodule,
+    functions: Mutex<HashMap<String, Function>>,
+}
+
+#[derive(Clone, Copy)]
+struct Function(sys::CUfunction);
+
+// SAFETY: module and function handles are the driver's, used under their bound context.
+unsafe impl Send for Loaded {}
+// SAFETY: as above; the map is behind a mutex.
+unsafe impl Sync for Loaded {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.context.bind().is_ok() {
+            // SAFETY: loaded once in `Device::load`. Unloading waits for running kernels.
+            let _ = unsafe { result::module::unload(self.raw) };
+        }
+    }
+}
+
+impl Device {
+    /// Loads an image. On a GPU the driver assembles its PTX (and caches the result on disk); on
+    /// the model, kernels are functions of this program, and there is nothing to load.
+    ///
+    /// # Errors
+    /// [`Error::ImageArch`]; [`Error::ImageAssembly`] with the assembler's words.
+    pub fn load(&self, image: &'static Image) -> Result<Module, Error> {
+        if image.arch != "sm_90a" {
+            return Err(Error::ImageArch { image: image.name, arch: image.arch });
+        }
+        let cuda = match &self.backend {
+            Backend::Cuda(context) => Some(Arc::new(Loaded {
+                context: Arc::clone(context),
+                raw: assemble(context, image)?,
+                functions: Mutex::default(),
+            })),
+            Backend::Sim(_) => None,
+        };
+        Ok(Module { device: self.clone(), image, cuda })
+    }
+
+    /// Launches a kernel of `module` on `stream`, after checking everything that can be.
+    ///
+    /// # Errors
+    /// A line for each thing that is wrong; [`Error::Model`] with the model's report.
+    pub fn launch(
+        &self,
+        module: &Module,
+        desc: &KernelDesc,
+        grid: [u32; 3],
+        params: &[Param<'_>],
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        self.owns("the module of a launch", &module.device.backend)?;
+        self.owns("the stream of a launch", stream.backend())?;
+        module.check(desc)?;
+        check_shape(&desc.meta, grid, self.smem_bytes())?;
+        let packed = pack(self, &desc.meta, params)?;
+        match &self.backend {
+            Backend::Cuda(context) => {
+                context.bind()?;
+                let function = module.function(&desc.meta)?;
+                launch_cuda(function, &desc.meta, grid, &packed.pointers, stream)
+            }
+            // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it
+            // points to is borrowed until after the call.
+            Backend::Sim(model) => unsafe { model.launch(desc, grid, &packed.pointers) },
+        }
+    }
+}
+
+fn assemble(context: &Context, image: &Image) -> Result<sys::CUmodule, Error> {
+    context.bind()?;
+    let fault = |log: String| Error::ImageAssembly { image: image.name, log };
+    let ptx = CString::new(image.ptx).map_err(|e| fault(e.to_string()))?;
+    let mut log = vec![0u8; 8192];
+    let mut options = [
+        sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
+        sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+    let mut module = std::ptr::null_mut();
+    // SAFETY: `ptx` ends in a zero byte; options and values agree in number and type (the size is
+    // passed as a pointer's value); the log outlives the call.
+    let status = unsafe {
+        sys::cuModuleLoadDataEx(
+            &raw mut module,
+            ptx.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    let said = log.split(|&b| b == 0).next().unwrap_or_default();
+    if status != sys::CUresult::CUDA_SUCCESS && !said.is_empty() {
+        return Err(fault(one_line(&String::from_utf8_lossy(said))));
+    }
+    check("cuModuleLoadDataEx", status)?;
+    Ok(module)
+}
+
+impl Module {
+    /// The image that it was loaded from.
+    pub fn image(&self) -> &'static Image {
+        self.image
+    }
+
+    /// Whether the image has this very kernel.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKernel`]; [`Error::ImageMismatch`] if image and program were built from
+    /// different source.
+    pub fn check(&self, desc: &KernelDesc) -> Result<(), Error> {
+        let (meta, image) = (&desc.meta, self.image);
+        let Some(theirs) = image.kernels.iter().find(|k| k.name == meta.name) else {
+            let have: Vec<_> = image.kernels.iter().map(KernelMeta::name).collect();
+            return Err(Error::NoSuchKernel {
+                image: image.name.into(),
+                kernel: meta.name().into(),
+                have: if have.is_empty() { "none".into() } else { have.join(", ") },
+            });
+        };
+        match difference(theirs, meta) {
+            None => Ok(()),
+            Some((field, image, program)) => {
+                Err(Error::ImageMismatch { kernel: meta.name().into(), field, image, program })
+            }
+        }
+    }
+
+    /// The function's handle, with its shared memory and cluster size opted in to.
+    fn function(&self, meta: &KernelMeta) -> Result<sys::CUfunction, Error> {
+        use sys::CUfunction_attribute_enum as Attr;
+        let Some(loaded) = &self.cuda else {
+            return Err(Error::NotOnModel { what: "a function of the driver" });
+        };
+        // A panic elsewhere can't leave a map of handles half-written.
+        let mut functions = loaded.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Function(raw)) = functions.get(meta.name()) {
+            return Ok(*raw);
+        }
+        let name = CString::new(meta.name()).unwrap_or_default();
+        // SAFETY: the module is loaded while `self` lives.
+        let raw = unsafe { result::module::get_function(loaded.raw, name) }
+            .map_err(|e| failed("cuModuleGetFunction", e))?;
+        let set = |attribute, value: u32| {
+            // SAFETY: `raw` is a function of the bound context.
+            unsafe { result::function::set_function_attribute(raw, attribute, value as i32) }
+                .map_err(|e| failed("cuFuncSetAttribute", e))
+        };
+        set(Attr::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, meta.smem_bytes)?;
+        if meta.cluster_size() > PORTABLE_CLUSTER {
+            set(Attr::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
+        }
+        functions.insert(meta.name().to_owned(), Function(raw));
+        Ok(raw)
+    }
+
+    /// How many clusters of the kernel the device holds at once.
+    ///
+    /// GPCs with an odd number of SMs leave some of them out when clusters are larger than one CTA.
+    /// The model holds `sms / cluster size`.
+    pub fn max_active_clusters(&self, desc: &KernelDesc) -> Result<u32, Error> {
+        self.check(desc)?;
+        let (meta, size) = (&desc.meta, desc.meta.cluster_size());
+        let Backend::Cuda(context) = &self.device.backend else {
+            return Ok(self.device.sms() / size.max(1));
+        };
+        check_shape(meta, meta.cluster, self.device.smem_bytes())?;
+        context.bind()?;
+        let function = self.function(meta)?;
+        let mut clusters = 0;
+        with_config(meta, meta.cluster, std::ptr::null_mut(), |config| {
+            // SAFETY: the function is of the bound context; `config` is complete.
+            check("cuOccupancyMaxActiveClusters", unsafe {
+                sys::cuOccupancyMaxActiveClusters(&raw mut clusters, function, config)
+            })
+        })?;
+        Ok(clusters as u32)
+    }
+}
+
+/// The first fact in which two descriptions of a kernel differ: its name, and both values.
+fn difference(image: &KernelMeta, program: &KernelMeta) -> Option<(&'static str, String, String)> {
+    type Fact = (&'static str, fn(&KernelMeta) -> String);
+    let facts: [Fact; 6] = [
+        ("magic", |m| format!("{:?}", m.magic)),
+        ("threads", |m| m.threads.to_string()),
+        ("min_ctas", |m| m.min_ctas.to_string()),
+        ("cluster", |m| format!("{:?}", m.cluster)),
+        ("smem_bytes", |m| m.smem_bytes.to_string()),
+        ("parameters", |m| {
+            let all: Vec<_> = m.params().iter().map(crate::param::describe).collect();
+            format!("({})", all.join(", "))
+        }),
+    ];
+    if image == program {
+        return None;
+    }
+    facts.iter().find_map(|(name, of)| {
+        let (a, b) = (of(image), of(program));
+        (a != b).then_some((*name, a, b))
+    })
+}
+
+/// Block, grid, cluster and shared memory.
+pub(crate) fn check_shape(meta: &KernelMeta, grid: [u32; 3], limit: u32) -> Result<(), Error> {
+    let kernel = || meta.name().to_owned();
+    let (threads, cluster) = (meta.threads, meta.cluster);
+    if !(1..=1024).contains(&threads) {
+        return Err(Error::LaunchThreads { kernel: kernel(), threads });
+    }
+    let most = [i32::MAX as u32, 65535, 65535];
+    if grid.iter().zip(most).any(|(&g, most)| g == 0 || g > most) {
+        return Err(Error::LaunchGrid { kernel: kernel(), grid });
+    }
+    let bad = |right| Err(Error::LaunchCluster { kernel: kernel(), grid, cluster, right });
+    let size = cluster.iter().try_fold(1u32, |product, &c| product.checked_mul(c));
+    if !size.is_some_and(|size| (1..=LARGEST_CLUSTER).contains(&size)) {
+        return bad("a cluster has 1 to 16 CTAs");
+    }
+    if grid.iter().zip(cluster).any(|(g, c)| g % c != 0) {
+        return bad("each dimension of the grid must be a multiple of the cluster's");
+    }
+    if meta.smem_bytes > limit {
+        let bytes = meta.smem_bytes;
+        return Err(Error::LaunchSmem { kernel: kernel(), bytes, limit });
+    }
+    Ok(())
+}
+
+/// Builds the launch configuration of `meta` and lends it.
+fn with_config<R>(
+    meta: &KernelMeta,
+    grid: [u32; 3],
+    stream: sys::CUstream,
+    then: impl FnOnce(*const sys::CUlaunchConfig) -> R,
+) -> R {
+    let [x, y, z] = meta.cluster;
+    let mut cluster = sys::CUlaunchAttribute_st {
+        id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue_union { pad: [0; 64] },
+    };
+    cluster.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+    let config = sys::CUlaunchConfig_st {
+        gridDimX: grid[0],
+        gridDimY: grid[1],
+        gridDimZ: grid[2],
+        blockDimX: meta.threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: meta.smem_bytes,
+        hStream: stream,
+        attrs: &raw mut cluster,
+        numAttrs: u32::from(meta.cluster_size() > 1),
+    };
+    then(&raw const config)
+}
+
+fn launch_cuda(
+    function: sys::CUfunction,
+    meta: &KernelMeta,
+    grid: [u32; 3],
+    params: &[*const u8],
+    stream: &Stream,
+) -> Result<(), Error> {
+    let mut params: Vec<*mut c_void> = params.iter().map(|p| p.cast_mut().cast()).collect();
+    with_config(meta, grid, stream.raw(), |config| {
+        // SAFETY: function and stream are of the bound context; `params` has a pointer for each
+        // parameter, whose bytes the driver copies (and does not write) before it returns.
+        check("cuLaunchKernelEx", unsafe {
+            sys::cuLaunchKernelEx(config, function, params.as_mut_ptr(), std::ptr::null_mut())
+        })
+    })
+}

@@ -1,0 +1,252 @@
+//! Tensor maps: what TMA needs to know of a matrix in global memory, checked before the driver
+//! sees it.
+//!
+//! The rules are those of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
+//! Managment"); the driver answers each breach with the same `CUDA_ERROR_INVALID_VALUE`, this
+//! module with a line that says which number is wrong.
+
+use crate::buffer::{Buffer, Memory, span};
+use crate::cuda::check;
+use crate::device::{Backend, Device};
+use crate::error::{Error, dtype_name};
+use cudarc::driver::sys;
+use isa::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
+use std::sync::Arc;
+
+/// A row-major matrix inside a buffer.
+#[derive(Clone, Copy)]
+pub struct TensorSpec<'a> {
+    /// Where it lies.
+    pub buffer: &'a Buffer,
+    /// Bytes from the buffer's start to its first element.
+    pub offset: u64,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Rows (the outer dimension).
+    pub rows: u64,
+    /// Columns (the inner, contiguous dimension).
+    pub cols: u64,
+    /// Bytes from one row to the next.
+    pub pitch_bytes: u64,
+}
+
+/// The box that one TMA instruction moves, and how it lies in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TensorBox {
+    /// Rows.
+    pub rows: u32,
+    /// Columns in elements.
+    pub cols: u32,
+    /// Span of the swizzle in bytes: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+impl TensorBox {
+    /// The box that a kernel's parameter asks for.
+    pub const fn of(param: &ParamMeta) -> Self {
+        Self { rows: param.box_rows, cols: param.box_cols, swizzle_bytes: param.swizzle_bytes }
+    }
+}
+
+/// An encoded tensor map, and the memory that it points into.
+#[derive(Clone)]
+pub struct TensorMap {
+    bytes: Encoded,
+    dtype: Dtype,
+    tile: TensorBox,
+    memory: Arc<Memory>,
+}
+
+/// The 128 bytes, aligned as a kernel parameter must be.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Encoded([u64; 16]);
+
+impl TensorMap {
+    /// The 128 bytes as the kernel gets them.
+    pub fn words(&self) -> &[u64; 16] {
+        &self.bytes.0
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Box and swizzle.
+    pub fn tile(&self) -> TensorBox {
+        self.tile
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.memory.backend
+    }
+
+    /// What a launch compares with the kernel's parameter.
+    pub(crate) fn meta(&self) -> ParamMeta {
+        ParamMeta {
+            kind: ParamKind::TensorMap as u32,
+            size: 128,
+            align: 64,
+            dtype: self.dtype as u32,
+            box_rows: self.tile.rows,
+            box_cols: self.tile.cols,
+            swizzle_bytes: self.tile.swizzle_bytes,
+        }
+    }
+}
+
+impl Device {
+    /// Encodes a tensor map of `spec` for boxes of `tile`.
+    ///
+    /// # Errors
+    /// Any breach of TMA's rules; a matrix larger than its buffer; a buffer of another device.
+    pub fn tensor_map(&self, spec: &TensorSpec<'_>, tile: TensorBox) -> Result<TensorMap, Error> {
+        self.tensor_map_of(&spec.buffer.memory, &Matrix::of(spec), tile)
+    }
+
+    /// Encodes a tensor map as the kernel argument `A` wants it: box, swizzle and element type come
+    /// from its type.
+    ///
+    /// # Errors
+    /// As [`Device::tensor_map`]; and [`Error::LaunchParam`] if `spec` has another element type.
+    pub fn tensor_map_for<A: KernelArg>(&self, spec: &TensorSpec<'_>) -> Result<TensorMap, Error> {
+        let param = A::META;
+        if param.kind != ParamKind::TensorMap as u32 || param.dtype != spec.dtype as u32 {
+            return Err(Error::LaunchParam {
+                kernel: std::any::type_name::<A>().into(),
+                index: 0,
+                want: crate::param::describe(&param),
+                have: format!("a tensor of {}", dtype_name(spec.dtype)),
+            });
+        }
+        self.tensor_map(spec, TensorBox::of(&param))
+    }
+
+    /// [`Device::tensor_map`] over shared memory.
+    pub(crate) fn tensor_map_of(
+        &self,
+        memory: &Arc<Memory>,
+        matrix: &Matrix,
+        tile: TensorBox,
+    ) -> Result<TensorMap, Error> {
+        self.owns("the buffer of a tensor map", &memory.backend)?;
+        matrix.check(memory, tile)?;
+        let addr = memory.addr + matrix.offset;
+        let words = match &self.backend {
+            Backend::Cuda(context) => {
+                context.bind()?;
+                encode_cuda(addr, matrix, tile)?
+            }
+            Backend::Sim(_) => crate::model::encode(addr, matrix, tile)?,
+        };
+        Ok(TensorMap {
+            bytes: Encoded(words),
+            dtype: matrix.dtype,
+            tile,
+            memory: Arc::clone(memory),
+        })
+    }
+}
+
+/// A matrix without its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix {
+    pub offset: u64,
+    pub dtype: Dtype,
+    pub rows: u64,
+    pub cols: u64,
+    pub pitch: u64,
+}
+
+impl Matrix {
+    fn of(spec: &TensorSpec<'_>) -> Self {
+        let TensorSpec { offset, dtype, rows, cols, pitch_bytes: pitch, .. } = *spec;
+        Self { offset, dtype, rows, cols, pitch }
+    }
+
+    /// TMA's rules.
+    fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), Error> {
+        let Self { offset, dtype, rows, cols, pitch } = *self;
+        let (name, size) = (dtype_name(dtype), dtype.size() as u64);
+        // Coordinates are i32: dimensions up to 2^32 could be encoded, but not reached.
+        let extent = 1..1u64 << 31;
+        if !extent.contains(&rows) || !extent.contains(&cols) {
+            return Err(Error::TensorExtent { rows, cols });
+        }
+        if !pitch.is_multiple_of(16) || pitch >= 1 << 40 {
+            return Err(Error::TensorPitch { pitch });
+        }
+        let row = cols * size;
+        if pitch < row {
+            return Err(Error::TensorRow { pitch, cols, dtype: name, row });
+        }
+        let len = memory.bytes as u64;
+        let need = span(rows, pitch, row).and_then(|s| s.checked_add(offset)).unwrap_or(u64::MAX);
+        if need > len {
+            return Err(Error::TensorOutOfBuffer { rows, pitch, offset, need, len });
+        }
+        let addr = memory.addr + offset;
+        if !addr.is_multiple_of(16) {
+            return Err(Error::TensorAddress { addr });
+        }
+        if !(1..=256).contains(&tile.rows) || !(1..=256).contains(&tile.cols) {
+            return Err(Error::TensorBox { rows: tile.rows, cols: tile.cols });
+        }
+        let span = tile.swizzle_bytes;
+        if ![0, 32, 64, 128].contains(&span) {
+            return Err(Error::TensorSwizzle { bytes: span });
+        }
+        let bytes = u64::from(tile.cols) * size;
+        if !bytes.is_multiple_of(16) || (span > 0 && bytes > u64::from(span)) {
+            let limit = match span {
+                0 => String::new(),
+                _ => format!(", at most the {span} of the swizzle"),
+            };
+            return Err(Error::TensorBoxRow { cols: tile.cols, dtype: name, bytes, limit });
+        }
+        Ok(())
+    }
+}
+
+fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
+    use sys::CUtensorMapDataType_enum as Type;
+    use sys::CUtensorMapSwizzle_enum as Swizzle;
+    let dtype = match matrix.dtype {
+        Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Dtype::U8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        Dtype::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+    };
+    let swizzle = match tile.swizzle_bytes {
+        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
+    let (dims, strides) = ([matrix.cols, matrix.rows], [matrix.pitch]);
+    let (box_dims, steps) = ([tile.cols, tile.rows], [1u32, 1]);
+    // SAFETY: every array has the rank's length (strides one less), and `map` is the driver's own
+    // type, aligned as it wants. The address is only recorded.
+    check("cuTensorMapEncodeTiled", unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &raw mut map,
+            dtype,
+            2,
+            addr as *mut _,
+            dims.as_ptr(),
+            strides.as_ptr(),
+            box_dims.as_ptr(),
+            steps.as_ptr(),
+            sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle,
+            // L2 sectors are fetched in lines of 128 bytes, the row of a swizzled tile.
+            sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            // Outside of the tensor reads give zero.
+            sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    })?;
+    Ok(map.opaque)
+}
