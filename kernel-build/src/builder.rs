@@ -1,0 +1,331 @@
+//! [`KernelBuilder`]: what a build script says, and the order of the steps.
+
+use crate::{
+    DeviceImage, Error, PtxasCheck, depinfo,
+    ir::{self, Marked},
+    lower::{self, Files},
+    nested::Nested,
+    ptxas::{self, Ptxas},
+    toolchain::Toolchain,
+};
+use serde_json::Value;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A device architecture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Arch {
+    /// Hopper with its architecture-specific instructions (wgmma, setmaxnreg).
+    #[default]
+    Sm90a,
+}
+
+impl Arch {
+    /// As PTX, rustc and ptxas spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sm90a => "sm_90a",
+        }
+    }
+}
+
+/// Builds a kernel crate for the device. The shape is that of rust-cuda's `CudaBuilder`.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is built before `build`"]
+pub struct KernelBuilder {
+    crate_dir: PathBuf,
+    arch: Arch,
+    features: Vec<String>,
+    default_features: bool,
+    ptxas: PtxasCheck,
+    out_dir: Option<PathBuf>,
+    target_dir: Option<PathBuf>,
+    keep: bool,
+    convergent: bool,
+}
+
+impl KernelBuilder {
+    /// A build of the crate in the folder `crate_dir`; a relative one counts from the folder of
+    /// the build script's package.
+    pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            crate_dir: crate_dir.into(),
+            arch: Arch::default(),
+            features: Vec::new(),
+            default_features: true,
+            ptxas: PtxasCheck::default(),
+            out_dir: None,
+            target_dir: None,
+            keep: false,
+            convergent: true,
+        }
+    }
+
+    /// The architecture to build for.
+    pub fn arch(mut self, arch: Arch) -> Self {
+        self.arch = arch;
+        self
+    }
+
+    /// Turns on a feature of the kernel crate.
+    pub fn feature(mut self, feature: impl Into<String>) -> Self {
+        self.features.push(feature.into());
+        self
+    }
+
+    /// Whether the kernel crate's default features are on.
+    pub fn default_features(mut self, on: bool) -> Self {
+        self.default_features = on;
+        self
+    }
+
+    /// What to do with ptxas.
+    pub fn ptxas(mut self, check: PtxasCheck) -> Self {
+        self.ptxas = check;
+        self
+    }
+
+    /// Where the image goes instead of `OUT_DIR`.
+    pub fn out_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.out_dir = Some(dir.into());
+        self
+    }
+
+    /// The nested cargo's target folder, instead of one inside the outer cargo's.
+    pub fn target_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.target_dir = Some(dir.into());
+        self
+    }
+
+    /// Copies the unoptimised, the marked and the optimised module beside the image.
+    pub fn keep_intermediate(mut self, on: bool) -> Self {
+        self.keep = on;
+        self
+    }
+
+    /// Leaves `convergent` out: for the test that shows what the mark is for.
+    #[doc(hidden)]
+    pub fn without_convergence(mut self) -> Self {
+        self.convergent = false;
+        self
+    }
+
+    /// Builds, and ends the build script with the error if there is one.
+    pub fn build_or_exit(self) -> DeviceImage {
+        self.build().unwrap_or_else(|error| {
+            eprintln!("error: {error}");
+            std::process::exit(1)
+        })
+    }
+
+    /// Builds: writes `<crate>.ptx` and `<crate>.rs` into the output folder, and in a build script
+    /// tells cargo what to watch.
+    pub fn build(self) -> Result<DeviceImage, Error> {
+        let in_build_script = self.out_dir.is_none();
+        let crate_dir = self.absolute_crate_dir()?;
+        let out_dir = match &self.out_dir {
+            Some(dir) => dir.clone(),
+            None => env::var_os("OUT_DIR").map(PathBuf::from).ok_or(Error::NoEnv("OUT_DIR"))?,
+        };
+        let target_dir = match &self.target_dir {
+            Some(dir) => dir.clone(),
+            None => nested_target_dir(&out_dir),
+        };
+        if in_build_script {
+            for variable in ptxas::VARIABLES {
+                println!("cargo::rerun-if-env-changed={variable}");
+            }
+            println!("cargo::rerun-if-changed={}", crate_dir.join("Cargo.toml").display());
+        }
+        let toolchain = Toolchain::find()?;
+        let name = library_name(&toolchain, &crate_dir)?;
+        let nested = Nested {
+            crate_dir: &crate_dir,
+            lib_name: &name,
+            target_dir: &target_dir,
+            arch: self.arch.name(),
+            features: &self.features,
+            default_features: self.default_features,
+        };
+        fs::create_dir_all(&out_dir).map_err(Error::io("cannot create", &out_dir))?;
+        let work_dir = nested.work_dir();
+        fs::create_dir_all(&work_dir).map_err(Error::io("cannot create", &work_dir))?;
+        // Two outer builds (of two profiles, say) may share the folder.
+        let lock_path = work_dir.join("lock");
+        let lock = fs::File::create(&lock_path).map_err(Error::io("cannot create", &lock_path))?;
+        lock.lock().map_err(Error::io("cannot lock", &lock_path))?;
+
+        let module = nested.run(&toolchain)?;
+        if in_build_script {
+            watch(&module.dep_info, &crate_dir);
+        }
+        for warning in &module.warnings {
+            warn(in_build_script, warning);
+        }
+        let source =
+            fs::read_to_string(&module.path).map_err(Error::io("cannot read", &module.path))?;
+        let marked = ir::mark(&source, ir::Options { convergent: self.convergent })?;
+        let image = self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
+        for kernel in &image.bare_kernels {
+            warn(
+                in_build_script,
+                &format!("kernel {kernel} has no metadata: its launches can't be checked"),
+            );
+        }
+        let rust = image.rust_expression();
+        fs::write(&image.rust_path, rust).map_err(Error::io("cannot write", &image.rust_path))?;
+        Ok(image)
+    }
+
+    /// Marked IR to PTX, and the check.
+    fn lower(
+        &self,
+        toolchain: &Toolchain,
+        name: &str,
+        marked: &Marked,
+        module: &Path,
+        work_dir: &Path,
+        out_dir: &Path,
+    ) -> Result<DeviceImage, Error> {
+        let arch = self.arch.name();
+        let in_build_script = self.out_dir.is_none();
+        let file = |suffix: &str| work_dir.join(format!("{name}.{suffix}"));
+        let files = Files {
+            marked: &file("marked.ll"),
+            optimised: &file("opt.ll"),
+            ptx: &file("ptx"),
+            key: &file("key"),
+        };
+        let key = lower::lower(toolchain, arch, marked, &files)?;
+        let copy = |from: &Path, suffix: &str| {
+            let to = out_dir.join(format!("{name}.{suffix}"));
+            fs::copy(from, &to).map_err(Error::io("cannot write", &to)).map(|_| to)
+        };
+        let ptx_path = copy(files.ptx, "ptx")?;
+        if self.keep {
+            copy(module, "ll")?;
+            copy(files.marked, "marked.ll")?;
+            copy(files.optimised, "opt.ll")?;
+        }
+        let ptx = fs::read_to_string(&ptx_path).map_err(Error::io("cannot read", &ptx_path))?;
+        let mut image = DeviceImage {
+            name: name.to_owned(),
+            arch,
+            ptx,
+            rust_path: out_dir.join(format!("{name}.rs")),
+            ptx_path,
+            kernels: marked.kernels.clone(),
+            bare_kernels: marked.bare_kernels.clone(),
+            ptxas: None,
+        };
+        if self.ptxas == PtxasCheck::Off || marked.entries().next().is_none() {
+            return Ok(image);
+        }
+        let Some(ptxas) = Ptxas::find()? else {
+            warn(
+                in_build_script,
+                &format!(
+                    "no ptxas found ({} and PATH): the PTX of {name} is not checked for spills; the \
+                     driver will assemble it",
+                    ptxas::VARIABLES.join(", ")
+                ),
+            );
+            return Ok(image);
+        };
+        let report = ptxas.report(arch, files.ptx, &key, &file("cubin"))?;
+        copy(&file("cubin"), "cubin")?;
+        for warning in &report.warnings {
+            warn(in_build_script, warning);
+        }
+        let faults = report.faults();
+        if !faults.is_empty() {
+            if self.ptxas == PtxasCheck::Strict {
+                return Err(Error::Ptxas { version: ptxas.version, ptx: image.ptx_path, faults });
+            }
+            warn(in_build_script, &format!("ptxas {}:\n{faults}", ptxas.version));
+        }
+        image.ptxas = Some((ptxas, report));
+        Ok(image)
+    }
+
+    fn absolute_crate_dir(&self) -> Result<PathBuf, Error> {
+        let dir = if self.crate_dir.is_absolute() {
+            self.crate_dir.clone()
+        } else {
+            let root =
+                env::var_os("CARGO_MANIFEST_DIR").ok_or(Error::NoEnv("CARGO_MANIFEST_DIR"))?;
+            PathBuf::from(root).join(&self.crate_dir)
+        };
+        if !dir.join("Cargo.toml").is_file() {
+            return Err(Error::NoCrate(dir));
+        }
+        // One spelling for one folder: the work folder's name is made from it.
+        dir.canonicalize().map_err(Error::io("cannot resolve", &dir))
+    }
+}
+
+/// A folder that every build of the workspace shares: inside cargo's target folder, which is above
+/// `OUT_DIR` and carries a `CACHEDIR.TAG`, or else inside `OUT_DIR`.
+fn nested_target_dir(out_dir: &Path) -> PathBuf {
+    let target = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    target.unwrap_or(out_dir).join("kernel-build")
+}
+
+/// The name of the kernel crate's library target, as cargo sees it.
+fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error> {
+    let output = Command::new(&toolchain.cargo)
+        .args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"])
+        .arg(crate_dir.join("Cargo.toml"))
+        .output()
+        .map_err(Error::io("cannot run", &toolchain.cargo))?;
+    let manifest = crate_dir.join("Cargo.toml");
+    if !output.status.success() {
+        let output_text = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        return Err(Error::Tool {
+            tool: "cargo metadata",
+            status: output.status,
+            input: manifest,
+            output: output_text,
+        });
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
+    let package = packages.iter().find(|package| {
+        package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest)
+    });
+    let targets = package.and_then(|package| package["targets"].as_array());
+    targets
+        .into_iter()
+        .flatten()
+        .find(|target| {
+            target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == "lib"))
+        })
+        .and_then(|target| target["name"].as_str())
+        .map(|name| name.replace('-', "_"))
+        .ok_or(Error::NoLibrary(manifest))
+}
+
+/// Tells cargo what this build has read.
+fn watch(dep_info: &Path, crate_dir: &Path) {
+    // Without the file there is no list; the crate's folder as a whole is the next best.
+    let files = fs::read_to_string(dep_info)
+        .map_or_else(|_| vec![crate_dir.join("src")], |text| depinfo::parse(&text));
+    for file in depinfo::with_manifests(files, crate_dir) {
+        println!("cargo::rerun-if-changed={}", file.display());
+    }
+}
+
+/// Passes a warning on, each line of it: cargo shows one line per directive.
+fn warn(in_build_script: bool, text: &str) {
+    for line in text.lines() {
+        if in_build_script {
+            println!("cargo::warning={line}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+}

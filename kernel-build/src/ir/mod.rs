@@ -1,0 +1,178 @@
+//! The pass over unoptimised LLVM IR: convergence, and what Rust has no syntax for.
+//!
+//! 1. `convergent` on every function definition, every call and every inline-asm call site, as
+//!    clang does for CUDA. LLVM takes the mark away again where it proves it needless. Calls of
+//!    LLVM's own intrinsics keep what LLVM's table says of them, and declarations are left alone:
+//!    for a call site it is the site's own mark that counts.
+//! 2. A kernel's metadata constant becomes function attributes (`"nvvm.maxntid"`,
+//!    `"nvvm.minctasm"`, `"nvvm.cluster_dim"`), and its tensor-map parameters become
+//!    `byval([128 x i8]) align 64 "nvvm.grid_constant"`: in PTX 128 bytes of `.param` space, whose
+//!    address goes to TMA without a copy through local memory. The constants are removed.
+//!
+//! The text is edited in place at token borders; what the pass does not look at stays as rustc
+//! wrote it. A call or definition of unknown form is an error, never skipped: an unmarked call
+//! could cost correctness silently.
+
+mod call;
+mod function;
+mod globals;
+mod token;
+
+use crate::{Error, meta::KernelMeta};
+use function::Header;
+use token::{Kind, Token, tokenize};
+
+/// What the pass made of a module.
+#[derive(Debug)]
+pub struct Marked {
+    /// The module's new text.
+    pub text: String,
+    /// The kernels that have metadata, in the order of their names.
+    pub kernels: Vec<KernelMeta>,
+    /// Kernels without metadata, whose launches nobody can check.
+    pub bare_kernels: Vec<String>,
+}
+
+impl Marked {
+    /// The names of all kernels.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.kernels
+            .iter()
+            .map(|k| k.name.as_str())
+            .chain(self.bare_kernels.iter().map(String::as_str))
+    }
+}
+
+/// What the pass does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Mark functions and calls `convergent`. Off only in the test that shows what then happens.
+    pub convergent: bool,
+}
+
+/// Replaces the bytes `at..end` of the module by `text`.
+#[derive(Debug)]
+struct Edit {
+    at: usize,
+    end: usize,
+    text: String,
+}
+
+impl Edit {
+    fn insert(at: usize, text: impl Into<String>) -> Self {
+        Self { at, end: at, text: text.into() }
+    }
+}
+
+/// A module being edited.
+struct Module<'a> {
+    source: &'a str,
+    tokens: &'a [Token],
+}
+
+impl Module<'_> {
+    fn text(&self, i: usize) -> &str {
+        self.tokens.get(i).map_or("", |t| t.text(self.source))
+    }
+    fn is(&self, i: usize, punct: u8) -> bool {
+        self.tokens.get(i).is_some_and(|t| t.is(punct))
+    }
+    fn kind(&self, i: usize) -> Option<Kind> {
+        self.tokens.get(i).map(|t| t.kind)
+    }
+    /// Index of the newline that ends the line of token `i`, or one past the last token.
+    fn line_end(&self, i: usize) -> usize {
+        self.tokens[i..]
+            .iter()
+            .position(|t| t.kind == Kind::Newline)
+            .map_or(self.tokens.len(), |n| i + n)
+    }
+    fn error(&self, i: usize, what: impl Into<String>) -> Error {
+        let at = self.tokens.get(i).map_or(self.source.len(), |t| t.start);
+        let line = self.source[..at].bytes().filter(|&b| b == b'\n').count() + 1;
+        Error::Ir { line, what: what.into() }
+    }
+}
+
+/// Runs the pass over a module's text.
+pub fn mark(source: &str, options: Options) -> Result<Marked, Error> {
+    let tokens = tokenize(source);
+    let module = Module { source, tokens: &tokens };
+    let mut edits = Vec::new();
+    let mut kernels = Vec::new();
+    let mut entries: Vec<Header> = Vec::new();
+
+    let mut at = 0;
+    while at < tokens.len() {
+        // `at` is the first token of a line at the top level of the module.
+        let end = module.line_end(at);
+        match (tokens[at].kind, module.text(at)) {
+            (Kind::Word, "define") => {
+                let header = Header::parse(&module, at)?;
+                if options.convergent {
+                    edits.push(Edit::insert(header.attributes_at, " convergent"));
+                }
+                let (first, next) = (header.body + 1, function::body_end(&module, header.body)?);
+                if options.convergent {
+                    call::mark_body(&module, first, next, &mut edits)?;
+                }
+                if header.is_kernel {
+                    entries.push(header);
+                }
+                at = next + 1;
+                continue;
+            }
+            (Kind::Global, "@llvm.used" | "@llvm.compiler.used") => {
+                edits.extend(globals::without_metadata(&module, at, end)?);
+            }
+            (Kind::Global, name) if globals::is_metadata(name) => {
+                let bytes = globals::constant_bytes(&module, at, end)?;
+                kernels.push(KernelMeta::parse(name.trim_start_matches('@'), &bytes)?);
+                edits.push(Edit {
+                    at: tokens[at].start,
+                    end: tokens[end - 1].end,
+                    text: String::new(),
+                });
+            }
+            _ => {}
+        }
+        at = end + 1;
+    }
+
+    kernels.sort_by(|a, b| a.name.cmp(&b.name));
+    for pair in kernels.windows(2) {
+        if pair[0].name == pair[1].name {
+            let what = "two metadata constants carry this name".to_owned();
+            return Err(Error::Metadata { kernel: pair[0].name.clone(), what });
+        }
+    }
+    for kernel in &kernels {
+        let Some(i) = entries.iter().position(|entry| entry.name == kernel.name) else {
+            let what = "there is metadata, and no extern \"ptx-kernel\" function of this name";
+            return Err(Error::Metadata { kernel: kernel.name.clone(), what: what.to_owned() });
+        };
+        edits.extend(entries.swap_remove(i).apply(&module, kernel)?);
+    }
+    let mut bare_kernels: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
+    bare_kernels.sort();
+    Ok(Marked { text: apply(source, edits), kernels, bare_kernels })
+}
+
+/// Applies edits that do not overlap.
+fn apply(source: &str, mut edits: Vec<Edit>) -> String {
+    // Stable: insertions at one place keep the order in which they were made.
+    edits.sort_by_key(|edit| edit.at);
+    let added: usize = edits.iter().map(|edit| edit.text.len()).sum();
+    let mut text = String::with_capacity(source.len() + added);
+    let mut from = 0;
+    for edit in edits {
+        text.push_str(&source[from..edit.at]);
+        text.push_str(&edit.text);
+        from = edit.end;
+    }
+    text.push_str(&source[from..]);
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! From marked IR to PTX, with the `opt` and `llc` of the LLVM that rustc itself uses.
+
+use crate::{Error, ir::Marked, toolchain::Toolchain};
+use std::{
+    collections::hash_map::DefaultHasher,
+    fs,
+    hash::{Hash, Hasher},
+    path::Path,
+    process::Command,
+};
+
+/// PTX ISA version that sm_90a's instructions need; the backend writes `.version 8.0`.
+const PTX_FEATURE: &str = "+ptx80";
+
+/// Fragments of a tile live in registers only if every loop over them is unrolled completely, up
+/// to the 128 accumulators of a 64x256 tile.
+const UNROLLING: [&str; 2] = ["-unroll-threshold=20000", "-unroll-full-max-count=256"];
+
+/// `opt`'s arguments: keep the kernels, drop what they do not reach, then optimise.
+fn opt_arguments(kernels: &str) -> Vec<String> {
+    let mut args = vec![
+        "-S".to_owned(),
+        "-passes=internalize,globaldce,default<O3>".to_owned(),
+        format!("-internalize-public-api-list={kernels}"),
+    ];
+    args.extend(UNROLLING.map(str::to_owned));
+    args
+}
+
+/// `llc`'s arguments.
+fn llc_arguments(arch: &str) -> Vec<String> {
+    vec!["-O3".to_owned(), format!("-mcpu={arch}"), format!("-mattr={PTX_FEATURE}")]
+}
+
+/// The files of one lowering.
+pub(crate) struct Files<'a> {
+    /// The marked module, written here.
+    pub marked: &'a Path,
+    /// The optimised module.
+    pub optimised: &'a Path,
+    /// PTX.
+    pub ptx: &'a Path,
+    /// What the PTX was made from, in one word: when it is unchanged, so is the PTX.
+    pub key: &'a Path,
+}
+
+/// Optimises the marked module and lowers it to PTX. Returns the key of the result, which changes
+/// whenever the PTX can.
+pub(crate) fn lower(
+    toolchain: &Toolchain,
+    arch: &str,
+    marked: &Marked,
+    files: &Files,
+) -> Result<String, Error> {
+    let kernels = marked.entries().collect::<Vec<_>>().join(",");
+    let (opt, llc) = (opt_arguments(&kernels), llc_arguments(arch));
+    let mut hasher = DefaultHasher::new();
+    (&marked.text, &opt, &llc, &toolchain.version).hash(&mut hasher);
+    let key = format!("{:016x}", hasher.finish());
+    let known = fs::read_to_string(files.key).is_ok_and(|known| known == key);
+    if known && files.ptx.is_file() && files.optimised.is_file() {
+        return Ok(key);
+    }
+    fs::write(files.marked, &marked.text).map_err(Error::io("cannot write", files.marked))?;
+    run("opt", &toolchain.opt, opt, files.marked, files.optimised)?;
+    run("llc", &toolchain.llc, llc, files.optimised, files.ptx)?;
+    // Last, so that a build that was cut short is not taken for a whole one.
+    fs::write(files.key, &key).map_err(Error::io("cannot write", files.key))?;
+    Ok(key)
+}
+
+fn run(
+    tool: &'static str,
+    program: &Path,
+    args: Vec<String>,
+    input: &Path,
+    output: &Path,
+) -> Result<(), Error> {
+    let ran = Command::new(program)
+        .args(args)
+        .arg(input)
+        .arg("-o")
+        .arg(output)
+        .output()
+        .map_err(Error::io("cannot run", program))?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&ran.stderr).trim_end().to_owned();
+    Err(Error::Tool { tool, status: ran.status, input: input.to_owned(), output })
+}

@@ -1,0 +1,291 @@
+//! The nested cargo build: from a kernel crate to one unoptimised LLVM module.
+
+use crate::{Error, toolchain::Toolchain};
+use serde_json::Value;
+use std::{
+    collections::hash_map::DefaultHasher,
+    env,
+    ffi::OsStr,
+    fs,
+    hash::{Hash, Hasher},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// rustc's name of the device.
+const TARGET: &str = "nvptx64-nvidia-cuda";
+/// The cargo profile of device builds, defined on the command line so that a workspace's own
+/// profiles do not matter.
+const PROFILE: &str = "device";
+
+/// What to build.
+#[derive(Debug)]
+pub(crate) struct Nested<'a> {
+    pub crate_dir: &'a Path,
+    pub lib_name: &'a str,
+    pub target_dir: &'a Path,
+    pub arch: &'static str,
+    pub features: &'a [String],
+    pub default_features: bool,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// The unoptimised module's file.
+    pub path: PathBuf,
+    /// Makefile-style file of everything that the build read from path crates.
+    pub dep_info: PathBuf,
+    /// Warnings of rustc and cargo, as they rendered them.
+    pub warnings: Vec<String>,
+}
+
+impl Nested<'_> {
+    /// The folder of this build's intermediate files: one per kernel crate, architecture and set
+    /// of features.
+    pub fn work_dir(&self) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (self.crate_dir, self.arch, self.features, self.default_features).hash(&mut hasher);
+        self.target_dir.join(format!("{}-{:016x}", self.lib_name, hasher.finish()))
+    }
+
+    /// Runs cargo.
+    pub fn run(&self, toolchain: &Toolchain) -> Result<Module, Error> {
+        let work_dir = self.work_dir();
+        fs::create_dir_all(&work_dir).map_err(Error::io("cannot create", &work_dir))?;
+        let path = work_dir.join("module.ll");
+        let out = self.target_dir.join(TARGET).join(PROFILE);
+        if !path.is_file() {
+            // cargo does not know of this file. With its own output gone, it runs rustc again.
+            remove_archives(&out.join("deps"), self.lib_name);
+        }
+        let mut command = Command::new(&toolchain.cargo);
+        clean_environment(&mut command);
+        let output = command
+            .current_dir(self.crate_dir)
+            .args(self.arguments(&path))
+            // A static library needs no linker. Features of the language that a kernel needs are
+            // unstable, and so is build-std; the bootstrap variable opens them here alone.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("CARGO_ENCODED_RUSTFLAGS", rustflags(self.arch))
+            .output()
+            .map_err(Error::io("cannot run", &toolchain.cargo))?;
+        let said = Diagnostics::read(&output);
+        if !output.status.success() {
+            let diagnostics = said.all();
+            return Err(Error::Compile {
+                name: self.lib_name.to_owned(),
+                arch: self.arch,
+                diagnostics,
+            });
+        }
+        if !path.is_file() {
+            return Err(Error::NoModule(path));
+        }
+        let dep_info = out.join(format!("lib{}.d", self.lib_name));
+        Ok(Module { path, dep_info, warnings: said.warnings })
+    }
+
+    fn arguments(&self, module: &Path) -> Vec<std::ffi::OsString> {
+        let mut args: Vec<std::ffi::OsString> = [
+            "rustc",
+            "--lib",
+            "--crate-type",
+            "staticlib",
+            "--target",
+            TARGET,
+            "--profile",
+            PROFILE,
+        ]
+        .map(Into::into)
+        .to_vec();
+        args.extend(["-Zbuild-std=core", "--message-format=json", "--color=never"].map(Into::into));
+        args.extend(["--target-dir".into(), self.target_dir.into()]);
+        for setting in [
+            "inherits='release'",
+            // One whole module, core included.
+            "lto='fat'",
+            "codegen-units=1",
+            "panic='abort'",
+            "opt-level=3",
+            "debug=false",
+            "debug-assertions=false",
+            "overflow-checks=false",
+            "strip=false",
+        ] {
+            args.extend(["--config".into(), format!("profile.{PROFILE}.{setting}").into()]);
+        }
+        if !self.features.is_empty() {
+            args.extend(["--features".into(), self.features.join(",").into()]);
+        }
+        if !self.default_features {
+            args.push("--no-default-features".into());
+        }
+        let mut emit = std::ffi::OsString::from("--emit=llvm-ir=");
+        emit.push(module);
+        args.extend(["--".into(), emit]);
+        args
+    }
+}
+
+/// Flags for every crate of the device, core included; crates of the host (procedural macros) get
+/// none of them, because the build names a target.
+fn rustflags(arch: &str) -> String {
+    [
+        &format!("-Ctarget-cpu={arch}"),
+        // The pass must see the IR before any optimisation does.
+        "-Cno-prepopulate-passes",
+        // A panic is a trap: no formatting machinery on the device.
+        "-Zunstable-options",
+        "-Cpanic=immediate-abort",
+    ]
+    .join("\u{1f}")
+}
+
+/// Takes out of the environment what cargo put there for the outer build, and what the user put
+/// there for the host.
+fn clean_environment(command: &mut Command) {
+    const KEPT: [&str; 8] = [
+        "CARGO_HOME",
+        "CARGO_MAKEFLAGS",
+        "CARGO_BUILD_JOBS",
+        "CARGO_NET_",
+        "CARGO_HTTP_",
+        "CARGO_REGISTRY_",
+        "CARGO_REGISTRIES_",
+        "CARGO_SOURCE_",
+    ];
+    // The wrappers are clippy's driver and the like; the rest tells a crate where it is built.
+    const DROPPED: [&str; 14] = [
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTC_LINKER",
+        "RUSTFLAGS",
+        "RUSTDOC",
+        "RUSTDOCFLAGS",
+        "TARGET",
+        "HOST",
+        "PROFILE",
+        "OPT_LEVEL",
+        "DEBUG",
+        "NUM_JOBS",
+        "OUT_DIR",
+        "CLIPPY_ARGS",
+    ];
+    for (name, _) in env::vars_os() {
+        let Some(text) = name.to_str() else { continue };
+        let of_cargo =
+            text.starts_with("CARGO_") && !KEPT.iter().any(|kept| text.starts_with(kept));
+        if of_cargo || DROPPED.contains(&text) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// Removes `lib<name>-<hash>.a` from a folder; what is not there needs no removal.
+fn remove_archives(deps: &Path, name: &str) {
+    let prefix = format!("lib{name}-");
+    for entry in fs::read_dir(deps).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if file.starts_with(&prefix) && path.extension() == Some(OsStr::new("a")) {
+            // A failure shows as a missing module afterwards.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// What rustc and cargo said.
+#[derive(Default, Debug)]
+struct Diagnostics {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+    /// cargo's own lines, its progress included.
+    cargo: String,
+}
+
+impl Diagnostics {
+    fn read(output: &Output) -> Self {
+        let mut said =
+            Self { cargo: String::from_utf8_lossy(&output.stderr).into_owned(), ..Self::default() };
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+            if message["reason"] != "compiler-message" {
+                continue;
+            }
+            let message = &message["message"];
+            let Some(rendered) = message["rendered"].as_str() else { continue };
+            match message["level"].as_str() {
+                Some("warning") => said.warnings.push(rendered.trim_end().to_owned()),
+                _ => said.errors.push(rendered.trim_end().to_owned()),
+            }
+        }
+        said.warnings.extend(cargo_warnings(&said.cargo));
+        said
+    }
+
+    /// Errors first; cargo's own words when rustc has none (a manifest that does not parse, …).
+    fn all(&self) -> String {
+        if self.errors.is_empty() {
+            return self.cargo.trim_end().to_owned();
+        }
+        let mut parts = self.errors.clone();
+        parts.extend(self.warnings.iter().cloned());
+        parts.join("\n\n")
+    }
+}
+
+/// The warnings among cargo's own lines: from a line that begins with `warning:` to the next line
+/// of progress (those are indented) or message.
+fn cargo_warnings(stderr: &str) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in stderr.lines() {
+        if line.starts_with("warning: ") {
+            // `warning: `x` (lib) generated 2 warnings` only counts what is listed already.
+            inside = !line.contains(" generated ");
+            if inside {
+                warnings.push(line.to_owned());
+            }
+        } else if line.starts_with("error")
+            || line.trim_start().starts_with(|c: char| c.is_uppercase())
+        {
+            inside = false;
+        } else if inside && let Some(last) = warnings.last_mut() {
+            last.push('\n');
+            last.push_str(line);
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_cargo_itself_are_kept() {
+        let stderr = "   Compiling core v0.0.0\nwarning: unused manifest key: x\n  in y\n   \
+                      Compiling fx v0.1.0\nwarning: `fx` (lib) generated 1 warning\n    Finished\n";
+        assert_eq!(cargo_warnings(stderr), ["warning: unused manifest key: x\n  in y"]);
+    }
+
+    #[test]
+    fn folders_differ_by_features_and_architecture() {
+        let of = |arch, features: &[String]| {
+            let nested = Nested {
+                crate_dir: Path::new("/k"),
+                lib_name: "k",
+                target_dir: Path::new("/t"),
+                arch,
+                features,
+                default_features: true,
+            };
+            nested.work_dir()
+        };
+        let plain = of("sm_90a", &[]);
+        assert_ne!(plain, of("sm_90a", &["bounded-waits".to_owned()]));
+        assert_ne!(plain, of("sm_100a", &[]));
+        assert_eq!(plain, of("sm_90a", &[]));
+    }
+}

@@ -1,0 +1,271 @@
+//! The check by NVIDIA's assembler, when there is one.
+//!
+//! A user needs no ptxas: the driver assembles PTX when it loads it. But only ptxas tells at build
+//! time that a kernel spills registers, keeps an array in local memory, or had its wgmmas
+//! serialised, each of which costs more than any tuning gains; so these are errors.
+
+use crate::Error;
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A folder into which NVIDIA's Python wheel `nvidia-cuda-nvcc` was installed: a virtual
+/// environment, or the target of `pip install --target`.
+pub const WHEEL_VARIABLE: &str = "WARPIPE_PTXAS_WHEEL";
+/// The environment variables that say where ptxas is.
+pub(crate) const VARIABLES: [&str; 3] = ["PTXAS", WHEEL_VARIABLE, "CUDA_HOME"];
+
+/// What to do with ptxas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PtxasCheck {
+    /// Spills, stack use and serialised wgmmas are errors; no ptxas is a notice.
+    #[default]
+    Strict,
+    /// They are warnings.
+    Warn,
+    /// ptxas is not run.
+    Off,
+}
+
+/// Messages of ptxas that mean serialised wgmmas, or waits that nobody wrote.
+const SERIALISATION: [&str; 4] = ["C7510", "C7511", "C7517", "C7519"];
+
+/// A ptxas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ptxas {
+    /// The program.
+    pub path: PathBuf,
+    /// Its version, like `13.0.88`.
+    pub version: String,
+}
+
+/// What ptxas says of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Entry name.
+    pub kernel: String,
+    /// Registers per thread at entry.
+    pub registers: u32,
+    /// Bytes of local memory for arrays and calls.
+    pub stack: u32,
+    /// Bytes of spill stores.
+    pub spill_stores: u32,
+    /// Bytes of spill loads.
+    pub spill_loads: u32,
+}
+
+/// What ptxas says of an image.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Per kernel.
+    pub kernels: Vec<Usage>,
+    /// Serialisation messages.
+    pub serialised: Vec<String>,
+    /// Other warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Ptxas {
+    /// Looks where the environment says, then in the path.
+    pub fn find() -> Result<Option<Self>, Error> {
+        let program = format!("ptxas{}", env::consts::EXE_SUFFIX);
+        for variable in VARIABLES {
+            let Some(value) = env::var_os(variable).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            let value = PathBuf::from(value);
+            let candidates = match variable {
+                "PTXAS" => vec![value.clone()],
+                "CUDA_HOME" => vec![value.join("bin").join(&program)],
+                _ => in_wheel(&value, &program),
+            };
+            match candidates.into_iter().find(|path| path.is_file()) {
+                Some(path) => return Self::at(path).map(Some),
+                // CUDA_HOME is set for many reasons; the others for this one.
+                None if variable == "CUDA_HOME" => {}
+                None => {
+                    return Err(Error::NoPtxas { variable, value: value.display().to_string() });
+                }
+            }
+        }
+        let path = env::var_os("PATH").unwrap_or_default();
+        let found =
+            env::split_paths(&path).map(|dir| dir.join(&program)).find(|path| path.is_file());
+        found.map(Self::at).transpose()
+    }
+
+    fn at(path: PathBuf) -> Result<Self, Error> {
+        let output = Command::new(&path)
+            .arg("--version")
+            .output()
+            .map_err(Error::io("cannot run", &path))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        // `Cuda compilation tools, release 13.0, V13.0.88`
+        let version = text.split_once(", V").map_or("of unknown version", |(_, rest)| {
+            rest.split_whitespace().next().unwrap_or_default()
+        });
+        Ok(Self { version: version.to_owned(), path })
+    }
+
+    /// Assembles `ptx` into `cubin` and reads what ptxas says. `key` names the PTX's contents: when
+    /// this ptxas has assembled the same before, its words are read from a file beside the cubin.
+    pub(crate) fn report(
+        &self,
+        arch: &str,
+        ptx: &Path,
+        key: &str,
+        cubin: &Path,
+    ) -> Result<Report, Error> {
+        let log = cubin.with_extension("ptxas.log");
+        let head = format!("{key} {} {}\n", self.path.display(), self.version);
+        if let Ok(known) = fs::read_to_string(&log)
+            && let Some(text) = known.strip_prefix(&head)
+            && cubin.is_file()
+        {
+            return Ok(Report::parse(text));
+        }
+        let text = self.assemble(arch, ptx, cubin)?;
+        fs::write(&log, head + &text).map_err(Error::io("cannot write", &log))?;
+        Ok(Report::parse(&text))
+    }
+
+    /// Runs ptxas and returns its words.
+    fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
+        let output = Command::new(&self.path)
+            .arg(format!("-arch={arch}"))
+            .arg("-v")
+            .arg(ptx)
+            .arg("-o")
+            .arg(cubin)
+            .output()
+            .map_err(Error::io("cannot run", &self.path))?;
+        let text =
+            String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            return Ok(text.into_owned());
+        }
+        Err(Error::Tool {
+            tool: "ptxas",
+            status: output.status,
+            input: ptx.to_owned(),
+            output: text.trim_end().to_owned(),
+        })
+    }
+}
+
+/// Where the wheel's layouts put the program below the folder it was installed into.
+fn in_wheel(folder: &Path, program: &str) -> Vec<PathBuf> {
+    let mut roots = vec![folder.to_owned()];
+    // A virtual environment: lib/python3.x/site-packages.
+    for entry in fs::read_dir(folder.join("lib")).into_iter().flatten().flatten() {
+        roots.push(entry.path().join("site-packages"));
+    }
+    roots.push(folder.join("Lib").join("site-packages"));
+    roots
+        .iter()
+        .flat_map(|root| {
+            ["nvidia/cu13/bin", "nvidia/cuda_nvcc/bin", "bin", ""]
+                .map(|bin| root.join(bin).join(program))
+        })
+        .collect()
+}
+
+impl Report {
+    /// Reads the output of `ptxas -v`.
+    pub fn parse(text: &str) -> Self {
+        let mut report = Self::default();
+        for line in text.lines() {
+            if SERIALISATION.iter().any(|code| line.contains(code)) {
+                report.serialised.push(line.trim().to_owned());
+            } else if line.contains("warning") {
+                report.warnings.push(line.trim().to_owned());
+            } else if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+                let kernel = rest.split('\'').next().unwrap_or_default().to_owned();
+                report.kernels.push(Usage { kernel, ..Usage::default() });
+            } else if let Some(usage) = report.kernels.last_mut() {
+                if line.contains(" bytes stack frame") {
+                    let numbers = numbers(line);
+                    if let [stack, stores, loads, ..] = numbers[..] {
+                        // A kernel's own line, or one of a function that it calls.
+                        usage.stack = usage.stack.max(stack);
+                        usage.spill_stores += stores;
+                        usage.spill_loads += loads;
+                    }
+                } else if let Some((_, rest)) = line.split_once("Used ") {
+                    usage.registers = numbers(rest).first().copied().unwrap_or(0);
+                }
+            }
+        }
+        report
+    }
+
+    /// One line per thing that must not be, or nothing.
+    pub fn faults(&self) -> String {
+        let mut text = String::new();
+        for usage in &self.kernels {
+            let Usage { kernel, stack, spill_stores, spill_loads, .. } = usage;
+            if stack + spill_stores + spill_loads > 0 {
+                let _ = writeln!(
+                    text,
+                    "  {kernel}: {stack} bytes stack, {spill_stores} bytes spill stores, \
+                     {spill_loads} bytes spill loads; expected 0, 0, 0"
+                );
+            }
+        }
+        for message in &self.serialised {
+            let _ = writeln!(text, "  {message}");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+/// The whole numbers in a line.
+fn numbers(line: &str) -> Vec<u32> {
+    line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: &str = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'gemm' for 'sm_90a'
+ptxas info    : Function properties for gemm
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 168 registers, used 2 barriers, 16 bytes smem
+ptxas info    : Compile time = 10.731 ms
+";
+
+    #[test]
+    fn a_clean_kernel_has_no_faults() {
+        let report = Report::parse(CLEAN);
+        assert_eq!(report.kernels.len(), 1);
+        assert_eq!((report.kernels[0].kernel.as_str(), report.kernels[0].registers), ("gemm", 168));
+        assert_eq!(report.faults(), "");
+    }
+
+    #[test]
+    fn spills_and_serialisation_are_faults() {
+        let text = CLEAN.replace(
+            "0 bytes stack frame, 0 bytes spill stores",
+            "512 bytes stack frame, 36 bytes spill stores",
+        );
+        let text = text
+            + "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are \
+               serialized due to non wgmma instructions defining accumulator registers\n\
+               ptxas warning : Value of threads per SM is out of range\n";
+        let report = Report::parse(&text);
+        let faults = report.faults();
+        assert!(
+            faults.contains("gemm: 512 bytes stack, 36 bytes spill stores, 0 bytes spill loads")
+        );
+        assert!(faults.contains("C7510"), "{faults}");
+        assert_eq!(report.warnings.len(), 1);
+    }
+}
