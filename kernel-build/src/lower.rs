@@ -12,9 +12,16 @@ use std::{
 /// PTX ISA version that sm_90a's instructions need; the backend writes `.version 8.0`.
 const PTX_FEATURE: &str = "+ptx80";
 
-/// Fragments of a tile live in registers only if every loop over them is unrolled completely, up
-/// to the 128 accumulators of a 64x256 tile.
-const UNROLLING: [&str; 2] = ["-unroll-threshold=20000", "-unroll-full-max-count=256"];
+/// What device code needs of the optimiser beyond `O3`.
+const OPT_FLAGS: [&str; 3] = [
+    // Fragments of a tile live in registers only if every loop over them is unrolled completely,
+    // up to the 128 accumulators of a 64x256 tile.
+    "-unroll-threshold=20000",
+    "-unroll-full-max-count=256",
+    // A role that stays a function of its own passes its state through memory, and cuts the
+    // asynchronous wgmmas off at the call: ptxas then serialises them (C7510).
+    "-inline-threshold=10000",
+];
 
 /// `opt`'s arguments: keep the kernels, drop what they do not reach, then optimise.
 fn opt_arguments(kernels: &str) -> Vec<String> {
@@ -23,7 +30,7 @@ fn opt_arguments(kernels: &str) -> Vec<String> {
         "-passes=internalize,globaldce,default<O3>".to_owned(),
         format!("-internalize-public-api-list={kernels}"),
     ];
-    args.extend(UNROLLING.map(str::to_owned));
+    args.extend(OPT_FLAGS.map(str::to_owned));
     args
 }
 
