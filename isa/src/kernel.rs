@@ -114,6 +114,11 @@ impl Dtype {
 /// # Safety
 /// `META` must describe `Abi` as the driver must pass it, and `from_abi` must be sound on every
 /// value that a launch checked against `META` passes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be an argument of a kernel",
+    label = "not a `KernelArg`",
+    note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, tensor maps, and repr(C) types for which KernelArg is implemented"
+)]
 pub unsafe trait KernelArg {
     /// What crosses the `ptx-kernel` boundary: a scalar, a `repr(C)` aggregate of alignment at
     /// most 16 (passed by value), or a thin pointer (tensor maps only, see

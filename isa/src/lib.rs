@@ -1,17 +1,4 @@
-//! The instruction layer: one function per instruction, in modules named for the chapters of the
-//! PTX manual, each with two implementations and no third.
-//!
-//! On the device (`target_arch = "nvptx64"`) a function is one `asm!`. On any other target it
-//! calls the function of the same path and signature in `sim::ops`, which the SM model runs for
-//! the current thread of the current CTA. So a kernel written on `isa` runs unchanged on a GPU and
-//! on the model; there is no trait parameter through it.
-//!
-//! What is `unsafe` here is what memory safety or the machine's rules hang on: addresses, barriers,
-//! convergence, registers that an asynchronous operation still uses. Reading a special register
-//! and converting a number are safe. `pipeline` turns the rules into types; kernels use that.
-//!
-//! Every instruction assembles as PTX ISA 8.0 for `sm_90a`. "CTA", "thread" and so on mean those
-//! of the caller.
+#![doc = include_str!("../README.md")]
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
 

@@ -36,6 +36,8 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
 
     quote! {
         #[inline(always)]
+        // Arguments come from the launch, by value and as many as it passes.
+        #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
         #function
 
         #[cfg(target_arch = "nvptx64")]

@@ -5,7 +5,7 @@ mod expand;
 mod signature;
 
 use proc_macro::TokenStream;
-use syn::{ItemFn, parse_macro_input};
+use syn::{Item, ItemFn, parse_macro_input};
 
 /// Makes a safe function the entry of a grid.
 ///
@@ -34,7 +34,17 @@ use syn::{ItemFn, parse_macro_input};
 #[proc_macro_attribute]
 pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = parse_macro_input!(args as bounds::Bounds);
-    let function = parse_macro_input!(item as ItemFn);
+    let function = match syn::parse::<ItemFn>(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            // What is a whole item, but no function, is the attribute's error and not the item's.
+            let error = match syn::parse::<Item>(item) {
+                Ok(other) => syn::Error::new_spanned(other, "#[kernel] goes on a function"),
+                Err(_) => error,
+            };
+            return error.into_compile_error().into();
+        }
+    };
     match signature::Signature::new(&function) {
         Ok(signature) => expand::expand(&bounds, &function, &signature).into(),
         Err(error) => error.into_compile_error().into(),

@@ -60,3 +60,47 @@ const fn field(bytes: u32) -> u64 {
 pub const fn descriptor(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swizzle) -> u64 {
     field(addr) | field(lead_bytes) << 16 | field(stride_bytes) << 32 | (swizzle as u64) << 62
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The manual's table, field by field: first bit, width, and what it holds, for a tile at byte
+    /// 0x2480 with offsets 0x30 and 0x500.
+    #[test]
+    fn fields_are_where_the_manual_says() {
+        let codes = [(Swizzle::None, 0), (Swizzle::B128, 1), (Swizzle::B64, 2), (Swizzle::B32, 3)];
+        for (swizzle, code) in codes {
+            let d = descriptor(0x2480, 0x30, 0x500, swizzle);
+            let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
+            assert_eq!(bits(0, 13), 0x248, "start address");
+            assert_eq!(bits(14, 15), 0);
+            assert_eq!(bits(16, 29), 0x3, "leading dimension byte offset");
+            assert_eq!(bits(30, 31), 0);
+            assert_eq!(bits(32, 45), 0x50, "stride dimension byte offset");
+            assert_eq!(bits(46, 48), 0);
+            assert_eq!(bits(49, 51), 0, "base offset");
+            assert_eq!(bits(52, 61), 0);
+            assert_eq!(bits(62, 63), code, "swizzle of {swizzle:?}");
+        }
+    }
+
+    /// The descriptor that published Hopper kernels use for a K-major tile of 128-byte rows.
+    #[test]
+    fn k_major_128_byte_swizzle() {
+        assert_eq!(descriptor(0, 16, 1024, Swizzle::B128), 0x4000_0040_0001_0000);
+        // The highest shared address of a CTA, 228 KiB, fits 18 bits; a step of 16 elements is 32 B.
+        assert_eq!(
+            descriptor(0x38c00 + 32, 16, 1024, Swizzle::B128),
+            0x4000_0040_0001_0000 | 0x38c2
+        );
+    }
+
+    #[test]
+    fn addresses_of_the_cluster_window_lose_their_rank() {
+        assert_eq!(
+            descriptor(0x0200_0400, 16, 1024, Swizzle::B128),
+            descriptor(0x400, 16, 1024, Swizzle::B128)
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! One kernel per module of isa, each function called once with operands from the kernel's
+//! parameters, so that none is folded away.
+//!
+//! What the kernels compute is nonsense; nobody runs them.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+#![cfg(target_arch = "nvptx64")]
+use isa::slice::DeviceSliceMut;
+
+mod memory;
+mod sync;
+mod tensor;
+
+/// Keeps a result: the optimiser can't drop what goes to memory.
+fn keep(out: &DeviceSliceMut<u64>, i: usize, v: impl Into<u64>) {
+    out.set(i, v.into());
+}

@@ -1,0 +1,84 @@
+//! Tensor maps and wgmma.
+
+use half::{bf16, f16};
+use isa::cp_async_bulk::{self, ReduceOp, TensorMapBytes};
+use isa::kernel;
+use isa::slice::DeviceSliceMut;
+use isa::wgmma::{self, M64, Shape, Swizzle};
+
+/// Every operation on maps of rank `D`.
+///
+/// # Safety
+/// Not for running.
+unsafe fn rank<const D: usize>(map: *const TensorMapBytes, s: u32, c: i32, bar: u32, mask: u16) {
+    let mut coords = [c; D];
+    coords[0] = 64;
+    // SAFETY: assembled, never run.
+    unsafe {
+        cp_async_bulk::tensor_prefetch(map, coords);
+        cp_async_bulk::tensor_load(s, map, coords, bar);
+        cp_async_bulk::tensor_load_multicast(s, map, coords, bar, mask);
+        cp_async_bulk::tensor_store(map, coords, s);
+        for op in [
+            ReduceOp::Add,
+            ReduceOp::Min,
+            ReduceOp::Max,
+            ReduceOp::Inc,
+            ReduceOp::Dec,
+            ReduceOp::And,
+            ReduceOp::Or,
+            ReduceOp::Xor,
+        ] {
+            cp_async_bulk::tensor_reduce(op, map, coords, s);
+        }
+    }
+}
+
+#[kernel(threads = 32)]
+fn tensor_ops(map: u64, s: u32, c: i32, bar: u32, mask: u32) {
+    let map = map as *const TensorMapBytes;
+    // SAFETY: assembled, never run.
+    unsafe {
+        cp_async_bulk::prefetch_tensormap(map);
+        rank::<1>(map, s, c, bar, mask as u16);
+        rank::<2>(map, s, c, bar, mask as u16);
+        rank::<3>(map, s, c, bar, mask as u16);
+        rank::<4>(map, s, c, bar, mask as u16);
+        rank::<5>(map, s, c, bar, mask as u16);
+    }
+}
+
+macro_rules! wgmmas {
+    ($($name:ident: $n:literal;)*) => {$(
+        #[kernel(threads = 128)]
+        fn $name(out: DeviceSliceMut<f32>, s: u32, scale: u32) {
+            let a = wgmma::descriptor(s, 16, 1024, Swizzle::B128);
+            let b = wgmma::descriptor(s + 8192, 16, 1024, Swizzle::B128);
+            let mut d = <M64<$n> as Shape>::ZERO;
+            // SAFETY: assembled, never run.
+            unsafe {
+                wgmma::fence();
+                M64::<$n>::mma::<bf16>(&mut d, a, b, scale != 0);
+                M64::<$n>::mma::<f16>(&mut d, a, b, true);
+                M64::<$n>::mma_rs::<bf16>(&mut d, [s, scale, 3, 4], b, true);
+                M64::<$n>::mma_rs::<f16>(&mut d, [s, scale, 3, 4], b, true);
+                wgmma::commit_group();
+                wgmma::wait_group::<0>();
+            }
+            M64::<$n>::fence_operand(&mut d);
+            for (i, v) in d.into_iter().enumerate() {
+                out.set(i, v);
+            }
+        }
+    )*};
+}
+wgmmas! {
+    wgmma_n8: 8; wgmma_n16: 16; wgmma_n24: 24; wgmma_n32: 32;
+    wgmma_n40: 40; wgmma_n48: 48; wgmma_n56: 56; wgmma_n64: 64;
+    wgmma_n72: 72; wgmma_n80: 80; wgmma_n88: 88; wgmma_n96: 96;
+    wgmma_n104: 104; wgmma_n112: 112; wgmma_n120: 120; wgmma_n128: 128;
+    wgmma_n136: 136; wgmma_n144: 144; wgmma_n152: 152; wgmma_n160: 160;
+    wgmma_n168: 168; wgmma_n176: 176; wgmma_n184: 184; wgmma_n192: 192;
+    wgmma_n200: 200; wgmma_n208: 208; wgmma_n216: 216; wgmma_n224: 224;
+    wgmma_n232: 232; wgmma_n240: 240; wgmma_n248: 248; wgmma_n256: 256;
+}
