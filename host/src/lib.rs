@@ -16,6 +16,7 @@
 
 mod buffer;
 mod cuda;
+pub mod data;
 mod device;
 mod error;
 pub mod gemm;
@@ -23,6 +24,7 @@ mod interim;
 mod launch;
 mod model;
 mod param;
+pub mod reference;
 mod stream;
 mod tensor;
 

@@ -1,0 +1,261 @@
+//! The product in f64 on the CPU, and how far a result is from it.
+//!
+//! Products of bf16 or f16 values are exact in f64, and so, up to 2^-52, are their sums. Up to
+//! [`FULL`] multiplications every element is compared; beyond, whole rows and columns are, chosen
+//! by a fixed seed with the first and the last among them: each tile of D is crossed by few of
+//! them, each row and column of tiles by some.
+
+use crate::error::{Error, dtype_name};
+use isa::kernel::Dtype;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Multiplications up to which every element is compared: 2048^3 and somewhat more.
+pub const FULL: u128 = 10_000_000_000;
+/// Rows and columns compared beyond that.
+const SAMPLES: usize = 64;
+/// Columns of the product computed together.
+const WIDTH: usize = 8;
+/// Steps along K for which a panel of B stays in the first-level cache.
+const DEPTH: usize = 512;
+
+/// A product and its operands' values, row-major without gaps.
+#[derive(Clone, Copy)]
+pub struct Product<'a> {
+    /// Rows of A, C and D.
+    pub m: usize,
+    /// Rows of B; columns of C and D.
+    pub n: usize,
+    /// Columns of A and B.
+    pub k: usize,
+    /// A, [m, k].
+    pub a: &'a [f32],
+    /// B, [n, k].
+    pub b: &'a [f32],
+    /// C, [m, n]; not read when `beta` is 0.
+    pub c: Option<&'a [f32]>,
+    /// Factor of A * B^T.
+    pub alpha: f32,
+    /// Factor of C.
+    pub beta: f32,
+}
+
+/// How a result compares with the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// Frobenius norm of the difference over that of the reference: NaN or infinite if the result
+    /// is, or if the reference is zero and the result is not.
+    pub relative_error: f64,
+    /// Largest difference of one element.
+    pub max_abs_error: f64,
+    /// Elements compared.
+    pub compared: u64,
+    /// Elements of D.
+    pub elements: u64,
+    /// Whether only some rows and columns were compared.
+    pub sampled: bool,
+}
+
+impl Check {
+    /// Whether the error is below `bound`. NaN is not.
+    pub fn below(&self, bound: f64) -> bool {
+        self.relative_error < bound
+    }
+}
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "relative Frobenius error {:.3e}", self.relative_error)?;
+        if self.sampled {
+            write!(f, " over {} of {} elements", self.compared, self.elements)?;
+            write!(f, " (whole rows and columns, sampled)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Sums of squares over some elements.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    difference: f64,
+    reference: f64,
+    max: f64,
+}
+
+impl Product<'_> {
+    /// The whole product.
+    ///
+    /// # Errors
+    /// [`Error::OperandSize`] if a slice is not as long as the sizes say.
+    pub fn compute(&self) -> Result<Vec<f64>, Error> {
+        self.sizes(None)?;
+        let (rows, cols): (Vec<_>, Vec<_>) = ((0..self.m).collect(), (0..self.n).collect());
+        let mut out = vec![0.0; self.m * self.n];
+        for (cols, block) in
+            self.blocks(&rows, &cols, |cols, block| (cols.to_vec(), block.to_vec()))
+        {
+            for (row, values) in block.chunks_exact(WIDTH).enumerate() {
+                for (&col, &value) in cols.iter().zip(values) {
+                    out[row * self.n + col] = value;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Compares `d` with the product: all of it, or sampled rows and columns if it is large.
+    ///
+    /// # Errors
+    /// As [`Product::compute`].
+    pub fn check(&self, d: &[f32]) -> Result<Check, Error> {
+        self.check_up_to(d, FULL)
+    }
+
+    /// [`Product::check`] that samples beyond `full` multiplications.
+    ///
+    /// # Errors
+    /// As [`Product::compute`].
+    pub fn check_up_to(&self, d: &[f32], full: u128) -> Result<Check, Error> {
+        self.sizes(Some(d))?;
+        let all = |len: usize| (0..len).collect::<Vec<_>>();
+        let sampled = self.m as u128 * self.n as u128 * self.k as u128 > full;
+        let parts = if sampled {
+            vec![(sample(self.m, 1), all(self.n)), (all(self.m), sample(self.n, 2))]
+        } else {
+            vec![(all(self.m), all(self.n))]
+        };
+        let mut sums = Sums::default();
+        let mut compared = 0;
+        for (rows, cols) in &parts {
+            compared += rows.len() as u64 * cols.len() as u64;
+            // In order, so that the sum does not depend on the threads.
+            for s in self.blocks(rows, cols, |cols, block| self.compare(rows, cols, block, d)) {
+                sums.difference += s.difference;
+                sums.reference += s.reference;
+                sums.max = larger(sums.max, s.max);
+            }
+        }
+        let ratio = sums.difference.sqrt() / sums.reference.sqrt();
+        Ok(Check {
+            relative_error: if sums.difference == 0.0 { 0.0 } else { ratio },
+            max_abs_error: sums.max,
+            compared,
+            elements: self.m as u64 * self.n as u64,
+            sampled,
+        })
+    }
+
+    fn sizes(&self, d: Option<&[f32]>) -> Result<(), Error> {
+        let Self { m, n, k, a, b, c, .. } = *self;
+        let c = if self.beta == 0.0 { None } else { c };
+        let all = [
+            ('A', m, k, Some(a.len())),
+            ('B', n, k, Some(b.len())),
+            ('C', m, n, c.map(<[f32]>::len)),
+            ('D', m, n, d.map(<[f32]>::len)),
+        ];
+        for (operand, rows, cols, len) in all {
+            let need = rows.checked_mul(cols);
+            if len.is_some_and(|len| Some(len) != need) {
+                return Err(Error::OperandSize {
+                    operand,
+                    rows: rows as u64,
+                    cols: cols as u64,
+                    dtype: dtype_name(Dtype::F32),
+                    need: need.map_or(u64::MAX, |n| 4 * n as u64),
+                    have: len.map_or(0, |n| 4 * n as u64),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the product at `rows` x `cols` in blocks of [`WIDTH`] columns, on all cores, and
+    /// gives each block (row after row) with its columns to `use_block`.
+    fn blocks<R: Send>(
+        &self,
+        rows: &[usize],
+        cols: &[usize],
+        use_block: impl Fn(&[usize], &[f64]) -> R + Sync,
+    ) -> Vec<R> {
+        cols.par_chunks(WIDTH)
+            .map(|cols| {
+                let mut block = vec![0.0; rows.len() * WIDTH];
+                let mut panel = vec![[0.0; WIDTH]; DEPTH];
+                for start in (0..self.k).step_by(DEPTH) {
+                    let depth = DEPTH.min(self.k - start);
+                    for (j, &col) in cols.iter().enumerate() {
+                        let values = &self.b[col * self.k + start..][..depth];
+                        for (lane, &value) in panel.iter_mut().zip(values) {
+                            lane[j] = f64::from(value);
+                        }
+                    }
+                    for (&row, sums) in rows.iter().zip(block.chunks_exact_mut(WIDTH)) {
+                        accumulate(sums, &self.a[row * self.k + start..][..depth], &panel);
+                    }
+                }
+                self.scale(rows, cols, &mut block);
+                use_block(cols, &block)
+            })
+            .collect()
+    }
+
+    /// alpha * sum + beta * C.
+    fn scale(&self, rows: &[usize], cols: &[usize], block: &mut [f64]) {
+        let (alpha, beta) = (f64::from(self.alpha), f64::from(self.beta));
+        for (&row, sums) in rows.iter().zip(block.chunks_exact_mut(WIDTH)) {
+            for (&col, sum) in cols.iter().zip(sums) {
+                *sum *= alpha;
+                if let Some(c) = self.c.filter(|_| beta != 0.0) {
+                    *sum += beta * f64::from(c[row * self.n + col]);
+                }
+            }
+        }
+    }
+
+    fn compare(&self, rows: &[usize], cols: &[usize], block: &[f64], d: &[f32]) -> Sums {
+        let mut s = Sums::default();
+        for (&row, values) in rows.iter().zip(block.chunks_exact(WIDTH)) {
+            for (&col, &value) in cols.iter().zip(values) {
+                let difference = f64::from(d[row * self.n + col]) - value;
+                s.difference += difference * difference;
+                s.reference += value * value;
+                s.max = larger(s.max, difference.abs());
+            }
+        }
+        s
+    }
+}
+
+/// Adds `a[i] * panel[i]` for all i; the lanes are independent sums, so that they vectorise.
+fn accumulate(sums: &mut [f64], a: &[f32], panel: &[[f64; WIDTH]]) {
+    let mut lanes: [f64; WIDTH] = std::array::from_fn(|j| sums[j]);
+    for (&x, b) in a.iter().zip(panel) {
+        let x = f64::from(x);
+        for j in 0..WIDTH {
+            lanes[j] += x * b[j];
+        }
+    }
+    sums.copy_from_slice(&lanes);
+}
+
+/// The larger of two, or NaN if either is (`f64::max` drops NaN).
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// Up to [`SAMPLES`] indices below `len`, sorted, with the first and the last among them.
+fn sample(len: usize, seed: u64) -> Vec<usize> {
+    if len <= SAMPLES {
+        return (0..len).collect();
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut chosen = BTreeSet::from([0, len - 1]);
+    while chosen.len() < SAMPLES {
+        chosen.insert((rng.next_u64() % len as u64) as usize);
+    }
+    chosen.into_iter().collect()
+}
