@@ -1,6 +1,7 @@
 //! Values on the host: seeded normal data, and conversions between f32 and the tensors' types.
 
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
+use crate::tensor_error::dtype_name;
 use bytemuck::allocation::pod_collect_to_vec;
 use bytemuck::cast_slice;
 use half::{bf16, f16, slice::HalfFloatSliceExt};

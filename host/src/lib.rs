@@ -14,7 +14,9 @@
 //! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
 //! what is missing, and can use the model.
 
+pub mod bench;
 mod buffer;
+pub mod cublaslt;
 mod cuda;
 pub mod data;
 mod device;
@@ -27,14 +29,16 @@ mod param;
 pub mod reference;
 mod stream;
 mod tensor;
+mod tensor_error;
 
 pub use buffer::{Buffer, Copy2d};
 pub use cuda::{DeviceInfo, cuda_devices};
 pub use device::{Device, SM90_SMEM_BYTES};
-pub use error::{Error, dtype_name};
+pub use error::Error;
 pub use interim::Config as SimConfig;
 pub use isa::kernel::Dtype;
 pub use launch::Module;
 pub use param::{Param, ValueParam};
 pub use stream::{Event, Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
+pub use tensor_error::{TensorError, dtype_name};

@@ -2,8 +2,9 @@
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
 use crate::tensor::TensorMap;
+use crate::tensor_error::dtype_name;
 use isa::kernel::{Dtype, KernelMeta, ParamKind, ParamMeta};
 use std::mem::MaybeUninit;
 

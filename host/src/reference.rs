@@ -5,7 +5,8 @@
 //! by a fixed seed with the first and the last among them: each tile of D is crossed by few of
 //! them, each row and column of tiles by some.
 
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
+use crate::tensor_error::dtype_name;
 use isa::kernel::Dtype;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -8,7 +8,8 @@
 use crate::buffer::{Buffer, Memory, span};
 use crate::cuda::check;
 use crate::device::{Backend, Device};
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
+use crate::tensor_error::{TensorError, dtype_name};
 use cudarc::driver::sys;
 use isa::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
 use std::sync::Arc;
@@ -166,36 +167,36 @@ impl Matrix {
     }
 
     /// TMA's rules.
-    fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), Error> {
+    fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), TensorError> {
         let Self { offset, dtype, rows, cols, pitch } = *self;
         let (name, size) = (dtype_name(dtype), dtype.size() as u64);
         // Coordinates are i32: dimensions up to 2^32 could be encoded, but not reached.
         let extent = 1..1u64 << 31;
         if !extent.contains(&rows) || !extent.contains(&cols) {
-            return Err(Error::TensorExtent { rows, cols });
+            return Err(TensorError::Extent { rows, cols });
         }
         if !pitch.is_multiple_of(16) || pitch >= 1 << 40 {
-            return Err(Error::TensorPitch { pitch });
+            return Err(TensorError::Pitch { pitch });
         }
         let row = cols * size;
         if pitch < row {
-            return Err(Error::TensorRow { pitch, cols, dtype: name, row });
+            return Err(TensorError::Row { pitch, cols, dtype: name, row });
         }
         let len = memory.bytes as u64;
         let need = span(rows, pitch, row).and_then(|s| s.checked_add(offset)).unwrap_or(u64::MAX);
         if need > len {
-            return Err(Error::TensorOutOfBuffer { rows, pitch, offset, need, len });
+            return Err(TensorError::OutOfBuffer { rows, pitch, offset, need, len });
         }
         let addr = memory.addr + offset;
         if !addr.is_multiple_of(16) {
-            return Err(Error::TensorAddress { addr });
+            return Err(TensorError::Address { addr });
         }
         if !(1..=256).contains(&tile.rows) || !(1..=256).contains(&tile.cols) {
-            return Err(Error::TensorBox { rows: tile.rows, cols: tile.cols });
+            return Err(TensorError::Box { rows: tile.rows, cols: tile.cols });
         }
         let span = tile.swizzle_bytes;
         if ![0, 32, 64, 128].contains(&span) {
-            return Err(Error::TensorSwizzle { bytes: span });
+            return Err(TensorError::Swizzle { bytes: span });
         }
         let bytes = u64::from(tile.cols) * size;
         if !bytes.is_multiple_of(16) || (span > 0 && bytes > u64::from(span)) {
@@ -203,7 +204,7 @@ impl Matrix {
                 0 => String::new(),
                 _ => format!(", at most the {span} of the swizzle"),
             };
-            return Err(Error::TensorBoxRow { cols: tile.cols, dtype: name, bytes, limit });
+            return Err(TensorError::BoxRow { cols: tile.cols, dtype: name, bytes, limit });
         }
         Ok(())
     }

@@ -15,8 +15,9 @@ pub use plan::{GemmPlan, PlanInfo, StagingInfo};
 pub use run::BoundGemm;
 
 use crate::device::Device;
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
 use crate::launch::Module;
+use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
 use isa::kernel::{Dtype, Image, ParamKind};
 
@@ -56,6 +57,16 @@ impl GemmProblem {
             'B' => (self.n, self.k, self.ab),
             _ => (self.m, self.n, self.out),
         }
+    }
+
+    /// Whether a buffer of `have` bytes is this operand.
+    pub(crate) fn sized(&self, operand: char, have: u64) -> Result<(), Error> {
+        let (rows, cols, dtype) = self.shape(operand);
+        let (need, dtype) = (self.bytes(operand), dtype_name(dtype));
+        if need == have {
+            return Ok(());
+        }
+        Err(Error::OperandSize { operand, rows, cols, dtype, need, have })
     }
 
     /// Types that exist and sizes that fit.

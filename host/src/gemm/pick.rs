@@ -1,7 +1,8 @@
 //! Which instance, which grid, which raster.
 
 use super::GemmProblem;
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
+use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 use super::layout::{Layout, Place};
 use super::plan::{Choice, GemmPlan};
 use crate::buffer::{Buffer, Copy2d, Memory};
-use crate::error::{Error, dtype_name};
+use crate::error::Error;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
@@ -58,12 +58,7 @@ impl GemmPlan {
         for (operand, buffer) in ['A', 'B', 'C', 'D'].into_iter().zip(buffers) {
             let Some(buffer) = buffer else { continue };
             self.device.owns(&format!("operand {operand}"), &buffer.memory.backend)?;
-            let (rows, cols, dtype) = self.problem.shape(operand);
-            let (need, have) = (self.problem.bytes(operand), buffer.len() as u64);
-            if need != have {
-                let dtype = dtype_name(dtype);
-                return Err(Error::OperandSize { operand, rows, cols, dtype, need, have });
-            }
+            self.problem.sized(operand, buffer.len() as u64)?;
         }
         let operands = buffers.map(|b| b.map(|b| Arc::clone(&b.memory)));
         let launches = self

@@ -1,0 +1,186 @@
+//! Plans: which instance, which grid, what is staged; and what can't be planned.
+
+mod common;
+
+use common::{BIG, IMAGE, MID, TABLE, instance};
+use gpu_kernels::gemm::Instance;
+use host::gemm::{Gemm, GemmProblem, pick};
+use host::{Device, Dtype, Error, SimConfig};
+use isa::kernel::Image;
+
+fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
+    GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
+}
+
+fn gemm() -> Gemm {
+    Gemm::with_instances(&Device::sim(SimConfig::default()), &IMAGE, &TABLE).unwrap()
+}
+
+fn line<T>(result: Result<T, Error>) -> String {
+    let line = result.err().expect("must be refused").to_string();
+    assert!(!line.is_empty() && !line.contains('\n'), "one line, got: {line}");
+    line
+}
+
+fn picked(m: u64, n: u64) -> (&'static str, String) {
+    let pick = pick(&TABLE, &problem(m, n, 64), false, 132).unwrap();
+    (TABLE[pick.index].desc.meta.name(), pick.why)
+}
+
+#[test]
+fn the_largest_tile_that_feeds_every_sm_is_picked() {
+    let (name, why) = picked(8192, 8192);
+    assert_eq!(name, "big");
+    assert_eq!(why, "128x256 is the largest tile with work for all 132 SMs (2048 tiles)");
+    // 2048 x 2048: 128 tiles of 128x256 leave 4 SMs idle, 256 tiles of 128x128 none.
+    assert_eq!(picked(2048, 2048).0, "mid");
+    // 64 tiles of 128x128, 256 of 64x64.
+    assert_eq!(picked(1024, 1024).0, "small");
+    let (name, why) = picked(64, 512);
+    assert_eq!(name, "small");
+    assert_eq!(why, "no tile gives all 132 SMs work; 64x64 keeps the most busy (8)");
+}
+
+#[test]
+fn grids_are_whole_clusters_within_the_device_and_the_tiles() {
+    let gemm = gemm();
+    let plan = gemm.plan(&problem(8192, 8192, 8192)).unwrap();
+    let kernel = plan.describe().kernel.clone().unwrap();
+    assert_eq!((kernel.name.as_str(), kernel.ctas, kernel.tiles), ("big", 132, 2048));
+    // 66 clusters of 256 x 256: 8 rows and 8 columns of them are a square.
+    assert_eq!(kernel.raster_group, 8);
+
+    // 3 x 1 tiles in clusters of 2 rows: two clusters.
+    let plan = gemm.plan_with(&problem(300, 200, 64), 1).unwrap();
+    let kernel = plan.describe().kernel.clone().unwrap();
+    assert_eq!((kernel.ctas, kernel.tiles, kernel.raster_group), (4, 3, 1));
+}
+
+#[test]
+fn rows_that_tma_cannot_read_are_staged_and_the_plan_says_so() {
+    let gemm = gemm();
+    let plan = gemm.plan(&problem(129, 257, 65)).unwrap();
+    let staged: Vec<_> = plan
+        .describe()
+        .staging
+        .iter()
+        .map(|s| (s.operand, s.row_bytes, s.pitch, s.bytes))
+        .collect();
+    assert_eq!(
+        staged,
+        [('A', 130, 144, 129 * 144), ('B', 130, 144, 257 * 144), ('D', 514, 528, 129 * 528)]
+    );
+    let text = plan.describe().to_string();
+    assert!(text.contains("A: rows of 130 bytes are padded to 144"), "{text}");
+
+    let plan = gemm.plan(&problem(128, 256, 64)).unwrap();
+    assert!(plan.describe().staging.is_empty());
+    // One row has no pitch: nothing to pad.
+    assert!(gemm.plan(&problem(1, 1, 1)).unwrap().describe().staging.is_empty());
+    let json = serde_json::to_value(plan.describe()).unwrap();
+    assert_eq!(json["kernel"]["tile"], serde_json::json!([64, 64, 64]));
+}
+
+#[test]
+fn empty_results_launch_nothing_and_empty_k_multiplies_zeros() {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    for p in [problem(0, 8, 8), problem(8, 0, 8), problem(0, 0, 0)] {
+        let plan = gemm.plan(&p).unwrap();
+        assert!(plan.describe().kernel.is_none());
+        let [a, b] = ['A', 'B'].map(|x| device.alloc(p.bytes(x) as usize).unwrap());
+        let mut d = device.alloc(0).unwrap();
+        plan.run(&a, &b, None, &mut d, 1.0, 0.0).unwrap();
+    }
+    let plan = gemm.plan(&problem(8, 8, 0)).unwrap();
+    assert_eq!(plan.describe().notes, ["K is 0: one block of zeros is multiplied"]);
+}
+
+#[test]
+fn operands_are_checked_against_the_plan() {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let plan = gemm.plan(&problem(4, 8, 16)).unwrap();
+    let (a, b) = (device.alloc(128).unwrap(), device.alloc(254).unwrap());
+    let mut d = device.alloc(64).unwrap();
+    assert_eq!(
+        line(plan.run(&a, &b, None, &mut d, 1.0, 0.0)),
+        "GEMM operand B: 8 x 16 bf16 need 256 bytes; the buffer has 254"
+    );
+    assert_eq!(
+        line(plan.run(&a, &b, Some(&a), &mut d, 1.0, 1.0)),
+        "the GEMM was planned without C and is run with C"
+    );
+    let theirs = Device::sim(SimConfig::default()).alloc(128).unwrap();
+    assert!(line(plan.run(&theirs, &b, None, &mut d, 1.0, 0.0)).starts_with("operand A belongs"));
+}
+
+#[test]
+fn products_that_cannot_be_are_refused() {
+    let gemm = gemm();
+    let p = problem(8, 8, 8);
+    let said = line(gemm.plan(&GemmProblem { ab: Dtype::F32, ..p }));
+    assert_eq!(said, "GEMM operands of type f32; bf16 and f16 are");
+    let said = line(gemm.plan(&GemmProblem { out: Dtype::U8, ..p }));
+    assert_eq!(said, "GEMM result of type u8; bf16, f16 and f32 are");
+    let said = line(gemm.plan(&GemmProblem { ab: Dtype::F16, out: Dtype::F16, ..p }));
+    assert!(said.starts_with("no GEMM kernel for f16 operands, f16 result, without C; the table of 5 has: bf16 to bf16 with C, bf16 to bf16 without C, bf16 to f32"), "{said}");
+    let said = line(gemm.plan(&problem(u64::MAX, 1, 1)));
+    assert!(
+        said.starts_with("M = 18446744073709551615 overflows: a dimension is at most"),
+        "{said}"
+    );
+    let huge = (1 << 31) - 1;
+    let said = line(gemm.plan(&problem(huge, huge, 1)));
+    assert!(said.starts_with("bytes of D = 2147483647 x 2147483647 x 2 overflows"), "{said}");
+    let said = line(gemm.plan_with(&p, 3));
+    assert_eq!(said, "GEMM instance 3 of 5 is not for this product: bf16 to bf16 with C");
+    assert!(line(gemm.plan_with(&p, 5)).ends_with("there is no such row"));
+}
+
+#[test]
+fn tables_and_images_must_agree_with_their_kernels() {
+    static WRONG: [Instance; 1] = [instance(&BIG, 128, 256, 1, Dtype::Bf16, false)];
+    static TYPES: [Instance; 1] = [instance(&MID, 128, 128, 1, Dtype::F32, false)];
+    static EMPTY: Image = Image { kernels: &[], ..IMAGE_BASE };
+    static OTHER: Image = Image { arch: "sm_100a", ..IMAGE_BASE };
+    const IMAGE_BASE: Image =
+        Image { name: "x", arch: "sm_90a", ptx: "", kernels: &[], ptxas: None };
+    let device = Device::sim(SimConfig::default());
+    let new = |image, table| line(Gemm::with_instances(&device, image, table));
+    assert_eq!(
+        new(&IMAGE, &WRONG),
+        "GEMM instance big: cluster 1x1 in the table, [2, 1, 1] in the kernel"
+    );
+    assert!(new(&IMAGE, &TYPES).starts_with("GEMM instance mid: operands bf16 and result f32"));
+    assert_eq!(new(&EMPTY, &TABLE[..1]), "image x has no kernel small; it has: none");
+    assert_eq!(new(&OTHER, &TABLE), "image x is for sm_100a; this device runs sm_90a");
+}
+
+#[test]
+fn an_image_of_other_source_is_named() {
+    use isa::kernel::KernelMeta;
+    static CHANGED: [KernelMeta; 1] = [KernelMeta { smem_bytes: 1024, ..MID.meta }];
+    static IMAGE: Image =
+        Image { name: "old", arch: "sm_90a", ptx: "", kernels: &CHANGED, ptxas: None };
+    let device = Device::sim(SimConfig::default());
+    let said = line(Gemm::with_instances(&device, &IMAGE, &TABLE[2..3]));
+    assert_eq!(
+        said,
+        "kernel mid: the image says smem_bytes = 1024, this program 204800; rebuild the image from the same source"
+    );
+}
+
+#[test]
+fn what_needs_a_gpu_says_so_on_the_model() {
+    let device = Device::sim(SimConfig::default());
+    assert_eq!(
+        line(host::cublaslt::CublasLt::new(&device)),
+        "cuBLASLt needs a GPU; this is the SM model"
+    );
+    let captured = device.stream().capture(|| Ok(()));
+    assert_eq!(line(captured), "a CUDA graph needs a GPU; this is the SM model");
+    let plan = gemm().plan(&problem(64, 64, 64)).unwrap();
+    let timed = host::bench::gemm(&device, &plan, None, &host::bench::BenchConfig::default());
+    assert_eq!(line(timed), "a benchmark needs a GPU; this is the SM model");
+}
