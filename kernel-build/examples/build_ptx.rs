@@ -26,6 +26,9 @@ fn main() -> ExitCode {
     }
     match builder.build() {
         Ok(image) => {
+            for warning in &image.warnings {
+                eprintln!("{warning}");
+            }
             println!("{} ({} bytes, {})", image.ptx_path.display(), image.ptx.len(), image.arch);
             for kernel in &image.kernels {
                 let usage = image.ptxas.as_ref().and_then(|(_, report)| {

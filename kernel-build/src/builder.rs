@@ -4,7 +4,7 @@ use crate::{
     DeviceImage, Error, PtxasCheck, depinfo,
     ir::{self, Marked},
     lower::{self, Files},
-    nested::Nested,
+    nested::{self, Nested},
     ptxas::{self, Ptxas},
     toolchain::Toolchain,
 };
@@ -153,29 +153,21 @@ impl KernelBuilder {
         };
         fs::create_dir_all(&out_dir).map_err(Error::io("cannot create", &out_dir))?;
         let work_dir = nested.work_dir();
-        fs::create_dir_all(&work_dir).map_err(Error::io("cannot create", &work_dir))?;
-        // Two outer builds (of two profiles, say) may share the folder.
-        let lock_path = work_dir.join("lock");
-        let lock = fs::File::create(&lock_path).map_err(Error::io("cannot create", &lock_path))?;
-        lock.lock().map_err(Error::io("cannot lock", &lock_path))?;
-
+        let _lock = nested::lock(&work_dir)?;
         let module = nested.run(&toolchain)?;
         if in_build_script {
-            watch(&module.dep_info, &crate_dir);
-        }
-        for warning in &module.warnings {
-            warn(in_build_script, warning);
+            watch(module.sources, &crate_dir);
+            pass_on(&module.warnings);
         }
         let source =
             fs::read_to_string(&module.path).map_err(Error::io("cannot read", &module.path))?;
         let marked = ir::mark(&source, ir::Options { convergent: self.convergent })?;
-        let image = self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
-        for kernel in &image.bare_kernels {
-            warn(
-                in_build_script,
-                &format!("kernel {kernel} has no metadata: its launches can't be checked"),
-            );
+        let mut image =
+            self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
+        if in_build_script {
+            pass_on(&image.warnings);
         }
+        image.warnings.splice(0..0, module.warnings);
         let rust = image.rust_expression();
         fs::write(&image.rust_path, rust).map_err(Error::io("cannot write", &image.rust_path))?;
         Ok(image)
@@ -192,7 +184,6 @@ impl KernelBuilder {
         out_dir: &Path,
     ) -> Result<DeviceImage, Error> {
         let arch = self.arch.name();
-        let in_build_script = self.out_dir.is_none();
         let file = |suffix: &str| work_dir.join(format!("{name}.{suffix}"));
         let files = Files {
             marked: &file("marked.ll"),
@@ -220,33 +211,34 @@ impl KernelBuilder {
             ptx_path,
             kernels: marked.kernels.clone(),
             bare_kernels: marked.bare_kernels.clone(),
+            warnings: Vec::new(),
             ptxas: None,
         };
+        for kernel in &image.bare_kernels {
+            let warning = format!("kernel {kernel} has no metadata: its launches can't be checked");
+            image.warnings.push(warning);
+        }
         if self.ptxas == PtxasCheck::Off || marked.entries().next().is_none() {
             return Ok(image);
         }
         let Some(ptxas) = Ptxas::find()? else {
-            warn(
-                in_build_script,
-                &format!(
-                    "no ptxas found ({} and PATH): the PTX of {name} is not checked for spills; the \
-                     driver will assemble it",
-                    ptxas::VARIABLES.join(", ")
-                ),
-            );
+            image.warnings.push(format!(
+                "no ptxas found ({} and PATH): the PTX of {name} is not checked for spills; the \
+                 driver will assemble it",
+                ptxas::VARIABLES.join(", ")
+            ));
             return Ok(image);
         };
         let report = ptxas.report(arch, files.ptx, &key, &file("cubin"))?;
         copy(&file("cubin"), "cubin")?;
-        for warning in &report.warnings {
-            warn(in_build_script, warning);
-        }
+        image.warnings.extend(report.warnings.iter().cloned());
         let faults = report.faults();
         if !faults.is_empty() {
+            let version = ptxas.version.clone();
             if self.ptxas == PtxasCheck::Strict {
-                return Err(Error::Ptxas { version: ptxas.version, ptx: image.ptx_path, faults });
+                return Err(Error::Ptxas { version, ptx: image.ptx_path, faults });
             }
-            warn(in_build_script, &format!("ptxas {}:\n{faults}", ptxas.version));
+            image.warnings.push(format!("ptxas {version} finds fault with {name}:\n{faults}"));
         }
         image.ptxas = Some((ptxas, report));
         Ok(image)
@@ -310,22 +302,17 @@ fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error
 }
 
 /// Tells cargo what this build has read.
-fn watch(dep_info: &Path, crate_dir: &Path) {
-    // Without the file there is no list; the crate's folder as a whole is the next best.
-    let files = fs::read_to_string(dep_info)
-        .map_or_else(|_| vec![crate_dir.join("src")], |text| depinfo::parse(&text));
-    for file in depinfo::with_manifests(files, crate_dir) {
+fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path) {
+    // Without a list, the crate's folder as a whole is the next best.
+    let sources = sources.unwrap_or_else(|| vec![crate_dir.join("src")]);
+    for file in depinfo::with_manifests(sources, crate_dir) {
         println!("cargo::rerun-if-changed={}", file.display());
     }
 }
 
-/// Passes a warning on, each line of it: cargo shows one line per directive.
-fn warn(in_build_script: bool, text: &str) {
-    for line in text.lines() {
-        if in_build_script {
-            println!("cargo::warning={line}");
-        } else {
-            eprintln!("{line}");
-        }
+/// Passes warnings on to cargo, which shows one line per directive.
+fn pass_on(warnings: &[String]) {
+    for line in warnings.iter().flat_map(|warning| warning.lines()) {
+        println!("cargo::warning={line}");
     }
 }

@@ -23,6 +23,8 @@ pub struct DeviceImage {
     pub kernels: Vec<KernelMeta>,
     /// Kernels without metadata.
     pub bare_kernels: Vec<String>,
+    /// Warnings of rustc, cargo and ptxas; a build script has passed them on to cargo.
+    pub warnings: Vec<String>,
     /// The ptxas that assembled the image, and what it said.
     pub ptxas: Option<(ptxas::Ptxas, ptxas::Report)>,
 }

@@ -191,4 +191,41 @@ pub(crate) mod tests {
         );
         assert!(line(&bytes("k", [32, 1, 1, 1, 1, 0, 13], &[])).contains("13 parameters"));
     }
+
+    #[test]
+    fn the_layout_is_that_of_isa() {
+        use isa::kernel as theirs;
+        assert_eq!(META_MAGIC, theirs::META_MAGIC);
+        assert_eq!(META_SYMBOL_PREFIX, theirs::META_SYMBOL_PREFIX);
+        assert_eq!(KIND_TENSOR_MAP, theirs::ParamKind::TensorMap as u32);
+        let mut params = [theirs::ParamMeta::NONE; theirs::MAX_PARAMS];
+        params[0] = theirs::ParamMeta {
+            kind: 3,
+            size: 128,
+            align: 64,
+            dtype: 1,
+            box_rows: 256,
+            box_cols: 64,
+            swizzle_bytes: 32,
+        };
+        let meta = theirs::KernelMeta {
+            magic: theirs::META_MAGIC,
+            name: theirs::name64("gemm"),
+            threads: 384,
+            min_ctas: 2,
+            cluster: [4, 2, 1],
+            smem_bytes: 1000,
+            param_count: 1,
+            params,
+        };
+        assert_eq!(size_of_val(&meta), META_BYTES);
+        let head = [384, 2, 4, 2, 1, 1000, 1];
+        let bytes = bytes("gemm", head, &[[3, 128, 64, 1, 256, 64, 32]]);
+        let ours = KernelMeta::parse("s", &bytes).unwrap();
+        // SAFETY: `bytes` has the size of a KernelMeta, any bit pattern is one, and an unaligned
+        // read asks for no more.
+        let read = unsafe { bytes.as_ptr().cast::<theirs::KernelMeta>().read_unaligned() };
+        assert_eq!(read, meta);
+        assert_eq!((ours.min_ctas, ours.cluster), (2, [4, 2, 1]));
+    }
 }

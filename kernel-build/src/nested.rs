@@ -1,6 +1,6 @@
 //! The nested cargo build: from a kernel crate to one unoptimised LLVM module.
 
-use crate::{Error, toolchain::Toolchain};
+use crate::{Error, depinfo, toolchain::Toolchain};
 use serde_json::Value;
 use std::{
     collections::hash_map::DefaultHasher,
@@ -34,8 +34,8 @@ pub(crate) struct Nested<'a> {
 pub(crate) struct Module {
     /// The unoptimised module's file.
     pub path: PathBuf,
-    /// Makefile-style file of everything that the build read from path crates.
-    pub dep_info: PathBuf,
+    /// Everything that the build read from path crates, if cargo said.
+    pub sources: Option<Vec<PathBuf>>,
     /// Warnings of rustc and cargo, as they rendered them.
     pub warnings: Vec<String>,
 }
@@ -51,9 +51,10 @@ impl Nested<'_> {
 
     /// Runs cargo.
     pub fn run(&self, toolchain: &Toolchain) -> Result<Module, Error> {
-        let work_dir = self.work_dir();
-        fs::create_dir_all(&work_dir).map_err(Error::io("cannot create", &work_dir))?;
-        let path = work_dir.join("module.ll");
+        let path = self.work_dir().join("module.ll");
+        // cargo's own lock ends with its process; the list of sources, which builds with other
+        // features overwrite, is read after that.
+        let _lock = lock(self.target_dir)?;
         let out = self.target_dir.join(TARGET).join(PROFILE);
         if !path.is_file() {
             // cargo does not know of this file. With its own output gone, it runs rustc again.
@@ -64,28 +65,29 @@ impl Nested<'_> {
         let output = command
             .current_dir(self.crate_dir)
             .args(self.arguments(&path))
-            // A static library needs no linker. Features of the language that a kernel needs are
-            // unstable, and so is build-std; the bootstrap variable opens them here alone.
+            // Features of the language that a kernel needs are unstable, and so is build-std; the
+            // bootstrap variable opens them here alone.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags(self.arch))
             .output()
             .map_err(Error::io("cannot run", &toolchain.cargo))?;
         let said = Diagnostics::read(&output);
         if !output.status.success() {
-            let diagnostics = said.all();
             return Err(Error::Compile {
                 name: self.lib_name.to_owned(),
                 arch: self.arch,
-                diagnostics,
+                diagnostics: said.all(),
             });
         }
         if !path.is_file() {
             return Err(Error::NoModule(path));
         }
-        let dep_info = out.join(format!("lib{}.d", self.lib_name));
-        Ok(Module { path, dep_info, warnings: said.warnings })
+        let dep_info = fs::read_to_string(out.join(format!("lib{}.d", self.lib_name)));
+        let sources = dep_info.ok().map(|text| depinfo::parse(&text));
+        Ok(Module { path, sources, warnings: said.warnings })
     }
 
+    /// cargo's arguments. The crate becomes a static library: no linker is needed for one.
     fn arguments(&self, module: &Path) -> Vec<std::ffi::OsString> {
         let mut args: Vec<std::ffi::OsString> = [
             "rustc",
@@ -126,6 +128,16 @@ impl Nested<'_> {
         args.extend(["--".into(), emit]);
         args
     }
+}
+
+/// Takes the lock of a folder, until the file is dropped: several outer builds (of two profiles,
+/// say) may share the folder.
+pub(crate) fn lock(folder: &Path) -> Result<fs::File, Error> {
+    fs::create_dir_all(folder).map_err(Error::io("cannot create", folder))?;
+    let path = folder.join(".kernel-build-lock");
+    let file = fs::File::create(&path).map_err(Error::io("cannot create", &path))?;
+    file.lock().map_err(Error::io("cannot lock", &path))?;
+    Ok(file)
 }
 
 /// Flags for every crate of the device, core included; crates of the host (procedural macros) get

@@ -1,0 +1,189 @@
+//! Device builds of the fixture crates: what the PTX must and must not say.
+
+use kernel_build::{DeviceImage, Error, KernelBuilder, PtxasCheck, ptxas::Ptxas};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A build of `tests/fixtures/<name>` into a folder of its own. All share the nested target folder
+/// inside cargo's, so `core` is compiled once.
+fn fixture(name: &str, out: &str) -> KernelBuilder {
+    let out_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device").join(out);
+    KernelBuilder::new(folder(name)).out_dir(out_dir).ptxas(PtxasCheck::Off)
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// The body of a PTX function.
+fn function<'a>(ptx: &'a str, name: &str) -> &'a str {
+    let at = ptx.find(&format!(".entry {name}(")).unwrap_or_else(|| panic!("no entry {name}"));
+    let body = &ptx[at..];
+    &body[..body.find("\n}").expect("a closing brace")]
+}
+
+fn count(image: &DeviceImage, kernel: &str, instruction: &str) -> usize {
+    let of_one = function(&image.ptx, kernel);
+    of_one.lines().filter(|line| line.trim_start().starts_with(instruction)).count()
+}
+
+#[test]
+fn a_barrier_stays_one_barrier() {
+    let image = fixture("convergence", "marked").build().unwrap();
+    assert_eq!(count(&image, "in_assembly", "bar.sync"), 1, "{}", image.ptx);
+    assert_eq!(count(&image, "as_intrinsic", "bar"), 1, "{}", image.ptx);
+    assert_eq!(count(&image, "behind_a_call", "call"), 1, "{}", image.ptx);
+}
+
+/// What the mark is for; and the proof that the test above can fail.
+#[test]
+fn without_the_mark_it_is_duplicated() {
+    let image = fixture("convergence", "unmarked").without_convergence().build().unwrap();
+    assert_eq!(count(&image, "in_assembly", "bar.sync"), 2, "{}", image.ptx);
+    assert_eq!(count(&image, "behind_a_call", "call"), 2, "{}", image.ptx);
+    // LLVM's own table says that its barrier is convergent: intrinsics need no mark.
+    assert_eq!(count(&image, "as_intrinsic", "bar"), 1, "{}", image.ptx);
+}
+
+#[test]
+fn metadata_becomes_directives_and_param_space() {
+    let image = fixture("launch", "launch").build().unwrap();
+    let everything = function(&image.ptx, "everything");
+    for line in [
+        ".param .align 64 .b8 everything_param_0[128],",
+        ".param .align 4 .b8 everything_param_1[12],",
+        ".param .align 8 .b8 everything_param_2[16]",
+        ".maxntid 128, 1, 1",
+        ".minnctapersm 2",
+        ".reqnctapercluster 2, 1, 1",
+        "cvta.param.u64",
+        "prefetch.tensormap",
+    ] {
+        assert!(everything.contains(line), "no `{line}` in\n{everything}");
+    }
+    // The map's address is that of the parameter, not of a copy.
+    assert!(!everything.contains(".local"), "{everything}");
+    assert!(image.ptx.contains(".extern .shared .align 1024 .b8 dynamic_shared[];"));
+    assert!(!image.ptx.contains("__warpipe_kernel_"), "{}", image.ptx);
+
+    let kernel = &image.kernels[0];
+    assert_eq!((kernel.name.as_str(), kernel.threads, kernel.min_ctas), ("everything", 128, 2));
+    assert_eq!((kernel.cluster, kernel.smem_bytes, kernel.params.len()), ([2, 1, 1], 4096, 3));
+    assert_eq!((kernel.params[0].box_rows, kernel.params[0].swizzle_bytes), (128, 128));
+    assert_eq!(image.bare_kernels, ["bare"]);
+    assert!(image.warnings.iter().any(|w| w.contains("kernel bare has no metadata")));
+    assert!(!function(&image.ptx, "bare").contains(".maxntid"));
+    let rust = fs::read_to_string(&image.rust_path).unwrap();
+    assert!(rust.contains("name64(\"everything\")") && rust.contains("smem_bytes: 4096"), "{rust}");
+}
+
+#[test]
+fn features_reach_the_kernel_crate() {
+    let image = fixture("launch", "wide").feature("wide").build().unwrap();
+    assert_eq!(image.kernels[0].threads, 384);
+    assert!(function(&image.ptx, "everything").contains(".maxntid 384, 1, 1"));
+}
+
+#[test]
+fn a_compile_error_shows_rustcs_words() {
+    let error = fixture("broken", "broken").build().unwrap_err();
+    assert!(matches!(error, Error::Compile { .. }));
+    let text = error.to_string();
+    assert!(text.starts_with("the kernel crate fixture_broken does not compile for sm_90a:\n"));
+    for part in
+        ["error[E0308]: mismatched types", "src/lib.rs:12:22", "let count: u32 = \"three\";"]
+    {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn warnings_are_not_lost() {
+    for run in ["built", "fresh"] {
+        let image = fixture("warns", "warns").build().unwrap();
+        let warnings = image.warnings.join("\n");
+        assert!(warnings.contains("unused variable: `forgotten`"), "{run}: {warnings}");
+    }
+}
+
+#[test]
+fn a_crate_without_kernels_is_an_empty_image() {
+    let image = fixture("empty", "empty").ptxas(PtxasCheck::Strict).build().unwrap();
+    assert!(image.kernels.is_empty() && image.bare_kernels.is_empty());
+    assert!(image.ptx.contains(".target sm_90a") && !image.ptx.contains(".entry"), "{}", image.ptx);
+    assert!(fs::read_to_string(&image.rust_path).unwrap().contains("[KernelMeta; 0] = ["));
+}
+
+#[test]
+fn ptxas_finds_an_array_in_local_memory() {
+    if Ptxas::find().unwrap().is_none() {
+        let image = fixture("stack", "stack").ptxas(PtxasCheck::Strict).build().unwrap();
+        assert!(
+            image.ptxas.is_none() && image.warnings.iter().any(|w| w.contains("no ptxas found"))
+        );
+        return;
+    }
+    let error = fixture("stack", "stack").ptxas(PtxasCheck::Strict).build().unwrap_err();
+    assert!(matches!(error, Error::Ptxas { .. }));
+    assert!(error.to_string().contains("stack: 256 bytes stack"), "{error}");
+    let image = fixture("stack", "stack").ptxas(PtxasCheck::Warn).build().unwrap();
+    assert!(image.warnings.iter().any(|w| w.contains("stack: 256 bytes stack")));
+    assert_eq!(image.ptxas.unwrap().1.kernels[0].stack, 256);
+}
+
+#[test]
+fn no_crate_and_no_library_are_one_line() {
+    let line =
+        KernelBuilder::new(folder("absent")).out_dir("unused").build().unwrap_err().to_string();
+    assert!(
+        line.contains("no kernel crate at") && line.ends_with("there is no Cargo.toml"),
+        "{line}"
+    );
+}
+
+#[test]
+fn nothing_is_rebuilt_when_nothing_changed() {
+    // A copy, so that it can be edited.
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device/copy-source");
+    fs::create_dir_all(dir.join("src")).unwrap();
+    for file in ["Cargo.toml", "Cargo.lock", "src/lib.rs"] {
+        let text = fs::read_to_string(folder("launch").join(file)).unwrap();
+        fs::write(dir.join(file), text.replace("fixture-launch", "fixture-copy")).unwrap();
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device/copy");
+    let build = || {
+        KernelBuilder::new(&dir)
+            .out_dir(&out)
+            .keep_intermediate(true)
+            .ptxas(PtxasCheck::Off)
+            .build()
+            .unwrap()
+    };
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("kernel-build");
+    let modules = || {
+        let mut modules = Vec::new();
+        for entry in fs::read_dir(&target).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("fixture_copy-") {
+                for file in ["module.ll", "fixture_copy.opt.ll", "fixture_copy.ptx"] {
+                    let path = entry.path().join(file);
+                    modules.push((path.clone(), fs::metadata(path).unwrap().modified().unwrap()));
+                }
+            }
+        }
+        modules.sort();
+        modules
+    };
+    let first = build();
+    let before = modules();
+    assert!(!before.is_empty());
+    assert_eq!(build().ptx, first.ptx);
+    assert_eq!(modules(), before);
+
+    let source = fs::read_to_string(dir.join("src/lib.rs")).unwrap();
+    fs::write(dir.join("src/lib.rs"), source.replace("= params.scale", "= 2.0 * params.scale"))
+        .unwrap();
+    assert_ne!(build().ptx, first.ptx);
+    assert_ne!(modules(), before);
+}
