@@ -38,7 +38,7 @@ pub use error::Error;
 pub use interim::Config as SimConfig;
 pub use isa::kernel::Dtype;
 pub use launch::Module;
-pub use param::{Param, ValueParam};
+pub use param::Param;
 pub use stream::{Event, Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
 pub use tensor_error::{TensorError, dtype_name};

@@ -9,31 +9,19 @@ use isa::kernel::{Dtype, KernelMeta, ParamKind, ParamMeta};
 use std::mem::MaybeUninit;
 
 /// One parameter of a launch.
-pub enum Param<'a> {
-    /// A scalar or `repr(C)` value.
-    Value(ValueParam),
-    /// A device slice: the first `elements` elements of a buffer.
-    Slice {
-        /// Where it lies.
-        buffer: &'a Buffer,
-        /// Element type.
-        dtype: Dtype,
-        /// How many elements.
-        elements: u64,
-    },
-    /// A tensor map.
+///
+/// It borrows what it gives: a buffer that the kernel may write is borrowed mutably, so that one
+/// launch can't get it twice.
+pub struct Param<'a>(Kind<'a>);
+
+enum Kind<'a> {
+    Value { bytes: Box<[MaybeUninit<u128>]>, size: u32, align: u32 },
+    Slice { buffer: &'a Buffer, dtype: Dtype, writes: bool },
     Map(&'a TensorMap),
 }
 
-/// The bytes of a value, aligned to 16 as no kernel parameter exceeds.
-pub struct ValueParam {
-    bytes: Box<[MaybeUninit<u128>]>,
-    size: u32,
-    align: u32,
-}
-
 impl<'a> Param<'a> {
-    /// A value, copied byte for byte. `T` is what the kernel's parameter has as its ABI.
+    /// A scalar or `repr(C)` value, copied byte for byte: what the kernel's parameter has as ABI.
     pub fn value<T: Copy + 'static>(value: T) -> Param<'a> {
         const { assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes") };
         let mut bytes: Box<[MaybeUninit<u128>]> =
@@ -41,27 +29,49 @@ impl<'a> Param<'a> {
         // SAFETY: the storage has at least `size_of::<T>()` bytes, aligned to 16.
         unsafe { bytes.as_mut_ptr().cast::<T>().write(value) };
         let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
-        Param::Value(ValueParam { bytes, size, align })
+        Param(Kind::Value { bytes, size, align })
     }
 
-    /// A whole buffer as a slice of `dtype`.
+    /// A whole buffer that the kernel reads, as elements of `dtype`.
     pub fn slice(buffer: &'a Buffer, dtype: Dtype) -> Param<'a> {
-        Param::Slice { buffer, dtype, elements: (buffer.len() / dtype.size()) as u64 }
+        Param(Kind::Slice { buffer, dtype, writes: false })
+    }
+
+    /// A whole buffer that the kernel may write, as elements of `dtype`.
+    pub fn slice_mut(buffer: &'a mut Buffer, dtype: Dtype) -> Param<'a> {
+        Param(Kind::Slice { buffer, dtype, writes: true })
+    }
+
+    /// A tensor map.
+    pub fn map(map: &'a TensorMap) -> Param<'a> {
+        Param(Kind::Map(map))
     }
 
     fn meta(&self) -> ParamMeta {
-        match self {
-            Self::Value(value) => ParamMeta::value(value.size as usize, value.align as usize),
-            Self::Slice { dtype, .. } => ParamMeta {
+        match &self.0 {
+            Kind::Value { size, align, .. } => ParamMeta::value(*size as usize, *align as usize),
+            Kind::Slice { dtype, writes, .. } => ParamMeta {
                 kind: ParamKind::Slice as u32,
                 size: 16,
                 align: 8,
                 dtype: *dtype as u32,
+                box_rows: u32::from(*writes),
+                box_cols: dtype.size() as u32,
                 ..ParamMeta::NONE
             },
-            Self::Map(map) => map.meta(),
+            Kind::Map(map) => map.meta(),
         }
     }
+}
+
+/// Whether a kernel that takes `want` can be given `have`.
+fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
+    let slice = want.kind == ParamKind::Slice as u32 && have.kind == want.kind;
+    // Element types without a tag of their own are told apart by size. A kernel may be lent more
+    // than it uses: a writable slice to read.
+    let dtype = if slice && want.dtype == 0 { 0 } else { have.dtype };
+    let box_rows = if slice && want.box_rows == 0 { 0 } else { have.box_rows };
+    *want == ParamMeta { dtype, box_rows, ..*have }
 }
 
 /// The bytes of a launch's parameters, and a pointer to each.
@@ -89,9 +99,7 @@ pub(crate) fn pack<'a>(
     let mut pointers = Vec::with_capacity(params.len());
     for (index, (want, param)) in want.iter().zip(params).enumerate() {
         let have = param.meta();
-        // A slice without an element type in the kernel's facts takes any.
-        let any_dtype = want.kind == ParamKind::Slice as u32 && want.dtype == 0;
-        if *want != (ParamMeta { dtype: if any_dtype { 0 } else { have.dtype }, ..have }) {
+        if !takes(want, &have) {
             return Err(Error::LaunchParam {
                 kernel: kernel(),
                 index,
@@ -99,23 +107,18 @@ pub(crate) fn pack<'a>(
                 have: describe(&have),
             });
         }
-        pointers.push(match param {
-            Param::Value(value) => value.bytes.as_ptr().cast(),
-            Param::Slice { buffer, dtype, elements } => {
+        pointers.push(match &param.0 {
+            Kind::Value { bytes, .. } => bytes.as_ptr().cast(),
+            Kind::Slice { buffer, dtype, .. } => {
                 let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), &buffer.memory.backend)?;
-                let end = elements.saturating_mul(dtype.size() as u64);
-                if end > buffer.len() as u64 {
-                    let len = buffer.len() as u64;
-                    return Err(Error::OutOfBuffer { what: what(), offset: 0, end, len });
-                }
                 let at = slices.len();
-                slices.push([buffer.addr(), *elements]);
+                slices.push([buffer.addr(), (buffer.len() / dtype.size()) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()
             }
-            Param::Map(map) => {
-                device
-                    .owns(&format!("parameter {index} of kernel {}", meta.name()), map.backend())?;
+            Kind::Map(map) => {
+                let what = || format!("parameter {index} of kernel {}", meta.name());
+                device.owns(&what(), map.backend())?;
                 map.words().as_ptr().cast()
             }
         });
@@ -136,7 +139,10 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
         Some(ParamKind::Value) => {
             format!("a value of {} bytes aligned to {}", param.size, param.align)
         }
-        Some(ParamKind::Slice) => format!("a slice of {}", dtype()),
+        Some(ParamKind::Slice) => {
+            let mutable = if param.box_rows == 0 { "" } else { "mutable " };
+            format!("a {mutable}slice of {} of {} bytes", dtype(), param.box_cols)
+        }
         Some(ParamKind::TensorMap) => format!(
             "a tensor map of {} with box {}x{} and swizzle {}",
             dtype(),

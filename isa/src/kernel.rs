@@ -48,9 +48,11 @@ pub struct ParamMeta {
     pub align: u32,
     /// For tensor maps: the element's [`Dtype`] as `u32`; for slices likewise, or 0.
     pub dtype: u32,
-    /// For tensor maps: rows of the box (the outer dimension).
+    /// For tensor maps: rows of the box (the outer dimension). For slices: 1 if the kernel may
+    /// write, else 0.
     pub box_rows: u32,
-    /// For tensor maps: columns of the box in elements (the inner, contiguous dimension).
+    /// For tensor maps: columns of the box in elements (the inner, contiguous dimension). For
+    /// slices: bytes of an element.
     pub box_cols: u32,
     /// For tensor maps: span of the swizzle in bytes: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,

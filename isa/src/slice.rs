@@ -64,7 +64,7 @@ pub struct SliceAbi {
 }
 
 /// How the host passes a slice of `T`.
-const fn meta<T: Element>() -> ParamMeta {
+const fn meta<T: Element>(writes: bool) -> ParamMeta {
     ParamMeta {
         kind: ParamKind::Slice as u32,
         size: size_of::<SliceAbi>() as u32,
@@ -73,6 +73,8 @@ const fn meta<T: Element>() -> ParamMeta {
             Some(dtype) => dtype as u32,
             None => 0,
         },
+        box_rows: writes as u32,
+        box_cols: size_of::<T>() as u32,
         ..ParamMeta::NONE
     }
 }
@@ -156,7 +158,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 // buffer of `T`.
 unsafe impl<T: Element> KernelArg for DeviceSlice<'_, T> {
     type Abi = SliceAbi;
-    const META: ParamMeta = meta::<T>();
+    const META: ParamMeta = meta::<T>(false);
     #[inline(always)]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
         Self { ptr: abi.address as *const T, len: abi.elements as usize, memory: PhantomData }
@@ -166,7 +168,7 @@ unsafe impl<T: Element> KernelArg for DeviceSlice<'_, T> {
 // SAFETY: as for `DeviceSlice`; the launch gives the buffer to no other argument.
 unsafe impl<T: Element> KernelArg for DeviceSliceMut<'_, T> {
     type Abi = SliceAbi;
-    const META: ParamMeta = meta::<T>();
+    const META: ParamMeta = meta::<T>(true);
     #[inline(always)]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
         Self { ptr: abi.address as *mut T, len: abi.elements as usize, memory: PhantomData }

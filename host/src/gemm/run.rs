@@ -121,7 +121,7 @@ impl BoundGemm<'_> {
             alpha,
             beta,
         };
-        let [a, b, c, d] = launch.maps.each_ref().map(Param::Map);
+        let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
         plan.device.launch(
             &plan.module,
             launch.choice.instance.desc,
