@@ -17,7 +17,6 @@ fn main() -> ExitCode {
     let (crate_dir, out_dir) = (absolute(crate_dir), absolute(out_dir));
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let mut builder = KernelBuilder::new(crate_dir)
-        .target_dir(out_dir.join("target"))
         .out_dir(&out_dir)
         .keep_intermediate(set("KEEP"))
         .ptxas(if set("PTXAS_WARN") { PtxasCheck::Warn } else { PtxasCheck::Strict });

@@ -20,7 +20,7 @@ const OPT_FLAGS: [&str; 3] = [
     "-unroll-full-max-count=256",
     // A role that stays a function of its own passes its state through memory, and cuts the
     // asynchronous wgmmas off at the call: ptxas then serialises them (C7510).
-    "-inline-threshold=10000",
+    "-inline-threshold=100000",
 ];
 
 /// `opt`'s arguments: keep the kernels, drop what they do not reach, then optimise.
