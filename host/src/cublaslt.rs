@@ -5,7 +5,7 @@
 //! exchanged, which is its fastest form.
 
 use crate::buffer::Buffer;
-use crate::cuda::{Context, one_line};
+use crate::cuda::{Context, loader};
 use crate::device::{Backend, Device};
 use crate::error::Error;
 use crate::gemm::GemmProblem;
@@ -59,7 +59,7 @@ fn load() -> Result<(), Error> {
             // already is what it gets.
             // SAFETY: loading cuBLASLt runs its initialisers, which have no preconditions.
             let library = unsafe { libloading::Library::new(&path) };
-            let library = library.map_err(|e| one_line(&e.to_string()))?;
+            let library = library.map_err(|e| loader(&e))?;
             std::mem::forget(library);
         }
         // SAFETY: as above.
@@ -69,7 +69,7 @@ fn load() -> Result<(), Error> {
         // SAFETY: as above. It is expected to fail, and says why.
         match unsafe { libloading::Library::new("libcublasLt.so.13") } {
             Ok(_) => Err("libcublasLt.so.13 loads under a name that cudarc does not try".into()),
-            Err(e) => Err(one_line(&e.to_string())),
+            Err(e) => Err(loader(&e)),
         }
     });
     loaded.clone().map_err(|reason| Error::NoCublasLt { reason })

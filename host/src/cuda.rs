@@ -61,7 +61,7 @@ pub(crate) fn driver() -> Result<Driver, Error> {
         // SAFETY: as above. It is expected to fail, and says why.
         match unsafe { libloading::Library::new(name) } {
             Ok(_) => Err(format!("{name} loads under a name that cudarc does not try")),
-            Err(e) => Err(one_line(&e.to_string())),
+            Err(e) => Err(loader(&e)),
         }
     });
     if let Err(reason) = loaded {
@@ -81,7 +81,13 @@ pub(crate) fn driver() -> Result<Driver, Error> {
     Ok(Driver { version: (major, minor) })
 }
 
-/// The first lines of a text as one.
+/// What the loader said: libloading keeps it in the error's source.
+pub(crate) fn loader(error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    one_line(&cause.unwrap_or_else(|| error.to_string()))
+}
+
+/// The lines of a text as one.
 pub(crate) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }

@@ -19,6 +19,10 @@ fn a_machine_without_a_gpu_gets_an_error_and_the_model() {
         Ok(devices) => assert!(!devices.is_empty()),
         Err(e @ (Error::NoDriver { .. } | Error::NoGpu)) => {
             assert!(e.to_string().contains("SM model"), "{e}");
+            if let Error::NoDriver { reason } = &e {
+                // The loader's own words, which name the file.
+                assert!(reason.contains("cuda"), "{e}");
+            }
             let refused = line(Device::cuda(0));
             assert_eq!(refused, e.to_string());
             let device = Device::auto();

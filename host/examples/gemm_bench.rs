@@ -1,0 +1,79 @@
+//! Times the GEMM of a PTX file against cuBLASLt, and checks it against the f64 product.
+//!
+//! It needs nothing but itself and the file, so both can be carried to a machine without a
+//! toolchain:
+//! ```text
+//! gemm_bench gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
+//! ```
+//! `WARPIPE_CUBLASLT` names libcublasLt.so.13 if the loader does not find it. `WARPIPE_OUT` is the
+//! result's type, bf16 (the default) or f32; `WARPIPE_INSTANCE` forces a row of the table;
+//! `WARPIPE_JSON=1` prints everything that was measured, a line for each product.
+
+use gpu_kernels::gemm::INSTANCES;
+use host::bench::{self, BenchConfig};
+use host::cublaslt::CublasLt;
+use host::gemm::{Gemm, GemmProblem};
+use host::{Device, Dtype};
+use isa::kernel::{Image, KernelMeta};
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let path = args.next().ok_or("usage: gemm_bench FILE.ptx M N K [M N K ...]")?;
+    let sizes = args.map(|a| a.parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
+    if sizes.is_empty() || !sizes.len().is_multiple_of(3) {
+        return Err("sizes come in threes: M N K".into());
+    }
+    let env = |name| std::env::var(name).ok();
+    let out = match env("WARPIPE_OUT").as_deref() {
+        Some("f32") => Dtype::F32,
+        _ => Dtype::Bf16,
+    };
+    let kernels: Vec<KernelMeta> = INSTANCES.iter().map(|i| i.desc.meta).collect();
+    // Images live as long as the program, as embedded ones do.
+    let image: &'static Image = Box::leak(Box::new(Image {
+        name: "file",
+        arch: "sm_90a",
+        ptx: Box::leak(std::fs::read_to_string(&path)?.into_boxed_str()),
+        kernels: Box::leak(kernels.into_boxed_slice()),
+        ptxas: None,
+    }));
+
+    let device = Device::cuda(0)?;
+    eprintln!("{}", device.describe());
+    let gemm = Gemm::new(&device, image)?;
+    let lt = CublasLt::new(&device).inspect_err(|e| eprintln!("{e}")).ok();
+    if let Some(lt) = &lt {
+        eprintln!("cuBLASLt {}", lt.version());
+    }
+    let config = BenchConfig::default();
+    for size in sizes.chunks_exact(3) {
+        let (m, n, k) = (size[0], size[1], size[2]);
+        let problem = GemmProblem { m, n, k, ab: Dtype::Bf16, out, beta_c: false };
+        let plan = match env("WARPIPE_INSTANCE") {
+            Some(index) => gemm.plan_with(&problem, index.parse()?)?,
+            None => gemm.plan(&problem)?,
+        };
+        let theirs = lt.as_ref().map(|lt| lt.plan(&problem)).transpose()?;
+        let result = bench::gemm(&device, &plan, theirs.as_ref(), &config)?;
+        print!("{}", plan.describe());
+        let line = |t: &bench::Timing| {
+            println!(
+                "  {:9} {:10.2} us (p10 {:.2}, p90 {:.2})  {:7.1} TFLOP/s",
+                t.name, t.median_us, t.p10_us, t.p90_us, t.tflops
+            );
+        };
+        line(&result.ours);
+        result.cublaslt.iter().for_each(line);
+        for check in &result.checks {
+            println!("  {check}");
+        }
+        if let Some(ratio) = result.ratio {
+            println!("  ratio {ratio:.3} of cuBLASLt");
+        }
+        if env("WARPIPE_JSON").is_some() {
+            println!("{}", serde_json::to_string(&result)?);
+        }
+    }
+    Ok(())
+}
