@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::gemm::{BoundGemm, GemmPlan, PlanInfo};
 use crate::reference::{Check, Product};
-use crate::stream::{Graph, Stream};
+use crate::stream::Stream;
 use serde::Serialize;
 
 /// How to measure.
@@ -116,14 +116,27 @@ pub fn interleave(
         let graph = if launches > 1 { Some(stream.capture(|| turn(*contender))?) } else { None };
         work.push(graph);
     }
+    // Everything is queued before anything is waited for: the GPU goes from one sample to the next
+    // without a gap, and each event ends one sample and begins the next.
     let mut samples = vec![Vec::with_capacity(config.rounds); contenders.len()];
+    let mut marks = Vec::new();
     for round in 0..config.warmup + config.rounds {
-        for ((contender, graph), samples) in contenders.iter_mut().zip(&work).zip(&mut samples) {
-            let us = sample(*contender, graph.as_ref(), round % sets, launches, &stream)?;
+        if round == config.warmup {
+            marks.push(stream.record()?);
+        }
+        for (contender, graph) in contenders.iter_mut().zip(&work) {
+            match graph {
+                Some(graph) => graph.launch()?,
+                None => contender.launch(round % sets, &stream)?,
+            }
             if round >= config.warmup {
-                samples.push(us);
+                marks.push(stream.record()?);
             }
         }
+    }
+    for (i, pair) in marks.windows(2).enumerate() {
+        let us = pair[1].elapsed_ms(&pair[0])? * 1e3 / launches as f64;
+        samples[i % contenders.len()].push(us);
     }
     let timings = contenders
         .iter()
@@ -131,23 +144,6 @@ pub fn interleave(
         .map(|(contender, samples)| Timing::new(contender.name(), samples, flops))
         .collect();
     Ok((timings, launches, launches > 1))
-}
-
-/// One sample in microseconds per launch.
-fn sample(
-    contender: &mut dyn Contender,
-    graph: Option<&Graph>,
-    set: usize,
-    launches: usize,
-    stream: &Stream,
-) -> Result<f64, Error> {
-    let start = stream.record()?;
-    match graph {
-        Some(graph) => graph.launch()?,
-        None => contender.launch(set, stream)?,
-    }
-    let end = stream.record()?;
-    Ok(end.elapsed_ms(&start)? * 1e3 / launches as f64)
 }
 
 /// How many launches make a sample of the shortest length.
@@ -160,8 +156,9 @@ fn launches_per_sample(
     let mut fastest = f64::INFINITY;
     for contender in contenders.iter_mut() {
         for i in 0..5 {
-            let us = sample(*contender, None, i % sets, 1, stream)?;
-            fastest = fastest.min(us);
+            let start = stream.record()?;
+            contender.launch(i % sets, stream)?;
+            fastest = fastest.min(stream.record()?.elapsed_ms(&start)? * 1e3);
         }
     }
     // Launched alone, a product is timed with the host's delay: never too many launches.

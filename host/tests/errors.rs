@@ -150,3 +150,18 @@ fn copies_change_the_pitch_and_stay_inside() {
     let huge = Copy2d { rows: u64::MAX, src_pitch: u64::MAX, ..copy };
     assert!(line(device.copy_2d(&src, &mut dst, huge, &stream)).contains("outside"));
 }
+
+#[test]
+fn handles_can_be_sent_and_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Device>();
+    shared::<host::Buffer>();
+    shared::<host::Stream>();
+    shared::<host::Event>();
+    shared::<host::Module>();
+    shared::<host::TensorMap>();
+    shared::<host::gemm::Gemm>();
+    shared::<host::gemm::GemmPlan>();
+    shared::<host::cublaslt::CublasLt>();
+    shared::<Error>();
+}
