@@ -75,6 +75,16 @@ fn load() -> Result<(), Error> {
     loaded.clone().map_err(|reason| Error::NoCublasLt { reason })
 }
 
+/// The library's version, as it counts: 130100 is 13.1.0. Needs no GPU.
+///
+/// # Errors
+/// [`Error::NoCublasLt`] if the library can't be loaded.
+pub fn library_version() -> Result<usize, Error> {
+    load()?;
+    // SAFETY: no preconditions; the library is loaded.
+    Ok(unsafe { sys::cublasLtGetVersion() })
+}
+
 fn failed(call: &'static str) -> impl FnOnce(CublasError) -> Error {
     move |e| Error::CublasLt { call, status: format!("{:?}", e.0) }
 }

@@ -48,3 +48,4 @@ pub use builder::{Arch, KernelBuilder};
 pub use error::Error;
 pub use image::DeviceImage;
 pub use ptxas::PtxasCheck;
+pub use toolchain::Toolchain;

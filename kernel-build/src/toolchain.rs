@@ -9,9 +9,12 @@ use std::{
 
 /// Where things are.
 #[derive(Debug)]
-pub(crate) struct Toolchain {
+pub struct Toolchain {
+    /// cargo.
     pub cargo: PathBuf,
+    /// The optimiser of rustc's LLVM.
     pub opt: PathBuf,
+    /// Its code generator.
     pub llc: PathBuf,
     /// `rustc --version --verbose`: names the compiler and its LLVM.
     pub version: String,
