@@ -36,6 +36,7 @@ impl Arch {
 /// Builds a kernel crate for the device. The shape is that of rust-cuda's `CudaBuilder`.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is built before `build`"]
+#[expect(clippy::struct_excessive_bools, reason = "each is one switch of the builder")]
 pub struct KernelBuilder {
     crate_dir: PathBuf,
     arch: Arch,
@@ -44,6 +45,7 @@ pub struct KernelBuilder {
     ptxas: PtxasCheck,
     out_dir: Option<PathBuf>,
     target_dir: Option<PathBuf>,
+    line_info: bool,
     keep: bool,
     convergent: bool,
 }
@@ -60,6 +62,7 @@ impl KernelBuilder {
             ptxas: PtxasCheck::default(),
             out_dir: None,
             target_dir: None,
+            line_info: false,
             keep: false,
             convergent: true,
         }
@@ -86,6 +89,13 @@ impl KernelBuilder {
     /// What to do with ptxas.
     pub fn ptxas(mut self, check: PtxasCheck) -> Self {
         self.ptxas = check;
+        self
+    }
+
+    /// Whether PTX tells the source line of each instruction, for profilers and
+    /// compute-sanitizer. The instructions stay the same.
+    pub fn line_info(mut self, on: bool) -> Self {
+        self.line_info = on;
         self
     }
 
@@ -150,6 +160,7 @@ impl KernelBuilder {
             arch: self.arch.name(),
             features: &self.features,
             default_features: self.default_features,
+            line_info: self.line_info,
         };
         fs::create_dir_all(&out_dir).map_err(Error::io("cannot create", &out_dir))?;
         let work_dir = nested.work_dir();

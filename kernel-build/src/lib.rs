@@ -8,7 +8,7 @@
 //! }
 //! ```
 //! and in the crate that the build script belongs to:
-//! ```ignore
+//! ```text
 //! static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
 //! ```
 //!

@@ -27,6 +27,7 @@ pub(crate) struct Nested<'a> {
     pub arch: &'static str,
     pub features: &'a [String],
     pub default_features: bool,
+    pub line_info: bool,
 }
 
 /// What came out.
@@ -45,46 +46,64 @@ impl Nested<'_> {
     /// of features.
     pub fn work_dir(&self) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (self.crate_dir, self.arch, self.features, self.default_features).hash(&mut hasher);
+        (self.crate_dir, self.arch, self.features, self.default_features, self.line_info)
+            .hash(&mut hasher);
         self.target_dir.join(format!("{}-{:016x}", self.lib_name, hasher.finish()))
     }
 
     /// Runs cargo.
     pub fn run(&self, toolchain: &Toolchain) -> Result<Module, Error> {
-        let path = self.work_dir().join("module.ll");
+        let (path, stamp_path) = (self.file("module.ll"), self.file("module.stamp"));
         // cargo's own lock ends with its process; the list of sources, which builds with other
         // features overwrite, is read after that.
         let _lock = lock(self.target_dir)?;
         let out = self.target_dir.join(TARGET).join(PROFILE);
-        if !path.is_file() {
-            // cargo does not know of this file. With its own output gone, it runs rustc again.
+        let archive = out.join(format!("lib{}.a", self.lib_name));
+        let mut said = self.cargo(toolchain, &path)?;
+        // cargo does not know of the module. The archive that rustc wrote with it tells whether it
+        // is the one that belongs to this build: an archive of another set of features or versions,
+        // which cargo kept and finds fresh, has another time.
+        if said.fresh && !(path.is_file() && known(&stamp_path, &archive)) {
             remove_archives(&out.join("deps"), self.lib_name);
+            said = self.cargo(toolchain, &path)?;
         }
+        if !path.is_file() {
+            return Err(Error::NoModule(path));
+        }
+        if !said.fresh {
+            let stamp = stamp(&archive).map_err(Error::io("cannot read", &archive))?;
+            fs::write(&stamp_path, stamp).map_err(Error::io("cannot write", &stamp_path))?;
+        }
+        let dep_info = fs::read_to_string(archive.with_extension("d"));
+        let sources = dep_info.ok().map(|text| depinfo::parse(&text));
+        Ok(Module { path, sources, warnings: said.warnings })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.work_dir().join(name)
+    }
+
+    fn cargo(&self, toolchain: &Toolchain, module: &Path) -> Result<Diagnostics, Error> {
         let mut command = Command::new(&toolchain.cargo);
         clean_environment(&mut command);
         let output = command
             .current_dir(self.crate_dir)
-            .args(self.arguments(&path))
+            .args(self.arguments(module))
             // Features of the language that a kernel needs are unstable, and so is build-std; the
             // bootstrap variable opens them here alone.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags(self.arch))
             .output()
             .map_err(Error::io("cannot run", &toolchain.cargo))?;
-        let said = Diagnostics::read(&output);
-        if !output.status.success() {
-            return Err(Error::Compile {
-                name: self.lib_name.to_owned(),
-                arch: self.arch,
-                diagnostics: said.all(),
-            });
+        let said = Diagnostics::read(&output, self.lib_name);
+        if output.status.success() {
+            return Ok(said);
         }
-        if !path.is_file() {
-            return Err(Error::NoModule(path));
-        }
-        let dep_info = fs::read_to_string(out.join(format!("lib{}.d", self.lib_name)));
-        let sources = dep_info.ok().map(|text| depinfo::parse(&text));
-        Ok(Module { path, sources, warnings: said.warnings })
+        Err(Error::Compile {
+            name: self.lib_name.to_owned(),
+            arch: self.arch,
+            diagnostics: said.all(),
+        })
     }
 
     /// cargo's arguments. The crate becomes a static library: no linker is needed for one.
@@ -110,7 +129,8 @@ impl Nested<'_> {
             "codegen-units=1",
             "panic='abort'",
             "opt-level=3",
-            "debug=false",
+            // The one form of debug information that PTX has a plain notation for: `.loc`.
+            if self.line_info { "debug='line-directives-only'" } else { "debug=false" },
             "debug-assertions=false",
             "overflow-checks=false",
             "strip=false",
@@ -128,6 +148,17 @@ impl Nested<'_> {
         args.extend(["--".into(), emit]);
         args
     }
+}
+
+/// Length and time of a file.
+fn stamp(file: &Path) -> std::io::Result<String> {
+    let metadata = fs::metadata(file)?;
+    Ok(format!("{} {:?}", metadata.len(), metadata.modified()?))
+}
+
+/// Whether `stamp_path` holds the stamp of `file`.
+fn known(stamp_path: &Path, file: &Path) -> bool {
+    matches!((fs::read_to_string(stamp_path), stamp(file)), (Ok(known), Ok(now)) if known == now)
 }
 
 /// Takes the lock of a folder, until the file is dropped: several outer builds (of two profiles,
@@ -214,14 +245,19 @@ struct Diagnostics {
     warnings: Vec<String>,
     /// cargo's own lines, its progress included.
     cargo: String,
+    /// The kernel crate was not compiled: cargo found its output up to date.
+    fresh: bool,
 }
 
 impl Diagnostics {
-    fn read(output: &Output) -> Self {
+    fn read(output: &Output, lib_name: &str) -> Self {
         let mut said =
             Self { cargo: String::from_utf8_lossy(&output.stderr).into_owned(), ..Self::default() };
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+            if message["reason"] == "compiler-artifact" && message["target"]["name"] == lib_name {
+                said.fresh = message["fresh"] == true;
+            }
             if message["reason"] != "compiler-message" {
                 continue;
             }
@@ -292,6 +328,7 @@ mod tests {
                 arch,
                 features,
                 default_features: true,
+                line_info: false,
             };
             nested.work_dir()
         };

@@ -144,15 +144,48 @@ fn no_crate_and_no_library_are_one_line() {
 }
 
 #[test]
-fn nothing_is_rebuilt_when_nothing_changed() {
-    // A copy, so that it can be edited.
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device/copy-source");
+fn line_information_is_there_when_asked_for() {
+    let plain = fixture("launch", "launch-lines-off").build().unwrap();
+    assert!(!plain.ptx.contains(".loc"));
+    let lines = fixture("launch", "launch-lines").line_info(true).build().unwrap();
+    assert!(function(&lines.ptx, "everything").contains(".loc"), "{}", lines.ptx);
+    assert!(lines.ptx.contains("src/lib.rs"), "{}", lines.ptx);
+}
+
+/// A copy of the fixture `launch` under the name `fixture-<name>`, so that it can be edited.
+fn copy(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device").join(name).join("source");
     fs::create_dir_all(dir.join("src")).unwrap();
     for file in ["Cargo.toml", "Cargo.lock", "src/lib.rs"] {
         let text = fs::read_to_string(folder("launch").join(file)).unwrap();
-        fs::write(dir.join(file), text.replace("fixture-launch", "fixture-copy")).unwrap();
+        fs::write(dir.join(file), text.replace("fixture-launch", &format!("fixture-{name}")))
+            .unwrap();
     }
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device/copy");
+    dir
+}
+
+/// cargo keeps the outputs of both settings and finds each fresh; the LLVM module is only one.
+#[test]
+fn going_back_to_an_older_setting_gives_its_module() {
+    let dir = copy("back");
+    let manifest = dir.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let build = || {
+        let out = dir.with_file_name("out");
+        KernelBuilder::new(&dir).out_dir(out).ptxas(PtxasCheck::Off).build().unwrap().kernels[0]
+            .threads
+    };
+    assert_eq!(build(), 128);
+    fs::write(&manifest, text.replace("[features]", "[features]\ndefault = [\"wide\"]")).unwrap();
+    assert_eq!(build(), 384);
+    fs::write(&manifest, &text).unwrap();
+    assert_eq!(build(), 128);
+}
+
+#[test]
+fn nothing_is_rebuilt_when_nothing_changed() {
+    let dir = copy("copy");
+    let out = dir.with_file_name("out");
     let build = || {
         KernelBuilder::new(&dir)
             .out_dir(&out)
