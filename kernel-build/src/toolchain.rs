@@ -29,6 +29,11 @@ impl Toolchain {
         let cargo = env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
         let sysroot = PathBuf::from(ask(&rustc, &["--print", "sysroot"])?.trim());
         let version = ask(&rustc, &["--version", "--verbose"])?;
+        Self::at(&sysroot, cargo, version)
+    }
+
+    /// The toolchain at `sysroot`, if it has what a device build needs.
+    fn at(sysroot: &Path, cargo: PathBuf, version: String) -> Result<Self, Error> {
         let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         let rustlib = sysroot.join("lib/rustlib");
         let bin = rustlib.join(host).join("bin");
@@ -42,7 +47,7 @@ impl Toolchain {
             missing.push("llvm-tools");
         }
         if !missing.is_empty() {
-            return Err(missing_components(&missing, &sysroot));
+            return Err(missing_components(&missing, sysroot));
         }
         Ok(Self { cargo, opt, llc, version })
     }
@@ -97,6 +102,14 @@ mod tests {
             "the Rust toolchain lacks the component llvm-tools; install: rustup toolchain install \
              1.95.0 --component llvm-tools"
         );
+    }
+
+    #[test]
+    fn a_toolchain_without_components_is_refused() {
+        let sysroot = Path::new("/nowhere/toolchains/1.95.0-x86_64-unknown-linux-gnu");
+        let version = "rustc 1.95.0\nhost: x86_64-unknown-linux-gnu\n".to_owned();
+        let line = Toolchain::at(sysroot, "cargo".into(), version).unwrap_err().to_string();
+        assert!(line.contains("lacks the components rust-src and llvm-tools; install: "), "{line}");
     }
 
     #[test]
