@@ -5,6 +5,7 @@
 //!   warpipe           the command
 //!   tests/            test programs, named <package>.<target>
 //!   benches/          benchmark programs, likewise
+//!   examples/         examples, likewise
 //!   run-tests         runs every test program
 //!   manifest.json     what is in here, from which commit and compiler
 //! ```
@@ -24,7 +25,7 @@ const MANIFEST: &str = "manifest.json";
 /// Packages whose tests run rustc, cargo or LLVM, which a machine without a toolchain lacks.
 const NEED_TOOLCHAIN: [&str; 3] = ["warpipe-kernel-build", "warpipe-macros", "xtask"];
 /// Test programs of other packages that do.
-const NEED_TOOLCHAIN_TARGETS: [&str; 2] = ["compile_fail", "device_build"];
+const NEED_TOOLCHAIN_TARGETS: [&str; 2] = ["assembles", "compile_fail"];
 
 const RUN_TESTS: &str = r#"#!/bin/sh
 # Runs every test program of this folder. Arguments go to each of them: a filter, --ignored, ...
@@ -175,35 +176,37 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 /// Builds everything that runs and says where it lies.
 fn build(release: bool) -> Result<Vec<Program>, Error> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut command = Command::new(&cargo);
-    command.current_dir(root()).args([
-        "test",
-        "--no-run",
-        "--workspace",
-        "--lib",
-        "--bins",
-        "--tests",
-        "--benches",
-        "--message-format=json-render-diagnostics",
-    ]);
-    if release {
-        command.arg("--release");
-    }
-    let fail =
-        |reason: String| Error::Command { command: "cargo test --no-run".to_owned(), reason };
-    let built = command.stderr(Stdio::inherit()).output().map_err(|e| fail(e.to_string()))?;
-    if !built.status.success() {
-        return Err(fail(built.status.to_string()));
-    }
-    let mut programs: Vec<Program> = String::from_utf8_lossy(&built.stdout)
+    let tests = cargo(&["test", "--no-run", "--lib", "--bins", "--tests", "--benches"], release)?;
+    let rest = cargo(&["build", "--bins", "--examples"], release)?;
+    let mut programs: Vec<Program> = tests
         .lines()
+        .chain(rest.lines())
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .filter_map(place)
         .collect();
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     programs.dedup_by(|a, b| a.name == b.name);
     Ok(programs)
+}
+
+/// Runs cargo on the workspace and gives its messages. What rustc has to say goes to stderr.
+fn cargo(arguments: &[&str], release: bool) -> Result<String, Error> {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(program);
+    command.current_dir(root()).args(arguments);
+    command.args(["--workspace", "--message-format=json-render-diagnostics"]);
+    if release {
+        command.arg("--release");
+    }
+    let fail = |reason: String| Error::Command {
+        command: format!("cargo {}", arguments.join(" ")),
+        reason,
+    };
+    let built = command.stderr(Stdio::inherit()).output().map_err(|e| fail(e.to_string()))?;
+    if !built.status.success() {
+        return Err(fail(built.status.to_string()));
+    }
+    Ok(String::from_utf8_lossy(&built.stdout).into_owned())
 }
 
 /// Where an artifact goes.
@@ -220,13 +223,22 @@ fn place(message: Message) -> Option<Program> {
         || NEED_TOOLCHAIN_TARGETS.contains(&target.name.as_str());
     let to = match (kind, test) {
         ("bin", false) if target.name == "warpipe" => Some("warpipe".to_owned()),
-        ("custom-build" | "proc-macro" | "example", _) | ("bin", false) => return None,
+        ("custom-build", _) | ("bin", false) => return None,
+        ("example", false) if needs_toolchain => return None,
+        ("example", false) => Some(format!("examples/{name}")),
         _ if needs_toolchain => None,
         ("bench", _) => Some(format!("benches/{name}")),
+        _ if !has_tests(&from) => return None,
         _ => Some(format!("tests/{name}")),
     };
     let name = if to.as_deref() == Some("warpipe") { "warpipe".to_owned() } else { name };
     Some(Program { from, to, name })
+}
+
+/// Whether a test program has any tests.
+fn has_tests(program: &Path) -> bool {
+    let list = Command::new(program).arg("--list").output();
+    list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).contains(": test"))
 }
 
 /// The name in a package id such as `path+file:///w/host#warpipe-host@0.1.0` or `...w/xtask#0.1.0`.
@@ -249,7 +261,8 @@ fn clear(folder: &Path) -> Result<(), Error> {
         fs::remove_dir_all(folder).map_err(fail)?;
     }
     fs::create_dir_all(folder.join("tests")).map_err(fail)?;
-    fs::create_dir_all(folder.join("benches")).map_err(fail)
+    fs::create_dir_all(folder.join("benches")).map_err(fail)?;
+    fs::create_dir_all(folder.join("examples")).map_err(fail)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
