@@ -1,1 +1,72 @@
-//! sim.
+//! A model of a Hopper SM that runs kernels written in Rust on any CPU, and finds what breaks the
+//! rules of its barriers, copies and tensor cores.
+//!
+//! Each CUDA thread is a coroutine; the threads of a cluster of CTAs run on one OS thread, one at a
+//! time, under a scheduler whose every choice comes from a seed. Asynchronous work (TMA, bulk
+//! stores, `cp.async`) lands at a later moment that the scheduler draws, from at once to as late as
+//! it can be. A run ends in [`Stats`] or in a [`Report`]: the [`Rule`] that was broken, by whom, at
+//! which line of the kernel, and the state of the barriers around it.
+//!
+//! [`ops`] has the instructions: what `isa` calls on the host, with its module paths and names.
+//!
+//! ```
+//! use sim::{Config, GlobalMemory, Grid, ops};
+//!
+//! let memory = GlobalMemory::new();
+//! let out = memory.alloc(64 * 4);
+//! let grid = Grid { grid: [2, 1, 1], block: [32, 1, 1], cluster: [1, 1, 1], smem_bytes: 0, name: "squares" };
+//! sim::launch(&Config::default(), &memory, &grid, &|| {
+//!     let i = ops::thread::block_idx_x() * 32 + ops::thread::thread_idx_x();
+//!     ops::global::st((out + u64::from(i) * 4) as *mut u32, i * i);
+//! })
+//! .unwrap();
+//! let mut nine = [0; 4];
+//! memory.read(out + 3 * 4, &mut nine).unwrap();
+//! assert_eq!(u32::from_le_bytes(nine), 9);
+//! ```
+//!
+//! # What it does not model
+//! Time, caches and bank conflicts; memory ordering (the threads of a cluster see each other's
+//! ordinary accesses in program order, and a missing fence goes unnoticed); `griddepcontrol` and
+//! prefetches, beyond checks of their operands.
+
+#![cfg_attr(test, allow(clippy::float_cmp))] // Tests of arithmetic that is exact.
+
+mod access;
+mod barriers;
+mod bulk;
+mod cluster;
+mod cluster_barrier;
+mod config;
+mod copies;
+mod cp_async;
+mod current;
+mod diagnose;
+mod exit;
+mod fault;
+mod gather;
+mod launch;
+mod matrices;
+mod mbarrier;
+mod memory;
+mod named;
+mod operand;
+pub mod ops;
+mod panics;
+mod reduce;
+mod report;
+mod rule;
+mod run;
+mod sched;
+mod stack;
+mod steps;
+pub mod tensor_map;
+mod thread;
+mod tma;
+mod warpgroup;
+
+pub use config::{Config, Grid, Stats};
+pub use launch::launch;
+pub use memory::{GlobalError, GlobalMemory};
+pub use report::{BarrierState, Report, SourceLine, ThreadGroup, ThreadPlace};
+pub use rule::Rule;

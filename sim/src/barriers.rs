@@ -1,0 +1,257 @@
+//! mbarrier instructions: the state machine of [`crate::mbarrier`] in a CTA's shared memory.
+
+use crate::Rule;
+use crate::cluster::Cluster;
+use crate::config::SMEM_BASE;
+use crate::fault::Fault;
+use crate::mbarrier::MBarrier;
+use crate::memory::shared::Conflict;
+use crate::thread::{Arrival, Bar, Wait, Wake};
+use std::task::Poll;
+
+/// What a wait is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    Parity(u32),
+    Token(u64),
+}
+
+/// An arrival's kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrive {
+    Plain,
+    NoComplete,
+    Drop,
+}
+
+impl Cluster {
+    /// Splits a `shared::cluster` address: rank of the CTA, and address there.
+    pub fn split(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
+        let own = self.threads[t as usize].cta;
+        let cta = match addr >> 24 {
+            0 => own,
+            r => r as usize - 1,
+        };
+        let local = addr & 0xff_ffff;
+        let Some(peer) = self.ctas.get(cta) else {
+            return Err(Fault::new(
+                Rule::RemoteAddress,
+                format!("{addr:#x} names CTA {cta} of a cluster of {}", self.ctas.len()),
+            ));
+        };
+        if cta != own && (!peer.started || peer.live == 0) {
+            let how = if peer.started { "has exited" } else { "has not started" };
+            return Err(Fault::new(
+                Rule::PeerGone,
+                format!("CTA {own} reaches for address {local:#x} of CTA {cta}, which {how}"),
+            ));
+        }
+        Ok((cta, local))
+    }
+
+    /// A `shared::cta` address.
+    pub fn own(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
+        let own = self.threads[t as usize].cta;
+        match addr >> 24 {
+            0 => Ok((own, addr)),
+            r if r as usize - 1 == own => Ok((own, addr & 0xff_ffff)),
+            _ => Err(Fault::new(
+                Rule::RemoteAddress,
+                format!("{addr:#x} lies in another CTA; the instruction takes shared::cta"),
+            )),
+        }
+    }
+
+    /// The live mbarrier at an address.
+    pub fn bar_at(&self, (cta, addr): (usize, u32)) -> Result<usize, Fault> {
+        if !addr.is_multiple_of(8) {
+            let message = format!("mbarrier address {addr:#x} is not a multiple of 8");
+            return Err(Fault::new(Rule::Misaligned, message));
+        }
+        self.ctas[cta].smem.barrier_at(addr).ok_or_else(|| {
+            let size = self.smem_bytes;
+            if addr < SMEM_BASE || addr - SMEM_BASE + 8 > size {
+                self.conflict(cta, Conflict { rule: Rule::SharedBounds, addr })
+            } else {
+                let name = self.ctas[cta].name_of(addr);
+                Fault::new(
+                    Rule::NotABarrier,
+                    format!("{name} of CTA {cta} is not initialised, or was invalidated"),
+                )
+            }
+        })
+    }
+
+    pub fn mbarrier_init(&mut self, t: u32, addr: u32, count: u32) -> Result<(), Fault> {
+        let (cta, addr) = self.own(t, addr)?;
+        if !addr.is_multiple_of(8) {
+            let message = format!("mbarrier address {addr:#x} is not a multiple of 8");
+            return Err(Fault::new(Rule::Misaligned, message));
+        }
+        if let Some(old) = self.ctas[cta].smem.barrier_at(addr) {
+            let name = self.ctas[cta].name_of(addr);
+            return Err(Fault::new(Rule::InitTwice, format!("{name} is live: inval comes before"))
+                .against("its initialisation", self.bars[old].init)
+                .bar(old));
+        }
+        let state = MBarrier::init(count)?;
+        let bar = self.bars.len();
+        self.ctas[cta].smem.set_barrier(addr, bar).map_err(|c| self.conflict(cta, c))?;
+        let init = self.threads[t as usize].loc.expect("the instruction has begun");
+        let (waiters, arrivals) = (Vec::new(), Vec::new());
+        self.bars.push(Bar { cta, addr, state, live: true, init, waiters, arrivals });
+        Ok(())
+    }
+
+    pub fn mbarrier_inval(&mut self, t: u32, addr: u32) -> Result<(), Fault> {
+        let at = self.own(t, addr)?;
+        let bar = self.bar_at(at)?;
+        let b = &self.bars[bar];
+        if let Some(&w) = b.waiters.first() {
+            let waiters = b.waiters.len();
+            let loc = self.threads[w as usize].loc.expect("it waits at a line");
+            return Err(Fault::new(Rule::InvalInUse, format!("{waiters} threads wait on it"))
+                .against("a waiter", loc)
+                .bar(bar));
+        }
+        if b.state.tx != 0 {
+            let message = format!("its tx-count is {} bytes", b.state.tx);
+            return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
+        }
+        self.bars[bar].live = false;
+        self.ctas[at.0].smem.clear_barrier(at.1);
+        Ok(())
+    }
+
+    /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before.
+    pub fn mbarrier_arrive(
+        &mut self,
+        t: u32,
+        bar: usize,
+        n: u32,
+        kind: Arrive,
+        tx: Option<u32>,
+    ) -> Result<u64, Fault> {
+        self.note_arrival(t, bar, if tx.is_some() { "arrive.expect_tx" } else { "arrive" });
+        let state = &mut self.bars[bar].state;
+        let token = state.token();
+        if let Some(bytes) = tx {
+            state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))?;
+        }
+        let done = match kind {
+            Arrive::Plain => state.arrive(n, false),
+            Arrive::Drop => state.arrive(n, true),
+            Arrive::NoComplete => state.arrive_no_complete(n).map(|()| false),
+        };
+        if done.map_err(|w| Fault::from(w).bar(bar))? {
+            self.phase_done(bar);
+        }
+        Ok(token)
+    }
+
+    pub fn mbarrier_expect(&mut self, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
+        self.note_arrival(t, bar, "expect_tx");
+        self.bars[bar].state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))
+    }
+
+    /// Completes bytes: by an instruction, or because a copy landed.
+    pub fn mbarrier_complete(&mut self, bar: usize, bytes: u32) -> Result<(), Fault> {
+        if !self.bars[bar].live {
+            return Err(Fault::new(
+                Rule::InvalInUse,
+                format!("{bytes} bytes complete on an mbarrier that was invalidated meanwhile"),
+            )
+            .bar(bar));
+        }
+        if self.bars[bar].state.complete_tx(bytes).map_err(|w| Fault::from(w).bar(bar))? {
+            self.phase_done(bar);
+        }
+        Ok(())
+    }
+
+    fn phase_done(&mut self, bar: usize) {
+        for t in std::mem::take(&mut self.bars[bar].waiters) {
+            self.wake(t, 0);
+        }
+    }
+
+    /// Waits: false when a poll gave up.
+    pub fn mbarrier_wait(
+        &mut self,
+        t: u32,
+        addr: u32,
+        want: Want,
+        poll: bool,
+    ) -> Result<Poll<bool>, Fault> {
+        let waited = self.threads[t as usize].wait;
+        match (self.woken(t), waited) {
+            (Wake::TimedOut, _) => return Ok(Poll::Ready(false)),
+            (Wake::Go(_), Wait::MBarrier { bar, phase, .. }) => {
+                return self.after_wait(bar, phase).map(|()| Poll::Ready(true));
+            }
+            _ => {}
+        }
+        let bar = self.bar_at(self.own(t, addr)?)?;
+        let state = &self.bars[bar].state;
+        let done = match want {
+            Want::Parity(p @ 0..=1) => state.parity_done(p),
+            Want::Parity(p) => {
+                let message = format!("phase parity {p}: 0 or 1");
+                return Err(Fault::new(Rule::Operand, message).bar(bar));
+            }
+            Want::Token(token) => match state.phases_since(token) {
+                0 => false,
+                1 => true,
+                n => {
+                    let message = format!("a token of {n} phases ago: at most one");
+                    return Err(Fault::new(Rule::Lapped, message).bar(bar));
+                }
+            },
+        };
+        if done {
+            return Ok(Poll::Ready(true));
+        }
+        let phase = state.phase;
+        self.bars[bar].waiters.push(t);
+        self.sleep(t, Wait::MBarrier { bar, phase, poll });
+        Ok(Poll::Pending)
+    }
+
+    /// What a woken waiter sees when it at last runs: on the chip it looks at the parity only now.
+    fn after_wait(&self, bar: usize, phase: u32) -> Result<(), Fault> {
+        let b = &self.bars[bar];
+        if !b.live {
+            let message = "invalidated after the phase completed, before a waiter could see it";
+            return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
+        }
+        let behind = b.state.phase.wrapping_sub(phase);
+        if behind >= 2 {
+            return Err(Fault::new(
+                Rule::Lapped,
+                format!(
+                    "waited for phase {phase}; when it could look, phase {} was in progress: the \
+                     parity says {}",
+                    b.state.phase,
+                    if behind.is_multiple_of(2) { "not complete" } else { "complete, by luck" }
+                ),
+            )
+            .bar(bar));
+        }
+        Ok(())
+    }
+
+    /// Remembers who arrives where, for reports.
+    fn note_arrival(&mut self, t: u32, bar: usize, what: &'static str) {
+        let thread = &self.threads[t as usize];
+        let Some(loc) = thread.loc else { return };
+        let b = &mut self.bars[bar];
+        let phase = b.state.phase;
+        let role = thread.role;
+        let same = |a: &&mut Arrival| std::ptr::eq(a.loc, loc) && a.what == what && a.role == role;
+        if let Some(a) = b.arrivals.iter_mut().find(same) {
+            (a.times, a.thread, a.phase) = (a.times + 1, t, phase);
+        } else if b.arrivals.len() < 8 {
+            b.arrivals.push(Arrival { what, loc, role, times: 1, thread: t, phase });
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Asynchronous copies in flight, and the bulk groups of a thread.
+
+use crate::tensor_map::{DataType, TensorMapDesc};
+use crate::thread::Loc;
+use crate::tma::Combine;
+use std::collections::VecDeque;
+
+/// A copy that has not landed.
+pub(crate) struct Copy {
+    pub issuer: u32,
+    pub loc: Loc,
+    pub kind: Kind,
+}
+
+pub(crate) enum Kind {
+    /// A tensor's box to one CTA; a multicast is one per CTA.
+    TensorLoad { map: Box<TensorMapDesc>, coords: [i32; 5], to: Target },
+    /// A run of global bytes to shared memory.
+    RunLoad { src: u64, to: Target },
+    /// Shared memory to a CTA of the cluster.
+    Peer { cta: usize, src: u32, to: Target },
+    /// A store before it has read its source.
+    StoreRead { group: u64, cta: usize, src: u32, bytes: u32, sink: Sink },
+    /// A store that has read its source and not written.
+    StoreWrite { group: u64, src: u32, data: Vec<u8>, sink: Sink },
+    /// The oldest `cp.async` of the issuer.
+    CpAsync,
+}
+
+/// Where a load lands, and on which barrier it completes.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub cta: usize,
+    pub dst: u32,
+    pub bytes: u32,
+    pub bar: usize,
+}
+
+/// Where a store goes.
+pub(crate) enum Sink {
+    Tensor { map: Box<TensorMapDesc>, coords: [i32; 5], combine: Combine },
+    Run { dst: u64, combine: Combine, dtype: DataType },
+}
+
+/// A bulk group: how many of its copies have still to read and to write.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Group {
+    unread: u32,
+    unwritten: u32,
+    /// A `wait_group` of either kind has covered it.
+    waited: bool,
+    loc: Option<Loc>,
+}
+
+/// The bulk groups of a thread.
+#[derive(Default)]
+pub(crate) struct BulkGroups {
+    /// Number of the oldest group kept.
+    first: u64,
+    committed: VecDeque<Group>,
+    open: Group,
+}
+
+impl BulkGroups {
+    /// A copy joins the open group; gives the group's number.
+    pub fn add(&mut self, loc: Loc) -> u64 {
+        self.open.unread += 1;
+        self.open.unwritten += 1;
+        self.open.loc = Some(loc);
+        self.first + self.committed.len() as u64
+    }
+
+    pub fn commit(&mut self) {
+        self.committed.push_back(std::mem::take(&mut self.open));
+    }
+
+    fn group(&mut self, number: u64) -> &mut Group {
+        let i = (number - self.first) as usize;
+        if i < self.committed.len() { &mut self.committed[i] } else { &mut self.open }
+    }
+
+    /// A copy of the group has read its source.
+    pub fn read(&mut self, number: u64) {
+        self.group(number).unread -= 1;
+    }
+
+    /// A copy of the group has written.
+    pub fn wrote(&mut self, number: u64) {
+        self.group(number).unwritten -= 1;
+    }
+
+    /// Whether at most `left` groups are pending; if so, the others count as waited for.
+    pub fn wait(&mut self, left: u32, read: bool) -> bool {
+        let older = self.committed.len().saturating_sub(left as usize);
+        let pending = |g: &Group| if read { g.unread > 0 } else { g.unwritten > 0 };
+        if self.committed.iter().take(older).any(pending) {
+            return false;
+        }
+        for g in self.committed.iter_mut().take(older) {
+            g.waited = true;
+        }
+        while self.committed.front().is_some_and(|g| g.waited && g.unwritten == 0) {
+            self.committed.pop_front();
+            self.first += 1;
+        }
+        true
+    }
+
+    /// What a thread that returns leaves behind: what is wrong, and where the copy was issued.
+    pub fn left_over(&self) -> Option<(&'static str, Loc)> {
+        if let Some(loc) = self.open.loc {
+            return Some(("a bulk copy that no commit_group follows", loc));
+        }
+        let g = self.committed.iter().find(|g| !g.waited && g.loc.is_some())?;
+        Some(("a bulk group that no wait_group covers", g.loc?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::Location;
+
+    /// PTX manual, *cp.async.bulk.wait_group*: waits until at most N of the most recent groups are
+    /// pending; `.read`: only until their sources are read.
+    #[test]
+    fn waits_for_reading_and_for_writing() {
+        let mut g = BulkGroups::default();
+        let a = g.add(Location::caller());
+        g.commit();
+        let b = g.add(Location::caller());
+        g.commit();
+        assert_ne!(a, b);
+        assert!(g.wait(2, false) && !g.wait(1, true) && !g.wait(0, true));
+        g.read(a);
+        assert!(g.wait(1, true) && !g.wait(1, false) && !g.wait(0, true));
+        g.wrote(a);
+        assert!(g.wait(1, false) && !g.wait(0, true));
+        assert!(g.left_over().is_some());
+        g.read(b);
+        assert!(g.wait(0, true) && !g.wait(0, false));
+        assert!(g.left_over().is_none(), "reading is what exit needs");
+        g.wrote(b);
+        assert!(g.wait(0, false));
+        g.add(Location::caller());
+        assert!(g.left_over().unwrap().0.contains("commit_group"));
+    }
+}

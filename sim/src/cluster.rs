@@ -1,0 +1,274 @@
+//! A cluster of CTAs while it runs: its threads, barriers and copies, and the scheduler's loop.
+
+use crate::Report;
+use crate::bulk::Copy;
+use crate::cluster_barrier::ClusterBarrier;
+use crate::config::{Config, Grid, Stats};
+use crate::fault::Fault;
+use crate::gather::{Log, WarpGather};
+use crate::memory::GlobalMemory;
+use crate::sched::{PATIENCE, Sched};
+use crate::steps::Steps;
+use crate::thread::{Bar, Cta, Loc, Status, Thread, Wait, Wake, Warp, registers_at_entry};
+use crate::{Rule, diagnose};
+use std::ptr;
+
+/// Everything about a running cluster but its stacks.
+pub(crate) struct Cluster {
+    pub memory: GlobalMemory,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shape: [u32; 3],
+    /// Coordinates of this cluster among the clusters, and its linear index.
+    pub coord: [u32; 3],
+    pub index: u32,
+    pub smem_bytes: u32,
+    pub name: String,
+    pub seed: u64,
+    pub sms: u32,
+    max_steps: u64,
+    pub ctas: Vec<Cta>,
+    pub threads: Vec<Thread>,
+    pub warps: Vec<Warp>,
+    pub bars: Vec<Bar>,
+    /// The barrier of all its threads.
+    pub all: ClusterBarrier,
+    /// Asynchronous copies that have not landed, in no order.
+    pub copies: Vec<Copy>,
+    pub sched: Sched,
+    pub current: u32,
+    pub live: u32,
+    pub report: Option<Box<Report>>,
+    /// The run has failed, and its threads are unwinding.
+    pub teardown: bool,
+    pub stats: Stats,
+    pub steps: Steps,
+}
+
+/// What the scheduler's loop does next.
+pub(crate) enum Next {
+    /// Resume this thread.
+    Run(u32),
+    /// A copy landed; look again.
+    Again,
+    /// All threads have returned.
+    Finished,
+    /// All that live poll global memory, which only another cluster can change.
+    Polling,
+    /// The report is written.
+    Failed,
+}
+
+impl Cluster {
+    pub fn new(config: &Config, memory: &GlobalMemory, grid: &Grid<'_>, index: u32) -> Self {
+        let per = grid.clusters();
+        let coord = [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])];
+        let size = grid.cluster_size();
+        let block_threads = grid.threads();
+        let registers = registers_at_entry(block_threads);
+        let warps_per_cta = block_threads.div_ceil(32);
+        let mut ctas = Vec::new();
+        let mut warps = Vec::new();
+        let mut threads = Vec::new();
+        for rank in 0..size {
+            let c = grid.cluster;
+            let at = [rank % c[0], rank / c[0] % c[1], rank / (c[0] * c[1])];
+            let block = std::array::from_fn(|i| coord[i] * c[i] + at[i]);
+            ctas.push(Cta::new(grid, block, at, config.check_uninitialised));
+            for w in 0..warps_per_cta {
+                let lanes = (block_threads - w * 32).min(32);
+                warps.push(Warp {
+                    lanes: u32::MAX >> (32 - lanes),
+                    exited: 0,
+                    log: Log::default(),
+                    gather: WarpGather::default(),
+                    partial: Vec::new(),
+                    partial_loc: None,
+                    registers,
+                });
+            }
+            threads.extend((0..block_threads).map(|i| Thread {
+                cta: rank as usize,
+                index: i,
+                warp: (rank * warps_per_cta + i / 32) as usize,
+                status: Status::Ready,
+                wait: Wait::Nothing,
+                wake: Wake::No,
+                loc: None,
+                op: "start",
+                role: None,
+                yielder: ptr::null(),
+                aligned: 0,
+                cluster_arrived: None,
+                bulk: crate::bulk::BulkGroups::default(),
+                cp: crate::cp_async::CpAsync::default(),
+                wgmma_commits: 0,
+            }));
+        }
+        let mut sched = Sched::new(config.seed, u64::from(index));
+        sched.ready.extend(0..threads.len() as u32);
+        Self {
+            memory: memory.clone(),
+            grid: grid.grid,
+            block: grid.block,
+            shape: grid.cluster,
+            coord,
+            index,
+            smem_bytes: grid.smem_bytes,
+            name: grid.name.to_owned(),
+            seed: config.seed,
+            sms: config.sms,
+            max_steps: config.max_steps,
+            live: threads.len() as u32,
+            all: ClusterBarrier::default(),
+            ctas,
+            threads,
+            warps,
+            bars: Vec::new(),
+            copies: Vec::new(),
+            sched,
+            current: 0,
+            report: None,
+            teardown: false,
+            stats: Stats { clusters: 1, ..Stats::default() },
+            steps: Steps::default(),
+        }
+    }
+
+    /// Threads of a CTA.
+    pub fn block_threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Notes that the current thread executes an instruction.
+    pub fn begin(&mut self, name: &'static str, arg: u32, loc: Loc) -> u32 {
+        let t = self.current;
+        let thread = &mut self.threads[t as usize];
+        thread.loc = Some(loc);
+        thread.op = name;
+        self.stats.steps += 1;
+        self.steps.note(t, name, arg, Some(loc));
+        t
+    }
+
+    /// The thread sleeps until it is woken.
+    pub fn sleep(&mut self, t: u32, wait: Wait) {
+        let thread = &mut self.threads[t as usize];
+        thread.status = Status::Asleep;
+        thread.wait = wait;
+        thread.wake = Wake::No;
+        if matches!(wait, Wait::Poll { .. } | Wait::MBarrier { poll: true, .. }) {
+            self.sched.pollers.push(t);
+        }
+    }
+
+    /// Wakes a sleeping thread.
+    pub fn wake(&mut self, t: u32, value: u32) {
+        let thread = &mut self.threads[t as usize];
+        debug_assert_eq!(thread.status, Status::Asleep, "only sleepers are woken");
+        if matches!(thread.wait, Wait::Poll { .. } | Wait::MBarrier { poll: true, .. }) {
+            self.sched.settle(t);
+        }
+        thread.wake = Wake::Go(value);
+        thread.status = Status::Ready;
+        self.sched.ready.push(t);
+    }
+
+    /// Takes the reason why the thread was woken: none when it comes by itself.
+    pub fn woken(&mut self, t: u32) -> Wake {
+        let thread = &mut self.threads[t as usize];
+        thread.wait = Wait::Nothing;
+        std::mem::replace(&mut thread.wake, Wake::No)
+    }
+
+    /// A poll gives up: the thread runs again and sees nothing new.
+    fn time_out(&mut self, t: u32) {
+        if let Wait::MBarrier { bar, .. } = self.threads[t as usize].wait {
+            self.bars[bar].waiters.retain(|&w| w != t);
+        }
+        let thread = &mut self.threads[t as usize];
+        thread.wake = Wake::TimedOut;
+        thread.status = Status::Ready;
+        self.sched.ready.push(t);
+    }
+
+    /// Fails the run, at the thread's last instruction. The first fault stays.
+    pub fn fail(&mut self, t: u32, fault: Fault) {
+        let loc = self.threads[t as usize].loc;
+        self.fail_at(Some(t), loc, fault);
+        let thread = &mut self.threads[t as usize];
+        if thread.status == Status::Running {
+            thread.status = Status::Asleep;
+        }
+    }
+
+    /// Fails the run, at a line.
+    pub fn fail_at(&mut self, t: Option<u32>, loc: Option<Loc>, fault: Fault) {
+        if self.report.is_none() {
+            self.report = Some(Box::new(diagnose::report(self, t, loc, fault)));
+        }
+    }
+
+    /// Decides what happens next.
+    pub fn next(&mut self) -> Next {
+        if self.report.is_some() {
+            return Next::Failed;
+        }
+        if self.stats.steps > self.max_steps {
+            let fault = Fault::new(Rule::StepLimit, format!("{} instructions", self.max_steps));
+            self.fail(self.current, fault);
+            return Next::Failed;
+        }
+        if self.sched.ready.is_empty() && self.copies.is_empty() {
+            return self.idle();
+        }
+        if let Some(i) = self.sched.lands(self.copies.len()) {
+            self.land(i);
+            return Next::Again;
+        }
+        if let Some(t) = self.sched.gives_up() {
+            self.time_out(t);
+        }
+        let Some(t) = self.sched.pick() else { return Next::Again };
+        self.current = t;
+        let thread = &mut self.threads[t as usize];
+        thread.status = Status::Running;
+        self.ctas[thread.cta].started = true;
+        self.stats.switches += 1;
+        Next::Run(t)
+    }
+
+    /// Nothing can run by itself: the pollers look again, or this is the end.
+    fn idle(&mut self) -> Next {
+        if self.live == 0 {
+            return Next::Finished;
+        }
+        self.sched.fruitless = if self.sched.progress { 0 } else { self.sched.fruitless + 1 };
+        self.sched.progress = false;
+        if self.sched.pollers.is_empty() {
+            self.report = Some(Box::new(diagnose::deadlock(self)));
+            return Next::Failed;
+        }
+        let pollers = std::mem::take(&mut self.sched.pollers);
+        if self.sched.fruitless > PATIENCE {
+            let global = |t: &u32| self.threads[*t as usize].wait == Wait::Poll { global: true };
+            let polling = pollers.iter().any(global);
+            self.sched.fruitless = 0;
+            self.sched.pollers = pollers;
+            if polling {
+                return Next::Polling;
+            }
+            self.report = Some(Box::new(diagnose::deadlock(self)));
+            return Next::Failed;
+        }
+        for t in pollers {
+            self.time_out(t);
+        }
+        Next::Again
+    }
+
+    /// Declares the cluster stuck: no other cluster will change what it polls.
+    pub fn give_up(&mut self) -> Box<Report> {
+        self.report.take().unwrap_or_else(|| Box::new(diagnose::deadlock(self)))
+    }
+}

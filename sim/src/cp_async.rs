@@ -1,0 +1,111 @@
+//! `cp.async`: 16 bytes at a time, in the generic proxy, in groups of their own.
+
+use crate::Rule;
+use crate::barriers::Arrive;
+use crate::bulk::{Copy, Kind};
+use crate::cluster::Cluster;
+use crate::fault::Fault;
+use crate::thread::{Loc, Wait, Wake};
+use std::collections::VecDeque;
+use std::task::Poll;
+
+/// A thread's copies, oldest first. They land in order.
+#[derive(Default)]
+pub(crate) struct CpAsync {
+    queue: VecDeque<Item>,
+    issued: u64,
+    landed: u64,
+    /// How many copies had been issued at the end of each group that may be pending.
+    groups: VecDeque<u64>,
+}
+
+enum Item {
+    Copy {
+        cta: usize,
+        dst: u32,
+        src: u64,
+        loc: Loc,
+    },
+    /// `cp.async.mbarrier.arrive.noinc`: arrives when all copies before it have landed.
+    Arrive {
+        bar: usize,
+    },
+}
+
+impl CpAsync {
+    /// Where a copy that nobody has waited for was issued.
+    pub fn left_over(&self) -> Option<Loc> {
+        self.queue
+            .iter()
+            .find_map(|i| if let Item::Copy { loc, .. } = i { Some(*loc) } else { None })
+    }
+}
+
+impl Cluster {
+    pub fn cp_async(&mut self, t: u32, dst: u32, src: u64) -> Result<(), Fault> {
+        let (cta, dst) = self.own(t, dst)?;
+        for (what, addr) in [("shared address", u64::from(dst)), ("global address", src)] {
+            if !addr.is_multiple_of(16) {
+                let message = format!("{what} {addr:#x} is not a multiple of 16");
+                return Err(Fault::new(Rule::Misaligned, message));
+            }
+        }
+        self.ctas[cta].smem.begin_write(dst, 16).map_err(|c| self.conflict(cta, c))?;
+        let loc = self.threads[t as usize].loc.expect("the instruction has begun");
+        self.queue_cp_async(t, Item::Copy { cta, dst, src, loc });
+        Ok(())
+    }
+
+    pub fn cp_async_arrive(&mut self, t: u32, addr: u32) -> Result<(), Fault> {
+        let bar = self.bar_at(self.own(t, addr)?)?;
+        self.queue_cp_async(t, Item::Arrive { bar });
+        Ok(())
+    }
+
+    fn queue_cp_async(&mut self, t: u32, item: Item) {
+        let thread = &mut self.threads[t as usize];
+        thread.cp.queue.push_back(item);
+        thread.cp.issued += 1;
+        let loc = thread.loc.expect("the instruction has begun");
+        self.copies.push(Copy { issuer: t, loc, kind: Kind::CpAsync });
+    }
+
+    pub fn cp_async_commit(&mut self, t: u32) {
+        let cp = &mut self.threads[t as usize].cp;
+        cp.groups.push_back(cp.issued);
+    }
+
+    pub fn cp_async_wait(&mut self, t: u32, left: u32) -> Poll<()> {
+        self.woken(t);
+        let cp = &mut self.threads[t as usize].cp;
+        while cp.groups.len() > left as usize {
+            if cp.groups[0] > cp.landed {
+                self.sleep(t, Wait::CpAsync { left });
+                return Poll::Pending;
+            }
+            cp.groups.pop_front();
+        }
+        Poll::Ready(())
+    }
+
+    pub fn land_cp_async(&mut self, t: u32) -> Result<(), Fault> {
+        let cp = &mut self.threads[t as usize].cp;
+        cp.landed += 1;
+        match cp.queue.pop_front() {
+            Some(Item::Copy { cta, dst, src, .. }) => {
+                let smem = &mut self.ctas[cta].smem;
+                let bytes = smem.end_write(dst, 16).expect("checked when it started");
+                self.memory.read(src, bytes)?;
+            }
+            Some(Item::Arrive { bar }) => {
+                self.mbarrier_arrive(t, bar, 1, Arrive::Plain, None)?;
+            }
+            None => {}
+        }
+        let thread = &self.threads[t as usize];
+        if matches!(thread.wait, Wait::CpAsync { .. }) && thread.wake == Wake::No {
+            self.wake(t, 0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! How an instruction reaches the cluster that its thread runs in, and how it goes to sleep.
+//!
+//! One OS thread runs one cluster at a time, and its simulated threads one at a time, each on its
+//! own stack. A thread-local points to the running cluster. The discipline that makes this sound:
+//! a borrow of the cluster lives only inside [`with`], whose closure neither switches stacks nor
+//! calls `with` again; the scheduler holds none while a thread runs.
+//!
+//! Unwinding. When a run has failed, each live thread is resumed with [`Resume::Unwind`] and
+//! unwinds, so the locals of kernel code are dropped. Instructions that those drops execute are
+//! inert: they return at once and touch nothing. The same holds while a thread unwinds from a
+//! panic of its own. A drop that traps can't return, and can't unwind inside an unwind either: its
+//! stack is abandoned.
+
+use crate::cluster::Cluster;
+use crate::fault::Fault;
+use crate::thread::{Status, Wait};
+use std::cell::Cell;
+use std::panic::{Location, resume_unwind};
+use std::ptr;
+use std::task::Poll;
+
+/// What a thread is told when it is resumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resume {
+    Run,
+    Unwind,
+}
+
+pub(crate) type Yielder = corosensei::Yielder<Resume, ()>;
+
+/// Payload of the unwinding that ends a thread of a failed run.
+pub(crate) struct Teardown;
+
+thread_local! {
+    static CURRENT: Cell<*mut Cluster> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Makes a cluster the current one of this OS thread while the guard lives.
+pub(crate) struct Entered(*mut Cluster);
+
+impl Entered {
+    pub fn new(cluster: *mut Cluster) -> Self {
+        Self(CURRENT.replace(cluster))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Whether a simulated thread runs on this OS thread.
+pub(crate) fn inside() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// Borrows the running cluster.
+fn with<R>(f: impl FnOnce(&mut Cluster) -> R) -> R {
+    let cluster = CURRENT.get();
+    assert!(!cluster.is_null(), "an instruction of the SM model outside sim::launch");
+    // SAFETY: the pointer is that of the cluster that this OS thread runs; no other borrow of it
+    // is live, by the discipline above.
+    f(unsafe { &mut *cluster })
+}
+
+/// Tells where the current thread, which has just started, can give the processor back.
+pub(crate) fn set_yielder(yielder: &Yielder) {
+    with(|c| c.threads[c.current as usize].yielder = yielder);
+}
+
+/// Gives the processor back to the scheduler.
+fn switch() -> Resume {
+    let yielder = with(|c| c.threads[c.current as usize].yielder);
+    // SAFETY: the coroutine set it to its own yielder, which lives as long as its stack; this is
+    // that coroutine, for it is the current thread.
+    unsafe { (*yielder).suspend(()) }
+}
+
+/// Goes to sleep until resumed; unwinds if the run has failed.
+fn sleep() {
+    if switch() == Resume::Unwind {
+        resume_unwind(Box::new(Teardown));
+    }
+}
+
+/// Whether instructions do nothing, because this thread unwinds.
+fn inert() -> bool {
+    if std::thread::panicking() {
+        return true;
+    }
+    if with(|c| c.teardown) {
+        // Kernel code caught the unwinding, and goes on: not so.
+        resume_unwind(Box::new(Teardown));
+    }
+    false
+}
+
+/// What an inert instruction returns: waits pass, values are zero.
+pub trait Inert {
+    /// That value.
+    fn inert() -> Self;
+}
+
+macro_rules! inert {
+    ($($t:ty = $v:expr;)*) => {$(impl Inert for $t { fn inert() -> Self { $v } })*};
+}
+inert! { () = (); bool = true; u16 = 0; u32 = 0; u64 = 0; f32 = 0.0; }
+
+impl<const N: usize> Inert for [u32; N] {
+    fn inert() -> Self {
+        [0; N]
+    }
+}
+
+/// Lets another thread run first, when the scheduler wants that.
+fn preempt() {
+    let switch = with(|c| {
+        let t = c.current;
+        let switch = c.sched.preempts();
+        if switch {
+            c.threads[t as usize].status = Status::Ready;
+            c.sched.ready.push(t);
+        }
+        switch
+    });
+    if switch {
+        sleep();
+    }
+}
+
+/// Executes an instruction that does not wait.
+#[track_caller]
+pub(crate) fn op<R: Inert>(
+    name: &'static str,
+    arg: u32,
+    f: impl FnOnce(&mut Cluster, u32) -> Result<R, Fault>,
+) -> R {
+    let loc = Location::caller();
+    if inert() {
+        return R::inert();
+    }
+    preempt();
+    let done = with(|c| {
+        let t = c.begin(name, arg, loc);
+        c.sched.progress = true;
+        f(c, t).map_err(|fault| c.fail(t, fault))
+    });
+    done.unwrap_or_else(|()| stop())
+}
+
+/// Executes an instruction that changes nothing: no progress for those who poll.
+#[track_caller]
+pub(crate) fn look<R: Inert>(
+    name: &'static str,
+    arg: u32,
+    f: impl FnOnce(&mut Cluster, u32) -> Result<R, Fault>,
+) -> R {
+    let loc = Location::caller();
+    if inert() {
+        return R::inert();
+    }
+    preempt();
+    let done = with(|c| {
+        let t = c.begin(name, arg, loc);
+        f(c, t).map_err(|fault| c.fail(t, fault))
+    });
+    done.unwrap_or_else(|()| stop())
+}
+
+/// Executes an instruction that may wait: `f` is called until it is ready; when it is not, it has
+/// said with [`Cluster::sleep`] what the thread waits for.
+#[track_caller]
+pub(crate) fn block<R: Inert>(
+    name: &'static str,
+    arg: u32,
+    mut f: impl FnMut(&mut Cluster, u32) -> Result<Poll<R>, Fault>,
+) -> R {
+    let loc = Location::caller();
+    if inert() {
+        return R::inert();
+    }
+    preempt();
+    with(|c| c.begin(name, arg, loc));
+    loop {
+        let done = with(|c| {
+            let t = c.current;
+            f(c, t).map_err(|fault| c.fail(t, fault))
+        });
+        match done {
+            Ok(Poll::Ready(r)) => return r,
+            Ok(Poll::Pending) => sleep(),
+            Err(()) => stop(),
+        }
+    }
+}
+
+/// Reads something that costs no step.
+pub(crate) fn peek<R: Inert>(f: impl FnOnce(&mut Cluster, u32) -> R) -> R {
+    if inert() {
+        return R::inert();
+    }
+    with(|c| {
+        let t = c.current;
+        f(c, t)
+    })
+}
+
+/// Ends the thread: its run has failed, and the report is written.
+fn stop() -> ! {
+    loop {
+        sleep();
+    }
+}
+
+/// Fails the run; from a drop, too.
+#[track_caller]
+pub(crate) fn trap(fault: Fault) -> ! {
+    let loc = Location::caller();
+    with(|c| {
+        let t = c.begin("trap", 0, loc);
+        if !c.teardown {
+            c.fail(t, fault);
+        }
+        c.threads[t as usize].status = Status::Asleep;
+        c.threads[t as usize].wait = Wait::Nothing;
+    });
+    if !std::thread::panicking() {
+        stop();
+    }
+    // Inside an unwind: whoever resumes this stack finds it suspended again, and abandons it.
+    loop {
+        switch();
+    }
+}

@@ -1,0 +1,160 @@
+//! A launch: clusters over OS threads.
+
+use crate::config::{Config, Grid, Stats};
+use crate::memory::GlobalMemory;
+use crate::run::{Entry, Outcome, Running};
+use crate::stack::Stacks;
+use crate::{Report, Rule, current, panics};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What the workers of a launch share.
+struct Shared<'a> {
+    config: &'a Config,
+    memory: &'a GlobalMemory,
+    grid: &'a Grid<'a>,
+    entry: Entry<'a>,
+    clusters: u32,
+    next: AtomicU32,
+    failed: AtomicBool,
+    /// Workers that have nothing but clusters that poll global memory.
+    waiting: AtomicUsize,
+    workers: AtomicUsize,
+    result: Mutex<(Stats, Option<Box<Report>>)>,
+}
+
+/// Runs a kernel: each thread of the grid calls `entry`.
+///
+/// Each cluster is deterministic by the seed: the same seed gives the same steps. Clusters run side
+/// by side on `config.workers` OS threads, so kernels whose clusters talk through global memory are
+/// deterministic with one worker only. The first rule that is broken ends the launch; of several
+/// clusters' findings at the same time, that of the first cluster is reported.
+pub fn launch(
+    config: &Config,
+    memory: &GlobalMemory,
+    grid: &Grid<'_>,
+    entry: &(dyn Fn() + Sync),
+) -> Result<Stats, Box<Report>> {
+    if let Err(message) = grid.check() {
+        return Err(Box::new(Report::launch(grid, config, message)));
+    }
+    assert!(!current::inside(), "a launch inside a simulated thread");
+    panics::install();
+    let clusters: u32 = grid.clusters().iter().product();
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let workers = config.workers.unwrap_or_else(cores).clamp(1, clusters as usize);
+    let shared = Shared {
+        config,
+        memory,
+        grid,
+        entry,
+        clusters,
+        next: AtomicU32::new(0),
+        failed: AtomicBool::new(false),
+        waiting: AtomicUsize::new(0),
+        workers: AtomicUsize::new(workers),
+        result: Mutex::new((Stats::default(), None)),
+    };
+    // Always threads of its own: a stack that had to be abandoned in the middle of an unwind leaves
+    // its OS thread counted as panicking.
+    thread::scope(|s| {
+        for _ in 0..workers {
+            s.spawn(|| shared.work());
+        }
+    });
+    let (stats, report) = shared.result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.map_or(Ok(stats), Err)
+}
+
+impl Shared<'_> {
+    fn start(&self) -> Option<Running<'_>> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        if index >= self.clusters {
+            return None;
+        }
+        Some(Running::new(self.config, self.memory, self.grid, self.entry, index))
+    }
+
+    /// One worker: runs clusters until there are none. A cluster that polls global memory is put
+    /// aside, so that the one it waits for can run.
+    fn work(&self) {
+        let mut stacks = Stacks::new(self.config.stack_bytes);
+        let mut aside: Vec<Running<'_>> = Vec::new();
+        let mut stats = Stats::default();
+        while !self.failed.load(Ordering::Relaxed) {
+            let writes = self.memory.writes();
+            let mut moved = false;
+            let mut polling = Vec::new();
+            for mut r in aside.drain(..).chain(self.start()) {
+                match r.run(&mut stacks) {
+                    Outcome::Finished(s) => {
+                        stats.add(&s);
+                        moved = true;
+                    }
+                    Outcome::Failed(report) => self.fail(report),
+                    Outcome::Polling => polling.push(r),
+                }
+            }
+            aside = polling;
+            if aside.is_empty() {
+                if !moved {
+                    break;
+                }
+            } else if !moved
+                && self.next.load(Ordering::Relaxed) >= self.clusters
+                && self.stuck(writes)
+                && let Some(r) = aside.first_mut()
+            {
+                let report = r.fail(&mut stacks);
+                self.fail(report);
+            }
+        }
+        self.workers.fetch_sub(1, Ordering::AcqRel);
+        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        result.0.add(&stats);
+    }
+
+    /// Waits until a kernel writes to global memory; true if none ever will, because every worker
+    /// waits.
+    fn stuck(&self, writes: u64) -> bool {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let mut quiet = 0;
+        while self.memory.writes() == writes && !self.failed.load(Ordering::Relaxed) && quiet < 20 {
+            thread::sleep(Duration::from_millis(1));
+            let all = self.workers.load(Ordering::Acquire);
+            quiet = if self.waiting.load(Ordering::Acquire) == all { quiet + 1 } else { 0 };
+        }
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        quiet == 20 && self.memory.writes() == writes
+    }
+
+    fn fail(&self, report: Box<Report>) {
+        self.failed.store(true, Ordering::Relaxed);
+        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.1.as_ref().is_none_or(|r| report.cluster < r.cluster) {
+            result.1 = Some(report);
+        }
+    }
+}
+
+impl Report {
+    /// The report of a launch that no GPU would take.
+    fn launch(grid: &Grid<'_>, config: &Config, message: String) -> Self {
+        Self {
+            rule: Rule::Launch,
+            kernel: grid.name.to_owned(),
+            message,
+            seed: config.seed,
+            cluster: 0,
+            culprit: None,
+            at: None,
+            other: None,
+            threads: Vec::new(),
+            barriers: Vec::new(),
+            notes: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+}

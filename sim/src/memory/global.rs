@@ -1,0 +1,238 @@
+//! Global memory: a registry of allocations at made-up device addresses.
+//!
+//! Addresses are never reused and lie outside what a host process can map, so a kernel's stray
+//! pointer is found, not followed. Between two allocations lies a gap that belongs to nobody.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// First device address: above the 47 bits that user space has.
+const FIRST: u64 = 1 << 52;
+/// Bytes between allocations, at least.
+const GAP: u64 = 64 * 1024;
+/// Alignment of allocations.
+const ALIGN: u64 = 256;
+
+/// An access that no allocation answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GlobalError {
+    /// Outside every allocation.
+    #[error("{bytes} bytes at {addr:#x} lie in no allocation")]
+    Unmapped {
+        /// Address.
+        addr: u64,
+        /// Length of the access.
+        bytes: u64,
+    },
+    /// Starts in an allocation and ends outside.
+    #[error(
+        "{bytes} bytes at {addr:#x} leave the allocation of {size} bytes at {base:#x} by {over} bytes"
+    )]
+    Outside {
+        /// Address.
+        addr: u64,
+        /// Length of the access.
+        bytes: u64,
+        /// Where the allocation starts.
+        base: u64,
+        /// Its length.
+        size: u64,
+        /// How far the access ends behind it.
+        over: u64,
+    },
+    /// `free` of something that is not an allocation's start.
+    #[error("{addr:#x} is not the start of an allocation")]
+    NotAllocated {
+        /// Address.
+        addr: u64,
+    },
+}
+
+/// One allocation.
+pub(crate) struct Allocation {
+    base: u64,
+    /// A lock, not a cell: clusters run on several OS threads, and a kernel with a data race must
+    /// not become one of the host.
+    bytes: RwLock<Box<[u8]>>,
+    size: u64,
+}
+
+impl Allocation {
+    fn range(&self, addr: u64, bytes: u64) -> Result<Range<usize>, GlobalError> {
+        let start = addr.wrapping_sub(self.base);
+        if start > self.size || bytes > self.size - start {
+            return Err(GlobalError::Outside {
+                addr,
+                bytes,
+                base: self.base,
+                size: self.size,
+                over: start.saturating_add(bytes) - self.size,
+            });
+        }
+        Ok(start as usize..(start + bytes) as usize)
+    }
+
+    /// Runs `f` on all bytes and the offset function for reading.
+    pub fn with<R>(&self, f: impl FnOnce(&View<'_>) -> R) -> R {
+        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        f(&View { allocation: self, bytes: &bytes })
+    }
+
+    /// Runs `f` on all bytes for writing.
+    pub fn with_mut<R>(&self, f: impl FnOnce(&mut ViewMut<'_>) -> R) -> R {
+        let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        f(&mut ViewMut { allocation: self, bytes: &mut bytes })
+    }
+}
+
+/// An allocation, locked for reading.
+pub(crate) struct View<'a> {
+    allocation: &'a Allocation,
+    bytes: &'a [u8],
+}
+
+impl View<'_> {
+    /// The bytes at a device address.
+    pub fn get(&self, addr: u64, bytes: u64) -> Result<&[u8], GlobalError> {
+        Ok(&self.bytes[self.allocation.range(addr, bytes)?])
+    }
+}
+
+/// An allocation, locked for writing.
+pub(crate) struct ViewMut<'a> {
+    allocation: &'a Allocation,
+    bytes: &'a mut [u8],
+}
+
+impl ViewMut<'_> {
+    /// The bytes at a device address.
+    pub fn get(&mut self, addr: u64, bytes: u64) -> Result<&mut [u8], GlobalError> {
+        Ok(&mut self.bytes[self.allocation.range(addr, bytes)?])
+    }
+}
+
+struct Registry {
+    next: u64,
+    allocations: BTreeMap<u64, Arc<Allocation>>,
+}
+
+/// The device's global memory. All methods take `&self`; a clone is another handle on the same
+/// memory.
+#[derive(Clone)]
+pub struct GlobalMemory {
+    registry: Arc<RwLock<Registry>>,
+    /// Counts writes by kernels: a thread that polls memory sleeps until it moves.
+    writes: Arc<AtomicU64>,
+}
+
+impl Default for GlobalMemory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl GlobalMemory {
+    /// Empty memory.
+    pub fn new() -> Self {
+        Self {
+            registry: Arc::new(RwLock::new(Registry { next: FIRST, allocations: BTreeMap::new() })),
+            writes: Arc::default(),
+        }
+    }
+
+    /// Allocates zeroed bytes, aligned to 256, at an address that was never used before.
+    pub fn alloc(&self, bytes: usize) -> u64 {
+        let mut r = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let base = r.next;
+        let size = bytes as u64;
+        r.next = (base + size + GAP).next_multiple_of(ALIGN);
+        let bytes = RwLock::new(vec![0; bytes].into_boxed_slice());
+        r.allocations.insert(base, Arc::new(Allocation { base, bytes, size }));
+        base
+    }
+
+    /// Frees an allocation, given its start.
+    pub fn free(&self, addr: u64) -> Result<(), GlobalError> {
+        let mut r = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        r.allocations.remove(&addr).map(|_| ()).ok_or(GlobalError::NotAllocated { addr })
+    }
+
+    /// Copies device bytes to the host.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), GlobalError> {
+        let bytes = out.len() as u64;
+        self.find(addr, bytes)?.with(|v| {
+            out.copy_from_slice(v.get(addr, bytes)?);
+            Ok(())
+        })
+    }
+
+    /// Copies host bytes to the device.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), GlobalError> {
+        let bytes = data.len() as u64;
+        self.find(addr, bytes)?.with_mut(|v| {
+            v.get(addr, bytes)?.copy_from_slice(data);
+            Ok(())
+        })
+    }
+
+    /// Whether an address could be one of the device's.
+    pub(crate) fn is_device(addr: u64) -> bool {
+        addr >= FIRST
+    }
+
+    /// The allocation that `addr` lies in; the range is checked when it is used.
+    pub(crate) fn find(&self, addr: u64, bytes: u64) -> Result<Arc<Allocation>, GlobalError> {
+        let r = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        match r.allocations.range(..=addr).next_back() {
+            Some((_, a)) if addr - a.base < a.size || (bytes == 0 && addr - a.base == a.size) => {
+                Ok(Arc::clone(a))
+            }
+            Some((_, a)) if addr - a.base < a.size + GAP => Err(GlobalError::Outside {
+                addr,
+                bytes,
+                base: a.base,
+                size: a.size,
+                over: (addr - a.base).saturating_add(bytes) - a.size,
+            }),
+            _ => Err(GlobalError::Unmapped { addr, bytes }),
+        }
+    }
+
+    /// Notes a write by a kernel.
+    pub(crate) fn wrote(&self) {
+        self.writes.fetch_add(1, Ordering::Release);
+    }
+    /// Writes by kernels so far.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_and_strays_are_named() {
+        let m = GlobalMemory::new();
+        let (a, b) = (m.alloc(100), m.alloc(16));
+        assert_eq!((a % 256, b % 256), (0, 0));
+        m.write(a + 96, &[1, 2, 3, 4]).unwrap();
+        let mut out = [0; 4];
+        m.read(a + 96, &mut out).unwrap();
+        assert_eq!(out, [1, 2, 3, 4]);
+        assert_eq!(
+            m.read(a + 97, &mut out),
+            Err(GlobalError::Outside { addr: a + 97, bytes: 4, base: a, size: 100, over: 1 })
+        );
+        assert!(matches!(m.read(a + 100, &mut out), Err(GlobalError::Outside { over: 4, .. })));
+        assert!(matches!(m.read(8, &mut out), Err(GlobalError::Unmapped { .. })));
+        m.free(a).unwrap();
+        assert!(m.read(a, &mut out).is_err());
+        assert!(m.free(a).is_err());
+        assert_ne!(m.alloc(100), a, "addresses are not reused");
+        m.read(b, &mut out).unwrap();
+    }
+}

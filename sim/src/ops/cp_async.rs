@@ -1,0 +1,24 @@
+//! `cp.async`.
+
+use crate::current::{block, op};
+
+/// `cp.async.cg.shared.global`, 16 bytes
+#[track_caller]
+pub fn copy_16(dst: u32, src: *const u8) {
+    op("cp.async", dst, |c, t| c.cp_async(t, dst, src as u64));
+}
+
+/// `cp.async.commit_group`
+#[track_caller]
+pub fn commit_group() {
+    op("cp.async.commit_group", 0, |c, t| {
+        c.cp_async_commit(t);
+        Ok(())
+    });
+}
+
+/// `cp.async.wait_group N`
+#[track_caller]
+pub fn wait_group<const N: u32>() {
+    block("cp.async.wait_group", N, |c, t| Ok(c.cp_async_wait(t, N)));
+}

@@ -1,0 +1,56 @@
+//! Global memory. Pointers are device addresses of [`crate::GlobalMemory`]; none is followed.
+
+use super::Word;
+use crate::current::{block, look, op};
+use crate::thread::{Wait, Wake};
+use std::task::Poll;
+
+/// `ld.global`
+#[track_caller]
+pub fn ld<T: Word>(p: *const T) -> T {
+    look("ld.global", 0, |c, _| c.gmem_load(p as u64))
+}
+
+/// `st.global`
+#[track_caller]
+pub fn st<T: Word>(p: *mut T, v: T) {
+    op("st.global", 0, |c, _| c.gmem_store(p as u64, v));
+}
+
+/// `atom.global.add.u32`
+#[track_caller]
+pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
+    op("atom.global.add", 0, |c, _| c.gmem_update(p as u64, |old: u32| old.wrapping_add(v)))
+}
+
+/// `atom.global.add.f32`
+#[track_caller]
+pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
+    op("atom.global.add", 0, |c, _| c.gmem_update(p as u64, |old: f32| old + v))
+}
+
+/// `ld.acquire.gpu.global.u32`: others run first, for this is what polling loops are made of.
+#[track_caller]
+pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
+    block("ld.acquire.gpu", 0, |c, t| {
+        if c.woken(t) == Wake::No {
+            c.sleep(t, Wait::Poll { global: true });
+            return Ok(Poll::Pending);
+        }
+        c.gmem_load(p as u64).map(Poll::Ready)
+    })
+}
+
+/// `st.release.gpu.global.u32`
+#[track_caller]
+pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
+    op("st.release.gpu", 0, |c, _| c.gmem_store(p as u64, v));
+}
+
+/// `red.release.gpu.global.add.u32`
+#[track_caller]
+pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
+    op("red.release.gpu.add", 0, |c, _| {
+        c.gmem_update(p as u64, |old: u32| old.wrapping_add(v)).map(|_| ())
+    });
+}

@@ -1,0 +1,195 @@
+//! mbarriers.
+
+use crate::barriers::{Arrive, Want};
+use crate::current::{block, op};
+use crate::mbarrier::MBarrier;
+
+/// `mbarrier.init`
+#[track_caller]
+pub fn init(bar: u32, count: u32) {
+    op("mbarrier.init", bar, |c, t| c.mbarrier_init(t, bar, count));
+}
+
+/// `mbarrier.inval`
+#[track_caller]
+pub fn inval(bar: u32) {
+    op("mbarrier.inval", bar, |c, t| c.mbarrier_inval(t, bar));
+}
+
+#[track_caller]
+fn arrive_own(name: &'static str, bar: u32, n: u32, kind: Arrive, tx: Option<u32>) -> u64 {
+    op(name, bar, |c, t| {
+        let at = c.bar_at(c.own(t, bar)?)?;
+        c.mbarrier_arrive(t, at, n, kind, tx)
+    })
+}
+
+#[track_caller]
+fn arrive_at(name: &'static str, rbar: u32, n: u32, tx: Option<u32>) {
+    op(name, rbar, |c, t| {
+        let at = c.bar_at(c.split(t, rbar)?)?;
+        c.mbarrier_arrive(t, at, n, Arrive::Plain, tx).map(|_| ())
+    });
+}
+
+/// `mbarrier.arrive.shared::cta`
+#[track_caller]
+pub fn arrive(bar: u32) -> u64 {
+    arrive_own("mbarrier.arrive", bar, 1, Arrive::Plain, None)
+}
+
+/// The same with a count
+#[track_caller]
+pub fn arrive_count(bar: u32, n: u32) -> u64 {
+    arrive_own("mbarrier.arrive", bar, n, Arrive::Plain, None)
+}
+
+/// `mbarrier.arrive.noComplete`
+#[track_caller]
+pub fn arrive_no_complete(bar: u32, n: u32) -> u64 {
+    arrive_own("mbarrier.arrive.noComplete", bar, n, Arrive::NoComplete, None)
+}
+
+/// `mbarrier.arrive_drop`
+#[track_caller]
+pub fn arrive_drop(bar: u32) -> u64 {
+    arrive_own("mbarrier.arrive_drop", bar, 1, Arrive::Drop, None)
+}
+
+/// The same with a count
+#[track_caller]
+pub fn arrive_drop_count(bar: u32, n: u32) -> u64 {
+    arrive_own("mbarrier.arrive_drop", bar, n, Arrive::Drop, None)
+}
+
+/// `mbarrier.arrive.expect_tx.shared::cta`
+#[track_caller]
+pub fn arrive_expect_tx(bar: u32, bytes: u32) -> u64 {
+    arrive_own("mbarrier.arrive.expect_tx", bar, 1, Arrive::Plain, Some(bytes))
+}
+
+/// `mbarrier.expect_tx.relaxed.cta.shared::cta`
+#[track_caller]
+pub fn expect_tx(bar: u32, bytes: u32) {
+    op("mbarrier.expect_tx", bar, |c, t| {
+        let at = c.bar_at(c.own(t, bar)?)?;
+        c.mbarrier_expect(t, at, bytes)
+    });
+}
+
+/// `mbarrier.complete_tx.relaxed.cta.shared::cta`
+#[track_caller]
+pub fn complete_tx(bar: u32, bytes: u32) {
+    op("mbarrier.complete_tx", bar, |c, t| {
+        let at = c.bar_at(c.own(t, bar)?)?;
+        c.mbarrier_complete(at, bytes)
+    });
+}
+
+/// `mbarrier.arrive.shared::cluster`
+#[track_caller]
+pub fn arrive_remote(rbar: u32) {
+    arrive_at("mbarrier.arrive", rbar, 1, None);
+}
+
+/// The same with a count
+#[track_caller]
+pub fn arrive_remote_count(rbar: u32, n: u32) {
+    arrive_at("mbarrier.arrive", rbar, n, None);
+}
+
+/// `mbarrier.arrive.release.cluster.shared::cluster`
+#[track_caller]
+pub fn arrive_remote_release_cluster(rbar: u32) {
+    arrive_at("mbarrier.arrive.release.cluster", rbar, 1, None);
+}
+
+/// `mbarrier.arrive.expect_tx.shared::cluster`
+#[track_caller]
+pub fn arrive_expect_tx_remote(rbar: u32, bytes: u32) {
+    arrive_at("mbarrier.arrive.expect_tx", rbar, 1, Some(bytes));
+}
+
+/// `mbarrier.expect_tx.relaxed.cluster.shared::cluster`
+#[track_caller]
+pub fn expect_tx_remote(rbar: u32, bytes: u32) {
+    op("mbarrier.expect_tx", rbar, |c, t| {
+        let at = c.bar_at(c.split(t, rbar)?)?;
+        c.mbarrier_expect(t, at, bytes)
+    });
+}
+
+/// `mbarrier.complete_tx.relaxed.cluster.shared::cluster`
+#[track_caller]
+pub fn complete_tx_remote(rbar: u32, bytes: u32) {
+    op("mbarrier.complete_tx", rbar, |c, t| {
+        let at = c.bar_at(c.split(t, rbar)?)?;
+        c.mbarrier_complete(at, bytes)
+    });
+}
+
+/// Waits or polls. A poll may sleep while others run; it gives up when the scheduler likes, at the
+/// latest when nothing else can happen.
+#[track_caller]
+fn wait(name: &'static str, bar: u32, want: Want, poll: bool) -> bool {
+    block(name, bar, |c, t| c.mbarrier_wait(t, bar, want, poll))
+}
+
+/// `mbarrier.test_wait`
+#[track_caller]
+pub fn test_wait(bar: u32, token: u64) -> bool {
+    wait("mbarrier.test_wait", bar, Want::Token(token), true)
+}
+
+/// `mbarrier.test_wait.parity`
+#[track_caller]
+pub fn test_wait_parity(bar: u32, parity: u32) -> bool {
+    wait("mbarrier.test_wait", bar, Want::Parity(parity), true)
+}
+
+/// `mbarrier.test_wait.parity.acquire.cluster`
+#[track_caller]
+pub fn test_wait_parity_cluster(bar: u32, parity: u32) -> bool {
+    wait("mbarrier.test_wait", bar, Want::Parity(parity), true)
+}
+
+/// `mbarrier.try_wait`
+#[track_caller]
+pub fn try_wait(bar: u32, token: u64) -> bool {
+    wait("mbarrier.try_wait", bar, Want::Token(token), true)
+}
+
+/// `mbarrier.try_wait.parity`
+#[track_caller]
+pub fn try_wait_parity(bar: u32, parity: u32) -> bool {
+    wait("mbarrier.try_wait", bar, Want::Parity(parity), true)
+}
+
+/// `mbarrier.try_wait.parity` with a time limit, which the model does not measure
+#[track_caller]
+pub fn try_wait_parity_for(bar: u32, parity: u32, _ns: u32) -> bool {
+    wait("mbarrier.try_wait", bar, Want::Parity(parity), true)
+}
+
+/// A loop over `mbarrier.try_wait.parity`: sleeps until the phase has completed
+#[track_caller]
+pub fn wait_parity(bar: u32, parity: u32) {
+    wait("mbarrier wait", bar, Want::Parity(parity), false);
+}
+
+/// The same with `.acquire.cluster`
+#[track_caller]
+pub fn wait_parity_cluster(bar: u32, parity: u32) {
+    wait("mbarrier wait", bar, Want::Parity(parity), false);
+}
+
+/// `mbarrier.pending_count`
+pub fn pending_count(token: u64) -> u32 {
+    MBarrier::pending_of(token)
+}
+
+/// `cp.async.mbarrier.arrive.noinc.shared::cta`
+#[track_caller]
+pub fn cp_async_arrive_noinc(bar: u32) {
+    op("cp.async.mbarrier.arrive.noinc", bar, |c, t| c.cp_async_arrive(t, bar));
+}

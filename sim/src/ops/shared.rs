@@ -1,0 +1,44 @@
+//! Ordinary accesses to shared memory.
+
+use super::Word;
+use crate::config::SMEM_BASE;
+use crate::current::{look, op};
+
+/// Where dynamic shared memory starts
+pub fn dynamic_base() -> u32 {
+    SMEM_BASE
+}
+
+/// `ld.shared`
+#[track_caller]
+pub fn ld<T: Word>(addr: u32) -> T {
+    look("ld.shared", addr, |c, t| c.smem_load(t, addr, false))
+}
+
+/// `st.shared`
+#[track_caller]
+pub fn st<T: Word>(addr: u32, v: T) {
+    op("st.shared", addr, |c, t| c.smem_store(t, addr, v, false));
+}
+
+/// `ld.shared::cluster`
+#[track_caller]
+pub fn ld_cluster<T: Word>(raddr: u32) -> T {
+    look("ld.shared::cluster", raddr, |c, t| c.smem_load(t, raddr, true))
+}
+
+/// `st.shared::cluster`
+#[track_caller]
+pub fn st_cluster<T: Word>(raddr: u32, v: T) {
+    op("st.shared::cluster", raddr, |c, t| c.smem_store(t, raddr, v, true));
+}
+
+/// `atom.shared.add.u32`
+#[track_caller]
+pub fn atomic_add_u32(addr: u32, v: u32) -> u32 {
+    op("atom.shared.add", addr, |c, t| {
+        let old: u32 = c.smem_load(t, addr, false)?;
+        c.smem_store(t, addr, old.wrapping_add(v), false)?;
+        Ok(old)
+    })
+}

@@ -1,0 +1,222 @@
+//! What the model found, on one page.
+
+use crate::Rule;
+use std::fmt;
+
+/// A finding: one rule, broken at one place, with the state of the cluster around it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The rule.
+    pub rule: Rule,
+    /// Name of the kernel, from [`crate::Grid::name`].
+    pub kernel: String,
+    /// What is wrong, in one line with its numbers.
+    pub message: String,
+    /// Seed that reproduces the run.
+    pub seed: u64,
+    /// Linear index of the cluster in the grid.
+    pub cluster: u32,
+    /// The thread that broke the rule; none for a deadlock, where all stand in `threads`.
+    pub culprit: Option<ThreadPlace>,
+    /// The line of the kernel that broke it.
+    pub at: Option<SourceLine>,
+    /// The other side: the instruction that this one collides with.
+    pub other: Option<(String, SourceLine)>,
+    /// Threads that have not finished, grouped by what they do.
+    pub threads: Vec<ThreadGroup>,
+    /// The barriers that matter here.
+    pub barriers: Vec<BarrierState>,
+    /// What follows from these: which arrival is missing, who could give it.
+    pub notes: Vec<String>,
+    /// The last steps that matter, oldest first.
+    pub steps: Vec<String>,
+}
+
+/// A line of source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceLine {
+    /// File as rustc was given it.
+    pub file: &'static str,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+impl From<&'static std::panic::Location<'static>> for SourceLine {
+    fn from(l: &'static std::panic::Location<'static>) -> Self {
+        Self { file: l.file(), line: l.line() }
+    }
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadPlace {
+    /// CTA's rank in its cluster.
+    pub cta: u32,
+    /// Warp in the CTA.
+    pub warp: u32,
+    /// Lane in the warp.
+    pub lane: u32,
+    /// Role that the kernel gave it.
+    pub role: Option<&'static str>,
+}
+
+impl fmt::Display for ThreadPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CTA {} warp {} lane {}", self.cta, self.warp, self.lane)?;
+        self.role.map_or(Ok(()), |r| write!(f, " ({r})"))
+    }
+}
+
+/// Threads that do the same.
+#[derive(Clone, Debug)]
+pub struct ThreadGroup {
+    /// CTA's rank in its cluster.
+    pub cta: u32,
+    /// Warps that they belong to, ascending.
+    pub warps: Vec<u32>,
+    /// How many threads.
+    pub count: u32,
+    /// Their role.
+    pub role: Option<&'static str>,
+    /// What they wait for, or that they are ready to run.
+    pub doing: String,
+    /// The line of their last instruction.
+    pub at: Option<SourceLine>,
+}
+
+/// State of a barrier.
+#[derive(Clone, Debug)]
+pub struct BarrierState {
+    /// CTA's rank in its cluster.
+    pub cta: u32,
+    /// Name (from `label_barrier`, with the stage) or address.
+    pub name: String,
+    /// Stage, if the barrier was labelled.
+    pub stage: Option<u32>,
+    /// The phase in progress, counted from 0.
+    pub phase: u32,
+    /// Arrivals that this phase lacks.
+    pub pending: u32,
+    /// Arrivals that each phase takes.
+    pub expected: u32,
+    /// Bytes expected and not landed (negative: landed and not expected).
+    pub tx: i64,
+    /// Where the barrier was initialised.
+    pub init: Option<SourceLine>,
+    /// Who has arrived so far, over all phases.
+    pub arrivals: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.rule.code(), self.rule.title())?;
+        writeln!(f, "  {}", self.message)?;
+        writeln!(f, "  kernel {}, cluster {}, seed {}", self.kernel, self.cluster, self.seed)?;
+        if let Some(at) = self.at {
+            write!(f, "  at {at}")?;
+            self.culprit.map_or(Ok(()), |c| write!(f, ", {c}"))?;
+            writeln!(f)?;
+        }
+        if let Some((what, at)) = &self.other {
+            writeln!(f, "  against: {what} at {at}")?;
+        }
+        if !self.barriers.is_empty() {
+            writeln!(f, "barriers:")?;
+        }
+        for b in self.barriers.iter().take(10) {
+            writeln!(
+                f,
+                "  {} of CTA {}: phase {} (parity {}), {} of {} arrivals pending, tx {} bytes",
+                b.name,
+                b.cta,
+                b.phase,
+                b.phase & 1,
+                b.pending,
+                b.expected,
+                b.tx
+            )?;
+            for a in b.arrivals.iter().take(3) {
+                writeln!(f, "      {a}")?;
+            }
+        }
+        if !self.threads.is_empty() {
+            writeln!(f, "threads:")?;
+        }
+        for t in self.threads.iter().take(14) {
+            writeln!(f, "  {t}")?;
+        }
+        if self.threads.len() > 14 {
+            writeln!(f, "  and {} more groups", self.threads.len() - 14)?;
+        }
+        for n in self.notes.iter().take(8) {
+            writeln!(f, "note: {n}")?;
+        }
+        if !self.steps.is_empty() {
+            writeln!(f, "last steps:")?;
+        }
+        for s in &self.steps {
+            writeln!(f, "  {s}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ThreadGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CTA {} warps {}", self.cta, ranges(&self.warps))?;
+        self.role.map_or(Ok(()), |r| write!(f, " ({r})"))?;
+        write!(f, ", {} threads: {}", self.count, self.doing)?;
+        self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// `[0, 1, 2, 5]` as `0-2,5`.
+fn ranges(sorted: &[u32]) -> String {
+    let mut out = String::new();
+    let mut i = 0;
+    while i < sorted.len() {
+        let start = sorted[i];
+        let mut end = start;
+        while i + 1 < sorted.len() && sorted[i + 1] == end + 1 {
+            i += 1;
+            end = sorted[i];
+        }
+        i += 1;
+        if !out.is_empty() {
+            out.push(',');
+        }
+        out += &start.to_string();
+        if start != end {
+            out += "-";
+            out += &end.to_string();
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn warps_are_listed_as_ranges() {
+        assert_eq!(ranges(&[0]), "0");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    }
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        let codes: Vec<_> = Rule::ALL.iter().map(|r| r.code()).collect();
+        assert!(codes.is_sorted());
+        assert_eq!(codes.iter().collect::<HashSet<_>>().len(), codes.len());
+    }
+}

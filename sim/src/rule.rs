@@ -1,0 +1,97 @@
+//! The rules that the model enforces, each with a code that stays.
+
+/// Declares [`Rule`] with its codes and titles in one place.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $title:literal;)*) => {
+        /// A rule of the machine or of the barrier protocol that a kernel can break.
+        ///
+        /// Codes are stable: a rule keeps its number, and a retired number is not given again.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        #[non_exhaustive]
+        pub enum Rule {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Rule {
+            /// Every rule, by code.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+            /// The stable code, `WP001` for example.
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$name => concat!("WP", $code),)* }
+            }
+            /// One line that says what is wrong.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    /// Threads wait for each other, or for an arrival that never comes.
+    Deadlock = "001", "deadlock: no thread can go on";
+    /// All arrivals came, but the transaction count is not zero and nothing is in flight.
+    TxLeftOver = "002", "a phase can't complete: expected bytes that never land";
+    /// More bytes landed on a phase than were expected of it.
+    TxOverrun = "003", "more bytes landed than the barrier expects";
+    /// An arrival on a phase that has none pending.
+    TooManyArrivals = "004", "an arrival beyond the barrier's count";
+    /// Counts outside the object's fields.
+    CountRange = "005", "an mbarrier count out of range";
+    /// An operation on memory that holds no mbarrier.
+    NotABarrier = "006", "an mbarrier operation where there is no mbarrier";
+    /// `init` over a live mbarrier.
+    InitTwice = "007", "an mbarrier initialised twice";
+    /// `inval` while the barrier is in use.
+    InvalInUse = "008", "an mbarrier invalidated while in use";
+    /// Ordinary access to the bytes of a live mbarrier.
+    BarrierMemory = "009", "an ordinary access to an mbarrier's memory";
+    /// A waiter that fell two phases behind.
+    Lapped = "010", "a waiter was lapped: two phases behind";
+    /// `arrive.noComplete` that completes.
+    NoComplete = "011", "arrive.noComplete would complete the phase";
+    /// A remote address where only the own CTA's is allowed.
+    RemoteAddress = "012", "a remote address in an instruction of the own CTA";
+    /// Access outside shared memory.
+    SharedBounds = "013", "an access outside shared memory";
+    /// Access outside every allocation.
+    GlobalBounds = "014", "an access outside global memory";
+    /// Misaligned address or size.
+    Misaligned = "015", "a misaligned address or size";
+    /// Read of shared memory that nobody wrote.
+    Uninitialised = "016", "a read of uninitialised shared memory";
+    /// Memory that a copy in flight is still writing.
+    CopyInFlight = "017", "use of shared memory that a copy in flight is writing";
+    /// Memory that a wgmma in flight is still reading.
+    WgmmaReads = "018", "shared memory overwritten while a wgmma reads it";
+    /// Memory that a bulk store in flight is still reading.
+    StoreReads = "019", "shared memory overwritten while a bulk store reads it";
+    /// Lanes of a warp did not execute the same aligned instruction.
+    Diverged = "020", "an aligned instruction in divergent code";
+    /// The warps of a warp group did not execute the same wgmma.
+    BrokenWarpgroup = "021", "wgmma from a broken warp group";
+    /// Misused named barrier.
+    NamedBarrier = "022", "a named barrier used against its rules";
+    /// `barrier.cluster` halves out of order.
+    ClusterBarrier = "023", "cluster barrier halves out of order";
+    /// setmaxnreg's operand or direction.
+    Registers = "024", "setmaxnreg against its rules";
+    /// A tensor map that is none, or used with another rank.
+    TensorMap = "025", "a tensor map that does not fit the instruction";
+    /// A wgmma descriptor that does not describe operands.
+    Descriptor = "026", "a wgmma descriptor that describes no operand";
+    /// A peer touched a CTA that has exited or not started.
+    PeerGone = "027", "shared memory of a CTA that is not running";
+    /// Work in flight when its thread or CTA exits.
+    InFlightAtExit = "028", "work in flight at exit";
+    /// A panic in kernel code.
+    Panic = "029", "a kernel thread panicked";
+    /// `trap`.
+    Trap = "030", "a kernel thread trapped";
+    /// The step limit of the configuration.
+    StepLimit = "031", "the step limit is reached";
+    /// A launch that no GPU would take.
+    Launch = "032", "a launch that can't be";
+    /// An operand outside its instruction's range.
+    Operand = "033", "an operand outside the instruction's range";
+}
