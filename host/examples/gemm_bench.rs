@@ -9,12 +9,12 @@
 //! result's type, bf16 (the default) or f32; `WARPIPE_INSTANCE` forces a row of the table;
 //! `WARPIPE_JSON=1` prints everything that was measured, a line for each product.
 
-use gpu_kernels::gemm::INSTANCES;
+mod common;
+
 use host::bench::{self, BenchConfig};
 use host::cublaslt::CublasLt;
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype};
-use isa::kernel::{Image, KernelMeta};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,19 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("f32") => Dtype::F32,
         _ => Dtype::Bf16,
     };
-    let kernels: Vec<KernelMeta> = INSTANCES.iter().map(|i| i.desc.meta).collect();
-    // Images live as long as the program, as embedded ones do.
-    let image: &'static Image = Box::leak(Box::new(Image {
-        name: "file",
-        arch: "sm_90a",
-        ptx: Box::leak(std::fs::read_to_string(&path)?.into_boxed_str()),
-        kernels: Box::leak(kernels.into_boxed_slice()),
-        ptxas: None,
-    }));
-
     let device = Device::cuda(0)?;
     eprintln!("{}", device.describe());
-    let gemm = Gemm::new(&device, image)?;
+    let gemm = Gemm::new(&device, common::image(&path)?)?;
     let lt = CublasLt::new(&device).inspect_err(|e| eprintln!("{e}")).ok();
     if let Some(lt) = &lt {
         eprintln!("cuBLASLt {}", lt.version());

@@ -61,18 +61,18 @@ impl Device {
     }
 
     /// The SM model.
-    pub fn sim(config: crate::interim::Config) -> Self {
+    pub fn sim(config: sim::Config) -> Self {
         Self { backend: Backend::Sim(Arc::new(Model::new(config))), chosen: None }
     }
 
     /// The first Hopper GPU if there is one, else the SM model. [`Device::describe`] says which
     /// and why.
     pub fn auto() -> Self {
-        Self::auto_with(crate::interim::Config::default())
+        Self::auto_with(sim::Config::default())
     }
 
     /// [`Device::auto`], with the configuration that the model gets if it comes to that.
-    pub fn auto_with(config: crate::interim::Config) -> Self {
+    pub fn auto_with(config: sim::Config) -> Self {
         let found = cuda_devices().and_then(|devices| {
             let first = devices.iter().find(|d| d.is_hopper()).or(devices.first());
             Self::cuda(first.map_or(0, |d| d.index))

@@ -77,10 +77,13 @@ pub enum Error {
     },
     /// The SM model stopped the kernel.
     #[error("{0}")]
-    Model(Box<crate::interim::Report>),
+    Model(Box<sim::Report>),
     /// The SM model's memory refused an access by the host.
     #[error("the SM model's global memory: {0}")]
-    ModelMemory(String),
+    ModelMemory(sim::GlobalError),
+    /// A tensor map that a GPU takes and the model does not.
+    #[error("the SM model can't use this tensor map: {0}")]
+    ModelTensor(sim::tensor_map::EncodeError),
     /// Something that only a GPU can do.
     #[error("{what} needs a GPU; this is the SM model")]
     NotOnModel {

@@ -99,7 +99,9 @@ impl Device {
             }
             // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it
             // points to is borrowed until after the call.
-            Backend::Sim(model) => unsafe { model.launch(desc, grid, &packed.pointers) },
+            Backend::Sim(model) => unsafe {
+                model.launch(desc, grid, &packed.pointers).map(|_| ())
+            },
         }
     }
 }

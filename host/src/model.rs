@@ -3,14 +3,25 @@
 //! The only file that touches `sim`'s API, apart from the report in [`Error::Model`].
 
 use crate::error::Error;
-use crate::interim as sim;
 use crate::tensor::{Matrix, TensorBox};
-use isa::kernel::KernelDesc;
+use isa::kernel::{Dtype, KernelDesc};
 
 /// A model of an SM (and of a grid over several), with its own global memory.
 pub(crate) struct Model {
     pub config: sim::Config,
     memory: sim::GlobalMemory,
+}
+
+/// Parameter addresses, shared by the model's worker threads.
+struct ParamPtrs<'a>(&'a [*const u8]);
+
+// SAFETY: the pointers are to parameter bytes that `launch` borrows and nobody writes meanwhile.
+unsafe impl Sync for ParamPtrs<'_> {}
+
+impl ParamPtrs<'_> {
+    fn get(&self) -> &[*const u8] {
+        self.0
+    }
 }
 
 impl Model {
@@ -23,7 +34,8 @@ impl Model {
     }
 
     pub fn free(&self, addr: u64) {
-        self.memory.free(addr);
+        // Fails if `addr` is not allocated: its owner, a buffer, frees once.
+        let _ = self.memory.free(addr);
     }
 
     pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Error> {
@@ -39,22 +51,50 @@ impl Model {
     /// # Safety
     /// `params` was checked against `desc.meta`: pointer `i` is to the bytes of parameter `i`,
     /// aligned as it says, and stays valid during the call.
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps)]
     pub unsafe fn launch(
         &self,
-        _desc: &KernelDesc,
-        _grid: [u32; 3],
-        _params: &[*const u8],
-    ) -> Result<(), Error> {
-        Err(Error::Model(Box::new(sim::Report)))
+        desc: &KernelDesc,
+        grid: [u32; 3],
+        params: &[*const u8],
+    ) -> Result<sim::Stats, Error> {
+        let shape = sim::Grid {
+            grid,
+            block: [desc.meta.threads, 1, 1],
+            cluster: desc.meta.cluster,
+            smem_bytes: desc.meta.smem_bytes,
+            name: desc.meta.name(),
+        };
+        let params = ParamPtrs(params);
+        let entry = || {
+            // SAFETY: the caller's contract.
+            unsafe { (desc.entry)(params.get()) }
+        };
+        sim::launch(&self.config, &self.memory, &shape, &entry).map_err(Error::Model)
     }
 }
 
-/// Encodes a checked tensor map.
-#[allow(clippy::unnecessary_wraps)]
+/// Encodes a checked tensor map as the model packs it.
 pub(crate) fn encode(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
-    let mut words = [0; 16];
-    words[..4].copy_from_slice(&[addr, matrix.rows, matrix.cols, matrix.pitch]);
-    words[4] = u64::from(tile.rows) << 32 | u64::from(tile.cols);
-    Ok(words)
+    use sim::tensor_map::{DataType, Swizzle, TensorMapDesc};
+    let desc = TensorMapDesc {
+        dtype: match matrix.dtype {
+            Dtype::Bf16 => DataType::Bf16,
+            Dtype::F16 => DataType::F16,
+            Dtype::F32 => DataType::F32,
+            Dtype::U8 => DataType::U8,
+            Dtype::U32 => DataType::U32,
+        },
+        rank: 2,
+        addr,
+        dims: [matrix.cols, matrix.rows, 1, 1, 1],
+        strides: [matrix.pitch, 0, 0, 0],
+        box_dims: [tile.cols, tile.rows, 1, 1, 1],
+        swizzle: match tile.swizzle_bytes {
+            32 => Swizzle::B32,
+            64 => Swizzle::B64,
+            128 => Swizzle::B128,
+            _ => Swizzle::None,
+        },
+    };
+    sim::tensor_map::encode(&desc).map_err(Error::ModelTensor)
 }
