@@ -11,6 +11,16 @@
 //! A box counts in full on the barrier even where it lies outside the tensor: reads there give
 //! zero, writes are dropped. Shared addresses are 128-byte aligned (a multiple of the swizzle's
 //! repeat, 1024 bytes for 128 B); runs are 16-byte aligned and multiples of 16 bytes.
+//!
+//! The rank is a number of the type, 1 to 5:
+//! ```no_run
+//! # let map = std::ptr::null();
+//! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 5], 1024) }
+//! ```
+//! ```compile_fail,E0080
+//! # let map = std::ptr::null();
+//! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 6], 1024) }
+//! ```
 
 /// A tensor map as `cuTensorMapEncodeTiled` writes it: 128 opaque bytes.
 #[repr(C, align(64))]

@@ -3,6 +3,17 @@
 //! PTX manual: *Miscellaneous*, `setmaxnreg`. PTX 8.0, sm_90a. The kernel needs a register cap at
 //! entry, which `#[kernel]`'s `threads` and `min_ctas` give. The sum over the CTA's warp groups must
 //! fit the 64 Ki registers of the SM.
+//!
+//! ```no_run
+//! unsafe { isa::setmaxnreg::dec::<40>() }
+//! ```
+//! A number that the instruction does not take is a compile error:
+//! ```compile_fail,E0080
+//! unsafe { isa::setmaxnreg::dec::<20>() }
+//! ```
+//! ```compile_fail,E0080
+//! unsafe { isa::setmaxnreg::inc::<236>() }
+//! ```
 
 /// What `setmaxnreg` takes: a multiple of 8 from 24 to 256.
 const fn check(n: u32) {

@@ -3,10 +3,10 @@
 //! PTX manual: *Special Registers*.
 
 ops! { sreg;
-    /// `%smid`: the SM that runs this thread.
+    /// `%smid`: the SM that runs this thread now (it may move after a preemption).
     pub fn smid() -> u32 {
         let out: u32;
-        ptx_pure!("mov.u32 {}, %smid;", out(reg32) out);
+        ptx!("mov.u32 {}, %smid;", out(reg32) out);
         out
     }
     /// `%nsmid`: one more than the largest SM number.

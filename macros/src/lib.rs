@@ -7,11 +7,14 @@ mod signature;
 use proc_macro::TokenStream;
 use syn::{Item, ItemFn, parse_macro_input};
 
-/// Makes a safe function the entry of a grid.
+/// Makes a safe function the entry of a grid. The crate depends on `warpipe-isa` under its library
+/// name, `isa`.
 ///
 /// ```ignore
 /// #[kernel(threads = 384, cluster = (2, 1, 1), min_ctas = 1, smem = Plan::BYTES)]
-/// pub fn gemm(a: &TensorMap<ATile>, out: DeviceSliceMut<f32>, p: GemmParams) { … }
+/// pub fn gemm(a: &TensorMap<ATile>, out: DeviceSliceMut<f32>, p: GemmParams) {
+///     // …
+/// }
 /// ```
 ///
 /// Each value is a constant expression of type `u32`:

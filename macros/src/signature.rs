@@ -1,7 +1,7 @@
 //! What a kernel's signature may be.
 
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type, Visibility};
+use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type};
 
 /// Most parameters that a kernel can have: `isa::kernel::MAX_PARAMS`.
 const MAX_PARAMS: usize = 12;
@@ -60,11 +60,6 @@ impl Signature {
                     sig.inputs.len()
                 ),
             );
-        }
-        if let Visibility::Restricted(v) = &function.vis
-            && v.in_token.is_some()
-        {
-            refuse(v.span(), "a kernel is private, pub(crate), pub(super) or pub");
         }
         let mut params = Vec::new();
         for input in &sig.inputs {

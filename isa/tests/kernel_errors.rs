@@ -1,0 +1,6 @@
+//! What `#[kernel]` refuses, and in which words.
+
+#[test]
+fn refusals_are_sentences() {
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+}

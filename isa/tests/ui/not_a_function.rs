@@ -1,0 +1,6 @@
+use isa::kernel;
+
+#[kernel(threads = 128)]
+struct Gemm;
+
+fn main() {}
