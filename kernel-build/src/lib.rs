@@ -32,6 +32,24 @@
 //! # What a kernel crate must bring
 //! `#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]`, a panic handler (the crate
 //! `isa` has one) and kernels. Needed components of the toolchain: `rust-src` and `llvm-tools`.
+//!
+//! # The check by ptxas
+//! Spills, stack use and serialised wgmmas are errors where a ptxas is found; where none is, the
+//! build says so and goes on, for the driver assembles PTX itself. It is looked for in this order:
+//!
+//! | variable | value |
+//! |---|---|
+//! | `PTXAS` | the program |
+//! | `WARPIPE_PTXAS_WHEEL` | a virtual environment, or the `pip install --target` folder, with `nvidia-cuda-nvcc` |
+//! | `CUDA_HOME` | a CUDA installation |
+//! | `PATH` | folders |
+//!
+//! # When it runs again
+//! A build script that uses this crate runs again when a source, manifest or lock file of the
+//! kernel crate or of a path crate below it changed: cargo's own list of what the nested build
+//! read. Each step is skipped when its input is what it was. What goes on in between can be looked
+//! at without a build script:
+//! `KEEP=1 cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir>`.
 
 mod builder;
 mod depinfo;
