@@ -10,11 +10,23 @@ use syn::{Item, ItemFn, parse_macro_input};
 /// Makes a safe function the entry of a grid. The crate depends on `warpipe-isa` under its library
 /// name, `isa`.
 ///
-/// ```ignore
-/// #[kernel(threads = 384, cluster = (2, 1, 1), min_ctas = 1, smem = Plan::BYTES)]
-/// pub fn gemm(a: &TensorMap<ATile>, out: DeviceSliceMut<f32>, p: GemmParams) {
-///     // …
+/// ```
+/// use isa::kernel;
+/// use isa::kernel::Kernel;
+/// use isa::slice::{DeviceSlice, DeviceSliceMut};
+/// use isa::thread::{block_dim_x, block_idx_x, thread_idx_x};
+///
+/// const WARPS: u32 = 4;
+///
+/// #[kernel(threads = 32 * WARPS, min_ctas = 2)]
+/// pub fn scale(a: f32, x: DeviceSlice<f32>, y: DeviceSliceMut<f32>) {
+///     let i = (block_idx_x() * block_dim_x() + thread_idx_x()) as usize;
+///     if let Some(v) = x.get(i) {
+///         y.set(i, a * v);
+///     }
 /// }
+///
+/// assert_eq!(scale::DESC.meta.threads, 128);
 /// ```
 ///
 /// Each value is a constant expression of type `u32`:
