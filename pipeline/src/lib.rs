@@ -1,1 +1,48 @@
-//! pipeline.
+//! `pipeline`: the producer/consumer discipline of Hopper kernels, as types.
+//!
+//! A kernel says once what it keeps in shared memory ([`smem::SmemPlan`]), gets the ends of its
+//! rings and barriers, splits the CTA into roles ([`roles::Ready::specialize`]) and gives each role
+//! its ends. Slots are tokens; what compiles acquires, loads, waits, retires and releases in order.
+//!
+//! | CUTLASS | here |
+//! |---|---|
+//! | `PipelineState<Stages>` | [`state::PipelineState`] |
+//! | `PipelineTmaAsync<Stages>` | [`ring::Ring`], [`ring::Producer`], [`ring::Consumer`] |
+//! | `producer_acquire`, `producer_get_barrier`, `copy` | [`ring::Producer::acquire`], [`ring::EmptySlot::load`] |
+//! | `producer_tail` | [`ring::Producer::tail`] |
+//! | `consumer_wait` | [`ring::Consumer::wait`] |
+//! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot::release`] |
+//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::Accumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`] |
+//! | `PipelineTmaStore` | [`store::Stores`] |
+//! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
+//! | `SharedStorage` | [`smem::SmemPlan`] |
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+
+pub mod cluster;
+pub mod fragment;
+pub mod mma;
+pub mod order;
+pub mod ring;
+pub mod roles;
+pub mod smem;
+pub mod stage;
+pub mod state;
+pub mod store;
+pub mod tensor;
+pub mod tile;
+
+/// What most kernels need.
+pub mod prelude {
+    pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};
+    pub use crate::fragment::Strips;
+    pub use crate::mma::{Accumulator, GROUP_ROWS};
+    pub use crate::names;
+    pub use crate::order::LoadOrderBarrier;
+    pub use crate::ring::{MmaWarpgroups, ReadingWarpgroups, Ring};
+    pub use crate::roles::Cta;
+    pub use crate::smem::{SmemPlan, When};
+    pub use crate::state::PipelineState;
+    pub use crate::store::StoreBuffers;
+    pub use crate::tensor::TensorMap;
+    pub use crate::tile::{Element, Panels, Tile};
+}

@@ -1,0 +1,90 @@
+//! Between fragments in registers and panels in shared memory.
+//!
+//! A strip is 16 rows (one warp's) by 16 columns of a wgmma result: 8 values a thread, in the order
+//! of [`Accumulator::strip`](crate::mma::Accumulator::strip). 16-bit panels go through
+//! `stmatrix`/`ldmatrix`, whose 8x8 matrices have exactly that layout; f32 panels through 8-byte
+//! loads and stores.
+
+use crate::tile::{Panels, swizzled};
+use half::{bf16, f16};
+
+/// Result types whose panels a warp group can write and read strip by strip.
+pub trait Strips: Panels {
+    /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
+    ///
+    /// # Safety
+    /// `panel` is a panel that this warp may write; the warp is converged.
+    unsafe fn store(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
+    /// Reads a strip.
+    ///
+    /// # Safety
+    /// `panel` is a panel that has arrived; the warp is converged.
+    unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
+}
+
+/// The row that this lane names to stmatrix/ldmatrix `.x4`: lanes 0-7 the first 8x8 matrix (upper
+/// rows, left columns), 8-15 the lower rows, 16-31 the same for the right columns.
+#[inline(always)]
+fn matrix_row(panel: u32, warp_row: u32, strip: u32) -> u32 {
+    let lane = isa::warp::lane_id();
+    panel + swizzled(warp_row + lane % 16, 2 * strip + lane / 16)
+}
+
+macro_rules! sixteen_bit {
+    ($t:ty, $pack:path, $unpack:path) => {
+        impl Strips for $t {
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn store(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+                let packed =
+                    [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
+                // SAFETY: the caller's contract.
+                unsafe { isa::matrix::stmatrix_x4(matrix_row(panel, warp_row, strip), packed) }
+            }
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+                // SAFETY: the caller's contract.
+                let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(panel, warp_row, strip)) };
+                let (a, b, c, d) = ($unpack(p[0]), $unpack(p[1]), $unpack(p[2]), $unpack(p[3]));
+                [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
+            }
+        }
+    };
+}
+sixteen_bit!(bf16, isa::cvt::bf16x2, isa::cvt::bf16x2_to_f32);
+sixteen_bit!(f16, isa::cvt::f16x2, isa::cvt::f16x2_to_f32);
+
+/// Address of this lane's pair of f32 in half `half` (8 columns) of a strip.
+#[inline(always)]
+fn pair(panel: u32, warp_row: u32, strip: u32, half: u32, lower: u32) -> u32 {
+    let lane = isa::warp::lane_id();
+    let chunk = 4 * strip + 2 * half + lane % 4 / 2;
+    panel + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
+}
+
+impl Strips for f32 {
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn store(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+        for i in 0..4u32 {
+            let at = pair(panel, warp_row, strip, i / 2, i % 2);
+            let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
+            // SAFETY: the caller's contract.
+            unsafe { isa::shared::st(at, [x, y]) }
+        }
+    }
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+        let mut v = [0.0; 8];
+        for i in 0..4u32 {
+            // SAFETY: the caller's contract.
+            let [x, y]: [u32; 2] =
+                unsafe { isa::shared::ld(pair(panel, warp_row, strip, i / 2, i % 2)) };
+            v[2 * i as usize] = f32::from_bits(x);
+            v[2 * i as usize + 1] = f32::from_bits(y);
+        }
+        v
+    }
+}

@@ -1,0 +1,173 @@
+//! Accumulators, and the wgmma batches that are in flight into them.
+//!
+//! The states of an accumulation are types. While a batch is in flight the accumulator lies inside
+//! [`InFlight`], where nothing can read it, together with the slot that the batch still reads,
+//! which nothing can release. [`InFlight::next`] keeps exactly one batch in flight: it issues the
+//! next one, waits for the older one (`wgmma.wait_group 1`), and hands out the slot that this
+//! retired. [`InFlight::finish`] waits for all and gives the accumulator.
+
+use crate::cluster::ClusterShape;
+use crate::ring::{FullSlot, MmaWarpgroups, Name, RetiredSlot};
+use crate::roles::Warpgroup;
+use crate::stage::Stage;
+use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
+use isa::wgmma::{M64, Operand, Shape, Swizzle};
+
+/// Rows that one warp group multiplies: the M of `wgmma.m64nNk16`.
+pub const GROUP_ROWS: usize = 64;
+/// Columns of A and B that one 16-bit wgmma reads.
+const MMA_K: usize = 16;
+
+/// A warp group's 64 x `N` block of f32 sums, in registers (CUTLASS: the accumulator fragment).
+pub struct Accumulator<const N: usize>
+where
+    M64<N>: Shape,
+{
+    regs: <M64<N> as Shape>::Regs,
+}
+
+/// A stage whose tiles are the operands of a `N`-column wgmma by `CONSUMERS` warp groups: group i
+/// multiplies rows 64i.. of the first tile with the transpose of the second.
+pub trait MmaStage<const N: usize, const CONSUMERS: usize>: Stage
+where
+    M64<N>: Shape,
+{
+    /// Issues the wgmmas of one stage. The first adds to `regs` only if `accumulate`.
+    ///
+    /// # Safety
+    /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
+    unsafe fn issue(
+        data: u32,
+        group: u32,
+        regs: &mut <M64<N> as Shape>::Regs,
+        accumulate: bool,
+    );
+}
+
+impl<T, const BM: usize, const N: usize, const BK: usize, const CONSUMERS: usize>
+    MmaStage<N, CONSUMERS> for (Tile<T, BM, BK>, Tile<T, N, BK>)
+where
+    T: Element + Operand,
+    M64<N>: Shape,
+{
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(
+        data: u32,
+        group: u32,
+        regs: &mut <M64<N> as Shape>::Regs,
+        accumulate: bool,
+    ) {
+        const {
+            assert!(
+                BM == GROUP_ROWS * CONSUMERS,
+                "the tile of A has 64 rows for each consumer warp group"
+            );
+        }
+        let a = k_major(data + group * (GROUP_ROWS * ROW_BYTES) as u32);
+        let b = k_major(data + <Tile<T, BM, BK> as TileShape>::BYTES as u32);
+        // One wgmma reads 16 columns, 32 bytes: 2 in the descriptor's 16-byte units.
+        let step = (MMA_K * T::SIZE / 16) as u64;
+        for k in 0..(BK / MMA_K) as u64 {
+            // SAFETY: the caller's contract.
+            unsafe {
+                M64::<N>::mma::<T>(regs, a + k * step, b + k * step, accumulate || k > 0);
+            }
+        }
+    }
+}
+
+/// Descriptor of a K-major tile with the 128-byte swizzle: atoms of 8 rows lie 1024 bytes apart;
+/// the leading offset has no meaning for one atom of columns.
+#[inline(always)]
+fn k_major(addr: u32) -> u64 {
+    isa::wgmma::descriptor(addr, 16, TILE_ALIGN as u32, Swizzle::B128)
+}
+
+/// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
+#[must_use = "a batch that is never finished keeps its slot"]
+pub struct InFlight<'g, const N: usize, const CONSUMERS: usize, S, R, K>
+where
+    M64<N>: Shape,
+{
+    acc: Accumulator<N>,
+    slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
+    group: &'g Warpgroup<CONSUMERS, K>,
+}
+
+impl<const N: usize> Accumulator<N>
+where
+    M64<N>: Shape,
+{
+    /// Starts a sum: issues the products of the first slot (D = A·B, so nothing needs zeroing) and
+    /// commits them as a wgmma group. Waits for nothing.
+    /// PTX: `wgmma.fence`, `wgmma.mma_async` times BK/16, `wgmma.commit_group`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn start<const CONSUMERS: usize, S, R, K>(
+        group: &Warpgroup<CONSUMERS, K>,
+        slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
+    ) -> InFlight<'_, N, CONSUMERS, S, R, K>
+    where
+        S: MmaStage<N, CONSUMERS>,
+        R: Name,
+        K: ClusterShape,
+    {
+        let mut acc = Self { regs: <M64<N> as Shape>::ZERO };
+        // SAFETY: the group token stands for four converged warps, the slot token for tiles that
+        // have arrived; the slot and the registers stay inside `InFlight` until a wait.
+        unsafe {
+            isa::wgmma::fence();
+            S::issue(slot.data(), group.index(), &mut acc.regs, false);
+            isa::wgmma::commit_group();
+        }
+        InFlight { acc, slot, group }
+    }
+
+    /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
+    /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
+    /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    #[inline(always)]
+    pub fn strip(&self, strip: usize) -> [f32; 8] {
+        let regs = self.regs.as_ref();
+        core::array::from_fn(|i| regs[8 * strip + i])
+    }
+}
+
+impl<const N: usize, const CONSUMERS: usize, S, R, K> InFlight<'_, N, CONSUMERS, S, R, K>
+where
+    M64<N>: Shape,
+    S: MmaStage<N, CONSUMERS>,
+    R: Name,
+    K: ClusterShape,
+{
+    /// Issues the products of `slot` behind the batch in flight, waits for the older batch
+    /// (`wgmma.wait_group 1`), and returns the slot that this one has read.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn next(
+        &mut self,
+        slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
+    ) -> RetiredSlot<S, R, K> {
+        // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
+        // the older slot is read no more.
+        unsafe {
+            isa::wgmma::fence();
+            S::issue(slot.data(), self.group.index(), &mut self.acc.regs, true);
+            isa::wgmma::commit_group();
+            isa::wgmma::wait_group::<1>();
+            core::mem::replace(&mut self.slot, slot).retired()
+        }
+    }
+
+    /// Waits for the batch in flight (`wgmma.wait_group 0`) and returns the sums and the last slot.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn finish(self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
+        // SAFETY: no batch is in flight after the wait.
+        unsafe {
+            isa::wgmma::wait_group::<0>();
+            (self.acc, self.slot.retired())
+        }
+    }
+}

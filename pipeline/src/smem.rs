@@ -1,0 +1,223 @@
+//! The shared-memory plan: a type that lists what a CTA keeps in shared memory.
+//!
+//! Offsets, alignment and the total are computed by the compiler; the host reads the byte count of
+//! the launch from the same type ([`SmemPlan::BYTES`]). A plan is initialised once, by the CTA
+//! token, and only then are the ends of its rings and barriers handed out, so nothing can be used
+//! before its mbarriers are initialised and visible to every proxy and peer.
+
+use crate::cluster::ClusterShape;
+use crate::roles::Cta;
+use core::marker::PhantomData;
+
+/// Shared memory that one CTA can use on sm_90: 227 KiB.
+pub const SMEM_LIMIT: usize = 227 * 1024;
+/// Alignment of the first region, and of any region with tiles.
+pub const SMEM_ALIGN: usize = 1024;
+
+/// Something that lives in shared memory: a ring, a barrier, a store buffer.
+///
+/// # Safety
+/// `init` and `ends` must use no more than `BYTES` bytes from `base`, and `ends` must hand out
+/// tokens whose protocol `init` has prepared.
+pub unsafe trait Region {
+    /// Size in bytes.
+    const BYTES: usize;
+    /// Alignment in bytes, a power of two, at most [`SMEM_ALIGN`].
+    const ALIGN: usize;
+    /// Name in reports; empty for anonymous regions. Two regions of a plan can't share one.
+    const NAME: &'static str = "";
+    /// What a kernel gets: the ends of a ring, of a barrier, a buffer.
+    type Ends;
+    /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
+    ///
+    /// # Safety
+    /// `base` is the region's own, aligned memory; called once, before any `ends`.
+    unsafe fn init(base: u32);
+    /// Makes this thread's handles.
+    ///
+    /// # Safety
+    /// `init` has run on `base` and is visible to this thread; called once per thread.
+    unsafe fn ends(base: u32) -> Self::Ends;
+}
+
+/// A region that is there only when `ON`: its ends are an `Option`, `None` at no cost when off.
+pub struct When<const ON: bool, R>(PhantomData<R>);
+
+// SAFETY: forwards to `R`, or uses nothing.
+unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
+    const BYTES: usize = if ON { R::BYTES } else { 0 };
+    const ALIGN: usize = if ON { R::ALIGN } else { 1 };
+    const NAME: &'static str = R::NAME;
+    type Ends = Option<R::Ends>;
+    #[inline(always)]
+    unsafe fn init(base: u32) {
+        if ON {
+            // SAFETY: the caller's contract is `R`'s.
+            unsafe { R::init(base) }
+        }
+    }
+    #[inline(always)]
+    unsafe fn ends(base: u32) -> Self::Ends {
+        // SAFETY: the caller's contract is `R`'s.
+        if ON { Some(unsafe { R::ends(base) }) } else { None }
+    }
+}
+
+/// A list of regions: a tuple of up to six.
+///
+/// # Safety
+/// As for [`Region`]: offsets must not overlap.
+pub unsafe trait Regions {
+    /// Size and alignment of each region, in order.
+    const SIZES: &'static [(usize, usize)];
+    /// Their names.
+    const NAMES: &'static [&'static str];
+    /// The ends of all regions, in order.
+    type Ends;
+    /// Initialises every region.
+    ///
+    /// # Safety
+    /// As [`Region::init`].
+    unsafe fn init(base: u32);
+    /// Hands out the ends of every region.
+    ///
+    /// # Safety
+    /// As [`Region::ends`].
+    unsafe fn ends(base: u32) -> Self::Ends;
+}
+
+const fn align_up(offset: usize, align: usize) -> usize {
+    offset.div_ceil(align) * align
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Offset of region `index` among regions of the given sizes and alignments; past the last one it
+/// is the total.
+const fn offset(sizes: &[(usize, usize)], index: usize) -> usize {
+    let mut end = 0;
+    let mut i = 0;
+    while i < index {
+        end = align_up(end, sizes[i].1) + sizes[i].0;
+        i += 1;
+    }
+    if index < sizes.len() { align_up(end, sizes[index].1) } else { end }
+}
+
+const fn names_differ(names: &[&str]) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        let mut j = i + 1;
+        while j < names.len() {
+            if !names[i].is_empty() && same(names[i], names[j]) {
+                return false;
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+    true
+}
+
+macro_rules! tuple_of_regions {
+    ($($region:ident $index:tt),+) => {
+        // SAFETY: each region gets its own aligned range, by `offset`.
+        unsafe impl<$($region: Region),+> Regions for ($($region,)+) {
+            const SIZES: &'static [(usize, usize)] = &[$(($region::BYTES, $region::ALIGN)),+];
+            const NAMES: &'static [&'static str] = &[$($region::NAME),+];
+            type Ends = ($($region::Ends,)+);
+            #[inline(always)]
+            unsafe fn init(base: u32) {
+                // SAFETY: the caller's contract; offsets are disjoint.
+                $(unsafe { $region::init(base + const { offset(Self::SIZES, $index) as u32 }) };)+
+            }
+            #[inline(always)]
+            unsafe fn ends(base: u32) -> Self::Ends {
+                // SAFETY: the caller's contract; offsets are disjoint.
+                ($(unsafe { $region::ends(base + const { offset(Self::SIZES, $index) as u32 }) },)+)
+            }
+        }
+    };
+}
+tuple_of_regions!(A 0);
+tuple_of_regions!(A 0, B 1);
+tuple_of_regions!(A 0, B 1, C 2);
+tuple_of_regions!(A 0, B 1, C 2, D 3);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5);
+
+/// The plan of a CTA's shared memory: a tuple of [`Region`]s.
+///
+/// A plan over 227 KiB, or one whose regions share a name, does not compile.
+pub struct SmemPlan<R>(PhantomData<R>);
+
+impl<R: Regions> SmemPlan<R> {
+    /// Dynamic shared memory of the launch, in bytes.
+    pub const BYTES: usize = {
+        let bytes = offset(R::SIZES, R::SIZES.len());
+        assert!(
+            bytes <= SMEM_LIMIT,
+            "the shared-memory plan is over the 227 KiB of a CTA: take fewer stages or smaller tiles"
+        );
+        assert!(names_differ(R::NAMES), "two regions of a shared-memory plan have the same name");
+        bytes
+    };
+
+    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
+    ///
+    /// One thread initialises; `fence.mbarrier_init.release.cluster` and `fence.proxy.async` make
+    /// it visible to peers and to TMA; then the CTA (or, in a cluster, every CTA of it) meets.
+    /// The token is consumed by value and given back, and a kernel gets only one: a plan can't be
+    /// initialised twice. (CUTLASS: barrier construction, `fence_barrier_init`, `cluster_sync`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn init<const CONSUMERS: usize, K: ClusterShape>(
+        cta: Cta<CONSUMERS, K>,
+    ) -> (crate::roles::Ready<CONSUMERS, K>, R::Ends) {
+        const { assert!(Self::BYTES > 0, "an empty shared-memory plan") };
+        let base = isa::shared::dynamic_base();
+        if isa::thread::thread_idx_x() == 0 {
+            // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
+            // launch made BYTES long; the token is there once per thread, so this runs once.
+            unsafe {
+                R::init(base);
+                isa::fence::mbarrier_init_release_cluster();
+                isa::fence::proxy_async();
+            }
+        }
+        let ready = cta.meet();
+        // SAFETY: initialised above, and made visible by the meeting.
+        (ready, unsafe { R::ends(base) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_honour_sizes_and_alignment() {
+        let sizes = [(10, 1), (8, 8), (2048, 1024), (16, 8)];
+        let at: [usize; 5] = core::array::from_fn(|i| offset(&sizes, i));
+        assert_eq!(at, [0, 16, 1024, 3072, 3088]);
+    }
+
+    #[test]
+    fn names_are_compared_and_anonymous_ones_are_not() {
+        assert!(names_differ(&["", "", "main", "c"]));
+        assert!(!names_differ(&["main", "", "main"]));
+    }
+}

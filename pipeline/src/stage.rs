@@ -1,0 +1,73 @@
+//! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
+
+use crate::tensor::Load;
+use crate::tile::{TILE_ALIGN, TileShape};
+
+/// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s.
+pub trait Stage: 'static {
+    /// Bytes of all tiles: the transaction count of the slot's full barrier.
+    const BYTES: usize;
+    /// Alignment of the slot.
+    const ALIGN: usize = TILE_ALIGN;
+}
+
+/// A tuple of loads that fills the stage `S`: one for each tile, in order.
+pub trait LoadsInto<S> {
+    /// Issues all loads into the slot at `data`, completing on `full`.
+    ///
+    /// # Safety
+    /// The slot is acquired and its barrier armed with `S::BYTES`.
+    unsafe fn issue(self, data: u32, full: u32);
+}
+
+impl<A: TileShape> Stage for (A,) {
+    const BYTES: usize = A::BYTES;
+}
+impl<A: TileShape, B: TileShape> Stage for (A, B) {
+    const BYTES: usize = A::BYTES + B::BYTES;
+}
+impl<A: TileShape, B: TileShape, C: TileShape> Stage for (A, B, C) {
+    const BYTES: usize = A::BYTES + B::BYTES + C::BYTES;
+}
+
+impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(self, data: u32, full: u32) {
+        // SAFETY: the caller's contract; the tile lies at the slot's start.
+        unsafe { self.0.issue(data, full) }
+    }
+}
+impl<A: TileShape, B: TileShape, const P: usize, const Q: usize> LoadsInto<(A, B)>
+    for (Load<'_, A, P>, Load<'_, B, Q>)
+{
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(self, data: u32, full: u32) {
+        // SAFETY: the caller's contract; the tiles lie one behind the other.
+        unsafe {
+            self.0.issue(data, full);
+            self.1.issue(data + A::BYTES as u32, full);
+        }
+    }
+}
+impl<
+    A: TileShape,
+    B: TileShape,
+    C: TileShape,
+    const P: usize,
+    const Q: usize,
+    const R: usize,
+> LoadsInto<(A, B, C)> for (Load<'_, A, P>, Load<'_, B, Q>, Load<'_, C, R>)
+{
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(self, data: u32, full: u32) {
+        // SAFETY: the caller's contract; the tiles lie one behind the other.
+        unsafe {
+            self.0.issue(data, full);
+            self.1.issue(data + A::BYTES as u32, full);
+            self.2.issue(data + (A::BYTES + B::BYTES) as u32, full);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where in a ring one end stands: [`PipelineState`].
+
+use core::marker::PhantomData;
+
+/// The end that fills slots. Its first pass over a ring must not wait, so it starts at phase 1: on
+/// a fresh mbarrier the phase of parity 1 counts as already completed.
+#[derive(Debug)]
+pub enum ProducerSide {}
+/// The end that empties slots. It starts at phase 0: it must wait for the first fill.
+#[derive(Debug)]
+pub enum ConsumerSide {}
+
+mod sealed {
+    pub trait Side {
+        const FIRST_PHASE: u32;
+    }
+    impl Side for super::ProducerSide {
+        const FIRST_PHASE: u32 = 1;
+    }
+    impl Side for super::ConsumerSide {
+        const FIRST_PHASE: u32 = 0;
+    }
+}
+/// [`ProducerSide`] or [`ConsumerSide`].
+pub trait Side: sealed::Side {}
+impl<T: sealed::Side> Side for T {}
+
+/// Index and phase of the slot that an end of a ring uses next (CUTLASS `PipelineState<Stages>`).
+///
+/// The side is part of the type and fixes the starting phase; the fields can only be changed by
+/// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so
+/// a kernel needs this type only for a lagging or leading copy of its position.
+///
+/// ```
+/// use pipeline::state::{ConsumerSide, PipelineState, ProducerSide};
+/// let mut fill = PipelineState::<3, ProducerSide>::start();
+/// let mut drain = PipelineState::<3, ConsumerSide>::start();
+/// assert_eq!((fill.index(), fill.phase()), (0, 1));
+/// for _ in 0..3 { fill.advance(); }
+/// drain.advance_by(7);
+/// assert_eq!((fill.index(), fill.phase(), fill.count()), (0, 0, 3));
+/// assert_eq!((drain.index(), drain.phase(), drain.count()), (1, 0, 7));
+/// ```
+#[derive(Debug)]
+pub struct PipelineState<const STAGES: usize, S: Side> {
+    index: u32,
+    phase: u32,
+    count: u32,
+    side: PhantomData<S>,
+}
+
+impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
+    const STAGES_ARE_SENSIBLE: () =
+        assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
+
+    /// The position before the first step, at this side's first phase.
+    #[inline(always)]
+    #[must_use]
+    pub const fn start() -> Self {
+        const { Self::STAGES_ARE_SENSIBLE };
+        Self { index: 0, phase: S::FIRST_PHASE, count: 0, side: PhantomData }
+    }
+
+    /// The slot, `0..STAGES`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The parity to wait for on this slot's barrier: 0 or 1.
+    #[inline(always)]
+    #[must_use]
+    pub const fn phase(&self) -> u32 {
+        self.phase
+    }
+
+    /// Steps taken since [`start`](Self::start), modulo 2³².
+    #[inline(always)]
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// One step (CUTLASS `operator++`): the next slot, and the other phase after the last slot.
+    #[inline(always)]
+    pub const fn advance(&mut self) {
+        self.count = self.count.wrapping_add(1);
+        self.index += 1;
+        if self.index == STAGES as u32 {
+            self.index = 0;
+            self.phase ^= 1;
+        }
+    }
+
+    /// `n` steps at once (CUTLASS `advance(num_iterations)`).
+    #[inline(always)]
+    pub const fn advance_by(&mut self, n: u32) {
+        self.count = self.count.wrapping_add(n);
+        let stages = STAGES as u32;
+        let turns = n / stages;
+        self.index += n % stages;
+        let wrapped = if self.index >= stages { 1 } else { 0 };
+        self.index -= wrapped * stages;
+        self.phase ^= (turns + wrapped) & 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConsumerSide, PipelineState, ProducerSide};
+    use proptest::prelude::*;
+
+    fn jump_is_steps<const STAGES: usize>(before: u32, jump: u32) {
+        let mut stepped = PipelineState::<STAGES, ConsumerSide>::start();
+        let mut jumped = PipelineState::<STAGES, ConsumerSide>::start();
+        for _ in 0..before {
+            stepped.advance();
+            jumped.advance();
+        }
+        for _ in 0..jump {
+            stepped.advance();
+        }
+        jumped.advance_by(jump);
+        assert_eq!(
+            (stepped.index(), stepped.phase(), stepped.count()),
+            (jumped.index(), jumped.phase(), jumped.count())
+        );
+        // The definition: slot = count mod STAGES, phase = the turn's parity.
+        assert_eq!(stepped.index(), (before + jump) % STAGES as u32);
+        assert_eq!(stepped.phase(), (before + jump) / STAGES as u32 % 2);
+    }
+
+    proptest! {
+        #[test]
+        fn a_jump_is_as_many_steps(before in 0u32..200, jump in 0u32..1000) {
+            jump_is_steps::<1>(before, jump);
+            jump_is_steps::<2>(before, jump);
+            jump_is_steps::<3>(before, jump);
+            jump_is_steps::<7>(before, jump);
+            jump_is_steps::<32>(before, jump);
+        }
+    }
+
+    #[test]
+    fn the_two_sides_start_a_phase_apart() {
+        assert_eq!(PipelineState::<4, ProducerSide>::start().phase(), 1);
+        assert_eq!(PipelineState::<4, ConsumerSide>::start().phase(), 0);
+    }
+}

@@ -1,0 +1,181 @@
+//! TMA stores: buffers that a warp group fills with ordinary stores and TMA writes out.
+//!
+//! The way of a panel, each step a type: [`FreePanel`] (no store reads it any more) → filled strip
+//! by strip → [`FreePanel::publish`] (proxy fence, then the group meets) → [`PublishedPanel`],
+//! which alone can be stored. (CUTLASS `PipelineTmaStore`; DESIGN: generic proxy, then async.)
+
+use crate::cluster::ClusterShape;
+use crate::fragment::Strips;
+use crate::mma::GROUP_ROWS;
+use crate::ring::{FullSlot, Name, ReadingWarpgroups};
+use crate::roles::Warpgroup;
+use crate::smem::Region;
+use crate::stage::Stage;
+use crate::tensor::TensorMap;
+use crate::tile::{Panels, TILE_ALIGN, TileShape};
+use core::marker::PhantomData;
+
+type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
+
+/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each of `GROUPS` consumer warp groups.
+pub struct StoreBuffers<O, const DEPTH: usize, const GROUPS: usize>(PhantomData<O>);
+
+// SAFETY: panels lie inside BYTES; there is no barrier to initialise.
+unsafe impl<O: Panels, const DEPTH: usize, const GROUPS: usize> Region
+    for StoreBuffers<O, DEPTH, GROUPS>
+{
+    const BYTES: usize = {
+        assert!(DEPTH == 1 || DEPTH == 2, "one or two store buffers for each warp group");
+        DEPTH * GROUPS * <GroupPanel<O> as TileShape>::BYTES
+    };
+    const ALIGN: usize = TILE_ALIGN;
+    type Ends = StoreEnd<O, DEPTH, GROUPS>;
+    #[inline(always)]
+    unsafe fn init(_base: u32) {}
+    #[inline(always)]
+    unsafe fn ends(base: u32) -> Self::Ends {
+        StoreEnd { base, kind: PhantomData }
+    }
+}
+
+/// The store buffers before a warp group has taken its own.
+#[must_use]
+pub struct StoreEnd<O, const DEPTH: usize, const GROUPS: usize> {
+    base: u32,
+    kind: PhantomData<(O, *const ())>,
+}
+
+impl<O: Strips, const DEPTH: usize, const GROUPS: usize> StoreEnd<O, DEPTH, GROUPS> {
+    /// Gives a warp group its buffers.
+    #[inline(always)]
+    pub fn by<'g, K: ClusterShape>(
+        self,
+        group: &'g Warpgroup<GROUPS, K>,
+    ) -> Stores<'g, O, DEPTH, GROUPS, K> {
+        let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
+        Stores { base: self.base + group.index() * DEPTH as u32 * bytes, next: 0, group, kind: PhantomData }
+    }
+}
+
+/// A warp group's store buffers, used in turn.
+#[must_use]
+pub struct Stores<'g, O, const DEPTH: usize, const GROUPS: usize, K> {
+    base: u32,
+    next: u32,
+    group: &'g Warpgroup<GROUPS, K>,
+    kind: PhantomData<O>,
+}
+
+impl<'g, O: Strips, const DEPTH: usize, const GROUPS: usize, K: ClusterShape>
+    Stores<'g, O, DEPTH, GROUPS, K>
+{
+    /// Waits until the store before the last `DEPTH - 1` has read its source
+    /// (`cp.async.bulk.wait_group.read` in the issuing thread, then the group's barrier tells the
+    /// others), and takes that buffer. (CUTLASS `PipelineTmaStore::producer_acquire`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire(&mut self) -> FreePanel<'g, O, GROUPS, K> {
+        if self.group.thread() == 0 {
+            // SAFETY: this is the thread that issues the group's stores.
+            unsafe {
+                if DEPTH == 1 {
+                    isa::cp_async_bulk::wait_group_read::<0>();
+                } else {
+                    isa::cp_async_bulk::wait_group_read::<1>();
+                }
+            }
+        }
+        self.group.sync();
+        let at = self.base + self.next * <GroupPanel<O> as TileShape>::BYTES as u32;
+        self.next = if self.next + 1 == DEPTH as u32 { 0 } else { self.next + 1 };
+        FreePanel { at, group: self.group, kind: PhantomData }
+    }
+
+    /// Waits until every store has been written to global memory, so that the CTA may exit and
+    /// later kernels see the data (`cp.async.bulk.wait_group 0`; CUTLASS `producer_tail`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn tail(self) {
+        if self.group.thread() == 0 {
+            // SAFETY: this is the thread that issues the group's stores.
+            unsafe { isa::cp_async_bulk::wait_group::<0>() }
+        }
+    }
+}
+
+/// A panel that no store reads: 64 rows of 128 bytes, to be filled by the warp group.
+#[must_use = "a panel is filled, published and stored"]
+pub struct FreePanel<'g, O, const GROUPS: usize, K> {
+    at: u32,
+    group: &'g Warpgroup<GROUPS, K>,
+    kind: PhantomData<O>,
+}
+
+impl<'g, O: Strips, const GROUPS: usize, K: ClusterShape> FreePanel<'g, O, GROUPS, K> {
+    /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O` (`stmatrix.x4`; f32:
+    /// `st.shared.v2`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+        let warp_row = self.group.thread() / 32 * 16;
+        // SAFETY: the panel is free and the group's own; the group is converged.
+        unsafe { O::store(self.at, warp_row, strip as u32, values) }
+    }
+
+    /// Makes the panel visible to TMA: every thread fences its stores
+    /// (`fence.proxy.async.shared::cta`), then the group meets.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn publish(self) -> PublishedPanel<'g, O, GROUPS, K> {
+        // SAFETY: a fence orders; it has no precondition.
+        unsafe { isa::fence::proxy_async_shared_cta() };
+        self.group.sync();
+        PublishedPanel { at: self.at, group: self.group, kind: PhantomData }
+    }
+}
+
+/// A panel that is complete and visible to the async proxy.
+#[must_use = "a published panel is stored"]
+pub struct PublishedPanel<'g, O, const GROUPS: usize, K> {
+    at: u32,
+    group: &'g Warpgroup<GROUPS, K>,
+    kind: PhantomData<O>,
+}
+
+impl<O: Panels, const GROUPS: usize, K: ClusterShape> PublishedPanel<'_, O, GROUPS, K> {
+    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group
+    /// (`cp.async.bulk.tensor.2d.global.shared::cta`, `cp.async.bulk.commit_group`). Waits for
+    /// nothing; what lies outside of the tensor is not written.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
+        if self.group.thread() == 0 {
+            // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
+            // group's read.
+            unsafe {
+                tensor.issue_store(self.at, row, col);
+                isa::cp_async_bulk::commit_group();
+            }
+        }
+    }
+}
+
+impl<P: TileShape, const GROUPS: usize, N: Name, K: ClusterShape>
+    FullSlot<(P,), ReadingWarpgroups<GROUPS>, N, K>
+where
+    (P,): Stage,
+    P::Element: Strips,
+{
+    /// Reads this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
+    /// group i (`ldmatrix.x4`; f32: `ld.shared.v2`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn strip(&self, group: &Warpgroup<GROUPS, K>, strip: usize) -> [f32; 8] {
+        const {
+            assert!(P::ROWS == GROUP_ROWS * GROUPS, "the panel has 64 rows for each warp group");
+        }
+        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        // SAFETY: the slot is full, and the group converged.
+        unsafe { P::Element::load(self.data(), warp_row, strip as u32) }
+    }
+}

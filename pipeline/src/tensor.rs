@@ -1,0 +1,144 @@
+//! Tensor maps whose box is a tile's, and the loads and stores that they describe.
+
+use crate::cluster::Peers;
+use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
+use core::marker::PhantomData;
+use isa::cp_async_bulk::TensorMapBytes;
+use isa::kernel::{KernelArg, ParamKind, ParamMeta};
+
+/// A two-dimensional, row-major tensor in global memory, seen in tiles of shape `T` of which each
+/// CTA of a group of `SPLIT` loads an equal slice of rows and multicasts it to the group.
+///
+/// The host builds it from the same types (`host::Device::tensor_map`), so the box, the element
+/// type and the swizzle can't differ from what the kernel reads. As a kernel parameter it is a
+/// `__grid_constant__`; loads are `cp.async.bulk.tensor.2d`.
+#[repr(transparent)]
+pub struct TensorMap<T, const SPLIT: usize = 1> {
+    bytes: TensorMapBytes,
+    tile: PhantomData<T>,
+}
+
+impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
+    /// Rows of the box: the slice that one CTA loads.
+    pub const BOX_ROWS: usize = {
+        assert!(
+            T::ROWS % (SPLIT * ATOM_ROWS) == 0,
+            "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
+        );
+        assert!(T::ROWS / SPLIT <= 256, "a TMA box has at most 256 rows");
+        T::ROWS / SPLIT
+    };
+
+    /// Types an encoded tensor map.
+    ///
+    /// # Safety
+    /// `bytes` encodes a 2D tensor of `T::Element` with box `BOX_ROWS` x `T::COLS` and the 128-byte
+    /// swizzle, over memory that outlives every launch that gets it.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub const unsafe fn from_bytes(bytes: TensorMapBytes) -> Self {
+        Self { bytes, tile: PhantomData }
+    }
+
+    /// The encoded bytes.
+    pub const fn bytes(&self) -> &TensorMapBytes {
+        &self.bytes
+    }
+
+    /// The load of the tile whose first element is (`row`, `col`), shared with `peers`.
+    ///
+    /// Elements outside of the tensor arrive as zero and count in the transaction bytes.
+    #[inline(always)]
+    pub fn tile(&self, row: u32, col: u32, peers: Peers<SPLIT>) -> Load<'_, T, SPLIT> {
+        Load { map: self, row: row as i32, col: col as i32, peers }
+    }
+
+    /// Fetches the descriptor into the cache (`prefetch.tensormap`): saves the first load a miss.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn prefetch(&self) {
+        // SAFETY: `self` is an encoded tensor map.
+        unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
+    }
+}
+
+/// A load that a slot can start: see [`TensorMap::tile`].
+pub struct Load<'a, T, const SPLIT: usize> {
+    map: &'a TensorMap<T, SPLIT>,
+    row: i32,
+    col: i32,
+    peers: Peers<SPLIT>,
+}
+
+impl<T: TileShape, const SPLIT: usize> Load<'_, T, SPLIT> {
+    /// Issues the load into the tile at `dst`, completing on the mbarrier at `full` of every CTA
+    /// that receives it.
+    ///
+    /// # Safety
+    /// `dst` is an acquired slot's tile of shape `T` and `full` its armed barrier, at the same
+    /// offsets in every peer.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
+        let map = &raw const self.map.bytes;
+        if SPLIT == 1 {
+            // SAFETY: the caller's contract.
+            unsafe { isa::cp_async_bulk::tensor_load(dst, map, [self.col, self.row], full) }
+        } else {
+            let first = self.peers.index * TensorMap::<T, SPLIT>::BOX_ROWS as u32;
+            // SAFETY: the caller's contract; slices are disjoint parts of the tile.
+            unsafe {
+                isa::cp_async_bulk::tensor_load_multicast(
+                    dst + first * ROW_BYTES as u32,
+                    map,
+                    [self.col, self.row + first as i32],
+                    full,
+                    self.peers.mask,
+                );
+            }
+        }
+    }
+}
+
+impl<T: TileShape> TensorMap<T, 1> {
+    /// Stores the tile at `src` to (`row`, `col`); what lies outside of the tensor is clipped.
+    ///
+    /// # Safety
+    /// `src` is a complete tile of shape `T`, visible to the async proxy, and stays untouched until
+    /// the bulk group of the store has been read.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn issue_store(&self, src: u32, row: u32, col: u32) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            isa::cp_async_bulk::tensor_store(
+                &raw const self.bytes,
+                [col as i32, row as i32],
+                src,
+            );
+        }
+    }
+}
+
+// SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.
+unsafe impl<T: TileShape, const SPLIT: usize> KernelArg for &TensorMap<T, SPLIT> {
+    type Abi = *const TensorMapBytes;
+    const META: ParamMeta = ParamMeta {
+        kind: ParamKind::TensorMap as u32,
+        size: 128,
+        align: 64,
+        dtype: T::Element::DTYPE as u32,
+        box_rows: TensorMap::<T, SPLIT>::BOX_ROWS as u32,
+        box_cols: T::COLS as u32,
+        swizzle_bytes: ROW_BYTES as u32,
+    };
+    #[inline(always)]
+    unsafe fn from_abi(abi: Self::Abi) -> Self {
+        // SAFETY: a launch checked against `META` passes a map of this box; `TensorMap` is
+        // transparent over its bytes; a grid constant lives as long as the kernel.
+        unsafe { &*abi.cast() }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    unsafe fn abi_from_param(param: *const u8) -> Self::Abi {
+        param.cast()
+    }
+}

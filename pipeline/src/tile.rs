@@ -1,0 +1,113 @@
+//! Tiles: rectangles of elements in shared memory, as TMA writes them and wgmma reads them.
+
+use core::marker::PhantomData;
+use half::{bf16, f16};
+use isa::kernel::Dtype;
+
+/// An element type of tensors.
+pub trait Element: Copy + 'static {
+    /// Its tag in launch metadata.
+    const DTYPE: Dtype;
+    /// Its size in bytes.
+    const SIZE: usize = Self::DTYPE.size();
+}
+impl Element for bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+}
+impl Element for f16 {
+    const DTYPE: Dtype = Dtype::F16;
+}
+impl Element for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+
+/// Bytes of one row of a tile: the span of the 128-byte swizzle.
+pub const ROW_BYTES: usize = 128;
+/// Rows after which the swizzle pattern repeats; 8 rows of 128 bytes are one atom.
+pub const ATOM_ROWS: usize = 8;
+/// Alignment of a tile in shared memory: one swizzle atom.
+pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
+
+/// The shape of a tile: what a stage of a ring or a store buffer is made of.
+///
+/// Implemented by [`Tile`] alone; a trait so that a kernel can name tiles by element type.
+pub trait TileShape: 'static {
+    /// Element type.
+    type Element: Element;
+    /// Rows (the outer dimension).
+    const ROWS: usize;
+    /// Columns in elements (the inner, contiguous dimension).
+    const COLS: usize;
+    /// Bytes in shared memory, which is what a TMA load of the whole tile transfers.
+    const BYTES: usize = Self::ROWS * ROW_BYTES;
+}
+
+/// `ROWS` x `COLS` elements, row after row, each row of exactly 128 bytes, with the 128-byte
+/// swizzle: the 16-byte chunk `c` of row `r` lies at chunk `c ^ (r % 8)`.
+///
+/// This is `CU_TENSOR_MAP_SWIZZLE_128B` of the tensor map and layout type 1 of the wgmma
+/// descriptor; CUTLASS calls it `GMMA::Layout_K_SW128_Atom`. The type has no values: what a kernel
+/// holds are slots of rings and buffers made of tiles.
+pub struct Tile<T, const ROWS: usize, const COLS: usize>(PhantomData<T>);
+
+impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROWS, COLS> {
+    type Element = T;
+    const ROWS: usize = {
+        assert!(
+            ROWS % ATOM_ROWS == 0 && ROWS > 0,
+            "a tile's rows are a positive multiple of the swizzle atom's 8"
+        );
+        assert!(
+            COLS * T::SIZE == ROW_BYTES,
+            "a tile's row is 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits"
+        );
+        ROWS
+    };
+    const COLS: usize = COLS;
+}
+
+/// Byte offset of (row, 16-byte chunk) inside a tile.
+#[inline(always)]
+#[must_use]
+pub const fn swizzled(row: u32, chunk: u32) -> u32 {
+    row * ROW_BYTES as u32 + ((chunk ^ (row % ATOM_ROWS as u32)) << 4)
+}
+
+/// The panel of a result type: 128 bytes of columns, any number of rows.
+pub trait Panels: Element {
+    /// A panel of `ROWS` rows.
+    type Panel<const ROWS: usize>: TileShape<Element = Self>;
+    /// Columns of a panel.
+    const PANEL_COLS: usize = ROW_BYTES / Self::SIZE;
+}
+impl Panels for bf16 {
+    type Panel<const ROWS: usize> = Tile<bf16, ROWS, 64>;
+}
+impl Panels for f16 {
+    type Panel<const ROWS: usize> = Tile<f16, ROWS, 64>;
+}
+impl Panels for f32 {
+    type Panel<const ROWS: usize> = Tile<f32, ROWS, 32>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_swizzle_is_the_manuals_xor() {
+        // Address bits 4..7 are XORed with bits 7..10 (PTX manual, "Swizzling modes", 128B).
+        for row in 0..64u32 {
+            for chunk in 0..8u32 {
+                let plain = row * 128 + chunk * 16;
+                assert_eq!(swizzled(row, chunk), plain ^ (((plain >> 7) & 7) << 4));
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_knows_its_bytes() {
+        assert_eq!(<Tile<bf16, 128, 64> as TileShape>::BYTES, 128 * 64 * 2);
+        assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 64 * 32 * 4);
+    }
+}
