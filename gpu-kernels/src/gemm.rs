@@ -1,7 +1,15 @@
 //! The GEMM family: D = alpha * A * B^T + beta * C.
 
+pub mod instances;
+pub mod kernel;
+pub mod scheduler;
+
+use isa::kernel::{KernelArg, ParamMeta};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use instances::INSTANCES;
 
 /// What a GEMM kernel gets by value, besides its tensor maps.
 #[repr(C)]
@@ -19,6 +27,16 @@ pub struct GemmParams {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
+}
+
+// SAFETY: a `repr(C)` value of plain numbers, valid for any bytes, is its own ABI.
+unsafe impl KernelArg for GemmParams {
+    type Abi = Self;
+    const META: ParamMeta = ParamMeta::value(size_of::<Self>(), align_of::<Self>());
+    #[inline(always)]
+    unsafe fn from_abi(abi: Self) -> Self {
+        abi
+    }
 }
 
 /// One compiled GEMM kernel: its tile, cluster and types.
@@ -50,6 +68,3 @@ pub struct Instance {
     pub has_c: bool,
 }
 
-/// Every GEMM instance.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const INSTANCES: &[Instance] = &[];

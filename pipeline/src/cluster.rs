@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 /// The shape of a thread-block cluster, known at compile time.
-pub trait ClusterShape: 'static {
+pub trait ClusterShape: Copy + core::fmt::Debug + 'static {
     /// CTAs along M.
     const M: usize;
     /// CTAs along N.
@@ -15,6 +15,7 @@ pub trait ClusterShape: 'static {
 }
 
 /// `M` x `N` CTAs (CUTLASS `ClusterShape`, without L). Rank = m + n·M.
+#[derive(Clone, Copy, Debug)]
 pub struct Cluster<const M: usize, const N: usize>(());
 
 impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {

@@ -102,7 +102,8 @@ impl<const CONSUMERS: usize, K: ClusterShape> Ready<CONSUMERS, K> {
                  budget is at most, the consumers' at least, an equal share"
             );
         }
-        let warp = isa::warp::warp_id();
+        // SAFETY: the token says that the CTA, and so every warp, is converged.
+        let warp = unsafe { isa::warp::warp_id() };
         if warp < 4 {
             // SAFETY: every warp of warp group 0 executes this; the budget is checked above.
             unsafe { isa::setmaxnreg::dec::<LOAD_REGS>() };

@@ -76,13 +76,11 @@ impl<'g, O: Strips, const DEPTH: usize, const GROUPS: usize, K: ClusterShape>
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> FreePanel<'g, O, GROUPS, K> {
         if self.group.thread() == 0 {
-            // SAFETY: this is the thread that issues the group's stores.
-            unsafe {
-                if DEPTH == 1 {
-                    isa::cp_async_bulk::wait_group_read::<0>();
-                } else {
-                    isa::cp_async_bulk::wait_group_read::<1>();
-                }
+            // This is the thread that issues the group's stores.
+            if DEPTH == 1 {
+                isa::cp_async_bulk::wait_group_read::<0>();
+            } else {
+                isa::cp_async_bulk::wait_group_read::<1>();
             }
         }
         self.group.sync();
@@ -97,8 +95,8 @@ impl<'g, O: Strips, const DEPTH: usize, const GROUPS: usize, K: ClusterShape>
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
         if self.group.thread() == 0 {
-            // SAFETY: this is the thread that issues the group's stores.
-            unsafe { isa::cp_async_bulk::wait_group::<0>() }
+            // This is the thread that issued the group's stores.
+            isa::cp_async_bulk::wait_group::<0>();
         }
     }
 }
@@ -127,8 +125,7 @@ impl<'g, O: Strips, const GROUPS: usize, K: ClusterShape> FreePanel<'g, O, GROUP
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn publish(self) -> PublishedPanel<'g, O, GROUPS, K> {
-        // SAFETY: a fence orders; it has no precondition.
-        unsafe { isa::fence::proxy_async_shared_cta() };
+        isa::fence::proxy_async_shared_cta();
         self.group.sync();
         PublishedPanel { at: self.at, group: self.group, kind: PhantomData }
     }

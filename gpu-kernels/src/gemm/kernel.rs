@@ -1,0 +1,161 @@
+//! The GEMM kernel: persistent, warp-specialised, D = alpha·A·Bᵀ + beta·C.
+//!
+//! ```text
+//! warp 0      TMA  A, B  ──► ring "main loop" ──► wgmma, consumer warp groups ─┐
+//! warp 1      TMA  C     ──► ring "C" ─────────────────────────────────────────┤ alpha, beta, round
+//!                                                                              └► store buffers ─► TMA D
+//! ```
+//!
+//! Warp 0 runs ahead over tile borders, so the ring is full again when an epilogue ends. Warp 1
+//! starts loading C once warp 0 has issued the first tile's loads (`LoadOrderBarrier`). Rows and
+//! columns beyond the tensors arrive as zero and are clipped on the way out, so M, N and K need not
+//! be multiples of anything here.
+#![forbid(unsafe_code)]
+
+use super::GemmParams;
+use super::scheduler::TileScheduler;
+use isa::wgmma::{M64, Operand, Shape};
+use pipeline::prelude::*;
+
+names! {
+    /// The ring of A and B tiles.
+    MainLoop = "main loop",
+    /// The ring of C panels.
+    Addend = "C",
+    /// Orders C's first load behind the main loop's first tile.
+    Order = "load order",
+}
+
+/// Registers of a producer thread: it computes addresses.
+const LOAD_REGS: u32 = 40;
+/// Registers of a consumer thread: up to 128 accumulators, and the epilogue's working set.
+const MMA_REGS: u32 = 232;
+/// Consumer warp groups: each computes 64 rows of the CTA's tile.
+pub const CONSUMERS: usize = 2;
+/// Rows of a CTA's tile.
+pub const BM: usize = GROUP_ROWS * CONSUMERS;
+/// Slots of the ring of C panels.
+const C_STAGES: usize = 2;
+/// Store buffers of each warp group: one is filled while the other is written out.
+const STORE_DEPTH: usize = 2;
+
+type Operands<T, const BN: usize, const BK: usize> = (Tile<T, BM, BK>, Tile<T, BN, BK>);
+type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
+
+/// What a CTA keeps in shared memory.
+pub type Plan<T, O, const BN: usize, const BK: usize, const STAGES: usize, const HAS_C: bool, K> =
+    SmemPlan<(
+        Ring<STAGES, Operands<T, BN, BK>, MmaWarpgroups<CONSUMERS>, MainLoop, K>,
+        When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), ReadingWarpgroups<CONSUMERS>, Addend, K>>,
+        StoreBuffers<O, STORE_DEPTH, CONSUMERS>,
+        LoadOrderBarrier<Order>,
+    )>;
+
+/// One CTA of the GEMM: tile BM x `BN`, `BK` columns of A and B a stage, `STAGES` stages, clusters
+/// of `CM` x `CN` CTAs, which multicast A along N and B along M.
+#[inline(always)]
+pub fn gemm<
+    T,
+    O,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+    const CM: usize,
+    const CN: usize,
+    const HAS_C: bool,
+>(
+    cta: Cta<CONSUMERS, Cluster<CM, CN>>,
+    a: &TensorMap<Tile<T, BM, BK>, CN>,
+    b: &TensorMap<Tile<T, BN, BK>, CM>,
+    c: &TensorMap<Panel<O, BM>>,
+    d: &TensorMap<Panel<O, GROUP_ROWS>>,
+    p: GemmParams,
+) where
+    T: Element + Operand,
+    O: Strips,
+    M64<BN>: Shape,
+{
+    let k_tiles = p.k.div_ceil(BK as u32);
+    let (cta, (main_ring, c_ring, stores, order)) =
+        Plan::<T, O, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::init(cta);
+    let (c_loads, c_panels) = match c_ring {
+        Some(ring) => (Some(ring.producer), Some(ring.consumer)),
+        None => (None, None),
+    };
+    let tiles = TileScheduler::<BM, BN, _>::new(cta.coord(), &p);
+
+    cta.specialize::<LOAD_REGS, MMA_REGS>(
+        |warps| match warps.index() {
+            0 => {
+                let Some(one) = warps.elect() else { return };
+                let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
+                let mut loads = main_ring.producer.by(&one);
+                let mut order = Some(order.main_loop.by(&one));
+                for tile in tiles.clone() {
+                    for k in 0..k_tiles {
+                        let col = k * BK as u32;
+                        loads.acquire().load((
+                            a.tile(tile.row, col, share_a),
+                            b.tile(tile.col, col, share_b),
+                        ));
+                    }
+                    if let Some(mut order) = order.take() {
+                        order.arrive_and_step();
+                    }
+                }
+                loads.tail();
+            }
+            1 => {
+                let (Some(c_loads), Some(one)) = (c_loads, warps.elect()) else { return };
+                let mut loads = c_loads.by(&one);
+                let mut order = Some(order.epilogue.by(&one));
+                for tile in tiles.clone() {
+                    if let Some(mut order) = order.take() {
+                        order.wait_and_step();
+                    }
+                    for panel in 0..BN / O::PANEL_COLS {
+                        let col = tile.col + (panel * O::PANEL_COLS) as u32;
+                        loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
+                    }
+                }
+                loads.tail();
+            }
+            _ => {}
+        },
+        |group| {
+            let mut operands = main_ring.consumer.by(&group);
+            let mut c_panels = c_panels.map(|end| end.by(&group));
+            let mut stores = stores.by(&group);
+            for tile in tiles.clone() {
+                let mut sum = Accumulator::<BN>::start(&group, operands.wait());
+                for _ in 1..k_tiles {
+                    sum.next(operands.wait()).release();
+                }
+                let (sum, last) = sum.finish();
+                last.release();
+
+                let row = tile.row + group.index() * GROUP_ROWS as u32;
+                for panel in 0..BN / O::PANEL_COLS {
+                    let col = tile.col + (panel * O::PANEL_COLS) as u32;
+                    let addend = c_panels.as_mut().map(|panels| panels.wait());
+                    let mut out = stores.acquire();
+                    for strip in 0..O::PANEL_COLS / 16 {
+                        let mut x = sum.strip(panel * O::PANEL_COLS / 16 + strip).map(|x| p.alpha * x);
+                        if let Some(addend) = &addend {
+                            let c = addend.strip(&group, strip);
+                            for i in 0..8 {
+                                x[i] += p.beta * c[i];
+                            }
+                        }
+                        out.put(strip, x);
+                    }
+                    if let Some(addend) = addend {
+                        addend.release();
+                    }
+                    out.publish().store(d, row, col);
+                }
+            }
+            stores.tail();
+        },
+    );
+}
