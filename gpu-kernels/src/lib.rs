@@ -1,3 +1,3 @@
 //! Kernels written on `pipeline`, and the tables that tell the host what there is.
-#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 pub mod gemm;

@@ -82,6 +82,10 @@ pub enum ParamKind {
     /// `ptr` parameter that `kernel-build` turns into `byval([128 x i8]) align 64` with
     /// `"nvvm.grid_constant"`, so that its address can be given to TMA.
     TensorMap = 3,
+    /// Not a parameter of the launch: a token for the CTA itself, of which a kernel takes at most
+    /// one. `box_rows` is the CTA's threads, `box_cols` the cluster's CTAs; both must be what the
+    /// attribute says.
+    Context = 4,
 }
 
 /// Element types that tensors and slices can have.
@@ -199,6 +203,19 @@ pub const MAX_CLUSTER: u32 = 8;
 /// Most shared memory of a CTA on sm_90: 227 KiB.
 pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
 
+/// Address of argument `index`'s bytes among a launch's parameters. The CTA's token has none.
+///
+/// # Safety
+/// `launch` are the parameters of a launch that was checked against the kernel's metadata.
+#[cfg(not(target_arch = "nvptx64"))]
+pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *const u8 {
+    let is_context = |arg: &ParamMeta| arg.kind == ParamKind::Context as u32;
+    if is_context(&args[index]) {
+        return core::ptr::dangling();
+    }
+    launch[index - args[..index].iter().filter(|arg| is_context(arg)).count()]
+}
+
 impl KernelMeta {
     /// Puts a kernel's facts together. `#[kernel]` calls it in a constant, so that a bound which
     /// the hardware does not have is a compile error.
@@ -235,9 +252,22 @@ impl KernelMeta {
         assert!(smem_bytes <= MAX_SMEM_BYTES, "a CTA has at most 232448 bytes of shared memory");
         assert!(params.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
         let mut all = [ParamMeta::NONE; MAX_PARAMS];
-        let mut i = 0;
+        let (mut i, mut count) = (0, 0);
         while i < params.len() {
-            all[i] = params[i];
+            if params[i].kind == ParamKind::Context as u32 {
+                assert!(i == count, "a kernel takes the token of its CTA once");
+                assert!(
+                    params[i].box_rows == threads,
+                    "#[kernel(threads = ..)] differs from the threads of the kernel's Cta"
+                );
+                assert!(
+                    params[i].box_cols == cluster[0] * cluster[1] * cluster[2],
+                    "#[kernel(cluster = ..)] differs from the cluster of the kernel's Cta"
+                );
+            } else {
+                all[count] = params[i];
+                count += 1;
+            }
             i += 1;
         }
         Self {
@@ -247,7 +277,7 @@ impl KernelMeta {
             min_ctas,
             cluster,
             smem_bytes,
-            param_count: params.len() as u32,
+            param_count: count as u32,
             params: all,
         }
     }

@@ -24,13 +24,15 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     // In a constant of each side, which rustc evaluates even if nobody uses it: bounds that the
     // hardware does not have are an error on both.
     let meta = quote! {
+        const ARGS: &[::isa::kernel::ParamMeta] =
+            &[#(<#types as ::isa::kernel::KernelArg>::META),*];
         const META: ::isa::kernel::KernelMeta = ::isa::kernel::KernelMeta::new(
             #symbol,
             #threads,
             #min_ctas,
             [#x, #y, #z],
             #smem,
-            &[#(<#types as ::isa::kernel::KernelArg>::META),*],
+            ARGS,
         );
     };
 
@@ -71,7 +73,9 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
                 // the kernel's metadata.
                 #name(#(unsafe {
                     <#types as ::isa::kernel::KernelArg>::from_abi(
-                        <#types as ::isa::kernel::KernelArg>::abi_from_param(params[#indices]),
+                        <#types as ::isa::kernel::KernelArg>::abi_from_param(
+                            ::isa::kernel::param(params, ARGS, #indices),
+                        ),
                     )
                 }),*)
             }

@@ -7,6 +7,7 @@
 
 use crate::cluster::{ClusterCoord, ClusterShape};
 use core::marker::PhantomData;
+use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 
 /// Threads of a warp group: four warps, the first one's index a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
@@ -55,6 +56,23 @@ impl<const CONSUMERS: usize, K: ClusterShape> Cta<CONSUMERS, K> {
             unsafe { isa::thread::sync_threads() }
         }
         Ready { at: ClusterCoord::read(), here: PhantomData }
+    }
+}
+
+// SAFETY: nothing crosses the launch; `KernelMeta::new` admits one token a kernel and compares its
+// threads and cluster with the launch bounds, and the generated entry makes it first of all.
+unsafe impl<const CONSUMERS: usize, K: ClusterShape> KernelArg for Cta<CONSUMERS, K> {
+    type Abi = ();
+    const META: ParamMeta = ParamMeta {
+        kind: ParamKind::Context as u32,
+        box_rows: Self::THREADS,
+        box_cols: K::SIZE as u32,
+        ..ParamMeta::NONE
+    };
+    #[inline(always)]
+    unsafe fn from_abi((): ()) -> Self {
+        // SAFETY: the caller is a kernel's entry, whose metadata admitted this token.
+        unsafe { Self::enter() }
     }
 }
 
@@ -163,8 +181,6 @@ pub struct Warpgroup<const CONSUMERS: usize, K> {
     here: PhantomData<*const ()>,
 }
 
-/// Hardware barriers 1..=3 belong to the consumer warp groups; 0 is the CTA's.
-pub(crate) const FIRST_FREE_BARRIER: u32 = 4;
 
 impl<const CONSUMERS: usize, K: ClusterShape> Warpgroup<CONSUMERS, K> {
     /// Which consumer this is, `0..CONSUMERS`.

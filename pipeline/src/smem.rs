@@ -166,14 +166,14 @@ pub struct SmemPlan<R>(PhantomData<R>);
 
 impl<R: Regions> SmemPlan<R> {
     /// Dynamic shared memory of the launch, in bytes.
-    pub const BYTES: usize = {
+    pub const BYTES: u32 = {
         let bytes = offset(R::SIZES, R::SIZES.len());
         assert!(
             bytes <= SMEM_LIMIT,
             "the shared-memory plan is over the 227 KiB of a CTA: take fewer stages or smaller tiles"
         );
         assert!(names_differ(R::NAMES), "two regions of a shared-memory plan have the same name");
-        bytes
+        bytes as u32
     };
 
     /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.

@@ -2,7 +2,7 @@
 
 use super::GemmParams;
 use super::kernel::{BM, CONSUMERS, Plan, gemm};
-use half::{bf16, f16};
+use half::bf16;
 use isa::kernel;
 use pipeline::prelude::*;
 
