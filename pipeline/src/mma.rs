@@ -66,12 +66,11 @@ where
         }
         let a = k_major(data + group * (GROUP_ROWS * ROW_BYTES) as u32);
         let b = k_major(data + <Tile<T, BM, BK> as TileShape>::BYTES as u32);
-        // One wgmma reads 16 columns, 32 bytes: 2 in the descriptor's 16-byte units.
-        let step = (MMA_K * T::SIZE / 16) as u64;
-        for k in 0..(BK / MMA_K) as u64 {
+        for k in 0..(BK / MMA_K) as u32 {
+            let bytes = k * (MMA_K * T::SIZE) as u32;
             // SAFETY: the caller's contract.
             unsafe {
-                M64::<N>::mma::<T>(regs, a + k * step, b + k * step, accumulate || k > 0);
+                M64::<N>::mma::<T>(regs, ahead(a, bytes), ahead(b, bytes), accumulate || k > 0);
             }
         }
     }
@@ -82,6 +81,14 @@ where
 #[inline(always)]
 fn k_major(addr: u32) -> u64 {
     isa::wgmma::descriptor(addr, 16, TILE_ALIGN as u32, Swizzle::B128)
+}
+
+/// The descriptor of what lies `bytes` further. Shared memory ends below 2¹⁸, so the address field
+/// can't overflow, and 32-bit arithmetic on the low half does.
+#[inline(always)]
+fn ahead(descriptor: u64, bytes: u32) -> u64 {
+    let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
+    high | (low + bytes / 16) as u64
 }
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.

@@ -2,7 +2,7 @@
 
 use super::GemmParams;
 use super::kernel::{BM, CONSUMERS, Plan, gemm};
-use half::bf16;
+use half::{bf16, f16};
 use isa::kernel;
 use pipeline::prelude::*;
 
@@ -46,8 +46,28 @@ macro_rules! instances {
 }
 
 instances! {
-    gemm_bf16_bf16_128x256_2x1:   bf16 => bf16, BN 256, BK 64, stages 4, cluster 2 x 1, C false;
-    gemm_bf16_bf16_128x256_2x1_c: bf16 => bf16, BN 256, BK 64, stages 3, cluster 2 x 1, C true;
-    gemm_bf16_bf16_128x128_1x1:   bf16 => bf16, BN 128, BK 64, stages 5, cluster 1 x 1, C false;
-    gemm_bf16_bf16_128x128_1x1_c: bf16 => bf16, BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_bf16_f32_128x256_2x1_c:    bf16 => f32,  BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_f16_bf16_128x256_2x1:      f16  => bf16, BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_f16_bf16_128x128_1x1:      f16  => bf16, BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_f16_f16_128x256_2x1:       f16  => f16,  BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_f16_f16_128x128_1x1:       f16  => f16,  BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  BN 128, BK 64, stages 4, cluster 1 x 1, C true;
+    gemm_f16_f32_128x256_2x1:       f16  => f32,  BN 256, BK 64, stages 4, cluster 2 x 1, C false;
+    gemm_f16_f32_128x256_2x1_c:     f16  => f32,  BN 256, BK 64, stages 3, cluster 2 x 1, C true;
+    gemm_f16_f32_128x128_1x1:       f16  => f32,  BN 128, BK 64, stages 5, cluster 1 x 1, C false;
+    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  BN 128, BK 64, stages 4, cluster 1 x 1, C true;
 }
