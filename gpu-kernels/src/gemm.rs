@@ -4,9 +4,9 @@ pub mod instances;
 pub mod kernel;
 pub mod scheduler;
 
-use isa::kernel::{KernelArg, ParamMeta};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
+use isa::kernel::{KernelArg, ParamMeta};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instances::INSTANCES;
@@ -67,4 +67,3 @@ pub struct Instance {
     /// Whether it reads C.
     pub has_c: bool,
 }
-

@@ -21,9 +21,11 @@
 pub mod cluster;
 pub mod fragment;
 pub mod mma;
+pub mod named;
 pub mod order;
 pub mod ring;
 pub mod roles;
+pub mod sequence;
 pub mod smem;
 pub mod stage;
 pub mod state;
@@ -36,10 +38,12 @@ pub mod prelude {
     pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::fragment::Strips;
     pub use crate::mma::{Accumulator, GROUP_ROWS};
+    pub use crate::named::NamedBarrier;
     pub use crate::names;
     pub use crate::order::LoadOrderBarrier;
     pub use crate::ring::{MmaWarpgroups, ReadingWarpgroups, Ring};
     pub use crate::roles::Cta;
+    pub use crate::sequence::OrderedSequence;
     pub use crate::smem::{SmemPlan, When};
     pub use crate::state::PipelineState;
     pub use crate::store::StoreBuffers;

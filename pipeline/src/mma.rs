@@ -36,12 +36,7 @@ where
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
-    unsafe fn issue(
-        data: u32,
-        group: u32,
-        regs: &mut <M64<N> as Shape>::Regs,
-        accumulate: bool,
-    );
+    unsafe fn issue(data: u32, group: u32, regs: &mut <M64<N> as Shape>::Regs, accumulate: bool);
 }
 
 impl<T, const BM: usize, const N: usize, const BK: usize, const CONSUMERS: usize>
@@ -52,12 +47,7 @@ where
 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue(
-        data: u32,
-        group: u32,
-        regs: &mut <M64<N> as Shape>::Regs,
-        accumulate: bool,
-    ) {
+    unsafe fn issue(data: u32, group: u32, regs: &mut <M64<N> as Shape>::Regs, accumulate: bool) {
         const {
             assert!(
                 BM == GROUP_ROWS * CONSUMERS,

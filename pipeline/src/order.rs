@@ -12,7 +12,7 @@
 use crate::cluster::ClusterShape;
 use crate::ring::Name;
 use crate::roles::Elected;
-use crate::smem::Region;
+use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// One mbarrier that expects one arrival a phase; `N` is its name.
@@ -33,16 +33,16 @@ unsafe impl<N: Name> Region for LoadOrderBarrier<N> {
     const NAME: &'static str = N::NAME;
     type Ends = LoadOrderEnds<N>;
     #[inline(always)]
-    unsafe fn init(base: u32) {
+    unsafe fn init(place: Place) {
         // SAFETY: the region's own memory, initialised once.
-        unsafe { isa::mbarrier::init(base, 1) };
-        isa::debug::label_barrier(base, N::NAME, 0);
+        unsafe { isa::mbarrier::init(place.base, 1) };
+        isa::debug::label_barrier(place.base, N::NAME, 0);
     }
     #[inline(always)]
-    unsafe fn ends(base: u32) -> Self::Ends {
+    unsafe fn ends(place: Place) -> Self::Ends {
         LoadOrderEnds {
-            main_loop: MainLoopEnd { barrier: base, name: PhantomData },
-            epilogue: EpilogueEnd { barrier: base, name: PhantomData },
+            main_loop: MainLoopEnd { barrier: place.base, name: PhantomData },
+            epilogue: EpilogueEnd { barrier: place.base, name: PhantomData },
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::cluster::{ClusterCoord, ClusterShape};
 use crate::roles::{Elected, Warpgroup};
-use crate::smem::Region;
+use crate::smem::{Place, Region};
 use crate::stage::{LoadsInto, Stage};
 use crate::state::{ConsumerSide, PipelineState, ProducerSide};
 use core::marker::PhantomData;
@@ -108,9 +108,10 @@ unsafe impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     type Ends = Ends<STAGES, S, R, N, K>;
 
     #[inline(always)]
-    unsafe fn init(base: u32) {
+    unsafe fn init(place: Place) {
         for stage in 0..STAGES as u32 {
-            let (full, empty) = (base + Self::FULL + 8 * stage, base + Self::EMPTY + 8 * stage);
+            let full = place.base + Self::FULL + 8 * stage;
+            let empty = place.base + Self::EMPTY + 8 * stage;
             // SAFETY: both barriers are this ring's own memory, initialised once.
             unsafe {
                 isa::mbarrier::init(full, 1);
@@ -122,10 +123,10 @@ unsafe impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     }
 
     #[inline(always)]
-    unsafe fn ends(base: u32) -> Self::Ends {
+    unsafe fn ends(place: Place) -> Self::Ends {
         Ends {
-            producer: ProducerEnd { base, ring: PhantomData },
-            consumer: ConsumerEnd { base, ring: PhantomData },
+            producer: ProducerEnd { base: place.base, ring: PhantomData },
+            consumer: ConsumerEnd { base: place.base, ring: PhantomData },
         }
     }
 }

@@ -181,6 +181,8 @@ pub struct Warpgroup<const CONSUMERS: usize, K> {
     here: PhantomData<*const ()>,
 }
 
+/// Hardware barriers 1 to 3 belong to the consumer warp groups; 0 is the CTA's.
+pub(crate) const FIRST_FREE_BARRIER: u32 = 4;
 
 impl<const CONSUMERS: usize, K: ClusterShape> Warpgroup<CONSUMERS, K> {
     /// Which consumer this is, `0..CONSUMERS`.

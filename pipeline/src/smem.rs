@@ -6,7 +6,7 @@
 //! before its mbarriers are initialised and visible to every proxy and peer.
 
 use crate::cluster::ClusterShape;
-use crate::roles::Cta;
+use crate::roles::{Cta, FIRST_FREE_BARRIER};
 use core::marker::PhantomData;
 
 /// Shared memory that one CTA can use on sm_90: 227 KiB.
@@ -14,16 +14,27 @@ pub const SMEM_LIMIT: usize = 227 * 1024;
 /// Alignment of the first region, and of any region with tiles.
 pub const SMEM_ALIGN: usize = 1024;
 
-/// Something that lives in shared memory: a ring, a barrier, a store buffer.
+/// What a plan gives a region: memory, and hardware barriers.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Shared address of the region's first byte.
+    pub base: u32,
+    /// Id of its first hardware barrier.
+    pub barrier: u32,
+}
+
+/// Something that a CTA's threads share: a ring, a barrier, a store buffer.
 ///
 /// # Safety
-/// `init` and `ends` must use no more than `BYTES` bytes from `base`, and `ends` must hand out
-/// tokens whose protocol `init` has prepared.
+/// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` hardware barriers of their
+/// place, and `ends` must hand out tokens whose protocol `init` has prepared.
 pub unsafe trait Region {
     /// Size in bytes.
     const BYTES: usize;
     /// Alignment in bytes, a power of two, at most [`SMEM_ALIGN`].
     const ALIGN: usize;
+    /// Hardware (named) barriers that it uses.
+    const BARRIERS: u32 = 0;
     /// Name in reports; empty for anonymous regions. Two regions of a plan can't share one.
     const NAME: &'static str = "";
     /// What a kernel gets: the ends of a ring, of a barrier, a buffer.
@@ -31,13 +42,13 @@ pub unsafe trait Region {
     /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
     ///
     /// # Safety
-    /// `base` is the region's own, aligned memory; called once, before any `ends`.
-    unsafe fn init(base: u32);
+    /// `place` is the region's own, its memory aligned; called once, before any `ends`.
+    unsafe fn init(place: Place);
     /// Makes this thread's handles.
     ///
     /// # Safety
-    /// `init` has run on `base` and is visible to this thread; called once per thread.
-    unsafe fn ends(base: u32) -> Self::Ends;
+    /// `init` has run on `place` and is visible to this thread; called once per thread.
+    unsafe fn ends(place: Place) -> Self::Ends;
 }
 
 /// A region that is there only when `ON`: its ends are an `Option`, `None` at no cost when off.
@@ -47,19 +58,20 @@ pub struct When<const ON: bool, R>(PhantomData<R>);
 unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
     const BYTES: usize = if ON { R::BYTES } else { 0 };
     const ALIGN: usize = if ON { R::ALIGN } else { 1 };
+    const BARRIERS: u32 = if ON { R::BARRIERS } else { 0 };
     const NAME: &'static str = R::NAME;
     type Ends = Option<R::Ends>;
     #[inline(always)]
-    unsafe fn init(base: u32) {
+    unsafe fn init(place: Place) {
         if ON {
             // SAFETY: the caller's contract is `R`'s.
-            unsafe { R::init(base) }
+            unsafe { R::init(place) }
         }
     }
     #[inline(always)]
-    unsafe fn ends(base: u32) -> Self::Ends {
+    unsafe fn ends(place: Place) -> Self::Ends {
         // SAFETY: the caller's contract is `R`'s.
-        if ON { Some(unsafe { R::ends(base) }) } else { None }
+        if ON { Some(unsafe { R::ends(place) }) } else { None }
     }
 }
 
@@ -70,6 +82,8 @@ unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
 pub unsafe trait Regions {
     /// Size and alignment of each region, in order.
     const SIZES: &'static [(usize, usize)];
+    /// How many hardware barriers each uses.
+    const BARRIERS: &'static [u32];
     /// Their names.
     const NAMES: &'static [&'static str];
     /// The ends of all regions, in order.
@@ -78,12 +92,12 @@ pub unsafe trait Regions {
     ///
     /// # Safety
     /// As [`Region::init`].
-    unsafe fn init(base: u32);
+    unsafe fn init(place: Place);
     /// Hands out the ends of every region.
     ///
     /// # Safety
     /// As [`Region::ends`].
-    unsafe fn ends(base: u32) -> Self::Ends;
+    unsafe fn ends(place: Place) -> Self::Ends;
 }
 
 const fn align_up(offset: usize, align: usize) -> usize {
@@ -117,6 +131,27 @@ const fn offset(sizes: &[(usize, usize)], index: usize) -> usize {
     if index < sizes.len() { align_up(end, sizes[index].1) } else { end }
 }
 
+/// Hardware barriers of the regions before `index`.
+const fn barriers_before(barriers: &[u32], index: usize) -> u32 {
+    let (mut sum, mut i) = (0, 0);
+    while i < index {
+        sum += barriers[i];
+        i += 1;
+    }
+    sum
+}
+
+impl Place {
+    /// The place of region `INDEX` of the list `R` that starts here.
+    #[inline(always)]
+    fn of<R: Regions, const INDEX: usize>(self) -> Self {
+        Self {
+            base: self.base + const { offset(R::SIZES, INDEX) as u32 },
+            barrier: self.barrier + const { barriers_before(R::BARRIERS, INDEX) },
+        }
+    }
+}
+
 const fn names_differ(names: &[&str]) -> bool {
     let mut i = 0;
     while i < names.len() {
@@ -137,17 +172,18 @@ macro_rules! tuple_of_regions {
         // SAFETY: each region gets its own aligned range, by `offset`.
         unsafe impl<$($region: Region),+> Regions for ($($region,)+) {
             const SIZES: &'static [(usize, usize)] = &[$(($region::BYTES, $region::ALIGN)),+];
+            const BARRIERS: &'static [u32] = &[$($region::BARRIERS),+];
             const NAMES: &'static [&'static str] = &[$($region::NAME),+];
             type Ends = ($($region::Ends,)+);
             #[inline(always)]
-            unsafe fn init(base: u32) {
-                // SAFETY: the caller's contract; offsets are disjoint.
-                $(unsafe { $region::init(base + const { offset(Self::SIZES, $index) as u32 }) };)+
+            unsafe fn init(place: Place) {
+                // SAFETY: the caller's contract; places are disjoint.
+                $(unsafe { $region::init(place.of::<Self, $index>()) };)+
             }
             #[inline(always)]
-            unsafe fn ends(base: u32) -> Self::Ends {
-                // SAFETY: the caller's contract; offsets are disjoint.
-                ($(unsafe { $region::ends(base + const { offset(Self::SIZES, $index) as u32 }) },)+)
+            unsafe fn ends(place: Place) -> Self::Ends {
+                // SAFETY: the caller's contract; places are disjoint.
+                ($(unsafe { $region::ends(place.of::<Self, $index>()) },)+)
             }
         }
     };
@@ -173,6 +209,11 @@ impl<R: Regions> SmemPlan<R> {
             "the shared-memory plan is over the 227 KiB of a CTA: take fewer stages or smaller tiles"
         );
         assert!(names_differ(R::NAMES), "two regions of a shared-memory plan have the same name");
+        assert!(
+            FIRST_FREE_BARRIER + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
+            "a CTA has 16 hardware barriers: 0 is the CTA's, 1 to 3 the consumer warp groups', and \
+             a plan may use 12"
+        );
         bytes as u32
     };
 
@@ -188,19 +229,19 @@ impl<R: Regions> SmemPlan<R> {
         cta: Cta<CONSUMERS, K>,
     ) -> (crate::roles::Ready<CONSUMERS, K>, R::Ends) {
         const { assert!(Self::BYTES > 0, "an empty shared-memory plan") };
-        let base = isa::shared::dynamic_base();
+        let place = Place { base: isa::shared::dynamic_base(), barrier: FIRST_FREE_BARRIER };
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
             // launch made BYTES long; the token is there once per thread, so this runs once.
             unsafe {
-                R::init(base);
+                R::init(place);
                 isa::fence::mbarrier_init_release_cluster();
                 isa::fence::proxy_async();
             }
         }
         let ready = cta.meet();
         // SAFETY: initialised above, and made visible by the meeting.
-        (ready, unsafe { R::ends(base) })
+        (ready, unsafe { R::ends(place) })
     }
 }
 

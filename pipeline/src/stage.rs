@@ -51,14 +51,8 @@ impl<A: TileShape, B: TileShape, const P: usize, const Q: usize> LoadsInto<(A, B
         }
     }
 }
-impl<
-    A: TileShape,
-    B: TileShape,
-    C: TileShape,
-    const P: usize,
-    const Q: usize,
-    const R: usize,
-> LoadsInto<(A, B, C)> for (Load<'_, A, P>, Load<'_, B, Q>, Load<'_, C, R>)
+impl<A: TileShape, B: TileShape, C: TileShape, const P: usize, const Q: usize, const R: usize>
+    LoadsInto<(A, B, C)> for (Load<'_, A, P>, Load<'_, B, Q>, Load<'_, C, R>)
 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

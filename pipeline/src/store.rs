@@ -9,7 +9,7 @@ use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
 use crate::ring::{FullSlot, Name, ReadingWarpgroups};
 use crate::roles::Warpgroup;
-use crate::smem::Region;
+use crate::smem::{Place, Region};
 use crate::stage::Stage;
 use crate::tensor::TensorMap;
 use crate::tile::{Panels, TILE_ALIGN, TileShape};
@@ -31,10 +31,10 @@ unsafe impl<O: Panels, const DEPTH: usize, const GROUPS: usize> Region
     const ALIGN: usize = TILE_ALIGN;
     type Ends = StoreEnd<O, DEPTH, GROUPS>;
     #[inline(always)]
-    unsafe fn init(_base: u32) {}
+    unsafe fn init(_place: Place) {}
     #[inline(always)]
-    unsafe fn ends(base: u32) -> Self::Ends {
-        StoreEnd { base, kind: PhantomData }
+    unsafe fn ends(place: Place) -> Self::Ends {
+        StoreEnd { base: place.base, kind: PhantomData }
     }
 }
 
@@ -53,7 +53,12 @@ impl<O: Strips, const DEPTH: usize, const GROUPS: usize> StoreEnd<O, DEPTH, GROU
         group: &'g Warpgroup<GROUPS, K>,
     ) -> Stores<'g, O, DEPTH, GROUPS, K> {
         let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
-        Stores { base: self.base + group.index() * DEPTH as u32 * bytes, next: 0, group, kind: PhantomData }
+        Stores {
+            base: self.base + group.index() * DEPTH as u32 * bytes,
+            next: 0,
+            group,
+            kind: PhantomData,
+        }
     }
 }
 

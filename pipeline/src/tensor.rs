@@ -110,11 +110,7 @@ impl<T: TileShape> TensorMap<T, 1> {
     pub(crate) unsafe fn issue_store(&self, src: u32, row: u32, col: u32) {
         // SAFETY: the caller's contract.
         unsafe {
-            isa::cp_async_bulk::tensor_store(
-                &raw const self.bytes,
-                [col as i32, row as i32],
-                src,
-            );
+            isa::cp_async_bulk::tensor_store(&raw const self.bytes, [col as i32, row as i32], src);
         }
     }
 }

@@ -6,15 +6,14 @@ mod common;
 use common::{Image, run};
 use half::bf16;
 use pipeline::prelude::*;
+use sim::GlobalMemory;
 
 names! { Copy = "copy" }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type Plan<const STAGES: usize> = SmemPlan<(
-    Ring<STAGES, (Panel,), ReadingWarpgroups<1>, Copy, Alone>,
-    StoreBuffers<bf16, 2, 1>,
-)>;
+type Plan<const STAGES: usize> =
+    SmemPlan<(Ring<STAGES, (Panel,), ReadingWarpgroups<1>, Copy, Alone>, StoreBuffers<bf16, 2, 1>)>;
 
 /// Copies `steps` panels of 64 rows: TMA in, registers, TMA out.
 fn copy<const STAGES: usize>(
@@ -56,12 +55,12 @@ fn copy<const STAGES: usize>(
 fn check<const STAGES: usize>(steps: u32, seed: u64) {
     // Rows and columns that don't fill the last panel: zero fill on the way in, clipping out.
     let (rows, cols) = ((64 * steps as usize).saturating_sub(5).max(1), 56);
-    let from = Image::counting(rows, cols);
-    let to = Image::filled(rows, cols, bf16::NAN);
-    run(seed, Cta::<1, Alone>::THREADS, 1, Plan::<STAGES>::BYTES, |memory| {
-        (from.map::<Panel, 1>(memory), to.map::<Panel, 1>(memory))
-    }, |cta, (from, to)| copy::<STAGES>(cta, from, to, steps))
-    .unwrap_or_else(|report| panic!("{STAGES} stages, {steps} steps, seed {seed}:\n{report}"));
+    let memory = GlobalMemory::new();
+    let from = Image::new(&memory, rows, cols, |i| (i % 251) as f32);
+    let to = Image::new(&memory, rows, cols, |_| f32::NAN);
+    let (source, target) = (from.map::<Panel, 1>(), to.map::<Panel, 1>());
+    run(seed, &memory, Plan::<STAGES>::BYTES, |cta| copy::<STAGES>(cta, &source, &target, steps))
+        .unwrap_or_else(|report| panic!("{STAGES} stages, {steps} steps, seed {seed}:\n{report}"));
     if steps > 0 {
         assert_eq!(from.read(), to.read(), "{STAGES} stages, {steps} steps, seed {seed}");
     }

@@ -94,10 +94,9 @@ pub fn gemm<
                 for tile in tiles.clone() {
                     for k in 0..k_tiles {
                         let col = k * BK as u32;
-                        loads.acquire().load((
-                            a.tile(tile.row, col, share_a),
-                            b.tile(tile.col, col, share_b),
-                        ));
+                        loads
+                            .acquire()
+                            .load((a.tile(tile.row, col, share_a), b.tile(tile.col, col, share_b)));
                     }
                     if let Some(mut order) = order.take() {
                         order.arrive_and_step();
@@ -140,7 +139,8 @@ pub fn gemm<
                     let addend = c_panels.as_mut().map(|panels| panels.wait());
                     let mut out = stores.acquire();
                     for strip in 0..O::PANEL_COLS / 16 {
-                        let mut x = sum.strip(panel * O::PANEL_COLS / 16 + strip).map(|x| p.alpha * x);
+                        let mut x =
+                            sum.strip(panel * O::PANEL_COLS / 16 + strip).map(|x| p.alpha * x);
                         if let Some(addend) = &addend {
                             let c = addend.strip(&group, strip);
                             for i in 0..8 {

@@ -1,0 +1,126 @@
+//! `OrderedSequence`: groups of warps that take turns.
+//!
+//! `LENGTH` groups go through `DEPTH` sections each round, in order: group 0's turn comes first, and
+//! when a group passes its turn on, the next group's comes. Two consumer warp groups with depth 2
+//! are CUTLASS's ping-pong: while one is in the main loop the other is in the epilogue.
+//!
+//! ```text
+//! section 0   group 0 ──► group 1 ──► group 0 ──► …
+//! section 1             group 0 ──► group 1 ──► …
+//! ```
+//!
+//! A turn is a token: it comes from waiting, and passing it on consumes it, so a group can neither
+//! pass on what it does not have nor pass twice. (CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
+
+use crate::cluster::ClusterShape;
+use crate::ring::Name;
+use crate::roles::Warpgroup;
+use crate::smem::{Place, Region};
+use core::marker::PhantomData;
+
+/// `DEPTH` x `LENGTH` mbarriers, one for each section and group; `N` is its name.
+pub struct OrderedSequence<const DEPTH: usize, const LENGTH: usize, N>(PhantomData<N>);
+
+// SAFETY: DEPTH * LENGTH mbarriers of 8 bytes, each expecting the one arrival that the group before
+// makes when it passes its turn on.
+unsafe impl<const DEPTH: usize, const LENGTH: usize, N: Name> Region
+    for OrderedSequence<DEPTH, LENGTH, N>
+{
+    const BYTES: usize = {
+        assert!(DEPTH >= 1, "a sequence has at least one section");
+        assert!(LENGTH >= 2, "a sequence orders at least two groups");
+        8 * DEPTH * LENGTH
+    };
+    const ALIGN: usize = 8;
+    const NAME: &'static str = N::NAME;
+    type Ends = SequenceEnd<DEPTH, LENGTH, N>;
+    #[inline(always)]
+    unsafe fn init(place: Place) {
+        for i in 0..(DEPTH * LENGTH) as u32 {
+            // SAFETY: the region's own memory, initialised once.
+            unsafe { isa::mbarrier::init(place.base + 8 * i, 1) };
+            isa::debug::label_barrier(place.base + 8 * i, N::NAME, i);
+        }
+    }
+    #[inline(always)]
+    unsafe fn ends(place: Place) -> Self::Ends {
+        SequenceEnd { base: place.base, name: PhantomData }
+    }
+}
+
+/// The sequence before a group has taken its part.
+#[must_use]
+pub struct SequenceEnd<const DEPTH: usize, const LENGTH: usize, N> {
+    base: u32,
+    name: PhantomData<(N, *const ())>,
+}
+
+impl<const DEPTH: usize, const LENGTH: usize, N: Name> SequenceEnd<DEPTH, LENGTH, N> {
+    /// Gives a consumer warp group its part: group i of the sequence is consumer i.
+    #[inline(always)]
+    pub fn by<K: ClusterShape>(
+        self,
+        group: &Warpgroup<LENGTH, K>,
+    ) -> Sequence<'_, DEPTH, LENGTH, N, K> {
+        // Group 0 does not wait in its first round, as a producer on a fresh ring.
+        let phase = u32::from(group.index() == 0);
+        Sequence { base: self.base, section: 0, phase, group, name: PhantomData }
+    }
+}
+
+/// One group's part in a sequence.
+#[must_use]
+pub struct Sequence<'g, const DEPTH: usize, const LENGTH: usize, N, K> {
+    base: u32,
+    section: u32,
+    phase: u32,
+    group: &'g Warpgroup<LENGTH, K>,
+    name: PhantomData<N>,
+}
+
+impl<const DEPTH: usize, const LENGTH: usize, N: Name, K: ClusterShape>
+    Sequence<'_, DEPTH, LENGTH, N, K>
+{
+    fn barrier(&self, group: u32) -> u32 {
+        self.base + 8 * (self.section * LENGTH as u32 + group)
+    }
+
+    /// Waits until the group before has passed on its turn in this section
+    /// (`mbarrier.try_wait.parity`). (CUTLASS `OrderedSequenceBarrier::wait`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait(&mut self) -> Turn<'_> {
+        let own = self.barrier(self.group.index());
+        // SAFETY: initialised by the plan; the phase changes once a round.
+        unsafe { isa::mbarrier::wait_parity(own, self.phase) };
+        let next = if self.group.index() + 1 == LENGTH as u32 { 0 } else { self.group.index() + 1 };
+        let passes_to = self.barrier(next);
+        self.section += 1;
+        if self.section == DEPTH as u32 {
+            self.section = 0;
+            self.phase ^= 1;
+        }
+        Turn { next: passes_to, signals: self.group.thread() == 0, sequence: PhantomData }
+    }
+}
+
+/// A group's turn in one section. While it is held, the sequence can't be waited on again.
+#[must_use = "a turn that is never passed on stops the sequence"]
+pub struct Turn<'s> {
+    next: u32,
+    signals: bool,
+    sequence: PhantomData<&'s mut ()>,
+}
+
+impl Turn<'_> {
+    /// Passes the turn to the next group: one thread arrives (`mbarrier.arrive`). (CUTLASS
+    /// `OrderedSequenceBarrier::arrive`, which also steps.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn pass_on(self) {
+        if self.signals {
+            // SAFETY: initialised by the plan with a count of one, and the turn is held once.
+            unsafe { isa::mbarrier::arrive(self.next) };
+        }
+    }
+}

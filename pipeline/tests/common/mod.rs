@@ -1,0 +1,66 @@
+//! Running a kernel on the SM model, and looking at its data.
+#![allow(dead_code, unused_imports)]
+
+use half::bf16;
+use isa::cp_async_bulk::TensorMapBytes;
+use isa::kernel::Dtype;
+use pipeline::prelude::*;
+use pipeline::tile::TileShape;
+use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
+use sim::{Config, GlobalMemory, Grid, Report, Stats};
+
+/// A row-major bf16 matrix in the model's global memory.
+pub struct Image {
+    memory: GlobalMemory,
+    addr: u64,
+    rows: usize,
+    cols: usize,
+}
+
+impl Image {
+    /// A matrix of given values.
+    pub fn new(memory: &GlobalMemory, rows: usize, cols: usize, f: impl Fn(usize) -> f32) -> Self {
+        let addr = memory.alloc(rows * cols * 2);
+        let values: Vec<u8> =
+            (0..rows * cols).flat_map(|i| bf16::from_f32(f(i)).to_le_bytes()).collect();
+        memory.write(addr, &values).expect("just allocated");
+        Self { memory: memory.clone(), addr, rows, cols }
+    }
+    /// What it holds now.
+    pub fn read(&self) -> Vec<f32> {
+        let mut bytes = vec![0; self.rows * self.cols * 2];
+        self.memory.read(self.addr, &mut bytes).expect("allocated");
+        bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
+    }
+    /// Its tensor map in tiles of `T`, of which each CTA loads one part of `SPLIT`.
+    pub fn map<T: TileShape, const SPLIT: usize>(&self) -> TensorMap<T, SPLIT> {
+        assert_eq!(T::Element::DTYPE, Dtype::Bf16);
+        let words = encode(&TensorMapDesc {
+            dtype: DataType::Bf16,
+            rank: 2,
+            addr: self.addr,
+            dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
+            strides: [self.cols as u64 * 2, 0, 0, 0],
+            box_dims: [T::COLS as u32, TensorMap::<T, SPLIT>::BOX_ROWS as u32, 1, 1, 1],
+            swizzle: Swizzle::B128,
+        })
+        .expect("a valid tensor");
+        // SAFETY: the box, the element and the swizzle are the tile's; the memory outlives the run.
+        unsafe { TensorMap::from_bytes(TensorMapBytes(words)) }
+    }
+}
+
+/// Runs `kernel` in one cluster on the model.
+pub fn run<const CONSUMERS: usize, K: ClusterShape>(
+    seed: u64,
+    memory: &GlobalMemory,
+    smem_bytes: u32,
+    kernel: impl Fn(Cta<CONSUMERS, K>) + Sync,
+) -> Result<Stats, Box<Report>> {
+    let cluster = [K::SIZE as u32, 1, 1];
+    let block = [Cta::<CONSUMERS, K>::THREADS, 1, 1];
+    let grid = Grid { grid: cluster, block, cluster, smem_bytes, name: "test" };
+    let config = Config { seed, workers: Some(1), ..Config::default() };
+    // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+    sim::launch(&config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))
+}
