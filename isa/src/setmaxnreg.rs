@@ -53,3 +53,42 @@ pub unsafe fn dec<const N: u32>() {
     #[cfg(not(target_arch = "nvptx64"))]
     sim::ops::setmaxnreg::dec::<N>();
 }
+
+/// The instruction takes an immediate, and a role's budget is an associated constant, which can't be
+/// a const argument: one arm for each value, of which constant folding leaves one.
+macro_rules! by_value {
+    ($op:ident, $n:expr, [$($value:literal)*]) => {
+        match $n {
+            // SAFETY: the caller's contract.
+            $($value => unsafe { $op::<$value>() },)*
+            // Not reached: the budgets of roles are checked at compile time.
+            _ => crate::misc::trap(),
+        }
+    };
+    ($op:ident, $n:expr) => {
+        by_value!($op, $n, [
+            24 32 40 48 56 64 72 80 88 96 104 112 120 128 136 144 152 160 168 176 184 192 200 208
+            216 224 232 240 248 256
+        ])
+    };
+}
+
+/// [`inc`] to a constant that is not a const argument.
+///
+/// # Safety
+/// As [`inc`]; `n` is a multiple of 8 from 24 to 256.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn inc_to(n: u32) {
+    by_value!(inc, n);
+}
+
+/// [`dec`] to a constant that is not a const argument.
+///
+/// # Safety
+/// As [`dec`]; `n` is a multiple of 8 from 24 to 256.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn dec_to(n: u32) {
+    by_value!(dec, n);
+}

@@ -7,14 +7,18 @@
 //! | CUTLASS | here |
 //! |---|---|
 //! | `PipelineState<Stages>` | [`state::PipelineState`] |
-//! | `PipelineTmaAsync<Stages>` | [`ring::Ring`], [`ring::Producer`], [`ring::Consumer`] |
+//! | `PipelineTmaAsync<Stages>` | [`ring::Ring`] filled by [`ring::Tma`] |
+//! | `PipelineTransactionAsync<Stages>` | [`ring::Ring`] filled by [`ring::TmaParts`] |
+//! | `PipelineAsync<Stages>` | [`ring::Ring`] filled by [`ring::Writes`] |
 //! | `producer_acquire`, `producer_get_barrier`, `copy` | [`ring::Producer::acquire`], [`ring::EmptySlot::load`] |
 //! | `producer_tail` | [`ring::Producer::tail`] |
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
-//! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot::release`] |
+//! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
 //! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::Accumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`] |
 //! | `PipelineTmaStore` | [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
+//! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
+//! | `NamedBarrier` | [`named::NamedBarrier`] |
 //! | `SharedStorage` | [`smem::SmemPlan`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
@@ -39,14 +43,14 @@ pub mod prelude {
     pub use crate::fragment::Strips;
     pub use crate::mma::{Accumulator, GROUP_ROWS};
     pub use crate::named::NamedBarrier;
-    pub use crate::names;
     pub use crate::order::LoadOrderBarrier;
-    pub use crate::ring::{MmaWarpgroups, ReadingWarpgroups, Ring};
-    pub use crate::roles::Cta;
+    pub use crate::ring::{Mma, Reads, Ring, Tma, TmaParts, Writes};
+    pub use crate::roles::{Cta, Role, Warpgroup};
     pub use crate::sequence::OrderedSequence;
     pub use crate::smem::{SmemPlan, When};
     pub use crate::state::PipelineState;
     pub use crate::store::StoreBuffers;
     pub use crate::tensor::TensorMap;
     pub use crate::tile::{Element, Panels, Tile};
+    pub use crate::{names, roles};
 }

@@ -7,8 +7,8 @@
 //! retired. [`InFlight::finish`] waits for all and gives the accumulator.
 
 use crate::cluster::ClusterShape;
-use crate::ring::{FullSlot, MmaWarpgroups, Name, RetiredSlot};
-use crate::roles::Warpgroup;
+use crate::ring::{FullSlot, Mma, Name, RetiredSlot};
+use crate::roles::{Role, Warpgroup};
 use crate::stage::Stage;
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
@@ -26,9 +26,9 @@ where
     regs: <M64<N> as Shape>::Regs,
 }
 
-/// A stage whose tiles are the operands of a `N`-column wgmma by `CONSUMERS` warp groups: group i
-/// multiplies rows 64i.. of the first tile with the transpose of the second.
-pub trait MmaStage<const N: usize, const CONSUMERS: usize>: Stage
+/// A stage whose tiles are the operands of an `N`-column wgmma: group i of the role multiplies rows
+/// 64i.. of the first tile with the transpose of the second.
+pub trait MmaStage<const N: usize>: Stage
 where
     M64<N>: Shape,
 {
@@ -36,22 +36,32 @@ where
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
-    unsafe fn issue(data: u32, group: u32, regs: &mut <M64<N> as Shape>::Regs, accumulate: bool);
+    unsafe fn issue<Ro: Role>(
+        data: u32,
+        group: u32,
+        regs: &mut <M64<N> as Shape>::Regs,
+        accumulate: bool,
+    );
 }
 
-impl<T, const BM: usize, const N: usize, const BK: usize, const CONSUMERS: usize>
-    MmaStage<N, CONSUMERS> for (Tile<T, BM, BK>, Tile<T, N, BK>)
+impl<T, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
+    for (Tile<T, BM, BK>, Tile<T, N, BK>)
 where
     T: Element + Operand,
     M64<N>: Shape,
 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue(data: u32, group: u32, regs: &mut <M64<N> as Shape>::Regs, accumulate: bool) {
+    unsafe fn issue<Ro: Role>(
+        data: u32,
+        group: u32,
+        regs: &mut <M64<N> as Shape>::Regs,
+        accumulate: bool,
+    ) {
         const {
             assert!(
-                BM == GROUP_ROWS * CONSUMERS,
-                "the tile of A has 64 rows for each consumer warp group"
+                BM == GROUP_ROWS * Ro::GROUPS,
+                "the tile of A has 64 rows for each warp group of the role that multiplies"
             );
         }
         let a = k_major(data + group * (GROUP_ROWS * ROW_BYTES) as u32);
@@ -83,13 +93,13 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, const CONSUMERS: usize, S, R, K>
+pub struct InFlight<'g, const N: usize, Ro, S, R, K>
 where
     M64<N>: Shape,
 {
     acc: Accumulator<N>,
-    slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
-    group: &'g Warpgroup<CONSUMERS, K>,
+    slot: FullSlot<S, Mma<Ro>, R, K>,
+    group: &'g Warpgroup<Ro, K>,
 }
 
 impl<const N: usize> Accumulator<N>
@@ -101,12 +111,13 @@ where
     /// PTX: `wgmma.fence`, `wgmma.mma_async` times BK/16, `wgmma.commit_group`.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn start<const CONSUMERS: usize, S, R, K>(
-        group: &Warpgroup<CONSUMERS, K>,
-        slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
-    ) -> InFlight<'_, N, CONSUMERS, S, R, K>
+    pub fn start<Ro, S, R, K>(
+        group: &Warpgroup<Ro, K>,
+        slot: FullSlot<S, Mma<Ro>, R, K>,
+    ) -> InFlight<'_, N, Ro, S, R, K>
     where
-        S: MmaStage<N, CONSUMERS>,
+        Ro: Role,
+        S: MmaStage<N>,
         R: Name,
         K: ClusterShape,
     {
@@ -115,7 +126,7 @@ where
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue(slot.data(), group.index(), &mut acc.regs, false);
+            S::issue::<Ro>(slot.data(), group.index(), &mut acc.regs, false);
             isa::wgmma::commit_group();
         }
         InFlight { acc, slot, group }
@@ -131,10 +142,11 @@ where
     }
 }
 
-impl<const N: usize, const CONSUMERS: usize, S, R, K> InFlight<'_, N, CONSUMERS, S, R, K>
+impl<const N: usize, Ro, S, R, K> InFlight<'_, N, Ro, S, R, K>
 where
     M64<N>: Shape,
-    S: MmaStage<N, CONSUMERS>,
+    Ro: Role,
+    S: MmaStage<N>,
     R: Name,
     K: ClusterShape,
 {
@@ -142,15 +154,12 @@ where
     /// (`wgmma.wait_group 1`), and returns the slot that this one has read.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn next(
-        &mut self,
-        slot: FullSlot<S, MmaWarpgroups<CONSUMERS>, R, K>,
-    ) -> RetiredSlot<S, R, K> {
+    pub fn next(&mut self, slot: FullSlot<S, Mma<Ro>, R, K>) -> RetiredSlot<S, R, K> {
         // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
         // the older slot is read no more.
         unsafe {
             isa::wgmma::fence();
-            S::issue(slot.data(), self.group.index(), &mut self.acc.regs, true);
+            S::issue::<Ro>(slot.data(), self.group.index(), &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()

@@ -2,7 +2,7 @@
 //!
 //! They have no memory, no phase and no transactions, and count threads: those that only arrive and
 //! those that wait, together. The number of a barrier is its place in the plan, so two can't share
-//! one, and ids 0 (the CTA's) and 1 to 3 (the consumer warp groups') can't be taken. The two sides
+//! one, and neither 0, the CTA's, nor those of the warp groups ([`Warpgroup::sync`]) can be taken. The two sides
 //! are two types: [`Arriver`] never waits, [`Waiter`] does.
 //!
 //! Nothing stops an arriver from lapping the waiters (a second arrival before the first is waited
@@ -11,33 +11,41 @@
 
 use crate::cluster::ClusterShape;
 use crate::ring::Name;
-use crate::roles::{ProducerWarps, WARPGROUP_THREADS, Warpgroup};
+use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
-const WARP_THREADS: u32 = 32;
+/// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
+/// roles'. (CUTLASS `NamedBarrier`, whose count and id are numbers.)
+pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 
-/// A hardware barrier for `WARPS` arriving producer warps and `GROUPS` waiting consumer warp groups;
-/// `N` is its name. (CUTLASS `NamedBarrier`, whose count and id are numbers.)
-pub struct NamedBarrier<const WARPS: usize, const GROUPS: usize, N>(PhantomData<N>);
+/// Nobody arrives without waiting.
+#[derive(Clone, Copy, Debug)]
+pub enum Nobody {}
 
-impl<const WARPS: usize, const GROUPS: usize, N> NamedBarrier<WARPS, GROUPS, N> {
-    const THREADS: u32 = {
-        assert!(WARPS <= 4, "the producer warp group has 4 warps");
-        assert!(GROUPS >= 1 && GROUPS <= 3, "from 1 to 3 consumer warp groups wait");
-        WARPS as u32 * WARP_THREADS + GROUPS as u32 * WARPGROUP_THREADS
-    };
+/// The arriving side of a [`NamedBarrier`]: a role, or [`Nobody`].
+pub trait Arrivals: 'static {
+    /// How many threads arrive.
+    const THREADS: u32;
+}
+impl Arrivals for Nobody {
+    const THREADS: u32 = 0;
+}
+impl<R: Role> Arrivals for R {
+    const THREADS: u32 = WARPGROUP_THREADS * R::GROUPS as u32;
+}
+
+impl<A: Arrivals, W: Role, N> NamedBarrier<A, W, N> {
+    const THREADS: u32 = A::THREADS + WARPGROUP_THREADS * W::GROUPS as u32;
 }
 
 // SAFETY: one hardware barrier and no memory.
-unsafe impl<const WARPS: usize, const GROUPS: usize, N: Name> Region
-    for NamedBarrier<WARPS, GROUPS, N>
-{
+unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
     const BYTES: usize = 0;
     const ALIGN: usize = 1;
     const BARRIERS: u32 = 1;
     const NAME: &'static str = N::NAME;
-    type Ends = NamedEnds<WARPS, GROUPS, N>;
+    type Ends = NamedEnds<A, W, N>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}
     #[inline(always)]
@@ -50,68 +58,68 @@ unsafe impl<const WARPS: usize, const GROUPS: usize, N: Name> Region
 }
 
 /// The two sides of a [`NamedBarrier`].
-pub struct NamedEnds<const WARPS: usize, const GROUPS: usize, N> {
-    /// For the producer warps.
-    pub arriver: Arriver<WARPS, GROUPS, N>,
-    /// For the consumer warp groups.
-    pub waiter: Waiter<WARPS, GROUPS, N>,
+pub struct NamedEnds<A, W, N> {
+    /// For the role that arrives.
+    pub arriver: Arriver<A, W, N>,
+    /// For the role that waits.
+    pub waiter: Waiter<A, W, N>,
 }
 
 /// The side that arrives and goes on.
 #[must_use]
-pub struct Arriver<const WARPS: usize, const GROUPS: usize, N> {
+pub struct Arriver<A, W, N> {
     id: u32,
-    name: PhantomData<(N, *const ())>,
+    name: PhantomData<(A, W, N, *const ())>,
 }
 
-impl<const WARPS: usize, const GROUPS: usize, N: Name> Arriver<WARPS, GROUPS, N> {
-    /// Arrives with the warp's 32 threads, and waits for nothing (`barrier.cta.arrive`).
+impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
+    /// Arrives with the group's threads, and waits for nothing (`barrier.cta.arrive`).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn arrive<K: ClusterShape>(&self, _warp: &ProducerWarps<K>) {
-        // SAFETY: the warp is converged; id and count are the plan's.
-        unsafe { isa::barrier::arrive(self.id, NamedBarrier::<WARPS, GROUPS, N>::THREADS) }
+    pub fn arrive<K: ClusterShape>(&self, _group: &Warpgroup<A, K>) {
+        // SAFETY: the group is converged; id and count are the plan's.
+        unsafe { isa::barrier::arrive(self.id, NamedBarrier::<A, W, N>::THREADS) }
     }
 }
 
 /// The side that waits.
 #[must_use]
-pub struct Waiter<const WARPS: usize, const GROUPS: usize, N> {
+pub struct Waiter<A, W, N> {
     id: u32,
-    name: PhantomData<(N, *const ())>,
+    name: PhantomData<(A, W, N, *const ())>,
 }
 
-impl<const WARPS: usize, const GROUPS: usize, N: Name> Waiter<WARPS, GROUPS, N> {
-    const THREADS: u32 = NamedBarrier::<WARPS, GROUPS, N>::THREADS;
+impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
+    const THREADS: u32 = NamedBarrier::<A, W, N>::THREADS;
 
     /// Waits for all threads of both sides (`barrier.cta.sync`).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<GROUPS, K>) {
+    pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {
         // SAFETY: the group is converged; id and count are the plan's.
         unsafe { isa::barrier::sync(self.id, Self::THREADS) }
     }
 }
 
-impl<const GROUPS: usize, N: Name> Waiter<0, GROUPS, N> {
+impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     /// Waits for all groups and counts the threads for which `p` holds (`barrier.cta.red.popc`).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn popc<K: ClusterShape>(&self, _group: &Warpgroup<GROUPS, K>, p: bool) -> u32 {
+    pub fn popc<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> u32 {
         // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
         unsafe { isa::barrier::red_popc(self.id, Self::THREADS, p) }
     }
     /// Waits for all groups; whether `p` holds in every thread (`barrier.cta.red.and`).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn all<K: ClusterShape>(&self, _group: &Warpgroup<GROUPS, K>, p: bool) -> bool {
+    pub fn all<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_and(self.id, Self::THREADS, p) }
     }
     /// Waits for all groups; whether `p` holds in any thread (`barrier.cta.red.or`).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn any<K: ClusterShape>(&self, _group: &Warpgroup<GROUPS, K>, p: bool) -> bool {
+    pub fn any<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_or(self.id, Self::THREADS, p) }
     }

@@ -11,7 +11,7 @@
 
 use crate::cluster::ClusterShape;
 use crate::ring::Name;
-use crate::roles::Elected;
+use crate::roles::{Elected, Role};
 use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
@@ -56,7 +56,7 @@ pub struct MainLoopEnd<N> {
 impl<N: Name> MainLoopEnd<N> {
     /// Gives the end to an elected thread.
     #[inline(always)]
-    pub fn by<K: ClusterShape>(self, _one: &Elected<K>) -> MainLoopLoads<N> {
+    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
     }
 }
@@ -87,7 +87,7 @@ pub struct EpilogueEnd<N> {
 impl<N: Name> EpilogueEnd<N> {
     /// Gives the end to an elected thread.
     #[inline(always)]
-    pub fn by<K: ClusterShape>(self, _one: &Elected<K>) -> EpilogueLoads<N> {
+    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> EpilogueLoads<N> {
         EpilogueLoads { barrier: self.barrier, phase: 0, name: PhantomData }
     }
 }

@@ -1,9 +1,14 @@
-//! Roles: the tokens that stand for "these threads are here together".
+//! Roles: what the warp groups of a CTA are for, and the tokens that stand for "these threads are
+//! here together".
 //!
-//! An `.aligned` instruction is defined only when every thread of the warp (wgmma: of the four
-//! warps) executes it together. The tokens carry that fact: [`Cta`] exists once per thread, at the
-//! kernel's entry; [`Ready::specialize`] consumes it and hands each part of the CTA the token of
-//! its role. None can be copied, so a role can't hold another role's.
+//! A kernel names its roles as types ([`roles!`](crate::roles!)): how many warp groups each has and
+//! how many registers a thread of it may use. Block size, register budgets and the arrival counts of
+//! every barrier follow from that.
+//!
+//! An `.aligned` instruction is defined only when every thread of the warp (wgmma: of four warps)
+//! executes it together. The tokens carry that fact: [`Cta`] exists once per thread, at the kernel's
+//! entry; [`Ready::specialize`] consumes it and gives each part of the CTA the token of its role.
+//! None can be copied, so a role can't hold another role's.
 
 use crate::cluster::{ClusterCoord, ClusterShape};
 use core::marker::PhantomData;
@@ -14,20 +19,62 @@ pub const WARPGROUP_THREADS: u32 = 128;
 /// Registers of an SM, shared out among its threads.
 const REGISTER_FILE: u32 = 64 * 1024;
 
-/// All threads of the CTA, converged, before anything else has happened: one producer warp group
-/// and `CONSUMERS` consumer warp groups, in a cluster of shape `K`.
-///
-/// A kernel that takes one as its first parameter gets it from `#[kernel]`.
-#[must_use]
-pub struct Cta<const CONSUMERS: usize, K> {
-    shape: PhantomData<(K, *const ())>,
+/// A role: some warp groups that run the same code.
+pub trait Role: Copy + 'static {
+    /// Warp groups.
+    const GROUPS: usize;
+    /// Registers of each thread: a multiple of 8 from 24 to 256.
+    const REGISTERS: u32;
+    /// How reports call it.
+    const NAME: &'static str;
 }
 
-impl<const CONSUMERS: usize, K: ClusterShape> Cta<CONSUMERS, K> {
+/// Declares roles: `roles! { Load = 1 warp group x 40 registers, Math = 2 warp groups x 232 registers }`.
+#[macro_export]
+macro_rules! roles {
+    ($($(#[$doc:meta])* $name:ident = $groups:literal x $registers:literal registers),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $name {}
+        impl $crate::roles::Role for $name {
+            const GROUPS: usize = $groups;
+            const REGISTERS: u32 = $registers;
+            const NAME: &'static str = stringify!($name);
+        }
+    )+};
+}
+
+/// The roles of a CTA: a tuple of two to four, in the order of their warps.
+pub trait Roles: Copy + 'static {
+    /// Warp groups of all roles.
+    const GROUPS: usize;
+    /// Registers that all threads use together.
+    const REGISTERS: u32;
+}
+
+/// Registers of each thread before [`Ready::specialize`]: an equal share, in units of 8.
+const fn at_entry(groups: usize) -> u32 {
+    REGISTER_FILE / (WARPGROUP_THREADS * groups as u32) / 8 * 8
+}
+
+/// All threads of the CTA, converged, before anything else has happened.
+///
+/// A kernel that takes one as its first parameter gets it from `#[kernel]`; its type says the
+/// roles `R` and the shape `K` of the cluster.
+#[must_use]
+pub struct Cta<R, K> {
+    shape: PhantomData<(R, K, *const ())>,
+}
+
+impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// Block size of the launch.
     pub const THREADS: u32 = {
-        assert!(CONSUMERS >= 1 && CONSUMERS <= 3, "from 1 to 3 consumer warp groups");
-        WARPGROUP_THREADS * (1 + CONSUMERS as u32)
+        assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
+        assert!(
+            R::REGISTERS <= REGISTER_FILE,
+            "the register budgets of all warp groups exceed the SM's 65536 registers"
+        );
+        WARPGROUP_THREADS * R::GROUPS as u32
     };
 
     /// Forges the token.
@@ -44,7 +91,7 @@ impl<const CONSUMERS: usize, K: ClusterShape> Cta<CONSUMERS, K> {
     /// fenced before is seen by all after.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) fn meet(self) -> Ready<CONSUMERS, K> {
+    pub(crate) fn meet(self) -> Ready<R, K> {
         if K::SIZE > 1 {
             // SAFETY: the token says that all threads of all CTAs are converged here.
             unsafe {
@@ -61,7 +108,7 @@ impl<const CONSUMERS: usize, K: ClusterShape> Cta<CONSUMERS, K> {
 
 // SAFETY: nothing crosses the launch; `KernelMeta::new` admits one token a kernel and compares its
 // threads and cluster with the launch bounds, and the generated entry makes it first of all.
-unsafe impl<const CONSUMERS: usize, K: ClusterShape> KernelArg for Cta<CONSUMERS, K> {
+unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
     type Abi = ();
     const META: ParamMeta = ParamMeta {
         kind: ParamKind::Context as u32,
@@ -78,114 +125,93 @@ unsafe impl<const CONSUMERS: usize, K: ClusterShape> KernelArg for Cta<CONSUMERS
 
 /// The CTA after its shared memory is initialised, still converged.
 #[must_use]
-pub struct Ready<const CONSUMERS: usize, K> {
+pub struct Ready<R, K> {
     at: ClusterCoord<K>,
-    here: PhantomData<*const ()>,
+    here: PhantomData<(R, *const ())>,
 }
 
-impl<const CONSUMERS: usize, K: ClusterShape> Ready<CONSUMERS, K> {
+impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Where this CTA stands.
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at
     }
 
-    /// Splits the CTA: warp group 0 runs `producer`, the others `consumer`.
-    ///
-    /// Registers move from the producer to the consumers: each producer thread keeps `LOAD_REGS`
-    /// (`setmaxnreg.dec`), each consumer thread gets `MMA_REGS` (`setmaxnreg.inc`, which waits
-    /// until they are free). Budgets that are not multiples of 8 in 24..=256, or that together
-    /// exceed the register file, do not compile. (CUTLASS `warpgroup_reg_dealloc`,
-    /// `warpgroup_reg_alloc`.)
+    /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn specialize<const LOAD_REGS: u32, const MMA_REGS: u32>(
-        self,
-        producer: impl FnOnce(ProducerWarps<K>),
-        consumer: impl FnOnce(Warpgroup<CONSUMERS, K>),
-    ) {
+    fn take_role<Ro: Role>(&self, group: u32, first: u32) -> Warpgroup<Ro, K> {
         const {
+            assert!(Ro::GROUPS >= 1, "a role has at least one warp group");
             assert!(
-                LOAD_REGS % 8 == 0 && LOAD_REGS >= 24 && MMA_REGS % 8 == 0 && MMA_REGS <= 256,
-                "register budgets are multiples of 8 from 24 to 256"
-            );
-            assert!(
-                WARPGROUP_THREADS * (LOAD_REGS + CONSUMERS as u32 * MMA_REGS) <= REGISTER_FILE,
-                "the register budgets of all warp groups exceed the SM's 65536 registers"
-            );
-            let at_entry = REGISTER_FILE / (WARPGROUP_THREADS * (1 + CONSUMERS as u32)) / 8 * 8;
-            assert!(
-                LOAD_REGS <= at_entry && at_entry <= MMA_REGS,
-                "the producer gives registers up and the consumers take them: the producer's \
-                 budget is at most, the consumers' at least, an equal share"
+                Ro::REGISTERS % 8 == 0 && Ro::REGISTERS >= 24 && Ro::REGISTERS <= 256,
+                "a role's registers are a multiple of 8 from 24 to 256"
             );
         }
-        // SAFETY: the token says that the CTA, and so every warp, is converged.
-        let warp = unsafe { isa::warp::warp_id() };
-        if warp < 4 {
-            // SAFETY: every warp of warp group 0 executes this; the budget is checked above.
-            unsafe { isa::setmaxnreg::dec::<LOAD_REGS>() };
-            producer(ProducerWarps { warp, at: self.at, here: PhantomData });
-        } else {
-            // SAFETY: every warp of each other warp group executes this.
-            unsafe { isa::setmaxnreg::inc::<MMA_REGS>() };
-            consumer(Warpgroup { index: warp / 4 - 1, at: self.at, here: PhantomData });
+        isa::debug::label_role(Ro::NAME);
+        // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
+        // into the register file (`Cta::THREADS`), so a request is met when the others have given.
+        unsafe {
+            if Ro::REGISTERS < const { at_entry(R::GROUPS) } {
+                isa::setmaxnreg::dec_to(Ro::REGISTERS);
+            } else if Ro::REGISTERS > const { at_entry(R::GROUPS) } {
+                isa::setmaxnreg::inc_to(Ro::REGISTERS);
+            }
         }
+        Warpgroup { index: group - first, barrier: 1 + group, at: self.at, here: PhantomData }
     }
 }
 
-/// One warp of the producer warp group, converged.
+macro_rules! tuple_of_roles {
+    ($($role:ident $run:ident),+) => {
+        impl<$($role: Role),+> Roles for ($($role,)+) {
+            const GROUPS: usize = 0 $(+ $role::GROUPS)+;
+            const REGISTERS: u32 =
+                0 $(+ WARPGROUP_THREADS * $role::GROUPS as u32 * $role::REGISTERS)+;
+        }
+
+        impl<$($role: Role,)+ K: ClusterShape> Ready<($($role,)+), K> {
+            /// Splits the CTA: each role runs its function, in which each thread has the token of
+            /// its warp group.
+            ///
+            /// Registers move between the roles: a thread gives up what its role does not need
+            /// (`setmaxnreg.dec`) or waits until it can have what the role needs
+            /// (`setmaxnreg.inc`). Budgets that together exceed the register file do not compile.
+            /// (CUTLASS `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`.)
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
+                // SAFETY: the token says that the CTA, and so every warp, is converged.
+                let group = unsafe { isa::warp::warp_id() } / 4;
+                let first = 0;
+                $(
+                    let end = first + $role::GROUPS as u32;
+                    if group >= first && group < end {
+                        $run(self.take_role::<$role>(group, first));
+                        return;
+                    }
+                    let first = end;
+                )+
+                let _ = first;
+            }
+        }
+    };
+}
+tuple_of_roles!(A a, B b);
+tuple_of_roles!(A a, B b, C c);
+tuple_of_roles!(A a, B b, C c, D d);
+
+/// One warp group of role `R`, converged: what wgmma needs.
 #[must_use]
-pub struct ProducerWarps<K> {
-    warp: u32,
-    at: ClusterCoord<K>,
-    here: PhantomData<*const ()>,
-}
-
-impl<K: ClusterShape> ProducerWarps<K> {
-    /// Which warp of the group this is, `0..4`.
-    #[inline(always)]
-    pub fn index(&self) -> u32 {
-        self.warp
-    }
-    /// Picks one thread of the warp (`elect.sync`); the others get `None`.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn elect(self) -> Option<Elected<K>> {
-        // SAFETY: the token says that the warp is converged, and is consumed.
-        let one = unsafe { isa::warp::elect_one() };
-        if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
-    }
-}
-
-/// The one thread that a warp elected.
-#[must_use]
-pub struct Elected<K> {
-    at: ClusterCoord<K>,
-    here: PhantomData<*const ()>,
-}
-
-impl<K: ClusterShape> Elected<K> {
-    /// Where this CTA stands.
-    #[inline(always)]
-    pub fn coord(&self) -> ClusterCoord<K> {
-        self.at
-    }
-}
-
-/// One consumer warp group of `CONSUMERS`, converged: what wgmma needs.
-#[must_use]
-pub struct Warpgroup<const CONSUMERS: usize, K> {
+pub struct Warpgroup<R, K> {
     index: u32,
+    barrier: u32,
     at: ClusterCoord<K>,
-    here: PhantomData<*const ()>,
+    here: PhantomData<(R, *const ())>,
 }
 
-/// Hardware barriers 1 to 3 belong to the consumer warp groups; 0 is the CTA's.
-pub(crate) const FIRST_FREE_BARRIER: u32 = 4;
-
-impl<const CONSUMERS: usize, K: ClusterShape> Warpgroup<CONSUMERS, K> {
-    /// Which consumer this is, `0..CONSUMERS`.
+impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
+    /// Which warp group of the role this is, `0..R::GROUPS`.
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index
@@ -204,7 +230,67 @@ impl<const CONSUMERS: usize, K: ClusterShape> Warpgroup<CONSUMERS, K> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn sync(&self) {
-        // SAFETY: the token says that the four warps are converged; barriers 1..=3 are theirs.
-        unsafe { isa::barrier::sync(1 + self.index, WARPGROUP_THREADS) }
+        // SAFETY: the token says that the four warps are converged; the barrier is theirs.
+        unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
+    }
+    /// Splits a role of one warp group into its warps: each runs its own function. An end that one
+    /// function takes is gone for the others.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn warps(
+        self,
+        w0: impl FnOnce(Warp<R, K>),
+        w1: impl FnOnce(Warp<R, K>),
+        w2: impl FnOnce(Warp<R, K>),
+        w3: impl FnOnce(Warp<R, K>),
+    ) {
+        const { assert!(R::GROUPS == 1, "only a role of one warp group splits into warps") };
+        // SAFETY: the token says that the group, and so every warp, is converged.
+        let index = unsafe { isa::warp::warp_id() } % 4;
+        let warp = Warp { at: self.at, here: PhantomData };
+        match index {
+            0 => w0(warp),
+            1 => w1(warp),
+            2 => w2(warp),
+            _ => w3(warp),
+        }
+    }
+}
+
+/// One warp of role `R`, converged; the only one that runs its function.
+#[must_use]
+pub struct Warp<R, K> {
+    at: ClusterCoord<K>,
+    here: PhantomData<(R, *const ())>,
+}
+
+impl<R: Role, K: ClusterShape> Warp<R, K> {
+    /// Where this CTA stands.
+    #[inline(always)]
+    pub fn coord(&self) -> ClusterCoord<K> {
+        self.at
+    }
+    /// Picks one thread of the warp (`elect.sync`); the others get `None`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn elect(self) -> Option<Elected<R, K>> {
+        // SAFETY: the token says that the warp is converged, and is consumed.
+        let one = unsafe { isa::warp::elect_one() };
+        if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
+    }
+}
+
+/// The one thread that a warp elected.
+#[must_use]
+pub struct Elected<R, K> {
+    at: ClusterCoord<K>,
+    here: PhantomData<(R, *const ())>,
+}
+
+impl<R: Role, K: ClusterShape> Elected<R, K> {
+    /// Where this CTA stands.
+    #[inline(always)]
+    pub fn coord(&self) -> ClusterCoord<K> {
+        self.at
     }
 }

@@ -1,7 +1,7 @@
 //! `OrderedSequence`: groups of warps that take turns.
 //!
-//! `LENGTH` groups go through `DEPTH` sections each round, in order: group 0's turn comes first, and
-//! when a group passes its turn on, the next group's comes. Two consumer warp groups with depth 2
+//! The warp groups of a role go through `DEPTH` sections each round, in order: group 0's turn comes first, and
+//! when a group passes its turn on, the next group's comes. Two warp groups with depth 2
 //! are CUTLASS's ping-pong: while one is in the main loop the other is in the epilogue.
 //!
 //! ```text
@@ -14,29 +14,28 @@
 
 use crate::cluster::ClusterShape;
 use crate::ring::Name;
-use crate::roles::Warpgroup;
+use crate::roles::{Role, Warpgroup};
 use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
-/// `DEPTH` x `LENGTH` mbarriers, one for each section and group; `N` is its name.
-pub struct OrderedSequence<const DEPTH: usize, const LENGTH: usize, N>(PhantomData<N>);
+/// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
+/// section and group. `N` is its name.
+pub struct OrderedSequence<const DEPTH: usize, Ro, N>(PhantomData<(Ro, N)>);
 
-// SAFETY: DEPTH * LENGTH mbarriers of 8 bytes, each expecting the one arrival that the group before
+// SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes, each expecting the one arrival that the group before
 // makes when it passes its turn on.
-unsafe impl<const DEPTH: usize, const LENGTH: usize, N: Name> Region
-    for OrderedSequence<DEPTH, LENGTH, N>
-{
+unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DEPTH, Ro, N> {
     const BYTES: usize = {
         assert!(DEPTH >= 1, "a sequence has at least one section");
-        assert!(LENGTH >= 2, "a sequence orders at least two groups");
-        8 * DEPTH * LENGTH
+        assert!(Ro::GROUPS >= 2, "a sequence orders at least two groups");
+        8 * DEPTH * Ro::GROUPS
     };
     const ALIGN: usize = 8;
     const NAME: &'static str = N::NAME;
-    type Ends = SequenceEnd<DEPTH, LENGTH, N>;
+    type Ends = SequenceEnd<DEPTH, Ro, N>;
     #[inline(always)]
     unsafe fn init(place: Place) {
-        for i in 0..(DEPTH * LENGTH) as u32 {
+        for i in 0..(DEPTH * Ro::GROUPS) as u32 {
             // SAFETY: the region's own memory, initialised once.
             unsafe { isa::mbarrier::init(place.base + 8 * i, 1) };
             isa::debug::label_barrier(place.base + 8 * i, N::NAME, i);
@@ -50,18 +49,15 @@ unsafe impl<const DEPTH: usize, const LENGTH: usize, N: Name> Region
 
 /// The sequence before a group has taken its part.
 #[must_use]
-pub struct SequenceEnd<const DEPTH: usize, const LENGTH: usize, N> {
+pub struct SequenceEnd<const DEPTH: usize, Ro, N> {
     base: u32,
-    name: PhantomData<(N, *const ())>,
+    name: PhantomData<(Ro, N, *const ())>,
 }
 
-impl<const DEPTH: usize, const LENGTH: usize, N: Name> SequenceEnd<DEPTH, LENGTH, N> {
-    /// Gives a consumer warp group its part: group i of the sequence is consumer i.
+impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
+    /// Gives a warp group its part: group i of the role is group i of the sequence.
     #[inline(always)]
-    pub fn by<K: ClusterShape>(
-        self,
-        group: &Warpgroup<LENGTH, K>,
-    ) -> Sequence<'_, DEPTH, LENGTH, N, K> {
+    pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Sequence<'_, DEPTH, Ro, N, K> {
         // Group 0 does not wait in its first round, as a producer on a fresh ring.
         let phase = u32::from(group.index() == 0);
         Sequence { base: self.base, section: 0, phase, group, name: PhantomData }
@@ -70,19 +66,17 @@ impl<const DEPTH: usize, const LENGTH: usize, N: Name> SequenceEnd<DEPTH, LENGTH
 
 /// One group's part in a sequence.
 #[must_use]
-pub struct Sequence<'g, const DEPTH: usize, const LENGTH: usize, N, K> {
+pub struct Sequence<'g, const DEPTH: usize, Ro, N, K> {
     base: u32,
     section: u32,
     phase: u32,
-    group: &'g Warpgroup<LENGTH, K>,
+    group: &'g Warpgroup<Ro, K>,
     name: PhantomData<N>,
 }
 
-impl<const DEPTH: usize, const LENGTH: usize, N: Name, K: ClusterShape>
-    Sequence<'_, DEPTH, LENGTH, N, K>
-{
+impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH, Ro, N, K> {
     fn barrier(&self, group: u32) -> u32 {
-        self.base + 8 * (self.section * LENGTH as u32 + group)
+        self.base + 8 * (self.section * Ro::GROUPS as u32 + group)
     }
 
     /// Waits until the group before has passed on its turn in this section
@@ -93,7 +87,8 @@ impl<const DEPTH: usize, const LENGTH: usize, N: Name, K: ClusterShape>
         let own = self.barrier(self.group.index());
         // SAFETY: initialised by the plan; the phase changes once a round.
         unsafe { isa::mbarrier::wait_parity(own, self.phase) };
-        let next = if self.group.index() + 1 == LENGTH as u32 { 0 } else { self.group.index() + 1 };
+        let next =
+            if self.group.index() + 1 == Ro::GROUPS as u32 { 0 } else { self.group.index() + 1 };
         let passes_to = self.barrier(next);
         self.section += 1;
         if self.section == DEPTH as u32 {

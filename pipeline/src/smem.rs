@@ -6,7 +6,7 @@
 //! before its mbarriers are initialised and visible to every proxy and peer.
 
 use crate::cluster::ClusterShape;
-use crate::roles::{Cta, FIRST_FREE_BARRIER};
+use crate::roles::{Cta, Ready, Roles};
 use core::marker::PhantomData;
 
 /// Shared memory that one CTA can use on sm_90: 227 KiB.
@@ -209,11 +209,6 @@ impl<R: Regions> SmemPlan<R> {
             "the shared-memory plan is over the 227 KiB of a CTA: take fewer stages or smaller tiles"
         );
         assert!(names_differ(R::NAMES), "two regions of a shared-memory plan have the same name");
-        assert!(
-            FIRST_FREE_BARRIER + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
-            "a CTA has 16 hardware barriers: 0 is the CTA's, 1 to 3 the consumer warp groups', and \
-             a plan may use 12"
-        );
         bytes as u32
     };
 
@@ -225,11 +220,19 @@ impl<R: Regions> SmemPlan<R> {
     /// initialised twice. (CUTLASS: barrier construction, `fence_barrier_init`, `cluster_sync`.)
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn init<const CONSUMERS: usize, K: ClusterShape>(
-        cta: Cta<CONSUMERS, K>,
-    ) -> (crate::roles::Ready<CONSUMERS, K>, R::Ends) {
-        const { assert!(Self::BYTES > 0, "an empty shared-memory plan") };
-        let place = Place { base: isa::shared::dynamic_base(), barrier: FIRST_FREE_BARRIER };
+    pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
+        // 0 is the CTA's, the next ones the warp groups'.
+        let first_barrier = const {
+            assert!(Self::BYTES > 0, "an empty shared-memory plan");
+            let first = 1 + Ro::GROUPS as u32;
+            assert!(
+                first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
+                "a CTA has 16 hardware barriers: one is the CTA's, one each warp group's, and the \
+                 plan's are more than the rest"
+            );
+            first
+        };
+        let place = Place { base: isa::shared::dynamic_base(), barrier: first_barrier };
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
             // launch made BYTES long; the token is there once per thread, so this runs once.

@@ -7,6 +7,8 @@ use crate::tile::{TILE_ALIGN, TileShape};
 pub trait Stage: 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
+    /// How many tiles.
+    const TILES: usize;
     /// Alignment of the slot.
     const ALIGN: usize = TILE_ALIGN;
 }
@@ -22,12 +24,15 @@ pub trait LoadsInto<S> {
 
 impl<A: TileShape> Stage for (A,) {
     const BYTES: usize = A::BYTES;
+    const TILES: usize = 1;
 }
 impl<A: TileShape, B: TileShape> Stage for (A, B) {
     const BYTES: usize = A::BYTES + B::BYTES;
+    const TILES: usize = 2;
 }
 impl<A: TileShape, B: TileShape, C: TileShape> Stage for (A, B, C) {
     const BYTES: usize = A::BYTES + B::BYTES + C::BYTES;
+    const TILES: usize = 3;
 }
 
 impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {

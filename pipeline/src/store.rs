@@ -7,29 +7,25 @@
 use crate::cluster::ClusterShape;
 use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
-use crate::ring::{FullSlot, Name, ReadingWarpgroups};
-use crate::roles::Warpgroup;
+use crate::roles::{Role, Warpgroup};
 use crate::smem::{Place, Region};
-use crate::stage::Stage;
 use crate::tensor::TensorMap;
 use crate::tile::{Panels, TILE_ALIGN, TileShape};
 use core::marker::PhantomData;
 
 type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
 
-/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each of `GROUPS` consumer warp groups.
-pub struct StoreBuffers<O, const DEPTH: usize, const GROUPS: usize>(PhantomData<O>);
+/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each warp group of role `Ro`.
+pub struct StoreBuffers<O, const DEPTH: usize, Ro>(PhantomData<(O, Ro)>);
 
 // SAFETY: panels lie inside BYTES; there is no barrier to initialise.
-unsafe impl<O: Panels, const DEPTH: usize, const GROUPS: usize> Region
-    for StoreBuffers<O, DEPTH, GROUPS>
-{
+unsafe impl<O: Panels, const DEPTH: usize, Ro: Role> Region for StoreBuffers<O, DEPTH, Ro> {
     const BYTES: usize = {
         assert!(DEPTH == 1 || DEPTH == 2, "one or two store buffers for each warp group");
-        DEPTH * GROUPS * <GroupPanel<O> as TileShape>::BYTES
+        DEPTH * Ro::GROUPS * <GroupPanel<O> as TileShape>::BYTES
     };
     const ALIGN: usize = TILE_ALIGN;
-    type Ends = StoreEnd<O, DEPTH, GROUPS>;
+    type Ends = StoreEnd<O, DEPTH, Ro>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}
     #[inline(always)]
@@ -40,18 +36,18 @@ unsafe impl<O: Panels, const DEPTH: usize, const GROUPS: usize> Region
 
 /// The store buffers before a warp group has taken its own.
 #[must_use]
-pub struct StoreEnd<O, const DEPTH: usize, const GROUPS: usize> {
+pub struct StoreEnd<O, const DEPTH: usize, Ro> {
     base: u32,
-    kind: PhantomData<(O, *const ())>,
+    kind: PhantomData<(O, Ro, *const ())>,
 }
 
-impl<O: Strips, const DEPTH: usize, const GROUPS: usize> StoreEnd<O, DEPTH, GROUPS> {
+impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
     /// Gives a warp group its buffers.
     #[inline(always)]
     pub fn by<'g, K: ClusterShape>(
         self,
-        group: &'g Warpgroup<GROUPS, K>,
-    ) -> Stores<'g, O, DEPTH, GROUPS, K> {
+        group: &'g Warpgroup<Ro, K>,
+    ) -> Stores<'g, O, DEPTH, Ro, K> {
         let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
         Stores {
             base: self.base + group.index() * DEPTH as u32 * bytes,
@@ -64,22 +60,20 @@ impl<O: Strips, const DEPTH: usize, const GROUPS: usize> StoreEnd<O, DEPTH, GROU
 
 /// A warp group's store buffers, used in turn.
 #[must_use]
-pub struct Stores<'g, O, const DEPTH: usize, const GROUPS: usize, K> {
+pub struct Stores<'g, O, const DEPTH: usize, Ro, K> {
     base: u32,
     next: u32,
-    group: &'g Warpgroup<GROUPS, K>,
+    group: &'g Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<'g, O: Strips, const DEPTH: usize, const GROUPS: usize, K: ClusterShape>
-    Stores<'g, O, DEPTH, GROUPS, K>
-{
+impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O, DEPTH, Ro, K> {
     /// Waits until the store before the last `DEPTH - 1` has read its source
     /// (`cp.async.bulk.wait_group.read` in the issuing thread, then the group's barrier tells the
     /// others), and takes that buffer. (CUTLASS `PipelineTmaStore::producer_acquire`.)
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn acquire(&mut self) -> FreePanel<'g, O, GROUPS, K> {
+    pub fn acquire(&mut self) -> FreePanel<'g, O, Ro, K> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
             if DEPTH == 1 {
@@ -108,13 +102,13 @@ impl<'g, O: Strips, const DEPTH: usize, const GROUPS: usize, K: ClusterShape>
 
 /// A panel that no store reads: 64 rows of 128 bytes, to be filled by the warp group.
 #[must_use = "a panel is filled, published and stored"]
-pub struct FreePanel<'g, O, const GROUPS: usize, K> {
+pub struct FreePanel<'g, O, Ro, K> {
     at: u32,
-    group: &'g Warpgroup<GROUPS, K>,
+    group: &'g Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<'g, O: Strips, const GROUPS: usize, K: ClusterShape> FreePanel<'g, O, GROUPS, K> {
+impl<'g, O: Strips, Ro: Role, K: ClusterShape> FreePanel<'g, O, Ro, K> {
     /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O` (`stmatrix.x4`; f32:
     /// `st.shared.v2`).
     #[inline(always)]
@@ -129,7 +123,7 @@ impl<'g, O: Strips, const GROUPS: usize, K: ClusterShape> FreePanel<'g, O, GROUP
     /// (`fence.proxy.async.shared::cta`), then the group meets.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn publish(self) -> PublishedPanel<'g, O, GROUPS, K> {
+    pub fn publish(self) -> PublishedPanel<'g, O, Ro, K> {
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
         PublishedPanel { at: self.at, group: self.group, kind: PhantomData }
@@ -138,13 +132,13 @@ impl<'g, O: Strips, const GROUPS: usize, K: ClusterShape> FreePanel<'g, O, GROUP
 
 /// A panel that is complete and visible to the async proxy.
 #[must_use = "a published panel is stored"]
-pub struct PublishedPanel<'g, O, const GROUPS: usize, K> {
+pub struct PublishedPanel<'g, O, Ro, K> {
     at: u32,
-    group: &'g Warpgroup<GROUPS, K>,
+    group: &'g Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<O: Panels, const GROUPS: usize, K: ClusterShape> PublishedPanel<'_, O, GROUPS, K> {
+impl<O: Panels, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, Ro, K> {
     /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group
     /// (`cp.async.bulk.tensor.2d.global.shared::cta`, `cp.async.bulk.commit_group`). Waits for
     /// nothing; what lies outside of the tensor is not written.
@@ -159,25 +153,5 @@ impl<O: Panels, const GROUPS: usize, K: ClusterShape> PublishedPanel<'_, O, GROU
                 isa::cp_async_bulk::commit_group();
             }
         }
-    }
-}
-
-impl<P: TileShape, const GROUPS: usize, N: Name, K: ClusterShape>
-    FullSlot<(P,), ReadingWarpgroups<GROUPS>, N, K>
-where
-    (P,): Stage,
-    P::Element: Strips,
-{
-    /// Reads this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i (`ldmatrix.x4`; f32: `ld.shared.v2`).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn strip(&self, group: &Warpgroup<GROUPS, K>, strip: usize) -> [f32; 8] {
-        const {
-            assert!(P::ROWS == GROUP_ROWS * GROUPS, "the panel has 64 rows for each warp group");
-        }
-        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
-        // SAFETY: the slot is full, and the group converged.
-        unsafe { P::Element::load(self.data(), warp_row, strip as u32) }
     }
 }

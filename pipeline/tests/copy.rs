@@ -10,30 +10,36 @@ use sim::GlobalMemory;
 
 names! { Copy = "copy" }
 
+roles! { Load = 1 x 40 registers, Copier = 1 x 232 registers }
+
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 type Plan<const STAGES: usize> =
-    SmemPlan<(Ring<STAGES, (Panel,), ReadingWarpgroups<1>, Copy, Alone>, StoreBuffers<bf16, 2, 1>)>;
+    SmemPlan<(Ring<STAGES, (Panel,), Tma, Reads<Copier>, Copy, Alone>, StoreBuffers<bf16, 2, Copier>)>;
 
 /// Copies `steps` panels of 64 rows: TMA in, registers, TMA out.
 fn copy<const STAGES: usize>(
-    cta: Cta<1, Alone>,
+    cta: Cta<(Load, Copier), Alone>,
     from: &TensorMap<Panel>,
     to: &TensorMap<Panel>,
     steps: u32,
 ) {
     let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
-    cta.specialize::<40, 232>(
-        |warps| {
-            if warps.index() == 0
-                && let Some(one) = warps.elect()
-            {
-                let mut loads = ring.producer.by(&one);
-                for step in 0..steps {
-                    loads.acquire().load((from.tile(64 * step, 0, Peers::ALONE),));
-                }
-                loads.tail();
-            }
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    for step in 0..steps {
+                        loads.acquire().load((from.tile(64 * step, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
         },
         |group| {
             let mut panels = ring.consumer.by(&group);

@@ -1,7 +1,7 @@
 //! The table of compiled GEMM kernels. Adding one is adding a line.
 
 use super::GemmParams;
-use super::kernel::{BM, CONSUMERS, Plan, gemm};
+use super::kernel::{BM, GemmCta, Plan, gemm};
 use half::{bf16, f16};
 use isa::kernel;
 use pipeline::prelude::*;
@@ -12,12 +12,12 @@ macro_rules! instances {
         $(
             /// A GEMM kernel of the table in this file.
             #[kernel(
-                threads = Cta::<CONSUMERS, Cluster<$cm, $cn>>::THREADS,
+                threads = GemmCta::<Cluster<$cm, $cn>>::THREADS,
                 cluster = ($cm * $cn, 1, 1),
                 smem = Plan::<$t, $o, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>>::BYTES
             )]
             pub fn $name(
-                cta: Cta<CONSUMERS, Cluster<$cm, $cn>>,
+                cta: GemmCta<Cluster<$cm, $cn>>,
                 a: &TensorMap<Tile<$t, BM, $bk>, $cn>,
                 b: &TensorMap<Tile<$t, $bn, $bk>, $cm>,
                 c: &TensorMap<<$o as Panels>::Panel<BM>>,

@@ -26,14 +26,18 @@ names! {
     Order = "load order",
 }
 
-/// Registers of a producer thread: it computes addresses.
-const LOAD_REGS: u32 = 40;
-/// Registers of a consumer thread: up to 128 accumulators, and the epilogue's working set.
-const MMA_REGS: u32 = 232;
-/// Consumer warp groups: each computes 64 rows of the CTA's tile.
-pub const CONSUMERS: usize = 2;
+roles! {
+    /// Issues the loads; its threads compute addresses.
+    Load = 1 x 40 registers,
+    /// Multiplies, 64 rows of the CTA's tile a warp group: up to 128 accumulators a thread, and the
+    /// epilogue's working set.
+    Math = 2 x 232 registers,
+}
+
+/// The CTA of a GEMM in a cluster of shape `K`.
+pub type GemmCta<K> = Cta<(Load, Math), K>;
 /// Rows of a CTA's tile.
-pub const BM: usize = GROUP_ROWS * CONSUMERS;
+pub const BM: usize = GROUP_ROWS * Math::GROUPS;
 /// Slots of the ring of C panels.
 const C_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
@@ -45,9 +49,9 @@ type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
 /// What a CTA keeps in shared memory.
 pub type Plan<T, O, const BN: usize, const BK: usize, const STAGES: usize, const HAS_C: bool, K> =
     SmemPlan<(
-        Ring<STAGES, Operands<T, BN, BK>, MmaWarpgroups<CONSUMERS>, MainLoop, K>,
-        When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), ReadingWarpgroups<CONSUMERS>, Addend, K>>,
-        StoreBuffers<O, STORE_DEPTH, CONSUMERS>,
+        Ring<STAGES, Operands<T, BN, BK>, Tma, Mma<Math>, MainLoop, K>,
+        When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), Tma, Reads<Math>, Addend, K>>,
+        StoreBuffers<O, STORE_DEPTH, Math>,
         LoadOrderBarrier<Order>,
     )>;
 
@@ -64,7 +68,7 @@ pub fn gemm<
     const CN: usize,
     const HAS_C: bool,
 >(
-    cta: Cta<CONSUMERS, Cluster<CM, CN>>,
+    cta: GemmCta<Cluster<CM, CN>>,
     a: &TensorMap<Tile<T, BM, BK>, CN>,
     b: &TensorMap<Tile<T, BN, BK>, CM>,
     c: &TensorMap<Panel<O, BM>>,
@@ -84,42 +88,46 @@ pub fn gemm<
     };
     let tiles = TileScheduler::<BM, BN, _>::new(cta.coord(), &p);
 
-    cta.specialize::<LOAD_REGS, MMA_REGS>(
-        |warps| match warps.index() {
-            0 => {
-                let Some(one) = warps.elect() else { return };
-                let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
-                let mut loads = main_ring.producer.by(&one);
-                let mut order = Some(order.main_loop.by(&one));
-                for tile in tiles.clone() {
-                    for k in 0..k_tiles {
-                        let col = k * BK as u32;
-                        loads
-                            .acquire()
-                            .load((a.tile(tile.row, col, share_a), b.tile(tile.col, col, share_b)));
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
+                    let mut loads = main_ring.producer.by(&one);
+                    let mut order = Some(order.main_loop.by(&one));
+                    for tile in tiles.clone() {
+                        for k in 0..k_tiles {
+                            let col = k * BK as u32;
+                            loads.acquire().load((
+                                a.tile(tile.row, col, share_a),
+                                b.tile(tile.col, col, share_b),
+                            ));
+                        }
+                        if let Some(mut order) = order.take() {
+                            order.arrive_and_step();
+                        }
                     }
-                    if let Some(mut order) = order.take() {
-                        order.arrive_and_step();
+                    loads.tail();
+                },
+                |warp| {
+                    let (Some(c_loads), Some(one)) = (c_loads, warp.elect()) else { return };
+                    let mut loads = c_loads.by(&one);
+                    let mut order = Some(order.epilogue.by(&one));
+                    for tile in tiles.clone() {
+                        if let Some(mut order) = order.take() {
+                            order.wait_and_step();
+                        }
+                        for panel in 0..BN / O::PANEL_COLS {
+                            let col = tile.col + (panel * O::PANEL_COLS) as u32;
+                            loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
+                        }
                     }
-                }
-                loads.tail();
-            }
-            1 => {
-                let (Some(c_loads), Some(one)) = (c_loads, warps.elect()) else { return };
-                let mut loads = c_loads.by(&one);
-                let mut order = Some(order.epilogue.by(&one));
-                for tile in tiles.clone() {
-                    if let Some(mut order) = order.take() {
-                        order.wait_and_step();
-                    }
-                    for panel in 0..BN / O::PANEL_COLS {
-                        let col = tile.col + (panel * O::PANEL_COLS) as u32;
-                        loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
-                    }
-                }
-                loads.tail();
-            }
-            _ => {}
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+            );
         },
         |group| {
             let mut operands = main_ring.consumer.by(&group);

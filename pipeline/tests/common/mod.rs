@@ -5,6 +5,7 @@ use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::Dtype;
 use pipeline::prelude::*;
+use pipeline::roles::Roles;
 use pipeline::tile::TileShape;
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Stats};
@@ -51,14 +52,14 @@ impl Image {
 }
 
 /// Runs `kernel` in one cluster on the model.
-pub fn run<const CONSUMERS: usize, K: ClusterShape>(
+pub fn run<R: Roles, K: ClusterShape>(
     seed: u64,
     memory: &GlobalMemory,
     smem_bytes: u32,
-    kernel: impl Fn(Cta<CONSUMERS, K>) + Sync,
+    kernel: impl Fn(Cta<R, K>) + Sync,
 ) -> Result<Stats, Box<Report>> {
     let cluster = [K::SIZE as u32, 1, 1];
-    let block = [Cta::<CONSUMERS, K>::THREADS, 1, 1];
+    let block = [Cta::<R, K>::THREADS, 1, 1];
     let grid = Grid { grid: cluster, block, cluster, smem_bytes, name: "test" };
     let config = Config { seed, workers: Some(1), ..Config::default() };
     // SAFETY: the first thing that each thread does, in a launch of the token's shape.

@@ -1,0 +1,260 @@
+//! The emptying end of a ring, whoever fills it.
+
+use super::{Layout, Mma, Name, Readers, Reads};
+use crate::cluster::{ClusterCoord, ClusterShape};
+use crate::fragment::Strips;
+use crate::mma::GROUP_ROWS;
+use crate::roles::{Role, Warpgroup};
+use crate::stage::Stage;
+use crate::state::{ConsumerSide, PipelineState};
+use crate::tile::TileShape;
+use core::marker::PhantomData;
+
+/// The consumer end before a role has taken it.
+#[must_use]
+pub struct ConsumerEnd<const STAGES: usize, S, R, N, K> {
+    base: u32,
+    ring: PhantomData<(S, R, N, K, *const ())>,
+}
+
+impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
+    ConsumerEnd<STAGES, S, R, N, K>
+{
+    #[inline(always)]
+    pub(super) fn new(base: u32) -> Self {
+        Self { base, ring: PhantomData }
+    }
+    #[inline(always)]
+    fn take(self, signal: Signal<K>) -> Consumer<STAGES, S, R, N, K> {
+        Consumer { base: self.base, state: PipelineState::start(), signal, ring: PhantomData }
+    }
+}
+
+impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
+    ConsumerEnd<STAGES, S, Mma<Ro>, N, K>
+{
+    /// Gives the end to a warp group of the role that multiplies.
+    ///
+    /// The threads that will signal a release are picked here, once: thread r of the group arrives
+    /// at CTA r of the cluster if that CTA's loads reach this one.
+    #[inline(always)]
+    pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Mma<Ro>, N, K> {
+        self.take(Signal::to_sharers(group.thread(), group.coord()))
+    }
+}
+
+impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
+    ConsumerEnd<STAGES, S, Reads<Ro>, N, K>
+{
+    /// Gives the end to a warp group of the role that reads. One lane of each warp will signal.
+    #[inline(always)]
+    pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {
+        self.take(Signal::here(group.thread() % 32 == 0))
+    }
+}
+
+/// Whether this thread signals releases, and to which CTA.
+struct Signal<K> {
+    active: bool,
+    rank: u32,
+    shape: PhantomData<K>,
+}
+impl<K> Clone for Signal<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K> Copy for Signal<K> {}
+
+impl<K: ClusterShape> Signal<K> {
+    #[inline(always)]
+    fn here(active: bool) -> Self {
+        Self { active, rank: 0, shape: PhantomData }
+    }
+    #[inline(always)]
+    fn to_sharers(thread: u32, at: ClusterCoord<K>) -> Self {
+        if K::SIZE == 1 {
+            return Self::here(thread == 0);
+        }
+        let active = thread < K::SIZE as u32 && at.shares_with(thread);
+        Self { active, rank: thread, shape: PhantomData }
+    }
+}
+
+/// The emptying end.
+#[must_use]
+pub struct Consumer<const STAGES: usize, S, R, N, K> {
+    base: u32,
+    state: PipelineState<STAGES, ConsumerSide>,
+    signal: Signal<K>,
+    ring: PhantomData<(S, R, N, *const ())>,
+}
+
+impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
+    Consumer<STAGES, S, R, N, K>
+{
+    /// Waits until the next slot is full (`mbarrier.try_wait.parity` on its full barrier), takes it
+    /// and steps. What was put into it is then visible to this thread's loads and to its wgmmas.
+    /// (CUTLASS `consumer_wait`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait(&mut self) -> FullSlot<S, R, N, K> {
+        self.slot(false)
+    }
+
+    /// Looks whether the next slot is full; may suspend for a while (CUTLASS `consumer_try_wait`).
+    /// The answer belongs to that slot: while it is held the consumer can't be used otherwise.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
+        // SAFETY: the barrier was initialised by the plan.
+        let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
+        Peek { known, consumer: self }
+    }
+
+    /// As [`try_wait`](Self::try_wait), but never suspends (CUTLASS `consumer_test_wait`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
+        // SAFETY: the barrier was initialised by the plan.
+        let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
+        Peek { known, consumer: self }
+    }
+
+    fn full(&self) -> u32 {
+        Layout::<STAGES, S>::full(self.base, self.state.index())
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn slot(&mut self, known: bool) -> FullSlot<S, R, N, K> {
+        if !known {
+            // SAFETY: initialised by the plan; the state's phase is its discipline.
+            unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
+        }
+        let stage = self.state.index();
+        self.state.advance();
+        FullSlot {
+            data: Layout::<STAGES, S>::data(self.base, stage),
+            empty: Layout::<STAGES, S>::empty(self.base, stage),
+            signal: self.signal,
+            ring: PhantomData,
+        }
+    }
+}
+
+/// What [`Consumer::try_wait`] or [`Consumer::test_wait`] saw.
+#[must_use = "a peek is finished with `wait`"]
+pub struct Peek<'c, const STAGES: usize, S, R, N, K> {
+    known: bool,
+    consumer: &'c mut Consumer<STAGES, S, R, N, K>,
+}
+
+impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
+    Peek<'_, STAGES, S, R, N, K>
+{
+    /// Whether the slot was full.
+    pub fn ready(&self) -> bool {
+        self.known
+    }
+    /// Takes the slot that was looked at, waiting for it only if it was not full then.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait(self) -> FullSlot<S, R, N, K> {
+        self.consumer.slot(self.known)
+    }
+}
+
+/// A slot whose tiles have arrived.
+#[must_use = "a full slot that is never released stops the ring"]
+pub struct FullSlot<S, R, N, K> {
+    data: u32,
+    empty: u32,
+    signal: Signal<K>,
+    ring: PhantomData<(S, R, N, *const ())>,
+}
+
+impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Mma<Ro>, N, K> {
+    /// Where the tiles lie.
+    #[inline(always)]
+    pub(crate) fn data(&self) -> u32 {
+        self.data
+    }
+    /// Declares that the wgmmas which read this slot have retired.
+    ///
+    /// # Safety
+    /// A `wgmma.wait_group` that covers all of them has returned.
+    #[inline(always)]
+    pub(crate) unsafe fn retired(self) -> RetiredSlot<S, N, K> {
+        RetiredSlot { empty: self.empty, signal: self.signal, ring: PhantomData }
+    }
+}
+
+impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> {
+    /// Gives the slot back after ordinary reads: the warp meets (`bar.warp.sync`), so that all of
+    /// its reads are done, and one lane arrives on the empty barrier. (CUTLASS `consumer_release`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn release(self) {
+        // SAFETY: the consumer was taken by a converged warp group, whose warps stay converged
+        // through the pipeline's calls; the slot's reads are before this point in every lane.
+        unsafe {
+            isa::warp::sync_warp(u32::MAX);
+            if self.signal.active {
+                isa::mbarrier::arrive(self.empty);
+            }
+        }
+    }
+}
+
+impl<P: TileShape, Ro: Role, N: Name, K: ClusterShape> FullSlot<(P,), Reads<Ro>, N, K>
+where
+    P::Element: Strips,
+{
+    /// Reads this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
+    /// group i (`ldmatrix.x4`; f32: `ld.shared.v2`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn strip(&self, group: &Warpgroup<Ro, K>, strip: usize) -> [f32; 8] {
+        const {
+            assert!(
+                P::ROWS == GROUP_ROWS * Ro::GROUPS,
+                "the panel has 64 rows for each warp group"
+            );
+        }
+        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        // SAFETY: the slot is full, and the group converged.
+        unsafe { P::Element::load(self.data, warp_row, strip as u32) }
+    }
+}
+
+/// A slot that the tensor cores have finished reading.
+#[must_use = "a retired slot that is never released stops the ring"]
+pub struct RetiredSlot<S, N, K> {
+    empty: u32,
+    signal: Signal<K>,
+    ring: PhantomData<(S, N, *const ())>,
+}
+
+impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
+    /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
+    /// each (`mbarrier.arrive.shared::cluster`, without a qualifier: the retirement of the wgmmas
+    /// is what orders it, and a `.release.cluster` costs a third of the kernel's speed).
+    /// (CUTLASS `consumer_release`.)
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn release(self) {
+        if !self.signal.active {
+            return;
+        }
+        // SAFETY: the token says that nothing reads the slot any more; peers have the same plan at
+        // the same offsets, and stay until their tail has seen this arrival.
+        unsafe {
+            if K::SIZE == 1 {
+                isa::mbarrier::arrive(self.empty);
+            } else {
+                isa::mbarrier::arrive_remote(isa::cluster::mapa(self.empty, self.signal.rank));
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The ring: `STAGES` slots of tiles between those who fill and those who empty them, each slot
+//! guarded by a full and an empty mbarrier.
+//!
+//! ```text
+//!            acquire: wait empty        wait: wait full
+//!   producer ───────────────► slot i ───────────────► consumer
+//!            load / commit: full        release: arrive on empty, here and at sharing peers
+//! ```
+//!
+//! One ring type covers CUTLASS's pipelines; who fills and who empties are type parameters:
+//!
+//! | CUTLASS | writers | readers |
+//! |---|---|---|
+//! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
+//! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
+//! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
+//!
+//! What CUTLASS asks its user to remember is in types here. Arrival counts follow from the roles and
+//! the cluster; transaction bytes from the tiles; starting phases from the side; the proxy fence
+//! between ordinary writes and wgmma's reads from the pair of writers and readers. A slot is a
+//! token: [`EmptySlot`] can only be filled, [`FullSlot`] only be read, and a slot that wgmma reads
+//! can only be released once it is a [`RetiredSlot`].
+
+mod consumer;
+mod parts;
+mod tma;
+mod writes;
+
+pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
+pub use parts::{PartEnd, PartProducer, PartSlot};
+pub use tma::{AcquirePeek, EmptySlot, Producer};
+pub use writes::{WriteSlot, Writer};
+
+use crate::cluster::ClusterShape;
+use crate::roles::Role;
+use crate::smem::{Place, Region};
+use crate::stage::Stage;
+use core::marker::PhantomData;
+
+/// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
+/// word for reports. Two regions of one plan with the same name do not compile.
+pub trait Name: 'static {
+    /// How reports call it.
+    const NAME: &'static str;
+    /// How reports call a ring's full barriers.
+    const FULL: &'static str;
+    /// How reports call a ring's empty barriers.
+    const EMPTY: &'static str;
+}
+
+/// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
+#[macro_export]
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[doc = concat!("The name `", $text, "`.")]
+        #[derive(Clone, Copy, Debug)]
+        pub enum $name {}
+        impl $crate::ring::Name for $name {
+            const NAME: &'static str = $text;
+            const FULL: &'static str = concat!($text, ".full");
+            const EMPTY: &'static str = concat!($text, ".empty");
+        }
+    )+};
+}
+
+/// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
+pub trait Writers<S>: 'static {
+    /// Arrivals per slot.
+    const ARRIVALS: usize;
+}
+
+/// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Tma {}
+impl<S: Stage> Writers<S> for Tma {
+    const ARRIVALS: usize = 1;
+}
+
+/// Each tile of the stage is loaded by a thread of its own, which arms the slot with that tile's
+/// bytes (CUTLASS: several producers that `producer_expect_transaction`).
+#[derive(Clone, Copy, Debug)]
+pub enum TmaParts {}
+impl<S: Stage> Writers<S> for TmaParts {
+    const ARRIVALS: usize = S::TILES;
+}
+
+/// All warps of role `R` fill every slot with ordinary stores; each warp arrives once.
+#[derive(Clone, Copy, Debug)]
+pub struct Writes<R>(PhantomData<R>);
+impl<R: Role, S: Stage> Writers<S> for Writes<R> {
+    const ARRIVALS: usize = 4 * R::GROUPS;
+}
+
+/// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
+pub trait Readers: 'static {
+    /// Arrivals per slot from one CTA.
+    const ARRIVALS: usize;
+    /// Do peers that share an operand load into the slot (multicast)?
+    const MULTICAST: bool;
+    /// Are the reads made through the async proxy?
+    const ASYNC: bool;
+}
+
+/// Every warp group of role `R` reads every slot with wgmma, and arrives once (CUTLASS:
+/// `num_consumers / NumThreadsPerWarpGroup`).
+#[derive(Clone, Copy, Debug)]
+pub struct Mma<R>(PhantomData<R>);
+impl<R: Role> Readers for Mma<R> {
+    const ARRIVALS: usize = R::GROUPS;
+    const MULTICAST: bool = true;
+    const ASYNC: bool = true;
+}
+
+/// Every warp group of role `R` reads every slot with ordinary loads; each of its warps arrives
+/// once.
+#[derive(Clone, Copy, Debug)]
+pub struct Reads<R>(PhantomData<R>);
+impl<R: Role> Readers for Reads<R> {
+    const ARRIVALS: usize = 4 * R::GROUPS;
+    const MULTICAST: bool = false;
+    const ASYNC: bool = false;
+}
+
+/// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,
+/// `K` the cluster over which loads are multicast.
+///
+/// A [`Region`] of a [`SmemPlan`](crate::smem::SmemPlan), which initialises it and hands out its
+/// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
+pub struct Ring<const STAGES: usize, S, W, R, N, K>(PhantomData<(S, W, R, N, K)>);
+
+impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
+    Ring<STAGES, S, W, R, N, K>
+{
+    const FULL_ARRIVALS: u32 = W::ARRIVALS as u32;
+    /// Readers of every CTA that gets a copy of the slot must have let go of it.
+    const EMPTY_ARRIVALS: u32 = {
+        let ctas = if R::MULTICAST { K::SHARERS } else { 1 };
+        (R::ARRIVALS * ctas) as u32
+    };
+}
+
+/// Where the parts of a ring of `STAGES` slots of `S` lie.
+pub(crate) struct Layout<const STAGES: usize, S>(PhantomData<S>);
+
+impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
+    const FULL: u32 = (STAGES * S::BYTES) as u32;
+    const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
+
+    #[inline(always)]
+    const fn data(base: u32, stage: u32) -> u32 {
+        base + stage * S::BYTES as u32
+    }
+    #[inline(always)]
+    const fn full(base: u32, stage: u32) -> u32 {
+        base + Self::FULL + 8 * stage
+    }
+    #[inline(always)]
+    const fn empty(base: u32, stage: u32) -> u32 {
+        base + Self::EMPTY + 8 * stage
+    }
+}
+
+/// The two ends of a ring, inert until a role takes them with `by`.
+pub struct Ends<const STAGES: usize, S, W, R, N, K> {
+    /// For those who fill.
+    pub producer: ProducerEnd<STAGES, S, W, R, N, K>,
+    /// For those who read.
+    pub consumer: ConsumerEnd<STAGES, S, R, N, K>,
+}
+
+/// The producer end before a role has taken it.
+#[must_use]
+pub struct ProducerEnd<const STAGES: usize, S, W, R, N, K> {
+    base: u32,
+    ring: PhantomData<(S, W, R, N, K, *const ())>,
+}
+
+// SAFETY: slots and barriers lie inside BYTES; `init` gives each barrier the count that the
+// protocol of the ends produces: FULL_ARRIVALS fills, EMPTY_ARRIVALS releases.
+unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
+    Region for Ring<STAGES, S, W, R, N, K>
+{
+    const BYTES: usize = {
+        assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
+        assert!(S::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
+        STAGES * (S::BYTES + 16)
+    };
+    const ALIGN: usize = S::ALIGN;
+    const NAME: &'static str = N::NAME;
+    type Ends = Ends<STAGES, S, W, R, N, K>;
+
+    #[inline(always)]
+    unsafe fn init(place: Place) {
+        for stage in 0..STAGES as u32 {
+            let full = Layout::<STAGES, S>::full(place.base, stage);
+            let empty = Layout::<STAGES, S>::empty(place.base, stage);
+            // SAFETY: both barriers are this ring's own memory, initialised once.
+            unsafe {
+                isa::mbarrier::init(full, Self::FULL_ARRIVALS);
+                isa::mbarrier::init(empty, Self::EMPTY_ARRIVALS);
+            }
+            isa::debug::label_barrier(full, N::FULL, stage);
+            isa::debug::label_barrier(empty, N::EMPTY, stage);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn ends(place: Place) -> Self::Ends {
+        Ends {
+            producer: ProducerEnd { base: place.base, ring: PhantomData },
+            consumer: ConsumerEnd::new(place.base),
+        }
+    }
+}
+
+/// Where a producer of any kind stands: the four verbs' common part.
+pub(crate) struct Filling<const STAGES: usize, S> {
+    base: u32,
+    state: crate::state::PipelineState<STAGES, crate::state::ProducerSide>,
+    stage: PhantomData<S>,
+}
+
+impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
+    #[inline(always)]
+    fn start(base: u32) -> Self {
+        Self { base, state: crate::state::PipelineState::start(), stage: PhantomData }
+    }
+    fn empty(&self) -> u32 {
+        Layout::<STAGES, S>::empty(self.base, self.state.index())
+    }
+    /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn peek(&self) -> bool {
+        // SAFETY: the barrier was initialised by the plan.
+        unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
+    }
+    /// Waits for the next slot unless `known` says that it is empty, takes it and steps: addresses
+    /// of its data and of its full barrier.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn take(&mut self, known: bool) -> (u32, u32) {
+        if !known {
+            // SAFETY: the barrier was initialised by the plan; the state's phase is its discipline.
+            unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
+        }
+        let stage = self.state.index();
+        self.state.advance();
+        (Layout::<STAGES, S>::data(self.base, stage), Layout::<STAGES, S>::full(self.base, stage))
+    }
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn drain(mut self) {
+        for _ in 0..STAGES {
+            self.take(false);
+        }
+    }
+}
