@@ -44,7 +44,7 @@ pub mod prelude {
     pub use crate::mma::{Accumulator, GROUP_ROWS};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
-    pub use crate::ring::{Mma, Reads, Ring, Tma, TmaParts, Writes};
+    pub use crate::ring::{Mma, MmaInTurn, Reads, Ring, Tma, TmaParts, Writes};
     pub use crate::roles::{Cta, Role, Warpgroup};
     pub use crate::sequence::OrderedSequence;
     pub use crate::smem::{SmemPlan, When};

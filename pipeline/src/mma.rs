@@ -7,8 +7,8 @@
 //! retired. [`InFlight::finish`] waits for all and gives the accumulator.
 
 use crate::cluster::ClusterShape;
-use crate::ring::{FullSlot, Mma, Name, RetiredSlot};
-use crate::roles::{Role, Warpgroup};
+use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
+use crate::roles::Warpgroup;
 use crate::stage::Stage;
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
@@ -26,8 +26,8 @@ where
     regs: <M64<N> as Shape>::Regs,
 }
 
-/// A stage whose tiles are the operands of an `N`-column wgmma: group i of the role multiplies rows
-/// 64i.. of the first tile with the transpose of the second.
+/// A stage whose tiles are the operands of an `N`-column wgmma: warp group i of those that share the slot
+/// multiplies rows 64i.. of the first tile with the transpose of the second.
 pub trait MmaStage<const N: usize>: Stage
 where
     M64<N>: Shape,
@@ -36,7 +36,7 @@ where
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
-    unsafe fn issue<Ro: Role>(
+    unsafe fn issue<W: MmaReaders>(
         data: u32,
         group: u32,
         regs: &mut <M64<N> as Shape>::Regs,
@@ -52,7 +52,7 @@ where
 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue<Ro: Role>(
+    unsafe fn issue<W: MmaReaders>(
         data: u32,
         group: u32,
         regs: &mut <M64<N> as Shape>::Regs,
@@ -60,11 +60,11 @@ where
     ) {
         const {
             assert!(
-                BM == GROUP_ROWS * Ro::GROUPS,
-                "the tile of A has 64 rows for each warp group of the role that multiplies"
+                BM == GROUP_ROWS * W::GROUPS,
+                "the tile of A has 64 rows for each warp group that reads it"
             );
         }
-        let a = k_major(data + group * (GROUP_ROWS * ROW_BYTES) as u32);
+        let a = k_major(data + W::share(group) * (GROUP_ROWS * ROW_BYTES) as u32);
         let b = k_major(data + <Tile<T, BM, BK> as TileShape>::BYTES as u32);
         for k in 0..(BK / MMA_K) as u32 {
             let bytes = k * (MMA_K * T::SIZE) as u32;
@@ -93,13 +93,13 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, Ro, S, R, K>
+pub struct InFlight<'g, const N: usize, W: MmaReaders, S, R, K>
 where
     M64<N>: Shape,
 {
     acc: Accumulator<N>,
-    slot: FullSlot<S, Mma<Ro>, R, K>,
-    group: &'g Warpgroup<Ro, K>,
+    slot: FullSlot<S, W, R, K>,
+    group: &'g Warpgroup<W::Role, K>,
 }
 
 impl<const N: usize> Accumulator<N>
@@ -111,12 +111,12 @@ where
     /// PTX: `wgmma.fence`, `wgmma.mma_async` times BK/16, `wgmma.commit_group`.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn start<Ro, S, R, K>(
-        group: &Warpgroup<Ro, K>,
-        slot: FullSlot<S, Mma<Ro>, R, K>,
-    ) -> InFlight<'_, N, Ro, S, R, K>
+    pub fn start<W, S, R, K>(
+        group: &Warpgroup<W::Role, K>,
+        slot: FullSlot<S, W, R, K>,
+    ) -> InFlight<'_, N, W, S, R, K>
     where
-        Ro: Role,
+        W: MmaReaders,
         S: MmaStage<N>,
         R: Name,
         K: ClusterShape,
@@ -126,7 +126,7 @@ where
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<Ro>(slot.data(), group.index(), &mut acc.regs, false);
+            S::issue::<W>(slot.data(), group.index(), &mut acc.regs, false);
             isa::wgmma::commit_group();
         }
         InFlight { acc, slot, group }
@@ -142,10 +142,10 @@ where
     }
 }
 
-impl<const N: usize, Ro, S, R, K> InFlight<'_, N, Ro, S, R, K>
+impl<const N: usize, W, S, R, K> InFlight<'_, N, W, S, R, K>
 where
     M64<N>: Shape,
-    Ro: Role,
+    W: MmaReaders,
     S: MmaStage<N>,
     R: Name,
     K: ClusterShape,
@@ -154,12 +154,12 @@ where
     /// (`wgmma.wait_group 1`), and returns the slot that this one has read.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn next(&mut self, slot: FullSlot<S, Mma<Ro>, R, K>) -> RetiredSlot<S, R, K> {
+    pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {
         // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
         // the older slot is read no more.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<Ro>(slot.data(), self.group.index(), &mut self.acc.regs, true);
+            S::issue::<W>(slot.data(), self.group.index(), &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()

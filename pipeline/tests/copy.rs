@@ -14,8 +14,10 @@ roles! { Load = 1 x 40 registers, Copier = 1 x 232 registers }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type Plan<const STAGES: usize> =
-    SmemPlan<(Ring<STAGES, (Panel,), Tma, Reads<Copier>, Copy, Alone>, StoreBuffers<bf16, 2, Copier>)>;
+type Plan<const STAGES: usize> = SmemPlan<(
+    Ring<STAGES, (Panel,), Tma, Reads<Copier>, Copy, Alone>,
+    StoreBuffers<bf16, 2, Copier>,
+)>;
 
 /// Copies `steps` panels of 64 rows: TMA in, registers, TMA out.
 fn copy<const STAGES: usize>(

@@ -1,6 +1,6 @@
 //! The emptying end of a ring, whoever fills it.
 
-use super::{Layout, Mma, Name, Readers, Reads};
+use super::{Layout, MmaInTurn, MmaReaders, Name, Readers, Reads};
 use crate::cluster::{ClusterCoord, ClusterShape};
 use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
@@ -30,15 +30,15 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     }
 }
 
-impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
-    ConsumerEnd<STAGES, S, Mma<Ro>, N, K>
+impl<const STAGES: usize, S: Stage, R: MmaReaders, N: Name, K: ClusterShape>
+    ConsumerEnd<STAGES, S, R, N, K>
 {
     /// Gives the end to a warp group of the role that multiplies.
     ///
     /// The threads that will signal a release are picked here, once: thread r of the group arrives
     /// at CTA r of the cluster if that CTA's loads reach this one.
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Mma<Ro>, N, K> {
+    pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {
         self.take(Signal::to_sharers(group.thread(), group.coord()))
     }
 }
@@ -174,7 +174,18 @@ pub struct FullSlot<S, R, N, K> {
     ring: PhantomData<(S, R, N, *const ())>,
 }
 
-impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Mma<Ro>, N, K> {
+impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
+    Consumer<STAGES, S, MmaInTurn<Ro>, N, K>
+{
+    /// Leaves the next `slots` slots to the other warp groups of the role (CUTLASS
+    /// `PipelineState::advance`). Waits for nothing.
+    #[inline(always)]
+    pub fn skip(&mut self, slots: u32) {
+        self.state.advance_by(slots);
+    }
+}
+
+impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// Where the tiles lie.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {

@@ -122,6 +122,42 @@ impl<R: Role> Readers for Reads<R> {
     const ASYNC: bool = false;
 }
 
+/// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
+/// arrives once. The others skip it ([`Consumer::skip`]). (CUTLASS ping-pong.)
+#[derive(Clone, Copy, Debug)]
+pub struct MmaInTurn<R>(PhantomData<R>);
+impl<R: Role> Readers for MmaInTurn<R> {
+    const ARRIVALS: usize = 1;
+    const MULTICAST: bool = true;
+    const ASYNC: bool = true;
+}
+
+/// Readers whose slots are read by wgmma.
+pub trait MmaReaders: Readers {
+    /// The role that multiplies.
+    type Role: Role;
+    /// Warp groups that share one slot: each multiplies 64 rows of it.
+    const GROUPS: usize;
+    /// Which of them `group` of the role is.
+    fn share(group: u32) -> u32;
+}
+impl<R: Role> MmaReaders for Mma<R> {
+    type Role = R;
+    const GROUPS: usize = R::GROUPS;
+    #[inline(always)]
+    fn share(group: u32) -> u32 {
+        group
+    }
+}
+impl<R: Role> MmaReaders for MmaInTurn<R> {
+    type Role = R;
+    const GROUPS: usize = 1;
+    #[inline(always)]
+    fn share(_group: u32) -> u32 {
+        0
+    }
+}
+
 /// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,
 /// `K` the cluster over which loads are multicast.
 ///
