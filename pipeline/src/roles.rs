@@ -29,11 +29,16 @@ pub trait Role: Copy + 'static {
     const NAME: &'static str;
 }
 
-/// Declares roles: `roles! { Load = 1 warp group x 40 registers, Math = 2 warp groups x 232 registers }`.
+/// Declares roles: warp groups x registers of each thread, as in
+/// `roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }`.
 #[macro_export]
 macro_rules! roles {
     ($($(#[$doc:meta])* $name:ident = $groups:literal x $registers:literal registers),+ $(,)?) => {$(
         $(#[$doc])*
+        #[doc = concat!(
+            "\n\nA role of ", stringify!($groups), " warp group(s), whose threads have ",
+            stringify!($registers), " registers."
+        )]
         #[derive(Clone, Copy, Debug)]
         pub enum $name {}
         impl $crate::roles::Role for $name {

@@ -1,0 +1,8 @@
+//! Small kernels, one idea each; each is a chapter of docs/examples.md.
+//!
+//! They run on the SM model and on a GPU in tests/examples.rs.
+
+pub mod ordered_loads;
+pub mod ping_pong;
+pub mod stream_copy;
+pub mod two_rings;

@@ -1,0 +1,88 @@
+//! Loads in order: the addend of tile t is loaded after the main operand of tile t.
+//!
+//! Two warps load through two rings: x in one, y in the other, for out = x + y. Both share the TMA
+//! unit, and x is what the readers wait for first, so a `LoadOrderBarrier` holds each load of y
+//! back until the load of x of the same tile is issued: once per tile, Mojo's protocol (CUTLASS
+//! does it once per kernel, as the GEMM here). Per tile, the first warp must not run two tiles
+//! ahead of the second, or the second would miss a phase: a ring of one slot for x sees to that.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use pipeline::prelude::*;
+
+names! { First = "x", Second = "y", Order = "load order" }
+roles! { Load = 1 x 40 registers, Add = 1 x 232 registers }
+
+/// 64 rows of 64 elements.
+pub type Panel = Tile<bf16, 64, 64>;
+type Alone = Cluster<1, 1>;
+type ThisCta = Cta<(Load, Add), Alone>;
+type Plan = SmemPlan<(
+    Ring<1, (Panel,), Tma, Reads<Add>, First, Alone>,
+    Ring<1, (Panel,), Tma, Reads<Add>, Second, Alone>,
+    StoreBuffers<bf16, 2, Add>,
+    LoadOrderBarrier<Order>,
+)>;
+
+/// `out = x + y` for `panels` panels of 64 x 64; CTA i of g takes panels i, i + g, ….
+#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+pub fn ordered_loads(
+    cta: ThisCta,
+    x: &TensorMap<Panel>,
+    y: &TensorMap<Panel>,
+    out: &TensorMap<Panel>,
+    panels: u32,
+) {
+    let (cta, (first, second, stores, order)) = Plan::init(cta);
+    let coord = cta.coord();
+    let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
+
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = first.producer.by(&one);
+                    let mut order = order.main_loop.by(&one);
+                    for row in rows() {
+                        loads.acquire().load((x.tile(row, 0, Peers::ALONE),));
+                        order.arrive_and_step();
+                    }
+                    loads.tail();
+                },
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = second.producer.by(&one);
+                    let mut order = order.epilogue.by(&one);
+                    for row in rows() {
+                        order.wait_and_step();
+                        loads.acquire().load((y.tile(row, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut xs = first.consumer.by(&group);
+            let mut ys = second.consumer.by(&group);
+            let mut stores = stores.by(&group);
+            for row in rows() {
+                let (x, y) = (xs.wait(), ys.wait());
+                let mut sum = stores.acquire();
+                for strip in 0..4 {
+                    let (a, b) = (x.strip(&group, strip), y.strip(&group, strip));
+                    sum.put(strip, core::array::from_fn(|i| a[i] + b[i]));
+                }
+                // y first: x's release lets the next x be loaded, whose arrival would be a second
+                // one ahead if y's thread were still waiting for its slot.
+                y.release();
+                x.release();
+                sum.publish().store(out, row, 0);
+            }
+            stores.tail();
+        },
+    );
+}

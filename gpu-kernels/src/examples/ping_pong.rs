@@ -1,0 +1,104 @@
+//! Ping-pong: two warp groups take turns at the tensor cores.
+//!
+//! ```text
+//! group 0   multiply tile 0 │ write tile 0     │ multiply tile 2 │ write tile 2
+//! group 1                   │ multiply tile 1  │ write tile 1    │ multiply tile 3 …
+//! ```
+//!
+//! Each tile belongs to one group, so its slots are read by one group (`MmaInTurn`) and the other
+//! skips them. The sequence has two sections: the main loop and the epilogue. A group that has its
+//! turn in a section passes it on when it is through.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use pipeline::prelude::*;
+
+names! { Operands = "operands", Turns = "turns" }
+roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+
+/// 64 rows of A or of D.
+pub type TileA = Tile<bf16, 64, 64>;
+/// 128 rows of B: columns of D.
+pub type TileB = Tile<bf16, 128, 64>;
+type Alone = Cluster<1, 1>;
+type ThisCta = Cta<(Load, Math), Alone>;
+type Plan = SmemPlan<(
+    Ring<6, (TileA, TileB), Tma, MmaInTurn<Math>, Operands, Alone>,
+    StoreBuffers<bf16, 2, Math>,
+    OrderedSequence<2, Math, Turns>,
+)>;
+
+/// D = A·Bᵀ in tiles of 64 x 128: `tiles_m` x `tiles_n` of them, `k_tiles` stages each; CTA i of g
+/// takes tiles i, i + g, …, and its warp groups take these in turn.
+#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+pub fn ping_pong(
+    cta: ThisCta,
+    a: &TensorMap<TileA>,
+    b: &TensorMap<TileB>,
+    d: &TensorMap<TileA>,
+    tiles_m: u32,
+    tiles_n: u32,
+    k_tiles: u32,
+) {
+    let (cta, (ring, stores, turns)) = Plan::init(cta);
+    let coord = cta.coord();
+    let tiles = || {
+        (coord.cluster_id()..tiles_m * tiles_n)
+            .step_by(coord.clusters() as usize)
+            .map(|tile| (tile % tiles_m * 64, tile / tiles_m * 128))
+    };
+
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    for (row, col) in tiles() {
+                        for k in 0..k_tiles {
+                            loads.acquire().load((
+                                a.tile(row, 64 * k, Peers::ALONE),
+                                b.tile(col, 64 * k, Peers::ALONE),
+                            ));
+                        }
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut operands = ring.consumer.by(&group);
+            let mut stores = stores.by(&group);
+            let mut turns = turns.by(&group);
+            for (nth, (row, col)) in tiles().enumerate() {
+                if nth as u32 % 2 != group.index() {
+                    operands.skip(k_tiles);
+                    continue;
+                }
+                let multiply = turns.wait();
+                let mut sum = Accumulator::<128>::start(&group, operands.wait());
+                for _ in 1..k_tiles {
+                    sum.next(operands.wait()).release();
+                }
+                multiply.pass_on();
+                let (sum, last) = sum.finish();
+                last.release();
+
+                let write = turns.wait();
+                for panel in 0..2 {
+                    let mut out = stores.acquire();
+                    for strip in 0..4 {
+                        out.put(strip, sum.strip(4 * panel + strip));
+                    }
+                    out.publish().store(d, row, col + 64 * panel as u32);
+                }
+                write.pass_on();
+            }
+            stores.tail();
+        },
+    );
+}

@@ -1,0 +1,60 @@
+//! A stream copy: TMA in, registers, TMA out, through one ring.
+//!
+//! The smallest whole pipeline. One thread of `Load` runs up to four panels ahead; `Copy`'s warp
+//! group reads each panel into registers (where a real kernel would compute), gives the slot back,
+//! and stores through two buffers, so that one is written out while the other is filled.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use pipeline::prelude::*;
+
+names! { Panels64 = "panels" }
+roles! { Load = 1 x 40 registers, Copy = 1 x 232 registers }
+
+/// 64 rows of 64 elements.
+pub type Panel = Tile<bf16, 64, 64>;
+type Alone = Cluster<1, 1>;
+type ThisCta = Cta<(Load, Copy), Alone>;
+type Plan =
+    SmemPlan<(Ring<4, (Panel,), Tma, Reads<Copy>, Panels64, Alone>, StoreBuffers<bf16, 2, Copy>)>;
+
+/// Copies a tensor of 64 columns, `panels` panels of 64 rows; CTA i of g takes panels i, i + g, ….
+#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
+    let (cta, (ring, stores)) = Plan::init(cta);
+    let coord = cta.coord();
+    let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
+
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    for row in rows() {
+                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut arrived = ring.consumer.by(&group);
+            let mut stores = stores.by(&group);
+            for row in rows() {
+                let panel = arrived.wait();
+                let mut out = stores.acquire();
+                for strip in 0..4 {
+                    out.put(strip, panel.strip(&group, strip));
+                }
+                panel.release();
+                out.publish().store(to, row, 0);
+            }
+            stores.tail();
+        },
+    );
+}

@@ -1,0 +1,91 @@
+//! Two rings in series: load, transform in registers, pass on, consume.
+//!
+//! ```text
+//! Load ──TMA──► ring "raw" ──► Transform: f(x) ──stores──► ring "ready" ──► Store ──TMA──► out
+//! ```
+//!
+//! `Transform` is the reader of one ring and the writer of the next. Nothing here says how many
+//! arrivals either ring expects: the roles do.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use pipeline::prelude::*;
+
+names! { Raw = "raw", Ready = "ready" }
+roles! {
+    Load = 1 x 40 registers,
+    Transform = 1 x 168 registers,
+    Store = 1 x 168 registers,
+}
+
+/// 64 rows of 64 elements.
+pub type Panel = Tile<bf16, 64, 64>;
+type Alone = Cluster<1, 1>;
+type ThisCta = Cta<(Load, Transform, Store), Alone>;
+type Plan = SmemPlan<(
+    Ring<4, (Panel,), Tma, Reads<Transform>, Raw, Alone>,
+    Ring<2, (Panel,), Writes<Transform>, Reads<Store>, Ready, Alone>,
+    StoreBuffers<bf16, 2, Store>,
+)>;
+
+/// max(x, 0)², the squared ReLU of some transformers' MLPs: cheap, and not the identity.
+#[inline(always)]
+fn squared_relu(x: f32) -> f32 {
+    let x = x.max(0.0);
+    x * x
+}
+
+/// `to = squared_relu(from)` for `panels` panels of 64 x 64; CTA i of g takes panels i, i + g, ….
+#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
+    let (cta, (raw, ready, stores)) = Plan::init(cta);
+    let coord = cta.coord();
+    let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
+
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = raw.producer.by(&one);
+                    for row in rows() {
+                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |transform| {
+            let mut arrived = raw.consumer.by(&transform);
+            let mut passed_on = ready.producer.by(&transform);
+            for _ in rows() {
+                let panel = arrived.wait();
+                let mut out = passed_on.acquire();
+                for strip in 0..4 {
+                    out.put(strip, panel.strip(&transform, strip).map(squared_relu));
+                }
+                panel.release();
+                out.commit();
+            }
+            passed_on.tail();
+        },
+        |store| {
+            let mut arrived = ready.consumer.by(&store);
+            let mut stores = stores.by(&store);
+            for row in rows() {
+                let panel = arrived.wait();
+                let mut out = stores.acquire();
+                for strip in 0..4 {
+                    out.put(strip, panel.strip(&store, strip));
+                }
+                panel.release();
+                out.publish().store(to, row, 0);
+            }
+            stores.tail();
+        },
+    );
+}
