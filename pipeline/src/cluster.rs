@@ -43,32 +43,32 @@ impl<K: ClusterShape> ClusterCoord<K> {
     }
     /// Rank in the cluster, `0..K::SIZE`.
     #[inline(always)]
-    pub fn rank(&self) -> u32 {
+    pub fn rank(self) -> u32 {
         self.rank
     }
     /// Position along M.
     #[inline(always)]
-    pub fn m(&self) -> u32 {
+    pub fn m(self) -> u32 {
         self.rank % K::M as u32
     }
     /// Position along N.
     #[inline(always)]
-    pub fn n(&self) -> u32 {
+    pub fn n(self) -> u32 {
         self.rank / K::M as u32
     }
     /// Which cluster of the grid this is.
     #[inline(always)]
-    pub fn cluster_id(&self) -> u32 {
+    pub fn cluster_id(self) -> u32 {
         isa::thread::block_idx_x() / K::SIZE as u32
     }
     /// Clusters in the grid.
     #[inline(always)]
-    pub fn clusters(&self) -> u32 {
+    pub fn clusters(self) -> u32 {
         isa::thread::grid_dim_x() / K::SIZE as u32
     }
     /// Does this CTA share an operand with CTA `rank` (same row or same column)?
     #[inline(always)]
-    pub(crate) fn shares_with(&self, rank: u32) -> bool {
+    pub(crate) fn shares_with(self, rank: u32) -> bool {
         let m = K::M as u32;
         rank % m == self.m() || rank / m == self.n()
     }
@@ -77,7 +77,7 @@ impl<K: ClusterShape> ClusterCoord<K> {
 impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
     /// The `N` CTAs with this CTA's m: they need the same rows of A.
     #[inline(always)]
-    pub fn sharing_a(&self) -> Peers<N> {
+    pub fn sharing_a(self) -> Peers<N> {
         let mut mask = 0;
         let mut n = 0;
         while n < N {
@@ -88,7 +88,7 @@ impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
     }
     /// The `M` CTAs with this CTA's n: they need the same rows of B.
     #[inline(always)]
-    pub fn sharing_b(&self) -> Peers<M> {
+    pub fn sharing_b(self) -> Peers<M> {
         let mask: u32 = (1 << M) - 1;
         Peers { index: self.m(), mask: (mask << (self.n() * M as u32)) as u16 }
     }

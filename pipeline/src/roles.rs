@@ -96,6 +96,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// fenced before is seen by all after.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[allow(clippy::unused_self)] // The token is what is spent.
     pub(crate) fn meet(self) -> Ready<R, K> {
         if K::SIZE > 1 {
             // SAFETY: the token says that all threads of all CTAs are converged here.
@@ -149,7 +150,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
         const {
             assert!(Ro::GROUPS >= 1, "a role has at least one warp group");
             assert!(
-                Ro::REGISTERS % 8 == 0 && Ro::REGISTERS >= 24 && Ro::REGISTERS <= 256,
+                Ro::REGISTERS.is_multiple_of(8) && Ro::REGISTERS >= 24 && Ro::REGISTERS <= 256,
                 "a role's registers are a multiple of 8 from 24 to 256"
             );
         }

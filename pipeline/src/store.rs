@@ -44,10 +44,7 @@ pub struct StoreEnd<O, const DEPTH: usize, Ro> {
 impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
     /// Gives a warp group its buffers.
     #[inline(always)]
-    pub fn by<'g, K: ClusterShape>(
-        self,
-        group: &'g Warpgroup<Ro, K>,
-    ) -> Stores<'g, O, DEPTH, Ro, K> {
+    pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Stores<'_, O, DEPTH, Ro, K> {
         let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
         Stores {
             base: self.base + group.index() * DEPTH as u32 * bytes,

@@ -22,7 +22,7 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
     /// Rows of the box: the slice that one CTA loads.
     pub const BOX_ROWS: usize = {
         assert!(
-            T::ROWS % (SPLIT * ATOM_ROWS) == 0,
+            T::ROWS.is_multiple_of(SPLIT * ATOM_ROWS),
             "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
         );
         assert!(T::ROWS / SPLIT <= 256, "a TMA box has at most 256 rows");

@@ -54,7 +54,7 @@ impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROW
     type Element = T;
     const ROWS: usize = {
         assert!(
-            ROWS % ATOM_ROWS == 0 && ROWS > 0,
+            ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,
             "a tile's rows are a positive multiple of the swizzle atom's 8"
         );
         assert!(

@@ -49,7 +49,7 @@ impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Gives the end to a warp group of the role that reads. One lane of each warp will signal.
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {
-        self.take(Signal::here(group.thread() % 32 == 0))
+        self.take(Signal::here(group.thread().is_multiple_of(32)))
     }
 }
 

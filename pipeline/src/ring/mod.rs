@@ -27,7 +27,7 @@ mod tma;
 mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
-pub use parts::{PartEnd, PartProducer, PartSlot};
+pub use parts::{PartEnd, PartEnds, PartProducer, PartSlot};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WriteSlot, Writer};
 

@@ -15,13 +15,17 @@ impl<const STAGES: usize, A: TileShape, B: TileShape, R: Readers, N: Name, K: Cl
 {
     /// The ends of the two tiles' threads, in the tiles' order.
     #[inline(always)]
-    pub fn parts(self) -> (PartEnd<STAGES, (A, B), A, N, K>, PartEnd<STAGES, (A, B), B, N, K>) {
+    pub fn parts(self) -> PartEnds<STAGES, A, B, N, K> {
         (
             PartEnd { base: self.base, offset: 0, part: PhantomData },
             PartEnd { base: self.base, offset: A::BYTES as u32, part: PhantomData },
         )
     }
 }
+
+/// The two ends of a ring of two parts.
+pub type PartEnds<const STAGES: usize, A, B, N, K> =
+    (PartEnd<STAGES, (A, B), A, N, K>, PartEnd<STAGES, (A, B), B, N, K>);
 
 /// The end for the thread that loads tile `T` of the stage `S`.
 #[must_use]
