@@ -169,10 +169,13 @@ where
     /// Waits for the batch in flight (`wgmma.wait_group 0`) and returns the sums and the last slot.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn finish(self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
+    pub fn finish(mut self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
         // SAFETY: no batch is in flight after the wait.
         unsafe {
             isa::wgmma::wait_group::<0>();
+            // The compiler takes the sums for known since the wgmma was issued: keep it from moving
+            // their first use above the wait (CUTLASS `warpgroup_fence_operand`).
+            M64::<N>::fence_operand(&mut self.acc.regs);
             (self.acc, self.slot.retired())
         }
     }
