@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::tensor::TensorMap;
 use crate::tensor_error::dtype_name;
 use isa::kernel::{Dtype, KernelMeta, ParamKind, ParamMeta};
+use isa::slice::Element;
 use std::mem::MaybeUninit;
 
 /// One parameter of a launch.
@@ -16,7 +17,7 @@ pub struct Param<'a>(Kind<'a>);
 
 enum Kind<'a> {
     Value { bytes: Box<[MaybeUninit<u128>]>, size: u32, align: u32 },
-    Slice { buffer: &'a Buffer, dtype: Dtype, writes: bool },
+    Slice { buffer: &'a Buffer, dtype: u32, elem_bytes: usize, writes: bool },
     Map(&'a TensorMap),
 }
 
@@ -32,14 +33,21 @@ impl<'a> Param<'a> {
         Param(Kind::Value { bytes, size, align })
     }
 
-    /// A whole buffer that the kernel reads, as elements of `dtype`.
-    pub fn slice(buffer: &'a Buffer, dtype: Dtype) -> Param<'a> {
-        Param(Kind::Slice { buffer, dtype, writes: false })
+    /// A whole buffer that the kernel reads as elements of type `T`: its
+    /// [`DeviceSlice`](isa::slice::DeviceSlice). Bytes behind the last whole element are left out.
+    pub fn slice<T: Element>(buffer: &'a Buffer) -> Param<'a> {
+        Self::elements::<T>(buffer, false)
     }
 
-    /// A whole buffer that the kernel may write, as elements of `dtype`.
-    pub fn slice_mut(buffer: &'a mut Buffer, dtype: Dtype) -> Param<'a> {
-        Param(Kind::Slice { buffer, dtype, writes: true })
+    /// A whole buffer that the kernel may write: its
+    /// [`DeviceSliceMut`](isa::slice::DeviceSliceMut).
+    pub fn slice_mut<T: Element>(buffer: &'a mut Buffer) -> Param<'a> {
+        Self::elements::<T>(buffer, true)
+    }
+
+    fn elements<T: Element>(buffer: &'a Buffer, writes: bool) -> Param<'a> {
+        let dtype = T::DTYPE.map_or(0, |d| d as u32);
+        Param(Kind::Slice { buffer, dtype, elem_bytes: size_of::<T>(), writes })
     }
 
     /// A tensor map.
@@ -50,13 +58,13 @@ impl<'a> Param<'a> {
     fn meta(&self) -> ParamMeta {
         match &self.0 {
             Kind::Value { size, align, .. } => ParamMeta::value(*size as usize, *align as usize),
-            Kind::Slice { dtype, writes, .. } => ParamMeta {
+            Kind::Slice { dtype, elem_bytes, writes, .. } => ParamMeta {
                 kind: ParamKind::Slice as u32,
                 size: 16,
                 align: 8,
-                dtype: *dtype as u32,
+                dtype: *dtype,
                 box_rows: u32::from(*writes),
-                box_cols: dtype.size() as u32,
+                box_cols: *elem_bytes as u32,
                 ..ParamMeta::NONE
             },
             Kind::Map(map) => map.meta(),
@@ -67,11 +75,9 @@ impl<'a> Param<'a> {
 /// Whether a kernel that takes `want` can be given `have`.
 fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
     let slice = want.kind == ParamKind::Slice as u32 && have.kind == want.kind;
-    // Element types without a tag of their own are told apart by size. A kernel may be lent more
-    // than it uses: a writable slice to read.
-    let dtype = if slice && want.dtype == 0 { 0 } else { have.dtype };
+    // A kernel may be lent more than it uses: a writable slice to read.
     let box_rows = if slice && want.box_rows == 0 { 0 } else { have.box_rows };
-    *want == ParamMeta { dtype, box_rows, ..*have }
+    *want == ParamMeta { box_rows, ..*have }
 }
 
 /// The bytes of a launch's parameters, and a pointer to each.
@@ -109,17 +115,17 @@ pub(crate) fn pack<'a>(
         }
         pointers.push(match &param.0 {
             Kind::Value { bytes, .. } => bytes.as_ptr().cast(),
-            Kind::Slice { buffer, dtype, .. } => {
+            Kind::Slice { buffer, elem_bytes, .. } => {
                 let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), &buffer.memory.backend)?;
                 let at = slices.len();
-                slices.push([buffer.addr(), (buffer.len() / dtype.size()) as u64]);
+                slices.push([buffer.addr(), (buffer.len() / elem_bytes) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()
             }
             Kind::Map(map) => {
                 let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), map.backend())?;
-                map.words().as_ptr().cast()
+                (&raw const *map.bytes()).cast()
             }
         });
     }
@@ -133,7 +139,7 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
         [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::U32]
             .into_iter()
             .find(|d| *d as u32 == param.dtype)
-            .map_or("any type", dtype_name)
+            .map_or("elements", dtype_name)
     };
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
         Some(ParamKind::Value) => {

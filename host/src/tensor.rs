@@ -11,6 +11,7 @@ use crate::device::{Backend, Device};
 use crate::error::Error;
 use crate::tensor_error::{TensorError, dtype_name};
 use cudarc::driver::sys;
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
 use std::sync::Arc;
 
@@ -52,21 +53,16 @@ impl TensorBox {
 /// An encoded tensor map, and the memory that it points into.
 #[derive(Clone)]
 pub struct TensorMap {
-    bytes: Encoded,
+    bytes: TensorMapBytes,
     dtype: Dtype,
     tile: TensorBox,
     memory: Arc<Memory>,
 }
 
-/// The 128 bytes, aligned as a kernel parameter must be.
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Encoded([u64; 16]);
-
 impl TensorMap {
     /// The 128 bytes as the kernel gets them.
-    pub fn words(&self) -> &[u64; 16] {
-        &self.bytes.0
+    pub fn bytes(&self) -> &TensorMapBytes {
+        &self.bytes
     }
 
     /// Element type.
@@ -142,7 +138,7 @@ impl Device {
             Backend::Sim(_) => crate::model::encode(addr, matrix, tile)?,
         };
         Ok(TensorMap {
-            bytes: Encoded(words),
+            bytes: TensorMapBytes(words),
             dtype: matrix.dtype,
             tile,
             memory: Arc::clone(memory),

@@ -5,153 +5,41 @@
 #[allow(dead_code)]
 mod gpu;
 
+mod probe;
+
 use gpu::gpu;
-use host::{Buffer, Device, Dtype, Error, Module, Param, TensorBox, TensorSpec};
-use isa::kernel::{
-    Image, KernelDesc, KernelMeta, MAX_PARAMS, META_MAGIC, ParamKind, ParamMeta, name64,
-};
-
-fn on_the_gpu_alone(_: &[*const u8]) {
-    unreachable!("the kernels of probe.ptx exist in PTX alone");
-}
-
-const OUT: ParamMeta = ParamMeta {
-    kind: ParamKind::Slice as u32,
-    size: 16,
-    align: 8,
-    dtype: Dtype::U32 as u32,
-    box_rows: 1,
-    box_cols: 4,
-    ..ParamMeta::NONE
-};
-const U32: ParamMeta = ParamMeta::value(4, 4);
-const TILE: TensorBox = TensorBox { rows: 64, cols: 64, swizzle_bytes: 128 };
-const MAP: ParamMeta = ParamMeta {
-    kind: ParamKind::TensorMap as u32,
-    size: 128,
-    align: 64,
-    dtype: Dtype::Bf16 as u32,
-    box_rows: TILE.rows,
-    box_cols: TILE.cols,
-    swizzle_bytes: TILE.swizzle_bytes,
-};
-
-const fn desc(name: &str, threads: u32, cluster: u32, smem: u32, p: &[ParamMeta]) -> KernelDesc {
-    let mut params = [ParamMeta::NONE; MAX_PARAMS];
-    let mut i = 0;
-    while i < p.len() {
-        params[i] = p[i];
-        i += 1;
-    }
-    let meta = KernelMeta {
-        magic: META_MAGIC,
-        name: name64(name),
-        threads,
-        min_ctas: 1,
-        cluster: [cluster, 1, 1],
-        smem_bytes: smem,
-        param_count: p.len() as u32,
-        params,
-    };
-    KernelDesc { meta, entry: on_the_gpu_alone }
-}
-
-static FILL: KernelDesc = desc("fill", 128, 1, 0, &[OUT, U32]);
-static RANKS2: KernelDesc = desc("ranks2", 32, 2, 0, &[OUT]);
-static RANKS16: KernelDesc = desc("ranks16", 32, 16, 0, &[OUT]);
-static SHARED: KernelDesc = desc("shared", 32, 1, 227 * 1024, &[OUT]);
-static TILE_COPY: KernelDesc = desc("tile", 128, 1, 8192 + 8, &[MAP, OUT, U32, U32]);
-static KERNELS: [KernelMeta; 5] =
-    [FILL.meta, RANKS2.meta, RANKS16.meta, SHARED.meta, TILE_COPY.meta];
-static IMAGE: Image = Image {
-    name: "probe",
-    arch: "sm_90a",
-    ptx: include_str!("fixtures/probe.ptx"),
-    kernels: &KERNELS,
-    ptxas: None,
-};
-
-fn words(buffer: &Buffer) -> Vec<u32> {
-    let bytes = buffer.to_vec().unwrap();
-    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-}
-
-fn run(device: &Device, module: &Module, desc: &KernelDesc, grid: u32, params: &[Param<'_>]) {
-    device.launch(module, desc, [grid, 1, 1], params, &device.stream()).unwrap();
-}
+use host::{Device, Error, Param};
+use isa::kernel::Image;
+use probe::{FILL, IMAGE, words};
 
 #[test]
 fn slices_and_values_arrive() {
     let Some(device) = gpu("slices_and_values_arrive") else { return };
-    let module = device.load(&IMAGE).unwrap();
-    let mut out = device.alloc_zeroed(4 * 300).unwrap();
-    run(&device, &module, &FILL, 4, &[Param::slice_mut(&mut out, Dtype::U32), Param::value(7u32)]);
-    // 4 CTAs of 128 threads are more than 300: the length arrived, too.
-    assert_eq!(words(&out), (7..307).collect::<Vec<u32>>());
+    probe::slices_and_values_arrive(&device);
 }
 
 #[test]
 fn clusters_have_their_size() {
     let Some(device) = gpu("clusters_have_their_size") else { return };
-    let module = device.load(&IMAGE).unwrap();
-    for (desc, size) in [(&RANKS2, 2), (&RANKS16, 16)] {
-        let mut out = device.alloc_zeroed(4 * 32).unwrap();
-        run(&device, &module, desc, 32, &[Param::slice_mut(&mut out, Dtype::U32)]);
-        let want: Vec<u32> = (0..32).map(|cta| 100 * size + cta % size).collect();
-        assert_eq!(words(&out), want);
-        let most = module.max_active_clusters(desc).unwrap();
-        assert!(most >= 1, "{size}: {most}");
-    }
+    probe::clusters_have_their_size(&device);
 }
 
 #[test]
 fn all_of_the_shared_memory_can_be_had() {
     let Some(device) = gpu("all_of_the_shared_memory_can_be_had") else { return };
-    assert_eq!(device.smem_bytes(), 227 * 1024);
-    let module = device.load(&IMAGE).unwrap();
-    let mut out = device.alloc_zeroed(4).unwrap();
-    run(&device, &module, &SHARED, 1, &[Param::slice_mut(&mut out, Dtype::U32)]);
-    assert_eq!(words(&out), [227 * 1024]);
+    probe::all_of_the_shared_memory_can_be_had(&device);
 }
 
 #[test]
 fn tensor_maps_arrive_and_describe_the_matrix() {
     let Some(device) = gpu("tensor_maps_arrive_and_describe_the_matrix") else { return };
-    let module = device.load(&IMAGE).unwrap();
-    // 100 rows of 72 elements at a pitch of 80, each element its own number.
-    let (rows, cols, pitch) = (100usize, 72usize, 80usize);
-    let element = |row: usize, col: usize| (row * pitch + col) as u16;
-    let data: Vec<u8> =
-        (0..rows).flat_map(|r| (0..pitch).flat_map(move |c| element(r, c).to_le_bytes())).collect();
-    let buffer = device.upload(&data).unwrap();
-    let spec = TensorSpec {
-        buffer: &buffer,
-        offset: 0,
-        dtype: Dtype::Bf16,
-        rows: rows as u64,
-        cols: cols as u64,
-        pitch_bytes: 2 * pitch as u64,
-    };
-    let map = device.tensor_map(&spec, TILE).unwrap();
-    for (row, col) in [(0usize, 0usize), (64, 0), (32, 64)] {
-        let mut out = device.alloc_zeroed(64 * 64 * 2).unwrap();
-        let at = [Param::value(row as u32), Param::value(col as u32)];
-        let [r, c] = at;
-        let params = [Param::map(&map), Param::slice_mut(&mut out, Dtype::U32), r, c];
-        run(&device, &module, &TILE_COPY, 1, &params);
-        let bytes = out.to_vec().unwrap();
-        for i in 0..64 {
-            for j in 0..64 {
-                // The manual's 128-byte swizzle: chunk of 16 bytes XOR row modulo 8.
-                let at = i * 128 + (((j / 8) ^ (i % 8)) * 16) + j % 8 * 2;
-                let (y, x) = (row + i, col + j);
-                let inside = y < rows && x < cols;
-                let want = if inside { element(y, x) } else { 0 };
-                let have = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-                assert_eq!(have, want, "box at ({row}, {col}), element ({i}, {j})");
-            }
-        }
-    }
+    probe::tensor_maps_arrive_and_describe_the_matrix(&device);
+}
+
+#[test]
+fn copies_take_any_pitch() {
+    let Some(device) = gpu("copies_take_any_pitch") else { return };
+    probe::copies_take_any_pitch(&device);
 }
 
 #[test]
@@ -194,7 +82,7 @@ fn graphs_repeat_and_events_measure() {
     let mut out = device.alloc_zeroed(4 * 64).unwrap();
     let graph = stream
         .capture(|| {
-            let params = [Param::slice_mut(&mut out, Dtype::U32), Param::value(1u32)];
+            let params = [Param::slice_mut::<u32>(&mut out), Param::value(1u32)];
             (0..10).try_for_each(|_| device.launch(&module, &FILL, [1, 1, 1], &params, &stream))
         })
         .unwrap();
