@@ -37,7 +37,7 @@ pub use error::Error;
 pub use isa::kernel::Dtype;
 pub use launch::Module;
 pub use param::Param;
-pub use sim::Config as SimConfig;
+pub use sim::{Config as SimConfig, Progress as SimProgress};
 pub use stream::{Event, Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
 pub use tensor_error::{TensorError, dtype_name};

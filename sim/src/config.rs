@@ -1,5 +1,8 @@
 //! What a run is given, and what it gives back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// How the model runs.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -15,6 +18,33 @@ pub struct Config {
     pub max_steps: u64,
     /// Whether to report reads of shared memory that nobody wrote.
     pub check_uninitialised: bool,
+    /// Where a launch counts its clusters, for someone who watches.
+    pub progress: Option<Arc<Progress>>,
+}
+
+/// How far a launch has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    clusters: AtomicU32,
+    finished: AtomicU32,
+}
+
+impl Progress {
+    /// Clusters of the latest launch.
+    pub fn clusters(&self) -> u32 {
+        self.clusters.load(Ordering::Relaxed)
+    }
+    /// Those that have run to their end.
+    pub fn finished(&self) -> u32 {
+        self.finished.load(Ordering::Relaxed)
+    }
+    pub(crate) fn start(&self, clusters: u32) {
+        self.finished.store(0, Ordering::Relaxed);
+        self.clusters.store(clusters, Ordering::Relaxed);
+    }
+    pub(crate) fn finish_one(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Default for Config {
@@ -26,6 +56,7 @@ impl Default for Config {
             stack_bytes: 256 * 1024,
             max_steps: 1 << 40,
             check_uninitialised: true,
+            progress: None,
         }
     }
 }

@@ -43,6 +43,9 @@ pub fn launch(
     assert!(!current::inside(), "a launch inside a simulated thread");
     panics::install();
     let clusters: u32 = grid.clusters().iter().product();
+    if let Some(progress) = &config.progress {
+        progress.start(clusters);
+    }
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let workers = config.workers.unwrap_or_else(cores).clamp(1, clusters as usize);
     let shared = Shared {
@@ -90,6 +93,9 @@ impl Shared<'_> {
             for mut r in aside.drain(..).chain(self.start()) {
                 match r.run(&mut stacks) {
                     Outcome::Finished(s) => {
+                        if let Some(progress) = &self.config.progress {
+                            progress.finish_one();
+                        }
                         stats.add(&s);
                         moved = true;
                     }
@@ -155,6 +161,29 @@ impl Report {
             barriers: Vec::new(),
             notes: Vec::new(),
             steps: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, GlobalMemory, Grid, Progress, launch};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_watcher_sees_every_cluster() {
+        let progress = Arc::new(Progress::default());
+        let config = Config { progress: Some(Arc::clone(&progress)), ..Config::default() };
+        let grid = Grid {
+            grid: [6, 1, 1],
+            block: [32, 1, 1],
+            cluster: [2, 1, 1],
+            smem_bytes: 0,
+            name: "none",
+        };
+        for _ in 0..2 {
+            launch(&config, &GlobalMemory::new(), &grid, &|| {}).unwrap();
+            assert_eq!((progress.clusters(), progress.finished()), (3, 3));
         }
     }
 }

@@ -65,7 +65,7 @@ mod thread;
 mod tma;
 mod warpgroup;
 
-pub use config::{Config, Grid, Stats};
+pub use config::{Config, Grid, Progress, Stats};
 pub use launch::launch;
 pub use memory::{GlobalError, GlobalMemory};
 pub use report::{BarrierState, Report, SourceLine, ThreadGroup, ThreadPlace};
