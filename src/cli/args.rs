@@ -1,0 +1,127 @@
+//! The values that options take: tensors in files, devices, element types.
+
+use isa::kernel::Dtype;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// `FILE:TENSOR` or `FILE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorRef {
+    pub file: PathBuf,
+    pub tensor: Option<String>,
+}
+
+impl FromStr for TensorRef {
+    type Err = String;
+
+    /// The name begins behind the first `.safetensors:`, or else behind the last colon.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const SUFFIX: &str = ".safetensors";
+        let marked = text.find(&format!("{SUFFIX}:")).map(|at| at + SUFFIX.len());
+        let (file, tensor) = match marked.or_else(|| text.rfind(':')) {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        if file.is_empty() {
+            return Err("no file before the colon; write FILE:TENSOR".to_owned());
+        }
+        if tensor == Some("") {
+            return Err("no tensor behind the colon; write FILE:TENSOR".to_owned());
+        }
+        Ok(Self { file: file.into(), tensor: tensor.map(str::to_owned) })
+    }
+}
+
+/// Where to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceArg {
+    /// A Hopper GPU if there is one, else the SM model.
+    Auto,
+    /// This GPU.
+    Cuda(usize),
+    /// The SM model.
+    Sim,
+}
+
+impl FromStr for DeviceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "sim" => Ok(Self::Sim),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|index| index.parse().ok())
+                .map(Self::Cuda)
+                .ok_or_else(|| "auto, cuda, cuda:N (N from 0) or sim are possible".to_owned()),
+        }
+    }
+}
+
+/// An element type of the GEMM's result.
+pub fn result_dtype(text: &str) -> Result<Dtype, String> {
+    match text {
+        "bf16" => Ok(Dtype::Bf16),
+        "f16" => Ok(Dtype::F16),
+        "f32" => Ok(Dtype::F32),
+        _ => Err("bf16, f16 or f32 are possible".to_owned()),
+    }
+}
+
+/// An element type of the GEMM's operands.
+pub fn operand_dtype(text: &str) -> Result<Dtype, String> {
+    match result_dtype(text) {
+        Ok(dtype) if dtype != Dtype::F32 => Ok(dtype),
+        _ => Err("bf16 or f16 are possible".to_owned()),
+    }
+}
+
+/// A number that is one.
+pub fn finite(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        Ok(number) => Err(format!("{number} is not a finite 32-bit number")),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(text: &str) -> (String, Option<String>) {
+        let parsed = text.parse::<TensorRef>().unwrap();
+        (parsed.file.display().to_string(), parsed.tensor)
+    }
+
+    #[test]
+    fn tensor_names_may_hold_colons_and_files_too() {
+        let some = |s: &str| Some(s.to_owned());
+        assert_eq!(tensor("w.safetensors"), ("w.safetensors".into(), None));
+        assert_eq!(tensor("w.safetensors:a.b"), ("w.safetensors".into(), some("a.b")));
+        assert_eq!(tensor("w.safetensors:a:b"), ("w.safetensors".into(), some("a:b")));
+        assert_eq!(tensor("odd:dir/w.st:a"), ("odd:dir/w.st".into(), some("a")));
+        assert!(":a".parse::<TensorRef>().is_err());
+        assert!("w.safetensors:".parse::<TensorRef>().is_err());
+    }
+
+    #[test]
+    fn devices() {
+        assert_eq!("auto".parse(), Ok(DeviceArg::Auto));
+        assert_eq!("cuda".parse(), Ok(DeviceArg::Cuda(0)));
+        assert_eq!("cuda:3".parse(), Ok(DeviceArg::Cuda(3)));
+        for bad in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "sim:0"] {
+            assert!(bad.parse::<DeviceArg>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        assert_eq!(finite("-0.5"), Ok(-0.5));
+        for bad in ["nan", "inf", "1e39", "x"] {
+            assert!(finite(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `--check`: what error a product may have.
+
+use super::error::Error;
+use super::operands::Operands;
+use host::data::decode;
+use host::dtype_name;
+use host::reference::{Check, Product};
+use isa::kernel::Dtype;
+use serde::Serialize;
+
+/// A check and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// How the result compares with the f64 product.
+    #[serde(flatten)]
+    pub check: Check,
+    /// What the relative error has to be below.
+    pub bound: f64,
+    /// Whether it is.
+    pub passed: bool,
+}
+
+/// The bound for results of type `out` and sums of `k` terms.
+///
+/// Rounding the result gives at most half a unit in the last place: 2^-9 = 2.0e-3 for bf16 and
+/// 2^-12 = 2.4e-4 for f16, and the bounds are twice that. An f32 result shows the accumulation
+/// itself, whose error grows with the number of partial sums: the tensor core truncates.
+pub fn bound(out: Dtype, k: u64) -> f64 {
+    match out {
+        Dtype::Bf16 => 4e-3,
+        Dtype::F16 => 5e-4,
+        _ => 1e-6 * (k as f64 / 512.0).max(1.0),
+    }
+}
+
+impl Judged {
+    /// Compares `d` with alpha * A * B^T + beta * C in f64.
+    pub fn new(operands: &Operands, alpha: f32, beta: f32, d: &[u8]) -> Result<Self, host::Error> {
+        let problem = operands.problem;
+        let a = decode(&operands.a.data, operands.a.dtype)?;
+        let b = decode(&operands.b.data, operands.b.dtype)?;
+        let c = operands.c.as_ref().map(|c| decode(&c.data, c.dtype)).transpose()?;
+        let product = Product {
+            m: problem.m as usize,
+            n: problem.n as usize,
+            k: problem.k as usize,
+            a: &a,
+            b: &b,
+            c: c.as_deref(),
+            alpha,
+            beta,
+        };
+        let check = product.check(&decode(d, problem.out)?)?;
+        Ok(Self::of(check, problem.out, problem.k))
+    }
+
+    /// Judges a comparison. An error that is not a number fails.
+    fn of(check: Check, out: Dtype, k: u64) -> Self {
+        let bound = bound(out, k);
+        Self { check, bound, passed: check.below(bound) }
+    }
+
+    /// The check as a verdict.
+    pub fn verdict(&self, out: Dtype, k: u64) -> Result<(), Error> {
+        if self.passed {
+            return Ok(());
+        }
+        let (error, bound) = (self.check.relative_error, self.bound);
+        Err(Error::Check { error, bound, dtype: dtype_name(out), k })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::operands::Generate;
+    use host::gemm::GemmProblem;
+
+    fn judged(out: Dtype, tamper: impl FnOnce(&mut [f32])) -> Judged {
+        let problem = GemmProblem { m: 9, n: 13, k: 40, ab: Dtype::Bf16, out, beta_c: true };
+        let operands = Operands::generate(Generate { problem, seed: 3 }).unwrap();
+        let values = |data: &[u8], dtype| decode(data, dtype).unwrap();
+        let product = Product {
+            m: 9,
+            n: 13,
+            k: 40,
+            a: &values(&operands.a.data, Dtype::Bf16),
+            b: &values(&operands.b.data, Dtype::Bf16),
+            c: Some(&values(&operands.c.as_ref().unwrap().data, out)),
+            alpha: -0.5,
+            beta: 2.0,
+        };
+        let mut d: Vec<f32> = product.compute().unwrap().iter().map(|&x| x as f32).collect();
+        tamper(&mut d);
+        let d = host::data::encode(&d, out).unwrap();
+        Judged::new(&operands, -0.5, 2.0, &d).unwrap()
+    }
+
+    #[test]
+    fn a_rounded_product_passes() {
+        for out in [Dtype::Bf16, Dtype::F16, Dtype::F32] {
+            let judged = judged(out, |_| {});
+            assert!(judged.passed, "{judged:?}");
+            assert!(judged.verdict(out, 40).is_ok());
+        }
+    }
+
+    #[test]
+    fn one_wrong_element_fails_and_so_does_no_number() {
+        for wrong in [7.0, f32::NAN, f32::INFINITY] {
+            let judged = judged(Dtype::Bf16, |d| d[60] += wrong);
+            assert!(!judged.passed, "{judged:?}");
+            assert_eq!(judged.verdict(Dtype::Bf16, 40).unwrap_err().exit_code(), 1);
+        }
+    }
+
+    #[test]
+    fn the_bound_of_f32_grows_with_the_sum() {
+        let bounds = [1, 512, 5120].map(|k| format!("{:.1e}", bound(Dtype::F32, k)));
+        assert_eq!(bounds, ["1.0e-6", "1.0e-6", "1.0e-5"]);
+    }
+}

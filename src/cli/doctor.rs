@@ -1,0 +1,150 @@
+//! `warpipe doctor`: what this machine has, and what each missing thing costs.
+
+use super::error::Error;
+use super::say;
+use kernel_build::{Toolchain, ptxas::Ptxas};
+use serde::Serialize;
+
+/// Options of `warpipe doctor`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that there is, or is not.
+#[derive(Clone, Serialize)]
+struct Finding {
+    what: &'static str,
+    /// Whether it is as it should be.
+    good: bool,
+    /// What was found, or why nothing was.
+    detail: String,
+    /// What it costs if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<&'static str>,
+}
+
+impl Finding {
+    fn of<T, E: std::fmt::Display>(
+        what: &'static str,
+        result: Result<T, E>,
+        detail: impl FnOnce(T) -> String,
+        cost: &'static str,
+    ) -> Self {
+        match result {
+            Ok(found) => Self { what, good: true, detail: detail(found), cost: None },
+            Err(e) => Self { what, good: false, detail: e.to_string(), cost: Some(cost) },
+        }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, good, detail, cost } = self;
+        write!(f, "{} {what:<10} {detail}", if *good { '+' } else { '-' })?;
+        cost.map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))
+    }
+}
+
+/// Runs the command. What is missing is a finding, not an error.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let findings = [vec![toolchain(), image(), ptxas()], gpus(), vec![cublaslt()]].concat();
+    if args.json {
+        let version = env!("CARGO_PKG_VERSION");
+        let json = serde_json::json!({ "warpipe": version, "findings": findings });
+        return say(&json.to_string());
+    }
+    let text: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    say(&text.join("\n"))
+}
+
+/// What builds kernels.
+fn toolchain() -> Finding {
+    Finding::of(
+        "toolchain",
+        Toolchain::find(),
+        |found| {
+            let rustc = found.version.lines().next().unwrap_or_default();
+            format!("{rustc}, with rust-src and llvm-tools")
+        },
+        "this program runs as it is, but kernels can't be built anew",
+    )
+}
+
+/// The kernels inside of this program.
+fn image() -> Finding {
+    let image = &warpipe::GEMM_IMAGE;
+    let kernels: Vec<&str> = image.kernels.iter().map(isa::kernel::KernelMeta::name).collect();
+    let detail = format!(
+        "{} for {}, {} KiB of PTX, {}; {} kernels: {}",
+        image.name,
+        image.arch,
+        image.ptx.len().div_ceil(1024),
+        image.ptxas.map_or_else(
+            || "not checked by ptxas when it was built".to_owned(),
+            |version| format!("checked by ptxas {version}")
+        ),
+        kernels.len(),
+        kernels.join(", ")
+    );
+    let cost = image
+        .ptxas
+        .is_none()
+        .then_some("its kernels may have spilled registers or serialised wgmmas");
+    Finding { what: "image", good: cost.is_none(), detail, cost }
+}
+
+/// NVIDIA's assembler, for the next build.
+fn ptxas() -> Finding {
+    let found = Ptxas::find().map_err(|e| e.to_string()).and_then(|found| {
+        found.ok_or_else(|| {
+            format!("none in PTXAS, {}, CUDA_HOME or the path", kernel_build::ptxas::WHEEL_VARIABLE)
+        })
+    });
+    Finding::of(
+        "ptxas",
+        found,
+        |ptxas| format!("{} at {}", ptxas.version, ptxas.path.display()),
+        "a build can't check its kernels for spilled registers and serialised wgmmas",
+    )
+}
+
+/// The driver, and each GPU.
+fn gpus() -> Vec<Finding> {
+    const MODEL: &str = "kernels run on the SM model, which is very much slower";
+    let devices = match host::cuda_devices() {
+        Ok(devices) => devices,
+        Err(e) => return vec![Finding::of("driver", Err::<(), _>(e), |()| String::new(), MODEL)],
+    };
+    let mut findings = Vec::new();
+    if let Some(first) = devices.first() {
+        let (major, minor) = first.driver;
+        let detail = format!("supports CUDA {major}.{minor}");
+        findings.push(Finding { what: "driver", good: true, detail, cost: None });
+    }
+    for gpu in &devices {
+        let (major, minor) = gpu.compute;
+        let detail = format!(
+            "cuda:{} {}: compute capability {major}.{minor}, {} SMs, {} MiB",
+            gpu.index,
+            gpu.name,
+            gpu.sms,
+            gpu.memory_bytes >> 20
+        );
+        let cost = (!gpu.is_hopper()).then_some("it can't run sm_90a kernels, which need 9.0");
+        findings.push(Finding { what: "GPU", good: cost.is_none(), detail, cost });
+    }
+    findings
+}
+
+/// What benchmarks compare with.
+fn cublaslt() -> Finding {
+    Finding::of(
+        "cuBLASLt",
+        host::cublaslt::library_version(),
+        |version| format!("version {version}"),
+        "`warpipe bench` times its own kernels alone",
+    )
+}

@@ -1,0 +1,118 @@
+//! Everything that the command can refuse or fail at, one line each, and its exit code.
+
+use std::path::PathBuf;
+
+/// An error of the command line: what was found, and what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    // Files that are read.
+    #[error("{}: {source}", file.display())]
+    Open { file: PathBuf, source: std::io::Error },
+    #[error("{}: not a regular file; a .safetensors file is needed", file.display())]
+    NotAFile { file: PathBuf },
+    #[error("{}: {len} bytes are too short for safetensors, whose header length takes 8", file.display())]
+    TooShort { file: PathBuf, len: u64 },
+    #[error("{}: header of {header} bytes is beyond the file's {len}; not safetensors, or truncated", file.display())]
+    HeaderBeyondFile { file: PathBuf, header: u64, len: u64 },
+    #[error("{}: header of {header} bytes; safetensors allows at most {limit}", file.display())]
+    HeaderTooLarge { file: PathBuf, header: u64, limit: u64 },
+    #[error("{}: the header of {header} bytes is not safetensors JSON: {reason}", file.display())]
+    HeaderJson { file: PathBuf, header: u64, reason: String },
+    #[error(
+        "{}: tensor {tensor}: bytes {start} to {end} are outside of the file's {data} bytes of data",
+        file.display()
+    )]
+    OffsetsBeyondFile { file: PathBuf, tensor: String, start: usize, end: usize, data: u64 },
+    #[error("{}: tensor {tensor}: data offsets run backwards, from {start} to {end}", file.display())]
+    OffsetsBackwards { file: PathBuf, tensor: String, start: usize, end: usize },
+    #[error(
+        "{}: tensor {tensor} starts at byte {start}, but {before} ends at {end}: {}",
+        file.display(),
+        if start < end { "they overlap" } else { "a hole lies between them" }
+    )]
+    OffsetsDisjoint { file: PathBuf, tensor: String, start: usize, before: String, end: usize },
+    #[error(
+        "{}: tensor {tensor}: {dtype} {shape:?} takes {need} bytes, its offsets give {have}",
+        file.display()
+    )]
+    OffsetsSize {
+        file: PathBuf,
+        tensor: String,
+        dtype: String,
+        shape: Vec<usize>,
+        need: usize,
+        have: usize,
+    },
+    #[error("{}: tensor {tensor}: the size of {dtype} {shape:?} overflows", file.display())]
+    ShapeOverflow { file: PathBuf, tensor: String, dtype: String, shape: Vec<usize> },
+    #[error("{}: the tensors cover {covered} bytes, the file holds {data}", file.display())]
+    DataSize { file: PathBuf, covered: usize, data: u64 },
+    #[error("{}: {reason}", file.display())]
+    Header { file: PathBuf, reason: String },
+    #[error("{}: no tensor {tensor}; it has: {have}", file.display())]
+    NoSuchTensor { file: PathBuf, tensor: String, have: String },
+    #[error("{}: which tensor? Write {}:NAME; it has: {have}", file.display(), file.display())]
+    TensorNotNamed { file: PathBuf, have: String },
+
+    // Tensors that don't fit.
+    #[error(
+        "{operand} = {name} has rank {} {shape:?}; a matrix of rank 2 is needed",
+        shape.len()
+    )]
+    Rank { operand: char, name: String, shape: Vec<usize> },
+    #[error("{operand} = {name} is {dtype}; {right}")]
+    Dtype { operand: char, name: String, dtype: String, right: String },
+    #[error("A = {a} is {a_dtype}, B = {b} is {b_dtype}; both must be bf16, or both f16")]
+    UnequalDtypes { a: String, a_dtype: &'static str, b: String, b_dtype: &'static str },
+    #[error(
+        "K differs: A = {a} is [{m}, {a_k}], B = {b} is [{n}, {b_k}]; A is [M, K] and B is [N, K]"
+    )]
+    InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
+    #[error("C = {c} is [{rows}, {cols}]; it must be [M, N] = [{m}, {n}] like the result")]
+    ShapeOfC { c: String, rows: u64, cols: u64, m: u64, n: u64 },
+    #[error("{what} = {value}; at most {limit} is possible")]
+    Dimension { what: char, value: u64, limit: u64 },
+    #[error("{operand} of {rows} x {cols} {dtype}: the number of bytes overflows 64 bits")]
+    SizeOverflow { operand: char, rows: u64, cols: u64, dtype: &'static str },
+    #[error(
+        "the matrices of M = {m}, N = {n}, K = {k} take {need} bytes; {have} bytes of memory are free"
+    )]
+    Memory { m: u64, n: u64, k: u64, need: u64, have: u64 },
+
+    // Options that don't fit.
+    #[error("{0}")]
+    Usage(String),
+
+    // Output.
+    #[error("cannot write {}: {reason}", file.display())]
+    Output { file: PathBuf, reason: String },
+    #[error("cannot write to stdout: {0}")]
+    Stdout(std::io::Error),
+
+    // Devices and runs.
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    #[error(
+        "check failed: relative Frobenius error {error:.3e} is not below {bound:.0e} ({dtype} result, K = {k})"
+    )]
+    Check { error: f64, bound: f64, dtype: &'static str, k: u64 },
+}
+
+impl Error {
+    /// 2 where the request can't be met as it stands, 1 where it was met and the outcome is bad.
+    pub fn exit_code(&self) -> u8 {
+        use host::Error as Host;
+        match self {
+            Self::Check { .. }
+            | Self::Host(
+                Host::Model(_)
+                | Host::ModelMemory(_)
+                | Host::Driver { .. }
+                | Host::CublasLt { .. }
+                | Host::ImageAssembly { .. }
+                | Host::ImageMismatch { .. },
+            ) => 1,
+            _ => 2,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! `warpipe gemm`: one product, from files or generated, on a GPU or on the SM model.
+
+use super::args::{DeviceArg, TensorRef, finite, operand_dtype, result_dtype};
+use super::check::Judged;
+use super::error::Error;
+use super::operands::{Generate, Operands, file_dtype};
+use super::output::Output;
+use super::progress::Progress;
+use super::say;
+use host::gemm::{Gemm, GemmProblem, PlanInfo};
+use host::{Device, SimConfig};
+use isa::kernel::Dtype;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+use std::time::Instant;
+
+const FILES: &str = "Operands from files";
+const GENERATED: &str = "Generated operands";
+const RESULT: &str = "Result";
+
+/// Options of `warpipe gemm`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A [M, K] from a .safetensors file, for example a batch of activations
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "b", conflicts_with_all = ["m", "n", "k", "dtype", "seed"])]
+    a: Option<TensorRef>,
+    /// B [N, K] from a .safetensors file, for example a Linear layer's weight
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
+    b: Option<TensorRef>,
+    /// C [M, N] from a .safetensors file, of the result's type; needed by --beta
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
+    c: Option<TensorRef>,
+    /// Rows of a generated A
+    #[arg(help_heading = GENERATED, long, value_name = "M", requires = "n", requires = "k")]
+    m: Option<u64>,
+    /// Rows of a generated B
+    #[arg(help_heading = GENERATED, long, value_name = "N", requires = "m", requires = "k")]
+    n: Option<u64>,
+    /// Columns of a generated A and B
+    #[arg(help_heading = GENERATED, long, value_name = "K", requires = "m", requires = "n")]
+    k: Option<u64>,
+    /// Element type of generated A and B: bf16 or f16 [default: bf16]
+    #[arg(help_heading = GENERATED, long, value_parser = operand_dtype)]
+    dtype: Option<Dtype>,
+    /// Seed of generated data [default: 0]
+    #[arg(help_heading = GENERATED, long)]
+    seed: Option<u64>,
+    /// Factor of the product
+    #[arg(help_heading = RESULT, long, value_parser = finite, default_value = "1", allow_hyphen_values = true, value_name = "X")]
+    alpha: f32,
+    /// Factor of C [default: 1 with --c, else 0]; with generated A and B, C is generated too
+    #[arg(help_heading = RESULT, long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
+    beta: Option<f32>,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    #[arg(help_heading = RESULT, long, value_parser = result_dtype, value_name = "DTYPE")]
+    out_dtype: Option<Dtype>,
+    /// Write the result to this .safetensors file [default TENSOR: d]; needed with --a and --b
+    /// unless --check is given. An existing file is replaced once the result is complete
+    #[arg(help_heading = RESULT, long, value_name = "FILE[:TENSOR]")]
+    out: Option<TensorRef>,
+    /// Where to run: auto, cuda, cuda:N or sim. auto takes an sm_90 GPU if there is one, else the
+    /// SM model, and says which
+    #[arg(long, default_value = "auto")]
+    device: DeviceArg,
+    /// Compare with an f64 product on the CPU; exit with 1 if the error is too large
+    #[arg(help_heading = RESULT, long)]
+    check: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a run gives, as `--json` prints it.
+#[derive(Serialize)]
+struct Report {
+    device: String,
+    plan: PlanInfo,
+    alpha: f32,
+    beta: f32,
+    /// From launch to the end of the last copy on the device. On the SM model it says how long the
+    /// model took, and nothing about a GPU.
+    seconds: f64,
+    simulated: bool,
+    check: Option<Judged>,
+    out: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let progress = Progress::new(4);
+    let output = args.output()?;
+    let device = open(args.device, progress.model())?;
+    let operands = progress.step("reading the operands", || args.operands())?;
+    let problem = operands.problem;
+    let beta = args.beta.unwrap_or(if problem.beta_c { 1.0 } else { 0.0 });
+
+    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    let plan = gemm.plan(&problem)?;
+    let product = || -> Result<_, host::Error> {
+        let a = device.upload(&operands.a.data)?;
+        let b = device.upload(&operands.b.data)?;
+        let c = operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
+        let mut d = device.alloc(problem.bytes('D') as usize)?;
+        // All bits set is NaN in every type: an element that is not written shows.
+        d.fill(0xff)?;
+        device.synchronize()?;
+        let start = Instant::now();
+        plan.run(&a, &b, c.as_ref(), &mut d, args.alpha, beta)?;
+        device.synchronize()?;
+        Ok((d.to_vec()?, start.elapsed().as_secs_f64()))
+    };
+    let (d, seconds) = progress.step(&format!("multiplying on {}", device.describe()), product)?;
+
+    let check = if args.check {
+        let judge = || Judged::new(&operands, args.alpha, beta, &d);
+        Some(progress.step("comparing with an f64 product", judge)?)
+    } else {
+        None
+    };
+    let verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
+    // A result that failed its check is not written: a file is there only if it is good.
+    if let (Some(output), Ok(())) = (&output, &verdict) {
+        let shape = [problem.m as usize, problem.n as usize];
+        progress.step("writing", || output.write(file_dtype(problem.out), shape, &d))?;
+    }
+    drop(progress);
+    let report = Report {
+        device: device.describe(),
+        plan: plan.describe().clone(),
+        alpha: args.alpha,
+        beta,
+        seconds,
+        simulated: device.is_sim(),
+        check,
+        out: output.filter(|_| verdict.is_ok()).map(|output| output.name()),
+    };
+    say(&if args.json { report.json() } else { report.to_string() })?;
+    verdict
+}
+
+/// The device that an option names; if it is the SM model, one that runs as `model` says.
+pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
+    match device {
+        DeviceArg::Auto => Ok(Device::auto_with(model)),
+        DeviceArg::Sim => Ok(Device::sim(model)),
+        DeviceArg::Cuda(index) => Ok(Device::cuda(index)?),
+    }
+}
+
+impl Args {
+    /// The place of the result, made sure of before any work.
+    fn output(&self) -> Result<Option<Output>, Error> {
+        let inputs: Vec<&Path> =
+            [&self.a, &self.b, &self.c].into_iter().flatten().map(|t| t.file.as_path()).collect();
+        if self.a.is_some() && self.out.is_none() && !self.check {
+            let usage = "nothing to do with the result: give --out FILE[:TENSOR], --check or both";
+            return Err(Error::Usage(usage.to_owned()));
+        }
+        self.out.as_ref().map(|out| Output::prepare(out, &inputs)).transpose()
+    }
+
+    fn operands(&self) -> Result<Operands, Error> {
+        if let (Some(a), Some(b)) = (&self.a, &self.b) {
+            if self.beta.is_some() && self.c.is_none() {
+                let usage = "--beta is a factor of C: give --c FILE:TENSOR, or leave --beta out";
+                return Err(Error::Usage(usage.to_owned()));
+            }
+            return Operands::read(a, b, self.c.as_ref(), self.out_dtype);
+        }
+        let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
+            let usage = "what to multiply? Give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
+            return Err(Error::Usage(usage.to_owned()));
+        };
+        let ab = self.dtype.unwrap_or(Dtype::Bf16);
+        let out = self.out_dtype.unwrap_or(ab);
+        let problem = GemmProblem { m, n, k, ab, out, beta_c: self.beta.is_some() };
+        Operands::generate(Generate { problem, seed: self.seed.unwrap_or(0) })
+    }
+}
+
+impl Report {
+    fn json(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.plan)?;
+        writeln!(f, "  alpha {}, beta {}", self.alpha, self.beta)?;
+        if self.simulated {
+            writeln!(
+                f,
+                "time    {:.2} s on the model, which says nothing about a GPU",
+                self.seconds
+            )?;
+        } else {
+            writeln!(f, "time    {:.3} ms for one run, launch included", self.seconds * 1e3)?;
+        }
+        if let Some(Judged { check, bound, passed }) = &self.check {
+            let verdict = if *passed { "passed" } else { "FAILED" };
+            writeln!(f, "check   {verdict}: {check}, bound {bound:.0e}")?;
+        }
+        if let Some(file) = &self.out {
+            writeln!(f, "result  {file}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! The command `warpipe`: what it understands, and how it ends.
+
+mod args;
+mod bench;
+mod check;
+mod doctor;
+mod error;
+mod gemm;
+mod operands;
+mod output;
+mod progress;
+mod tensor_file;
+
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// GEMM on Hopper GPUs, written in Rust; on a machine without one, on a model of its SM.
+///
+/// Start with `warpipe doctor`, which says what this machine has, and
+/// `warpipe gemm --m 512 --n 512 --k 512 --check`, which multiplies two random matrices and
+/// compares the result with an f64 product.
+#[derive(Parser, Debug)]
+#[command(name = "warpipe", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 a check failed, or a kernel did not run to its end; 2 the request can't be \
+met (bad input, no such device, unwritable output). Errors are one line on stderr.";
+
+const GEMM_ABOUT: &str = "\
+Multiply two matrices, from .safetensors files or generated
+
+Computes D = alpha * A * B^T + beta * C with A [M, K], B [N, K], C and D [M, N], all row-major: B \
+lies as a Linear layer's weight does in a checkpoint. A and B are bf16 or f16, sums are f32, C and \
+D are bf16, f16 or f32. FILE:TENSOR names a tensor of a .safetensors file; a file with one tensor \
+needs no name.";
+
+const GEMM_EXAMPLES: &str = "\
+Examples:
+  warpipe gemm --m 512 --n 512 --k 512 --check
+  warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
+  warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Say what this machine has, and what each missing thing costs
+    Doctor(doctor::Args),
+    /// Multiply two matrices, from .safetensors files or generated
+    #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
+    Gemm(Box<gemm::Args>),
+    /// Time a product on a GPU, in turn with cuBLASLt if asked to
+    Bench(bench::Args),
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e),
+    };
+    let result = match &cli.command {
+        Command::Doctor(args) => doctor::run(args),
+        Command::Gemm(args) => gemm::run(args),
+        Command::Bench(args) => bench::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::from(e.exit_code())
+        }
+    }
+}
+
+/// Prints a result. A reader that has had enough, such as `head`, is no error.
+fn say(text: &str) -> Result<(), Error> {
+    match writeln!(std::io::stdout(), "{}", text.trim_end()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Stdout(e)),
+        _ => Ok(()),
+    }
+}
+
+/// Prints help where it was asked for; what was wrong, in one line, where something was.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = say(&error.render().to_string());
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("{}", error.render());
+            ExitCode::from(2)
+        }
+        _ => {
+            let text = error.render().to_string();
+            // What follows is the usage of the whole command.
+            let end =
+                text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more")).unwrap_or(text.len());
+            let command = Cli::command().get_name().to_owned();
+            eprintln!("{} (see {command} --help)", tensor_file::one_line(&text[..end]));
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

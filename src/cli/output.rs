@@ -1,0 +1,152 @@
+//! Writing the result so that a reader sees the old file or the new one, never a part.
+//!
+//! [`Output::prepare`] runs before any work, so that an unwritable place is refused at once; the
+//! bytes go to a temporary file in the same folder, which is renamed at the end. Whatever fails
+//! before that leaves the folder as it was.
+
+use super::args::TensorRef;
+use super::error::Error;
+use super::tensor_file::one_line;
+use safetensors::tensor::{Dtype as FileDtype, TensorView};
+use std::fs::Permissions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// The tensor's name where none is given.
+pub const DEFAULT_TENSOR: &str = "d";
+
+/// A place that can be written.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    tensor: String,
+}
+
+impl Output {
+    /// Makes sure that `target` can be written, and that it is none of the files in `inputs`.
+    pub fn prepare(target: &TensorRef, inputs: &[&Path]) -> Result<Self, Error> {
+        let refuse = |reason: String| Error::Output { file: target.file.clone(), reason };
+        let tensor = target.tensor.clone().unwrap_or_else(|| DEFAULT_TENSOR.to_owned());
+        if tensor == "__metadata__" {
+            return Err(refuse("__metadata__ is not a tensor's name in safetensors".to_owned()));
+        }
+        // A link is followed: its target is replaced, not the link.
+        let path = target.file.canonicalize().unwrap_or_else(|_| target.file.clone());
+        for input in inputs {
+            if input.canonicalize().is_ok_and(|input| input == path) {
+                return Err(refuse("it is an input, and would be replaced".to_owned()));
+            }
+        }
+        if let Ok(about) = path.metadata() {
+            if !about.is_file() {
+                return Err(refuse("it exists and is not a regular file".to_owned()));
+            }
+            if about.permissions().readonly() {
+                return Err(refuse("it exists and is read-only".to_owned()));
+            }
+        }
+        let output = Self { path, tensor };
+        output.temporary().map_err(|e| refuse(one_line(&e.to_string())))?;
+        Ok(output)
+    }
+
+    /// `file:tensor`.
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.path.display(), self.tensor)
+    }
+
+    /// Writes one matrix and puts it in place.
+    pub fn write(&self, dtype: FileDtype, shape: [usize; 2], data: &[u8]) -> Result<(), Error> {
+        let fail =
+            |reason: String| Error::Output { file: self.path.clone(), reason: one_line(&reason) };
+        let view = TensorView::new(dtype, shape.to_vec(), data).map_err(|e| fail(e.to_string()))?;
+        let bytes = safetensors::serialize([(&self.tensor, view)], None)
+            .map_err(|e| fail(e.to_string()))?;
+        let write = || {
+            let mut file = self.temporary()?;
+            file.write_all(&bytes)?;
+            // The data are on the disk before the name is: a crash can't leave an empty file.
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|e| e.error)?;
+            Ok(())
+        };
+        write().map_err(|e: std::io::Error| fail(e.to_string()))
+    }
+
+    /// A file beside the target. It is gone when dropped.
+    fn temporary(&self) -> std::io::Result<NamedTempFile> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".warpipe-").suffix(".tmp");
+        // The umask applies, as to any file that a program makes; an existing file's mode stays.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = self.path.metadata().map_or(0o666, |about| about.permissions().mode());
+            builder.permissions(Permissions::from_mode(mode & 0o777));
+        }
+        builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn write(file: &Path) -> Result<(), Error> {
+        let target = TensorRef { file: file.into(), tensor: None };
+        Output::prepare(&target, &[])?.write(FileDtype::U8, [2, 3], &[7; 6])
+    }
+
+    fn is_result(file: &Path) -> bool {
+        let bytes = fs::read(file).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let tensor = tensors.tensor(DEFAULT_TENSOR).unwrap();
+        tensor.shape() == [2, 3] && tensor.data() == [7; 6]
+    }
+
+    #[test]
+    fn an_existing_file_keeps_its_mode_and_a_link_its_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        write(&link).unwrap();
+        assert!(is_result(&file));
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_new_file_can_be_read_by_whom_the_umask_allows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, plain) = (folder.path().join("file"), folder.path().join("plain"));
+        write(&file).unwrap();
+        fs::write(&plain, "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&file), mode(&plain));
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "old").unwrap();
+        let target = TensorRef { file: file.clone(), tensor: None };
+        let output = Output::prepare(&target, &[]).unwrap();
+        // Seven bytes are no matrix of 2 x 3.
+        assert!(output.write(FileDtype::U8, [2, 3], &[7; 7]).is_err());
+        // A folder in the way of the rename, which comes after the bytes are written.
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let error = output.write(FileDtype::U8, [2, 3], &[7; 6]).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write "), "{error}");
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
