@@ -11,6 +11,9 @@
 //!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
 //! ```
 //!
+//! [`data`] makes and converts values, [`mod@reference`] has the f64 product and the error of a result;
+//! [`cublaslt`] and [`mod@bench`] measure on a GPU.
+//!
 //! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
 //! what is missing, and can use the model.
 

@@ -2,47 +2,25 @@
 //! convention and to nothing else: what is tested is what the host does around it. Every operand is
 //! staged in some case, and results are compared with the f64 product.
 
+#[path = "common/map.rs"]
+mod map;
+
 use gpu_kernels::gemm::{GemmParams, Instance};
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{Gemm, GemmProblem};
 use host::reference::Product;
 use host::{Device, Dtype, SimConfig};
-use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel;
-use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamKind, ParamMeta};
+use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamMeta};
 use isa::{cp_async_bulk, cvt, fence, mbarrier, shared, thread};
+use map::{Map, TILE};
 
 /// Rows of every box; columns are 64 bf16.
-const SIDE: u32 = 64;
+const SIDE: u32 = TILE.rows;
 const TILE_BYTES: u32 = SIDE * 128;
 const THREADS: u32 = 128;
 /// Elements of the tile of D that one thread computes.
 const MINE: u32 = SIDE * SIDE / THREADS;
-
-/// A tensor map of bf16, 64 x 64, 128-byte swizzle.
-#[repr(transparent)]
-pub struct Map(TensorMapBytes);
-
-// SAFETY: the parameter is the map's 128 bytes, whose address the kernel gets.
-unsafe impl KernelArg for &Map {
-    type Abi = *const TensorMapBytes;
-    const META: ParamMeta = ParamMeta {
-        kind: ParamKind::TensorMap as u32,
-        size: 128,
-        align: 64,
-        dtype: Dtype::Bf16 as u32,
-        box_rows: SIDE,
-        box_cols: SIDE,
-        swizzle_bytes: 128,
-    };
-    unsafe fn from_abi(abi: Self::Abi) -> Self {
-        // SAFETY: a checked launch passes a map of this kind, which outlives the kernel.
-        unsafe { &*abi.cast() }
-    }
-    unsafe fn abi_from_param(param: *const u8) -> Self::Abi {
-        param.cast()
-    }
-}
 
 /// The parameters by value.
 #[derive(Clone, Copy)]

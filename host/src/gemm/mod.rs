@@ -11,7 +11,7 @@ mod plan;
 mod run;
 
 pub use pick::{Pick, pick};
-pub use plan::{GemmPlan, PlanInfo, StagingInfo};
+pub use plan::{GemmPlan, KernelInfo, PlanInfo, StagingInfo};
 pub use run::BoundGemm;
 
 use crate::device::Device;

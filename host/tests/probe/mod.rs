@@ -2,41 +2,18 @@
 //! launching them: the same on both.
 #![allow(dead_code)]
 
-use host::{Buffer, Copy2d, Device, Dtype, Module, Param, TensorBox, TensorMap, TensorSpec};
-use isa::cp_async_bulk::TensorMapBytes;
+#[path = "../common/map.rs"]
+mod map;
+
+use host::{Buffer, Copy2d, Device, Dtype, Module, Param, TensorMap, TensorSpec};
 use isa::kernel;
-use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamKind, ParamMeta, name64};
+use isa::kernel::{Image, Kernel, KernelDesc, KernelMeta, name64};
 use isa::slice::DeviceSliceMut;
 use isa::{cluster, cp_async_bulk, fence, mbarrier, shared, sreg, thread};
+pub use map::{Map, TILE};
 
-/// A tensor map of bf16 in boxes of 64 x 64 with the 128-byte swizzle.
-#[repr(transparent)]
-pub struct Map(TensorMapBytes);
-
-pub const TILE: TensorBox = TensorBox { rows: 64, cols: 64, swizzle_bytes: 128 };
-/// Bytes of such a box.
-const TILE_BYTES: u32 = 64 * 128;
-
-// SAFETY: the parameter is the map's 128 bytes, whose address the kernel gets.
-unsafe impl KernelArg for &Map {
-    type Abi = *const TensorMapBytes;
-    const META: ParamMeta = ParamMeta {
-        kind: ParamKind::TensorMap as u32,
-        size: 128,
-        align: 64,
-        dtype: Dtype::Bf16 as u32,
-        box_rows: TILE.rows,
-        box_cols: TILE.cols,
-        swizzle_bytes: TILE.swizzle_bytes,
-    };
-    unsafe fn from_abi(abi: Self::Abi) -> Self {
-        // SAFETY: a checked launch passes a map of this kind, which outlives the kernel.
-        unsafe { &*abi.cast() }
-    }
-    unsafe fn abi_from_param(param: *const u8) -> Self::Abi {
-        param.cast()
-    }
-}
+/// Bytes of a box.
+const TILE_BYTES: u32 = TILE.rows * 128;
 
 /// `out[i] = value + i`, for i below the length.
 #[kernel(threads = 128)]
