@@ -67,14 +67,15 @@ impl Cluster {
         let (lane, executed) = (thread.lane(), thread.aligned);
         thread.aligned += 1;
         let warp = &mut self.warps[thread.warp];
-        if warp.exited != 0 {
-            let message =
-                format!("{name} after lanes {:#010x} of the warp have returned", warp.exited);
-            return Err(Fault::new(Rule::Diverged, message));
-        }
         let log = &mut warp.log;
         let at = (executed - log.first) as usize;
         if at == log.entries.len() {
+            // A lane that has returned had executed all that any lane had: it misses this one.
+            if warp.exited != 0 {
+                let lanes = warp.exited;
+                let message = format!("{name} after lanes {lanes:#010x} of the warp have returned");
+                return Err(Fault::new(Rule::Diverged, message));
+            }
             log.entries.push_back(Entry { name, loc, lanes: 0 });
         }
         let e = &mut log.entries[at];

@@ -101,13 +101,7 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
         let b = descriptor(tile(s) + a_bytes);
         wgmma::fence();
         for k in 0..4 {
-            wgmma::mma_ss(
-                &mut d,
-                a + k * 2,
-                b + k * 2,
-                i > 0 || k > 0,
-                wgmma::OperandType::Bf16,
-            );
+            wgmma::mma_ss(&mut d, a + k * 2, b + k * 2, i > 0 || k > 0, wgmma::OperandType::Bf16);
         }
         wgmma::commit_group();
         wgmma::wait_group::<0>();
@@ -124,9 +118,8 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
             let lane = warp::lane_id();
             let row = warp_row + lane % 16;
             let addr = out + row * 128 + (j * 16 + lane / 16 * 8) * 2;
-            let v = std::array::from_fn(|i| {
-                sim::ops::cvt::bf16x2(d[at + 2 * i], d[at + 2 * i + 1])
-            });
+            let v =
+                std::array::from_fn(|i| sim::ops::cvt::bf16x2(d[at + 2 * i], d[at + 2 * i + 1]));
             matrix::stmatrix_x4(Swizzle::B128.apply(addr), v);
         }
         fence::proxy_async_shared_cta();

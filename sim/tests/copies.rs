@@ -1,0 +1,245 @@
+//! Bulk copies: boxes, multicast, zero fill, clipping, groups, reductions.
+
+mod common;
+
+use common::{Map, Shape, run_on, tid};
+use sim::GlobalMemory;
+use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
+use sim::ops::{cluster, cp_async, fence, mbarrier, shared, thread};
+use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
+
+const BAR: u32 = 0;
+
+fn smem(at: u32) -> u32 {
+    shared::dynamic_base() + at
+}
+
+fn filled(memory: &GlobalMemory, words: u32) -> u64 {
+    let addr = memory.alloc(words as usize * 4);
+    let bytes: Vec<u8> = (0..words).flat_map(|i| (i + 1).to_le_bytes()).collect();
+    memory.write(addr, &bytes).unwrap();
+    addr
+}
+
+fn words(memory: &GlobalMemory, addr: u64, n: usize) -> Vec<u32> {
+    let mut out = vec![0; n * 4];
+    memory.read(addr, &mut out).unwrap();
+    out.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+/// A tensor of u32 whose dimension sizes are `dims`, contiguous.
+fn map(addr: u64, dims: &[u64], boxes: &[u32], swizzle: Swizzle) -> Map {
+    let mut d = TensorMapDesc {
+        dtype: DataType::U32,
+        rank: dims.len() as u32,
+        addr,
+        dims: [0; 5],
+        strides: [0; 4],
+        box_dims: [0; 5],
+        swizzle,
+    };
+    let mut stride = 4;
+    for (i, &n) in dims.iter().enumerate() {
+        (d.dims[i], d.box_dims[i]) = (n, boxes[i]);
+        stride *= n;
+        if i + 1 < dims.len() {
+            d.strides[i] = stride;
+        }
+    }
+    Map(encode(&d).unwrap())
+}
+
+fn init(count: u32) {
+    if tid() == 0 {
+        mbarrier::init(smem(BAR), count);
+        fence::mbarrier_init_release_cluster();
+    }
+    cluster::arrive_release();
+    cluster::wait_acquire();
+}
+
+/// Multicast writes, and completes on the barrier, at the same offset in each destination.
+#[test]
+fn multicast_to_two() {
+    let memory = GlobalMemory::new();
+    let m = map(filled(&memory, 64 * 8), &[64, 8], &[32, 8], Swizzle::None);
+    for seed in 0..20 {
+        run_on(&memory, seed, Shape(32, 2, 8192), || {
+            init(1);
+            let rank = cluster::cta_rank();
+            if tid() == 0 {
+                mbarrier::arrive_expect_tx(smem(BAR), 2 * 1024);
+                let dst = smem(1024 + 1024 * rank);
+                let coords = [rank as i32 * 32, 0];
+                bulk::tensor_load_multicast(dst, m.at(), coords, smem(BAR), 3);
+            }
+            mbarrier::wait_parity(smem(BAR), 0);
+            for half in 0..2 {
+                let got: u32 = shared::ld(smem(1024 + 1024 * half + 128 + 4 * tid()));
+                assert_eq!(got, 1 + 64 + 32 * half + tid(), "row 1 of half {half}");
+            }
+            cluster::arrive_release();
+            cluster::wait_acquire();
+        })
+        .unwrap_or_else(|r| panic!("{r}"));
+    }
+}
+
+/// Outside the tensor, on every side, loads give zero, and the whole box counts in bytes.
+#[test]
+fn zero_fill_on_all_sides() {
+    let memory = GlobalMemory::new();
+    let m = map(filled(&memory, 8 * 4), &[8, 4], &[8, 8], Swizzle::B32);
+    run_on(&memory, 0, Shape(1, 1, 1024), || {
+        init(1);
+        mbarrier::arrive_expect_tx(smem(BAR), 256);
+        bulk::tensor_load(smem(256), m.at(), [-3, -2], smem(BAR));
+        mbarrier::wait_parity(smem(BAR), 0);
+        for y in 0..8 {
+            for x in 0..8 {
+                let got: u32 = shared::ld(Swizzle::B32.apply(smem(256 + y * 32 + x * 4)));
+                let inside = (3..11).contains(&x) && (2..6).contains(&y);
+                assert_eq!(got, if inside { 1 + (y - 2) * 8 + (x - 3) } else { 0 }, "{x} {y}");
+            }
+        }
+    })
+    .unwrap_or_else(|r| panic!("{r}"));
+}
+
+/// In 1 to 5 dimensions a box comes in and goes out, clipped, to where it was.
+#[test]
+fn every_rank_in_and_out() {
+    fn round<const D: usize>(dims: [u64; D], boxes: [u32; D], at: [i32; D]) {
+        let memory = GlobalMemory::new();
+        let n: u64 = dims.iter().product();
+        let (src, dst) = (filled(&memory, n as u32), memory.alloc(n as usize * 4));
+        let (from, to) =
+            (map(src, &dims, &boxes, Swizzle::None), map(dst, &dims, &boxes, Swizzle::None));
+        run_on(&memory, 7, Shape(1, 1, 16384), || {
+            init(1);
+            let bytes = 4 * boxes.iter().product::<u32>();
+            mbarrier::arrive_expect_tx(smem(BAR), bytes);
+            bulk::tensor_load(smem(128), from.at(), at, smem(BAR));
+            mbarrier::wait_parity(smem(BAR), 0);
+            bulk::tensor_store(to.at(), at, smem(128));
+            bulk::commit_group();
+            bulk::wait_group_read::<0>();
+        })
+        .unwrap_or_else(|r| panic!("{r}"));
+        for (i, got) in words(&memory, dst, n as usize).into_iter().enumerate() {
+            let mut rest = i as u64;
+            let inside = (0..D).all(|d| {
+                let x = (rest % dims[d]) as i32 - at[d];
+                rest /= dims[d];
+                (0..boxes[d] as i32).contains(&x)
+            });
+            assert_eq!(got, if inside { i as u32 + 1 } else { 0 }, "{i} of {dims:?}");
+        }
+    }
+    round([100], [64], [50]);
+    round([12, 5], [8, 4], [8, 3]);
+    round([8, 3, 4], [4, 2, 2], [-1, 2, 1]);
+    round([8, 3, 2, 3], [8, 2, 2, 2], [2, -1, 0, 2]);
+    round([4, 3, 2, 2, 3], [4, 2, 1, 2, 2], [0, 1, 1, 1, -1]);
+}
+
+#[test]
+fn plain_runs_and_copies_between_ctas() {
+    let memory = GlobalMemory::new();
+    let (src, dst) = (filled(&memory, 32), memory.alloc(256));
+    for seed in 0..20 {
+        run_on(&memory, seed, Shape(1, 2, 1024), || {
+            init(1);
+            let rank = cluster::cta_rank();
+            mbarrier::arrive_expect_tx(smem(BAR), if rank == 0 { 128 } else { 64 });
+            if rank == 0 {
+                bulk::load(smem(128), src as *const u8, 128, smem(BAR));
+                mbarrier::wait_parity(smem(BAR), 0);
+                let peer = |at| cluster::mapa(smem(at), 1);
+                bulk::copy_to_cta(peer(256), smem(160), 64, peer(BAR));
+            } else {
+                mbarrier::wait_parity(smem(BAR), 0);
+                assert_eq!(shared::ld::<[u32; 4]>(smem(256)), [9, 10, 11, 12]);
+                bulk::store(dst as *mut u8, smem(256), 64);
+                bulk::commit_group();
+                bulk::wait_group::<0>();
+                assert_eq!(sim::ops::global::ld(dst as *const u32), 9);
+            }
+            cluster::arrive_release();
+            cluster::wait_acquire();
+        })
+        .unwrap_or_else(|r| panic!("{r}"));
+    }
+    assert_eq!(words(&memory, dst, 16), (9..25).collect::<Vec<u32>>());
+}
+
+#[test]
+fn reductions_add_up() {
+    let memory = GlobalMemory::new();
+    let (tensor, run) = (filled(&memory, 64), filled(&memory, 4));
+    let m = map(tensor, &[8, 8], &[8, 8], Swizzle::None);
+    let float = memory.alloc(16);
+    run_on(&memory, 0, Shape(32, 1, 1024), || {
+        shared::st(smem(128 + 8 * tid()), [100u32; 2]);
+        thread::sync_threads();
+        if tid() == 0 {
+            shared::st(smem(512), [1.5f32.to_bits(); 4]);
+            bulk::tensor_reduce(ReduceOp::Add, m.at(), [0, 0], smem(128));
+            bulk::reduce_add_u32(run as *mut u8, smem(128), 16);
+            bulk::reduce_add_f32(float as *mut u8, smem(512), 16);
+            bulk::reduce_add_f32(float as *mut u8, smem(512), 16);
+            bulk::commit_group();
+            bulk::wait_group::<0>();
+        }
+    })
+    .unwrap_or_else(|r| panic!("{r}"));
+    assert_eq!(words(&memory, tensor, 64), (101..165).collect::<Vec<u32>>());
+    assert_eq!(words(&memory, run, 4), [101, 102, 103, 104]);
+    assert_eq!(words(&memory, float, 4), [3f32.to_bits(); 4]);
+}
+
+#[test]
+fn cp_async_by_group_and_by_barrier() {
+    let memory = GlobalMemory::new();
+    let src = filled(&memory, 64);
+    for seed in 0..20 {
+        run_on(&memory, seed, Shape(4, 1, 1024), || {
+            init(4);
+            let at = |i: u32| (src + u64::from(i) * 16) as *const u8;
+            for i in 0..3 {
+                cp_async::copy_16(smem(128 + 16 * (3 * tid() + i)), at(i));
+                cp_async::commit_group();
+            }
+            cp_async::wait_group::<1>();
+            assert_eq!(shared::ld::<u32>(smem(128 + 48 * tid() + 16)), 5);
+            cp_async::wait_group::<0>();
+            cp_async::copy_16(smem(512 + 16 * tid()), at(4 + tid()));
+            mbarrier::cp_async_arrive_noinc(smem(BAR));
+            mbarrier::wait_parity(smem(BAR), 0);
+            let other = (tid() + 1) % 4;
+            assert_eq!(shared::ld::<u32>(smem(512 + 16 * other)), 17 + 4 * other);
+        })
+        .unwrap_or_else(|r| panic!("{r}"));
+    }
+}
+
+/// A tensor map may lie in global memory as well.
+#[test]
+fn tensor_maps_in_global_memory() {
+    let memory = GlobalMemory::new();
+    let m = map(filled(&memory, 64), &[8, 8], &[8, 8], Swizzle::None);
+    let at = memory.alloc(128);
+    let bytes: Vec<u8> = m.0.iter().flat_map(|w| w.to_le_bytes()).collect();
+    memory.write(at, &bytes).unwrap();
+    run_on(&memory, 0, Shape(1, 1, 1024), || {
+        init(1);
+        let map = at as *const [u64; 16];
+        bulk::prefetch_tensormap(map);
+        bulk::tensor_prefetch(map, [0, 0]);
+        mbarrier::arrive_expect_tx(smem(BAR), 256);
+        bulk::tensor_load(smem(128), map, [0, 0], smem(BAR));
+        mbarrier::wait_parity(smem(BAR), 0);
+        assert_eq!(shared::ld::<u32>(smem(128 + 252)), 64);
+    })
+    .unwrap_or_else(|r| panic!("{r}"));
+}
