@@ -13,6 +13,7 @@
 
 use crate::cluster::Cluster;
 use crate::fault::Fault;
+use crate::panics;
 use crate::thread::{Status, Wait};
 use std::cell::Cell;
 use std::panic::{Location, resume_unwind};
@@ -220,7 +221,8 @@ pub(crate) fn trap(fault: Fault) -> ! {
     with(|c| {
         let t = c.begin("trap", 0, loc);
         if !c.teardown {
-            c.fail(t, fault);
+            // Trapping in the drop of a panic: the panic is what went wrong.
+            c.fail(t, panics::pending().unwrap_or(fault));
         }
         c.threads[t as usize].status = Status::Asleep;
         c.threads[t as usize].wait = Wait::Nothing;

@@ -1,5 +1,7 @@
 //! Panics of kernel code: caught, remembered, and not printed.
 
+use crate::Rule;
+use crate::fault::Fault;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic;
@@ -24,9 +26,15 @@ pub(crate) fn install() {
     });
 }
 
-/// What the panic that was just caught said, and where.
-pub(crate) fn last(payload: &(dyn Any + Send)) -> (String, String) {
-    LAST.take().unwrap_or_else(|| (text(payload), String::new()))
+/// The fault of a panic that was just caught.
+pub(crate) fn caught(payload: &(dyn Any + Send)) -> Fault {
+    pending().unwrap_or_else(|| Fault::new(Rule::Panic, text(payload)))
+}
+
+/// The fault of a panic that is unwinding, and was not caught yet.
+pub(crate) fn pending() -> Option<Fault> {
+    let (message, at) = LAST.take()?;
+    Some(Fault::new(Rule::Panic, format!("{message} (at {at})")))
 }
 
 fn text(payload: &(dyn Any + Send)) -> String {

@@ -22,10 +22,7 @@ enum End {
     Returned,
     /// Unwound because the run had failed.
     Unwound,
-    Panicked {
-        message: String,
-        at: String,
-    },
+    Panicked(Fault),
 }
 
 type Thread = Coroutine<Resume, (), End, DefaultStack>;
@@ -113,10 +110,7 @@ impl<'a> Running<'a> {
         self.with(|c| match end {
             End::Returned => c.exited(t),
             End::Unwound => {}
-            End::Panicked { message, at } => {
-                let message = format!("{message} (at {at})");
-                c.fail(t, Fault::new(Rule::Panic, message));
-            }
+            End::Panicked(fault) => c.fail(t, fault),
         });
     }
 
@@ -156,10 +150,7 @@ fn spawn(stack: DefaultStack, entry: Entry<'_>) -> Thread {
         match catch_unwind(AssertUnwindSafe(entry)) {
             Ok(()) => End::Returned,
             Err(payload) if payload.is::<Teardown>() => End::Unwound,
-            Err(payload) => {
-                let (message, at) = panics::last(&*payload);
-                End::Panicked { message, at }
-            }
+            Err(payload) => End::Panicked(panics::caught(&*payload)),
         }
     };
     // SAFETY: what the body borrows is `entry`, which outlives `Running<'_>`, the only place that

@@ -176,7 +176,7 @@ fn warps_exchange() {
         assert_eq!(warp::shfl_xor(lane, 5), lane ^ 5);
         assert_eq!(warp::shfl_up(lane, 3), if lane < 3 { lane } else { lane - 3 });
         assert_eq!(warp::shfl_down(lane, 3), if lane > 28 { lane } else { lane + 3 });
-        assert_eq!(warp::ballot(lane % 4 == 0), 0x1111_1111);
+        assert_eq!(warp::ballot(lane.is_multiple_of(4)), 0x1111_1111);
         assert!(warp::vote_any(lane == 9) && !warp::vote_all(lane == 9) && warp::vote_all(true));
         assert_eq!(warp::ballot(warp::elect_one()).count_ones(), 1);
         if lane < 8 {
