@@ -326,6 +326,7 @@ fn aligned_instructions_in_divergent_code() {
     // Found when the other half returns, or when this one comes after it has.
     let line = report.other.map_or(report.at.unwrap(), |o| o.1).line;
     assert_eq!(line, line_of("HALF A WARP"));
+    #[allow(clippy::if_same_then_else)] // Two instructions, though they look the same.
     breaks(Rule::Diverged, Shape(32, 1, 0), || {
         if warp::lane_id() < 16 {
             barrier::sync(1, 32);
