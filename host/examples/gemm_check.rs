@@ -82,7 +82,8 @@ fn check(
     let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha, beta };
     let check = product.check(&decode(&results[0], out)?)?;
     let bound = match out {
-        Dtype::F32 => 1e-6 * (k as f64 / 512.0).sqrt().max(1.0),
+        // The tensor core truncates each partial sum: the error grows with their number.
+        Dtype::F32 => 1e-6 * (k as f64 / 512.0).max(1.0),
         Dtype::F16 => 6e-4,
         _ => 4e-3,
     };

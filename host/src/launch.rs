@@ -206,6 +206,20 @@ impl Module {
         check_shape(meta, meta.cluster, self.device.smem_bytes())?;
         context.bind()?;
         let function = self.function(meta)?;
+        if size <= 1 {
+            // The driver counts clusters only for launches that have them.
+            let mut ctas = 0;
+            // SAFETY: the function is of the bound context.
+            check("cuOccupancyMaxActiveBlocksPerMultiprocessor", unsafe {
+                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut ctas,
+                    function,
+                    meta.threads as i32,
+                    meta.smem_bytes as usize,
+                )
+            })?;
+            return Ok(ctas as u32 * self.device.sms());
+        }
         let mut clusters = 0;
         with_config(meta, meta.cluster, std::ptr::null_mut(), |config| {
             // SAFETY: the function is of the bound context; `config` is complete.

@@ -108,7 +108,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
         let start = Instant::now();
         plan.run(&a, &b, c.as_ref(), &mut d, args.alpha, beta)?;
         device.synchronize()?;
-        Ok((d.to_vec()?, start.elapsed().as_secs_f64()))
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((d.to_vec()?, seconds))
     };
     let (d, seconds) = progress.step(&format!("multiplying on {}", device.describe()), product)?;
 

@@ -2,17 +2,37 @@
 
 use host::Device;
 use std::io::Write;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Device 0, or `None` with a printed line. With `WARPIPE_REQUIRE_GPU=1` its absence fails the test.
-pub fn gpu(test: &str) -> Option<Device> {
+pub fn gpu(test: &str) -> Option<Gpu> {
+    // A test that failed has told so itself.
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     match Device::cuda(0) {
-        Ok(device) => Some(device),
+        Ok(device) => Some(Gpu { device, _alone: alone }),
         Err(why) => {
             let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
             assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
             say(&format!("{test}: skipped, {why}"));
             None
         }
+    }
+}
+
+/// The GPU, for one test at a time: while a stream is being captured, the driver refuses to wait for
+/// the device, whoever asks.
+pub struct Gpu {
+    device: Device,
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl Deref for Gpu {
+    type Target = Device;
+    fn deref(&self) -> &Device {
+        &self.device
     }
 }
 
