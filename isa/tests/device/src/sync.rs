@@ -147,8 +147,10 @@ fn control_ops(v: u32) {
     unsafe {
         if thread::thread_idx_x() < 128 {
             setmaxnreg::dec::<40>();
+            setmaxnreg::dec_to(32);
         } else {
             setmaxnreg::inc::<232>();
+            setmaxnreg::inc_to(240);
         }
     }
     if v == 7 {

@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use isa::cp_async_bulk::{self, ReduceOp, TensorMapBytes};
 use isa::kernel;
+use isa::matrix;
 use isa::slice::DeviceSliceMut;
 use isa::wgmma::{self, M64, Shape, Swizzle};
 
@@ -57,11 +58,15 @@ macro_rules! wgmmas {
             let mut d = <M64<$n> as Shape>::ZERO;
             // SAFETY: assembled, never run.
             unsafe {
+                // The sums are zeroed, and A is in registers of its own, before the fence that
+                // hands them over: ptxas 13.0 adds a fence of its own otherwise (C7519).
+                M64::<$n>::fence_operand(&mut d);
+                let a_regs = matrix::ldmatrix_x4(s);
                 wgmma::fence();
                 M64::<$n>::mma::<bf16>(&mut d, a, b, scale != 0);
                 M64::<$n>::mma::<f16>(&mut d, a, b, true);
-                M64::<$n>::mma_rs::<bf16>(&mut d, [s, scale, 3, 4], b, true);
-                M64::<$n>::mma_rs::<f16>(&mut d, [s, scale, 3, 4], b, true);
+                M64::<$n>::mma_rs::<bf16>(&mut d, a_regs, b, true);
+                M64::<$n>::mma_rs::<f16>(&mut d, a_regs, b, true);
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
             }
