@@ -41,6 +41,8 @@ pub(crate) struct Cluster {
     pub report: Option<Box<Report>>,
     /// The run has failed, and its threads are unwinding.
     pub teardown: bool,
+    /// Instructions executed by threads that were to unwind.
+    pub refusals: u32,
     pub stats: Stats,
     pub steps: Steps,
 }
@@ -130,6 +132,7 @@ impl Cluster {
             current: 0,
             report: None,
             teardown: false,
+            refusals: 0,
             stats: Stats { clusters: 1, ..Stats::default() },
             steps: Steps::default(),
         }

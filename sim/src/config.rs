@@ -54,7 +54,7 @@ impl Default for Config {
             sms: 132,
             workers: None,
             stack_bytes: 256 * 1024,
-            max_steps: 1 << 40,
+            max_steps: 1 << 36,
             check_uninitialised: true,
             progress: None,
         }

@@ -206,6 +206,7 @@ impl Cluster {
         let copy = self.copies.swap_remove(i);
         self.stats.copies += 1;
         self.sched.progress = true;
+        self.sched.looks = 0;
         self.steps.note(copy.issuer, "(lands)", i as u32, Some(copy.loc));
         let (t, loc) = (copy.issuer, copy.loc);
         if let Err(fault) = self.land_copy(copy) {

@@ -11,6 +11,7 @@
 //! panic of its own. A drop that traps can't return, and can't unwind inside an unwind either: its
 //! stack is abandoned.
 
+use crate::Rule;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::panics;
@@ -91,10 +92,19 @@ fn inert() -> bool {
         return true;
     }
     if with(|c| c.teardown) {
-        // Kernel code caught the unwinding, and goes on: not so.
-        resume_unwind(Box::new(Teardown));
+        refuse();
     }
     false
+}
+
+/// Kernel code caught the unwinding of a failed run, and goes on: not so. If it insists, its stack
+/// is abandoned.
+fn refuse() -> ! {
+    with(|c| c.refusals += 1);
+    while with(|c| c.refusals > 1000) {
+        switch();
+    }
+    resume_unwind(Box::new(Teardown));
 }
 
 /// What an inert instruction returns: waits pass, values are zero.
@@ -145,10 +155,15 @@ pub(crate) fn op<R: Inert>(
     let done = with(|c| {
         let t = c.begin(name, arg, loc);
         c.sched.progress = true;
+        c.sched.looks = 0;
         f(c, t).map_err(|fault| c.fail(t, fault))
     });
     done.unwrap_or_else(|()| stop())
 }
+
+/// Loads of a whole cluster without any other instruction, after which they count as a loop that
+/// nothing ends.
+const MANY_LOOKS: u32 = 1 << 24;
 
 /// Executes an instruction that changes nothing: no progress for those who poll.
 #[track_caller]
@@ -164,7 +179,14 @@ pub(crate) fn look<R: Inert>(
     preempt();
     let done = with(|c| {
         let t = c.begin(name, arg, loc);
-        f(c, t).map_err(|fault| c.fail(t, fault))
+        c.sched.looks += 1;
+        let result = if c.sched.looks > MANY_LOOKS {
+            let message = format!("{MANY_LOOKS} loads in turn, and nothing changes");
+            Err(Fault::new(Rule::StepLimit, message))
+        } else {
+            f(c, t)
+        };
+        result.map_err(|fault| c.fail(t, fault))
     });
     done.unwrap_or_else(|()| stop())
 }
@@ -218,6 +240,9 @@ fn stop() -> ! {
 #[track_caller]
 pub(crate) fn trap(fault: Fault) -> ! {
     let loc = Location::caller();
+    if with(|c| c.teardown) && !std::thread::panicking() {
+        refuse();
+    }
     with(|c| {
         let t = c.begin("trap", 0, loc);
         if !c.teardown {

@@ -46,7 +46,8 @@ pub(crate) fn deadlock(c: &Cluster) -> Report {
         (Rule::TxLeftOver, message)
     } else {
         let done = c.threads.len() - asleep;
-        let message = format!("{asleep} threads wait, {done} have returned, none can run");
+        let message =
+            format!("{asleep} of the cluster's threads wait, {done} have returned, none can run");
         (Rule::Deadlock, message)
     };
     let mut notes: Vec<String> = bars.iter().map(|&b| missing(c, b)).collect();

@@ -25,11 +25,7 @@
 //! assert_eq!(u32::from_le_bytes(nine), 9);
 //! ```
 //!
-//! # What it does not model
-//! Time, caches and bank conflicts; memory ordering (the threads of a cluster see each other's
-//! ordinary accesses in program order, and a missing fence goes unnoticed); `griddepcontrol` and
-//! prefetches, beyond checks of their operands.
-
+#![doc = include_str!("../README.md")]
 #![cfg_attr(test, allow(clippy::float_cmp))] // Tests of arithmetic that is exact.
 
 mod access;

@@ -169,9 +169,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for ThreadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CTA {} warps {}", self.cta, ranges(&self.warps))?;
+        let s = if self.warps.len() == 1 { "" } else { "s" };
+        write!(f, "CTA {} warp{s} {}", self.cta, ranges(&self.warps))?;
         self.role.map_or(Ok(()), |r| write!(f, " ({r})"))?;
-        write!(f, ", {} threads: {}", self.count, self.doing)?;
+        let s = if self.count == 1 { "" } else { "s" };
+        write!(f, ", {} thread{s}: {}", self.count, self.doing)?;
         self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
     }
 }
@@ -211,6 +213,15 @@ mod tests {
     fn warps_are_listed_as_ranges() {
         assert_eq!(ranges(&[0]), "0");
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    }
+
+    #[test]
+    fn the_readme_lists_every_rule() {
+        let readme = include_str!("../README.md");
+        for rule in Rule::ALL {
+            let row = format!("\n| {} | {} | ", rule.code(), rule.title());
+            assert!(readme.contains(&row), "no row {row}");
+        }
     }
 
     #[test]

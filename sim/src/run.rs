@@ -33,6 +33,7 @@ pub(crate) struct Running<'a> {
     cluster: Box<UnsafeCell<Cluster>>,
     threads: Vec<Option<Thread>>,
     entry: Entry<'a>,
+    stack_bytes: usize,
 }
 
 /// Why a cluster stopped running.
@@ -53,7 +54,8 @@ impl<'a> Running<'a> {
     ) -> Self {
         let cluster = Cluster::new(config, memory, grid, index);
         let threads = (0..cluster.threads.len()).map(|_| None).collect();
-        Self { cluster: Box::new(UnsafeCell::new(cluster)), threads, entry }
+        let cluster = Box::new(UnsafeCell::new(cluster));
+        Self { cluster, threads, entry, stack_bytes: config.stack_bytes }
     }
 
     /// Borrows the cluster while no thread runs.
@@ -136,7 +138,7 @@ impl Drop for Running<'_> {
     /// A cluster that is dropped in the middle, because another failed, unwinds as well.
     fn drop(&mut self) {
         if self.threads.iter().any(Option::is_some) {
-            self.teardown(&mut Stacks::new(0));
+            self.teardown(&mut Stacks::new(self.stack_bytes));
         }
     }
 }

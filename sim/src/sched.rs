@@ -31,6 +31,8 @@ pub(crate) struct Sched {
     pub pollers: Vec<u32>,
     /// Whether anything changed since the pollers last looked.
     pub progress: bool,
+    /// Loads since anything changed.
+    pub looks: u32,
     /// Rounds of polls without progress.
     pub fruitless: u32,
     /// Copies land when a draw under this mask is zero: from at once to as late as possible.
@@ -55,6 +57,7 @@ impl Sched {
             pollers: Vec::new(),
             progress: true,
             fruitless: 0,
+            looks: 0,
             laziness,
             period,
         }

@@ -79,7 +79,8 @@ fn unwinding_cannot_be_refused() {
     breaks(Rule::Trap, Shape(2, 1, 64), || {
         if tid() == 0 {
             mbarrier::init(bar(), 1);
-            for _ in 0..3 {
+            // Without an end: it is abandoned at last.
+            loop {
                 let wait = || mbarrier::wait_parity(bar(), 0);
                 let _ = std::panic::catch_unwind(wait);
             }
@@ -143,6 +144,9 @@ fn a_busy_loop_ends_at_the_step_limit() {
     };
     let report = sim::launch(&config, &GlobalMemory::new(), &grid, &spin).unwrap_err();
     assert_eq!(report.rule, Rule::StepLimit);
+    // Without a limit, loads that see nothing new are noticed by themselves.
+    let report = sim::launch(&Config::default(), &GlobalMemory::new(), &grid, &spin).unwrap_err();
+    assert!(report.message.contains("nothing changes"), "{report}");
 }
 
 fn over_clusters(n: u32, workers: usize, kernel: impl Fn() + Sync) -> Result<(), Rule> {
