@@ -150,5 +150,10 @@ impl<O: Panels, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, Ro, K> {
                 isa::cp_async_bulk::commit_group();
             }
         }
+        // Without a place to meet, LLVM lets the two sides go back to the head of a kernel's loop
+        // by ways of their own, and ptxas, which must then allow for a warp that comes in parts,
+        // keeps the rings' states out of the uniform registers that wgmma's descriptors need.
+        // SAFETY: the group token: all lanes of the warp are here.
+        unsafe { isa::warp::sync_warp(u32::MAX) };
     }
 }

@@ -25,8 +25,13 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         Self { base, ring: PhantomData }
     }
     #[inline(always)]
-    fn take(self, signal: Signal<K>) -> Consumer<STAGES, S, R, N, K> {
+    fn take(self, signal: Signal) -> Consumer<STAGES, S, R, N, K> {
         Consumer { base: self.base, state: PipelineState::start(), signal, ring: PhantomData }
+    }
+    /// The first slot's empty barrier.
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        Layout::<STAGES, S>::empty(self.base, 0)
     }
 }
 
@@ -39,7 +44,8 @@ impl<const STAGES: usize, S: Stage, R: MmaReaders, N: Name, K: ClusterShape>
     /// at CTA r of the cluster if that CTA's loads reach this one.
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {
-        self.take(Signal::to_sharers(group.thread(), group.coord()))
+        let signal = Signal::to_sharers(self.empty(), group.thread(), group.coord());
+        self.take(signal)
     }
 }
 
@@ -49,35 +55,33 @@ impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Gives the end to a warp group of the role that reads. One lane of each warp will signal.
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {
-        self.take(Signal::here(group.thread().is_multiple_of(32)))
+        let signal = Signal { active: group.thread().is_multiple_of(32), empty: self.empty() };
+        self.take(signal)
     }
 }
 
-/// Whether this thread signals releases, and to which CTA.
-struct Signal<K> {
+/// Whether this thread signals releases, and where.
+#[derive(Clone, Copy)]
+struct Signal {
     active: bool,
-    rank: u32,
-    shape: PhantomData<K>,
+    /// The first slot's empty barrier in the CTA that this thread signals. The others lie behind it
+    /// there as here, so no release has to map an address of its own.
+    empty: u32,
 }
-impl<K> Clone for Signal<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K> Copy for Signal<K> {}
 
-impl<K: ClusterShape> Signal<K> {
+impl Signal {
     #[inline(always)]
-    fn here(active: bool) -> Self {
-        Self { active, rank: 0, shape: PhantomData }
-    }
-    #[inline(always)]
-    fn to_sharers(thread: u32, at: ClusterCoord<K>) -> Self {
+    fn to_sharers<K: ClusterShape>(empty: u32, thread: u32, at: ClusterCoord<K>) -> Self {
         if K::SIZE == 1 {
-            return Self::here(thread == 0);
+            return Self { active: thread == 0, empty };
         }
         let active = thread < K::SIZE as u32 && at.shares_with(thread);
-        Self { active, rank: thread, shape: PhantomData }
+        Self { active, empty: isa::cluster::mapa(empty, thread % K::SIZE as u32) }
+    }
+    /// The empty barrier of slot `stage`, where this thread signals.
+    #[inline(always)]
+    fn of(self, stage: u32) -> u32 {
+        self.empty + 8 * stage
     }
 }
 
@@ -86,8 +90,8 @@ impl<K: ClusterShape> Signal<K> {
 pub struct Consumer<const STAGES: usize, S, R, N, K> {
     base: u32,
     state: PipelineState<STAGES, ConsumerSide>,
-    signal: Signal<K>,
-    ring: PhantomData<(S, R, N, *const ())>,
+    signal: Signal,
+    ring: PhantomData<(S, R, N, K, *const ())>,
 }
 
 impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
@@ -136,7 +140,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         self.state.advance();
         FullSlot {
             data: Layout::<STAGES, S>::data(self.base, stage),
-            empty: Layout::<STAGES, S>::empty(self.base, stage),
+            stage,
             signal: self.signal,
             ring: PhantomData,
         }
@@ -169,9 +173,9 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 #[must_use = "a full slot that is never released stops the ring"]
 pub struct FullSlot<S, R, N, K> {
     data: u32,
-    empty: u32,
-    signal: Signal<K>,
-    ring: PhantomData<(S, R, N, *const ())>,
+    stage: u32,
+    signal: Signal,
+    ring: PhantomData<(S, R, N, K, *const ())>,
 }
 
 impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
@@ -197,7 +201,7 @@ impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// A `wgmma.wait_group` that covers all of them has returned.
     #[inline(always)]
     pub(crate) unsafe fn retired(self) -> RetiredSlot<S, N, K> {
-        RetiredSlot { empty: self.empty, signal: self.signal, ring: PhantomData }
+        RetiredSlot { stage: self.stage, signal: self.signal, ring: PhantomData }
     }
 }
 
@@ -212,7 +216,7 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> 
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if self.signal.active {
-                isa::mbarrier::arrive(self.empty);
+                isa::mbarrier::arrive(self.signal.of(self.stage));
             }
         }
     }
@@ -242,9 +246,9 @@ where
 /// A slot that the tensor cores have finished reading.
 #[must_use = "a retired slot that is never released stops the ring"]
 pub struct RetiredSlot<S, N, K> {
-    empty: u32,
-    signal: Signal<K>,
-    ring: PhantomData<(S, N, *const ())>,
+    stage: u32,
+    signal: Signal,
+    ring: PhantomData<(S, N, K, *const ())>,
 }
 
 impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
@@ -262,9 +266,9 @@ impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
         // the same offsets, and stay until their tail has seen this arrival.
         unsafe {
             if K::SIZE == 1 {
-                isa::mbarrier::arrive(self.empty);
+                isa::mbarrier::arrive(self.signal.of(self.stage));
             } else {
-                isa::mbarrier::arrive_remote(isa::cluster::mapa(self.empty, self.signal.rank));
+                isa::mbarrier::arrive_remote(self.signal.of(self.stage));
             }
         }
     }
