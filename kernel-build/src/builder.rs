@@ -272,9 +272,11 @@ impl KernelBuilder {
 }
 
 /// A folder that every build of the workspace shares: inside cargo's target folder, which is above
-/// `OUT_DIR` and carries a `CACHEDIR.TAG`, or else inside `OUT_DIR`.
+/// `OUT_DIR`, or else inside `OUT_DIR`.
 fn nested_target_dir(out_dir: &Path) -> PathBuf {
-    let target = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    // cargo writes the first into every target folder, the second only into one that it created.
+    const MARKS: [&str; 2] = [".rustc_info.json", "CACHEDIR.TAG"];
+    let target = out_dir.ancestors().find(|dir| MARKS.iter().any(|mark| dir.join(mark).is_file()));
     target.unwrap_or(out_dir).join("kernel-build")
 }
 
@@ -325,5 +327,25 @@ fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path) {
 fn pass_on(warnings: &[String]) {
     for line in warnings.iter().flat_map(|warning| warning.lines()) {
         println!("cargo::warning={line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nested_folder_is_in_cargos() {
+        let root = env::temp_dir().join(format!("kernel-build-{}", std::process::id()));
+        let out = root.join("target/debug/build/k-0123/out");
+        fs::create_dir_all(&out).unwrap();
+        assert_eq!(nested_target_dir(&out), out.join("kernel-build"));
+        for mark in [".rustc_info.json", "CACHEDIR.TAG"] {
+            let file = root.join("target").join(mark);
+            fs::write(&file, "").unwrap();
+            assert_eq!(nested_target_dir(&out), root.join("target/kernel-build"), "{mark}");
+            fs::remove_file(file).unwrap();
+        }
+        fs::remove_dir_all(root).unwrap();
     }
 }
