@@ -1,6 +1,7 @@
 //! Tensor maps whose box is a tile's, and the loads and stores that they describe.
 
-use crate::cluster::Peers;
+use crate::cluster::{ClusterShape, Peers};
+use crate::roles::{Cta, Roles};
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
@@ -52,12 +53,16 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
         Load { map: self, row: row as i32, col: col as i32, peers }
     }
 
-    /// Fetches the descriptor into the cache (`prefetch.tensormap`): saves the first load a miss.
+    /// One thread fetches the descriptor into the cache (`prefetch.tensormap`) while the CTA still
+    /// prepares its shared memory: saves the first load a miss. (CUTLASS
+    /// `prefetch_tma_descriptor`.)
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prefetch(&self) {
-        // SAFETY: `self` is an encoded tensor map.
-        unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
+    pub fn prefetch<R: Roles, K: ClusterShape>(&self, _cta: &Cta<R, K>) {
+        if isa::thread::thread_idx_x() == 0 {
+            // SAFETY: `self` is an encoded tensor map.
+            unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
+        }
     }
 }
 

@@ -31,36 +31,48 @@ roles! {
     Load = 1 x 40 registers,
     /// Multiplies, 64 rows of the CTA's tile a warp group: up to 128 accumulators a thread, and the
     /// epilogue's working set.
-    Math = 2 x 232 registers,
+    Math2 = 2 x 232 registers,
+    /// The same for tiles of 64 rows.
+    Math1 = 1 x 232 registers,
 }
 
-/// The CTA of a GEMM in a cluster of shape `K`.
-pub type GemmCta<K> = Cta<(Load, Math), K>;
-/// Rows of a CTA's tile.
-pub const BM: usize = GROUP_ROWS * Math::GROUPS;
+/// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies.
+pub type GemmCta<M, K> = Cta<(Load, M), K>;
 /// Slots of the ring of C panels.
 const C_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
 const STORE_DEPTH: usize = 2;
 
-type Operands<T, const BN: usize, const BK: usize> = (Tile<T, BM, BK>, Tile<T, BN, BK>);
+type Operands<T, const BM: usize, const BN: usize, const BK: usize> =
+    (Tile<T, BM, BK>, Tile<T, BN, BK>);
 type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
 
 /// What a CTA keeps in shared memory.
-pub type Plan<T, O, const BN: usize, const BK: usize, const STAGES: usize, const HAS_C: bool, K> =
-    SmemPlan<(
-        Ring<STAGES, Operands<T, BN, BK>, Tma, Mma<Math>, MainLoop, K>,
-        When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), Tma, Reads<Math>, Addend, K>>,
-        StoreBuffers<O, STORE_DEPTH, Math>,
-        LoadOrderBarrier<Order>,
-    )>;
+pub type Plan<
+    T,
+    O,
+    M,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+    const HAS_C: bool,
+    K,
+> = SmemPlan<(
+    Ring<STAGES, Operands<T, BM, BN, BK>, Tma, Mma<M>, MainLoop, K>,
+    When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), Tma, Reads<M>, Addend, K>>,
+    StoreBuffers<O, STORE_DEPTH, M>,
+    LoadOrderBarrier<Order>,
+)>;
 
-/// One CTA of the GEMM: tile BM x `BN`, `BK` columns of A and B a stage, `STAGES` stages, clusters
+/// One CTA of the GEMM: tile `BM` x `BN`, 64 rows for each warp group of `M`, `BK` columns of A and B a stage, `STAGES` stages, clusters
 /// of `CM` x `CN` CTAs, which multicast A along N and B along M.
 #[inline(always)]
 pub fn gemm<
     T,
     O,
+    M,
+    const BM: usize,
     const BN: usize,
     const BK: usize,
     const STAGES: usize,
@@ -68,7 +80,7 @@ pub fn gemm<
     const CN: usize,
     const HAS_C: bool,
 >(
-    cta: GemmCta<Cluster<CM, CN>>,
+    cta: GemmCta<M, Cluster<CM, CN>>,
     a: &TensorMap<Tile<T, BM, BK>, CN>,
     b: &TensorMap<Tile<T, BN, BK>, CM>,
     c: &TensorMap<Panel<O, BM>>,
@@ -77,11 +89,15 @@ pub fn gemm<
 ) where
     T: Element + Operand,
     O: Strips,
+    M: Role,
     M64<BN>: Shape,
 {
+    a.prefetch(&cta);
+    b.prefetch(&cta);
+    d.prefetch(&cta);
     let k_tiles = p.k.div_ceil(BK as u32);
     let (cta, (main_ring, c_ring, stores, order)) =
-        Plan::<T, O, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::init(cta);
+        Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::init(cta);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
