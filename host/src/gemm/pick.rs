@@ -61,8 +61,9 @@ const EPILOGUE_US_PER_ELEMENT: f64 = 2.0 / (128.0 * 256.0);
 /// Predicted time of a product in microseconds: the CTA with the most tiles computes them one after
 /// the other.
 ///
-/// The constants are fitted to 14 shapes of three instances on one H200 (docs/performance.md); they
-/// meet the measured times to about 10 %, and where they don't the order of the instances is right.
+/// The constants are fitted to 14 shapes of three instances on one H200 (docs/performance.md). The
+/// largest products take longer (power) and so do the thinnest (memory), whatever the instance: the
+/// order of the instances is what the prediction is for.
 fn predicted_us(instance: &Instance, tiling: &Tiling, k: u64, sms: u64) -> f64 {
     let cluster = u64::from(instance.cluster_m * instance.cluster_n);
     let rounds = tiling.clusters().div_ceil((sms / cluster).max(1)) as f64;
