@@ -25,7 +25,7 @@ const MANIFEST: &str = "manifest.json";
 /// Packages whose tests run rustc, cargo or LLVM, which a machine without a toolchain lacks.
 const NEED_TOOLCHAIN: [&str; 3] = ["warpipe-kernel-build", "warpipe-macros", "xtask"];
 /// Test programs of other packages that do.
-const NEED_TOOLCHAIN_TARGETS: [&str; 2] = ["assembles", "compile_fail"];
+const NEED_TOOLCHAIN_TARGETS: [&str; 3] = ["assembles", "compile_fail", "kernel_errors"];
 
 const RUN_TESTS: &str = r#"#!/bin/sh
 # Runs every test program of this folder. Arguments go to each of them: a filter, --ignored, ...
