@@ -2,7 +2,9 @@
 //!
 //! They run on the SM model and on a GPU in tests/examples.rs.
 
+pub mod cluster_exchange;
 pub mod ordered_loads;
 pub mod ping_pong;
+pub mod rms_norm;
 pub mod stream_copy;
 pub mod two_rings;

@@ -197,9 +197,9 @@ pub const fn name64(name: &str) -> [u8; 64] {
 const WARP: u32 = 32;
 /// Most threads of a CTA.
 pub const MAX_THREADS: u32 = 1024;
-/// Most CTAs of a cluster that every Hopper GPU can run; 16 needs a launch attribute that the GPU
-/// may refuse.
-pub const MAX_CLUSTER: u32 = 8;
+/// Most CTAs of a cluster on sm_90. More than 8 are not portable: the host opts in
+/// (`CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`), and a GPU may refuse.
+pub const MAX_CLUSTER: u32 = 16;
 /// Most shared memory of a CTA on sm_90: 227 KiB.
 pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
 
@@ -247,7 +247,7 @@ impl KernelMeta {
                 && cluster[1] <= MAX_CLUSTER
                 && cluster[2] <= MAX_CLUSTER
                 && cluster[0] * cluster[1] * cluster[2] <= MAX_CLUSTER,
-            "a cluster has at most 8 CTAs"
+            "a cluster has at most 16 CTAs"
         );
         assert!(smem_bytes <= MAX_SMEM_BYTES, "a CTA has at most 232448 bytes of shared memory");
         assert!(params.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");

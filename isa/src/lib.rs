@@ -15,6 +15,7 @@ pub mod fence;
 pub mod global;
 pub mod griddepcontrol;
 pub mod kernel;
+pub mod math;
 pub mod matrix;
 pub mod mbarrier;
 pub mod misc;

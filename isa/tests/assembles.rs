@@ -9,7 +9,7 @@ use std::{env, fs};
 use kernel_build::{DeviceImage, KernelBuilder};
 
 /// Modules of instructions.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "thread",
     "sreg",
     "warp",
@@ -24,6 +24,7 @@ const MODULES: [&str; 18] = [
     "global",
     "cp_async",
     "cvt",
+    "math",
     "setmaxnreg",
     "griddepcontrol",
     "misc",

@@ -31,8 +31,8 @@ use syn::{Item, ItemFn, parse_macro_input};
 ///
 /// Each value is a constant expression of type `u32`:
 /// - `threads`: threads of a CTA, a multiple of 32 up to 1024. It must be given.
-/// - `cluster`: CTAs of a cluster along x, y and z; default `(1, 1, 1)`, which is no cluster; 8 at
-///   most in all.
+/// - `cluster`: CTAs of a cluster along x, y and z; default `(1, 1, 1)`, which is no cluster; 16
+///   at most in all, and more than 8 not on every GPU.
 /// - `min_ctas`: CTAs that an SM must be able to hold; default 1. With `threads` it caps the
 ///   registers.
 /// - `smem`: bytes of dynamic shared memory of a CTA; default 0, at most 232448.

@@ -5,8 +5,44 @@
 //! `stmatrix`/`ldmatrix`, whose 8x8 matrices have exactly that layout; f32 panels through 8-byte
 //! loads and stores.
 
+use crate::cluster::ClusterShape;
+use crate::roles::{Role, Warpgroup};
 use crate::tile::{Panels, swizzled};
 use half::{bf16, f16};
+
+/// Which of a thread's two rows value `i` of a strip lies in: 0 the upper, 1 the lower (8 rows
+/// further down).
+#[inline(always)]
+#[must_use]
+pub const fn row_of(i: usize) -> usize {
+    i / 2 % 2
+}
+
+impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
+    /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
+    /// strip. (PTX manual, "wgmma D fragment".)
+    #[inline(always)]
+    pub fn place(&self, i: usize) -> (u32, u32) {
+        let (warp, lane) = (self.thread() / 32, self.thread() % 32);
+        let column = i / 4 * 8 + i % 2;
+        (16 * warp + lane / 4 + 8 * row_of(i) as u32, 2 * (lane % 4) + column as u32)
+    }
+
+    /// Sums over the four lanes that share a row: from each lane's own sums of its upper and its
+    /// lower row, the whole rows' sums, in all four (`shfl.sync.bfly`, twice a row).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn row_sums(&self, own: [f32; 2]) -> [f32; 2] {
+        own.map(|mut sum| {
+            for lanes in [1, 2] {
+                // SAFETY: the token says that the warp is converged.
+                let other = unsafe { isa::warp::shfl_xor(sum.to_bits(), lanes) };
+                sum += f32::from_bits(other);
+            }
+            sum
+        })
+    }
+}
 
 /// Result types whose panels a warp group can write and read strip by strip.
 pub trait Strips: Panels {

@@ -24,6 +24,7 @@
 
 pub mod cluster;
 pub mod fragment;
+pub mod mailbox;
 pub mod mma;
 pub mod named;
 pub mod order;
@@ -41,6 +42,7 @@ pub mod tile;
 pub mod prelude {
     pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::fragment::Strips;
+    pub use crate::mailbox::Mailbox;
     pub use crate::mma::{Accumulator, GROUP_ROWS};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;

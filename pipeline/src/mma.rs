@@ -121,15 +121,51 @@ where
         R: Name,
         K: ClusterShape,
     {
-        let mut acc = Self { regs: <M64<N> as Shape>::ZERO };
+        Self { regs: <M64<N> as Shape>::ZERO }.issue(group, slot, false)
+    }
+
+    /// Goes on with a finished sum: issues the products of the next slot (D = A·B + D). Waits for
+    /// nothing. For a ring of one stage, whose slot must retire before it can be filled again, and
+    /// for sums that are looked at on the way.
+    /// PTX: as [`start`](Self::start).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn add<W, S, R, K>(
+        self,
+        group: &Warpgroup<W::Role, K>,
+        slot: FullSlot<S, W, R, K>,
+    ) -> InFlight<'_, N, W, S, R, K>
+    where
+        W: MmaReaders,
+        S: MmaStage<N>,
+        R: Name,
+        K: ClusterShape,
+    {
+        self.issue(group, slot, true)
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn issue<W, S, R, K>(
+        mut self,
+        group: &Warpgroup<W::Role, K>,
+        slot: FullSlot<S, W, R, K>,
+        accumulate: bool,
+    ) -> InFlight<'_, N, W, S, R, K>
+    where
+        W: MmaReaders,
+        S: MmaStage<N>,
+        R: Name,
+        K: ClusterShape,
+    {
         // SAFETY: the group token stands for four converged warps, the slot token for tiles that
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W>(slot.data(), group.index(), &mut acc.regs, false);
+            S::issue::<W>(slot.data(), group.index(), &mut self.regs, accumulate);
             isa::wgmma::commit_group();
         }
-        InFlight { acc, slot, group }
+        InFlight { acc: self, slot, group }
     }
 
     /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,

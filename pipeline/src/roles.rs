@@ -57,7 +57,8 @@ pub trait Roles: Copy + 'static {
     const REGISTERS: u32;
 }
 
-/// Registers of each thread before [`Ready::specialize`]: an equal share, in units of 8.
+/// Registers of each thread before [`Ready::specialize`]: an equal share, in units of 8. All of them
+/// are the pool that `setmaxnreg` moves registers in; what rounding leaves over is not in it.
 const fn at_entry(groups: usize) -> u32 {
     REGISTER_FILE / (WARPGROUP_THREADS * groups as u32) / 8 * 8
 }
@@ -76,8 +77,9 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
         assert!(
-            R::REGISTERS <= REGISTER_FILE,
-            "the register budgets of all warp groups exceed the SM's 65536 registers"
+            R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * at_entry(R::GROUPS),
+            "the register budgets of all warp groups exceed what the CTA has: an equal share of the \
+             SM's 65536 registers for each thread, rounded down to a multiple of 8"
         );
         WARPGROUP_THREADS * R::GROUPS as u32
     };
@@ -156,7 +158,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
         }
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
-        // into the register file (`Cta::THREADS`), so a request is met when the others have given.
+        // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
         unsafe {
             if Ro::REGISTERS < const { at_entry(R::GROUPS) } {
                 isa::setmaxnreg::dec_to(Ro::REGISTERS);
@@ -182,7 +184,7 @@ macro_rules! tuple_of_roles {
             ///
             /// Registers move between the roles: a thread gives up what its role does not need
             /// (`setmaxnreg.dec`) or waits until it can have what the role needs
-            /// (`setmaxnreg.inc`). Budgets that together exceed the register file do not compile.
+            /// (`setmaxnreg.inc`). Budgets that together exceed the CTA's registers do not compile.
             /// (CUTLASS `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`.)
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

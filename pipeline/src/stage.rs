@@ -3,7 +3,8 @@
 use crate::tensor::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 
-/// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s.
+/// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s, or an array of equal
+/// ones: the panels of a block wider than a tile.
 pub trait Stage: 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
@@ -13,7 +14,7 @@ pub trait Stage: 'static {
     const ALIGN: usize = TILE_ALIGN;
 }
 
-/// A tuple of loads that fills the stage `S`: one for each tile, in order.
+/// A tuple or array of loads that fills the stage `S`: one for each tile, in order.
 pub trait LoadsInto<S> {
     /// Issues all loads into the slot at `data`, completing on `full`.
     ///
@@ -33,6 +34,29 @@ impl<A: TileShape, B: TileShape> Stage for (A, B) {
 impl<A: TileShape, B: TileShape, C: TileShape> Stage for (A, B, C) {
     const BYTES: usize = A::BYTES + B::BYTES + C::BYTES;
     const TILES: usize = 3;
+}
+
+impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
+    const BYTES: usize = {
+        assert!(COUNT >= 1, "a stage has at least one tile");
+        COUNT * A::BYTES
+    };
+    const TILES: usize = COUNT;
+}
+
+impl<A: TileShape, const COUNT: usize, const P: usize> LoadsInto<[A; COUNT]>
+    for [Load<'_, A, P>; COUNT]
+{
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(self, data: u32, full: u32) {
+        let mut at = data;
+        for load in self {
+            // SAFETY: the caller's contract; the tiles lie one behind the other.
+            unsafe { load.issue(at, full) };
+            at += A::BYTES as u32;
+        }
+    }
 }
 
 impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {

@@ -16,6 +16,7 @@ pub mod debug;
 pub mod fence;
 pub mod global;
 pub mod griddepcontrol;
+pub mod math;
 pub mod matrix;
 pub mod mbarrier;
 pub mod misc;

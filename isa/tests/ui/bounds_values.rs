@@ -9,7 +9,7 @@ fn no_warp() {}
 #[kernel(threads = 1024 + 32)]
 fn too_many_threads() {}
 
-#[kernel(threads = 128, cluster = (4, 4, 1))]
+#[kernel(threads = 128, cluster = (4, 5, 1))]
 fn too_many_ctas() {}
 
 #[kernel(threads = 128, cluster = (2, 0, 1))]

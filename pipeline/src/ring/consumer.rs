@@ -243,6 +243,29 @@ where
     }
 }
 
+impl<P: TileShape, const COUNT: usize, Ro: Role, N: Name, K: ClusterShape>
+    FullSlot<[P; COUNT], Reads<Ro>, N, K>
+where
+    P::Element: Strips,
+{
+    /// As `strip` of a slot of one panel, from panel number `panel`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn strip(&self, group: &Warpgroup<Ro, K>, panel: usize, strip: usize) -> [f32; 8] {
+        const {
+            assert!(
+                P::ROWS == GROUP_ROWS * Ro::GROUPS,
+                "each panel has 64 rows for each warp group"
+            );
+        }
+        assert!(panel < COUNT, "the slot has fewer panels");
+        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        let panel = self.data + (panel * P::BYTES) as u32;
+        // SAFETY: the slot is full, the panel one of its own, and the group converged.
+        unsafe { P::Element::load(panel, warp_row, strip as u32) }
+    }
+}
+
 /// A slot that the tensor cores have finished reading.
 #[must_use = "a retired slot that is never released stops the ring"]
 pub struct RetiredSlot<S, N, K> {

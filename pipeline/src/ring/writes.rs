@@ -76,6 +76,27 @@ where
     }
 }
 
+impl<P: TileShape, const COUNT: usize, Ro: Role, R: Readers, N: Name, K: ClusterShape>
+    WriteSlot<'_, [P; COUNT], Ro, R, N, K>
+where
+    P::Element: Strips,
+{
+    /// Writes this warp's strip number `strip` of the group's own panel: warp group i fills panel i.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+        const {
+            assert!(
+                COUNT == Ro::GROUPS && P::ROWS == GROUP_ROWS,
+                "the slot has one panel of 64 rows for each warp group that writes"
+            );
+        }
+        let panel = self.data + self.group.index() * P::BYTES as u32;
+        // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
+        unsafe { P::Element::store(panel, self.group.thread() / 32 * 16, strip as u32, values) }
+    }
+}
+
 impl<S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape> WriteSlot<'_, S, Ro, R, N, K> {
     /// Hands the slot to its readers: where these read through the async proxy, every thread fences
     /// its stores (`fence.proxy.async.shared::cta`); the warp meets, and one lane arrives on the full

@@ -1,7 +1,7 @@
 //! Shared and global memory, conversions, matrix moves, copies of bytes.
 
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::{Word, cp_async, cp_async_bulk, cvt, global, kernel, matrix, shared};
+use isa::{Word, cp_async, cp_async_bulk, cvt, global, kernel, math, matrix, shared};
 
 use crate::keep;
 
@@ -55,6 +55,7 @@ fn cvt_ops(out: DeviceSliceMut<u64>, lo: f32, hi: f32, v: u32) {
     let [c, d] = cvt::f16x2_to_f32(v);
     keep(&out, 2, (a + b).to_bits());
     keep(&out, 3, (c + d).to_bits());
+    keep(&out, 4, math::sqrt(lo).to_bits());
 }
 
 #[kernel(threads = 32)]

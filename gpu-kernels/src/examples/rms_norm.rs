@@ -1,0 +1,100 @@
+//! Row RMSNorm: y = x / sqrt(mean(x²) + eps) · w, rows of up to 512 elements.
+//!
+//! A stage is a block of 64 whole rows, as eight panels side by side that one transaction fills. The
+//! load thread is a block or two ahead, so global memory's latency is hidden behind the arithmetic.
+//! A row lies in the registers of four lanes: each sums its own part, `row_sums` the four parts. The
+//! block is read twice, once for the sums and once to scale, and released after the second time.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use isa::slice::DeviceSlice;
+use pipeline::fragment::row_of;
+use pipeline::prelude::*;
+
+names! { Blocks = "blocks" }
+roles! { Load = 1 x 40 registers, Norm = 1 x 232 registers }
+
+/// 64 rows of 64 elements.
+pub type Panel = Tile<bf16, 64, 64>;
+/// Panels of a block: rows have up to 512 elements.
+pub const PANELS: usize = 8;
+type Alone = Cluster<1, 1>;
+type ThisCta = Cta<(Load, Norm), Alone>;
+type Plan = SmemPlan<(
+    Ring<3, [Panel; PANELS], Tma, Reads<Norm>, Blocks, Alone>,
+    StoreBuffers<bf16, 2, Norm>,
+)>;
+
+/// Normalises `blocks` blocks of 64 rows of `cols` elements; CTA i of g takes blocks i, i + g, ….
+#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+pub fn rms_norm(
+    cta: ThisCta,
+    x: &TensorMap<Panel>,
+    weight: DeviceSlice<f32>,
+    y: &TensorMap<Panel>,
+    blocks: u32,
+    cols: u32,
+    eps: f32,
+) {
+    let (cta, (ring, stores)) = Plan::init(cta);
+    let coord = cta.coord();
+    let rows = || (coord.cluster_id()..blocks).step_by(coord.clusters() as usize).map(|b| 64 * b);
+
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    for row in rows() {
+                        // Columns beyond the tensor arrive as zero, and add nothing to a sum.
+                        loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
+                            x.tile(row, 64 * panel as u32, Peers::ALONE)
+                        }));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut arrived = ring.consumer.by(&group);
+            let mut stores = stores.by(&group);
+            for row in rows() {
+                let block = arrived.wait();
+                let mut squares = [0.0; 2];
+                for panel in 0..PANELS {
+                    for strip in 0..4 {
+                        let x = block.strip(&group, panel, strip);
+                        for i in 0..8 {
+                            squares[row_of(i)] += x[i] * x[i];
+                        }
+                    }
+                }
+                let scale = group
+                    .row_sums(squares)
+                    .map(|sum| 1.0 / isa::math::sqrt(sum / cols as f32 + eps));
+
+                for panel in 0..PANELS {
+                    let mut out = stores.acquire();
+                    for strip in 0..4 {
+                        let x = block.strip(&group, panel, strip);
+                        out.put(
+                            strip,
+                            core::array::from_fn(|i| {
+                                let col = 64 * panel + 16 * strip + group.place(i).1 as usize;
+                                x[i] * scale[row_of(i)] * weight.get(col).unwrap_or(0.0)
+                            }),
+                        );
+                    }
+                    out.publish().store(y, row, 64 * panel as u32);
+                }
+                block.release();
+            }
+            stores.tail();
+        },
+    );
+}

@@ -1,0 +1,11 @@
+//! Scenario kernels: small, generic over what CUTLASS's pipeline tests vary, and made concrete by a
+//! table in each module.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+#![forbid(unsafe_code)]
+
+pub mod idle;
+pub mod multicast;
+pub mod multiply;
+pub mod parts;
+pub mod turns;
+pub mod writers;

@@ -1,0 +1,63 @@
+//! The multiplication that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x 32.
+
+use half::bf16;
+use pipeline::prelude::*;
+use pipeline::ring::{Consumer, MmaReaders, Name};
+
+/// 64 rows of A, 64 columns a step.
+pub type TileA = Tile<bf16, 64, 64>;
+/// 32 rows of B: columns of D.
+pub type TileB = Tile<bf16, 32, 64>;
+/// A CTA's tile of D.
+pub type TileD = Tile<f32, 64, 32>;
+
+/// Sums `steps` products; at least one.
+///
+/// With two stages or more one batch is in flight and the slot before it is released behind it. One
+/// stage has no room for that: its slot must retire before it can be filled again.
+#[inline(always)]
+pub fn multiply<const STAGES: usize, W: MmaReaders, N: Name, K: ClusterShape>(
+    group: &Warpgroup<W::Role, K>,
+    operands: &mut Consumer<STAGES, (TileA, TileB), W, N, K>,
+    steps: u32,
+) -> Accumulator<32> {
+    let mut sum = Accumulator::<32>::start(group, operands.wait());
+    if STAGES == 1 {
+        let (mut sum, slot) = sum.finish();
+        slot.release();
+        for _ in 1..steps {
+            let (next, slot) = sum.add(group, operands.wait()).finish();
+            slot.release();
+            sum = next;
+        }
+        return sum;
+    }
+    for _ in 1..steps {
+        sum.next(operands.wait()).release();
+    }
+    let (sum, last) = sum.finish();
+    last.release();
+    sum
+}
+
+/// A warp group's single store buffer.
+pub type Buffer<Ro> = StoreBuffers<f32, 1, Ro>;
+
+/// What a group stores its tiles with.
+pub type Stores<'g, Ro, K> = pipeline::store::Stores<'g, f32, 1, Ro, K>;
+
+/// Writes a tile of D.
+#[inline(always)]
+pub fn write<Ro: Role, K: ClusterShape>(
+    sum: &Accumulator<32>,
+    stores: &mut Stores<'_, Ro, K>,
+    d: &TensorMap<TileD>,
+    row: u32,
+    col: u32,
+) {
+    let mut out = stores.acquire();
+    for strip in 0..2 {
+        out.put(strip, sum.strip(strip));
+    }
+    out.publish().store(d, row, col);
+}
