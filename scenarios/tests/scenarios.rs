@@ -190,7 +190,7 @@ fn two_writers(bench: &Bench, desc: &KernelDesc, steps: u32) {
     let from = bench.device.upload(&bytes).expect("a small buffer");
     let to = Matrix::poisoned(bench, Dtype::Bf16, rows, 64);
     let map = to.map(bench, &desc.meta.params()[1]);
-    let params = [Param::slice(&from, Dtype::Bf16), Param::map(&map), Param::value(steps)];
+    let params = [Param::slice::<half::bf16>(&from), Param::map(&map), Param::value(steps)];
     bench.launch(desc, 1, &params, &case);
     if steps == 0 {
         assert!(to.untouched());
@@ -223,7 +223,7 @@ fn in_turn(bench: &Bench, of: &turns::Instance, ctas: u32, tiles: u32, steps: u3
         Param::map(&a),
         Param::map(&b),
         Param::map(&d),
-        Param::slice_mut(&mut chains, Dtype::U32),
+        Param::slice_mut::<u32>(&mut chains),
         Param::value(tiles),
         Param::value(steps),
     ];

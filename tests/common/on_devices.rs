@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use host::{Buffer, Device, Dtype, Error, Module, Param, SimConfig, TensorBox, TensorSpec};
 use isa::kernel::{Image, KernelDesc, ParamMeta};
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 /// A device to test on, with the image loaded.
 pub struct Bench {
@@ -24,6 +25,8 @@ pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&
         let device = Device::sim(SimConfig { seed, ..SimConfig::default() });
         test(&Bench::new(device, image, format!("{name}, seed {seed}")));
     }
+    // A test that failed while it held the GPU has told so itself.
+    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
     match Device::cuda(0) {
         Ok(device) => test(&Bench::new(device, image, format!("{name}, GPU"))),
         Err(why) => {
@@ -33,6 +36,9 @@ pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&
         }
     }
 }
+
+/// The GPU is for one test at a time, so that a kernel that traps fails its own test first.
+static GPU: Mutex<()> = Mutex::new(());
 
 impl Bench {
     fn new(device: Device, image: &'static Image, what: String) -> Self {
