@@ -31,8 +31,9 @@ fn talk<K: ClusterShape>(cta: Cta<(Other, Talk), K>, steps: u32, tail: bool) {
             let mut inbox = mail.inbox.by(&group);
             for step in 0..steps {
                 outbox.send(core::array::from_fn(|i| word(rank, thread, step, i)));
-                let want: [f32; WORDS] = core::array::from_fn(|i| word(before, thread, step, i));
-                assert_eq!(inbox.receive(), want, "rank {rank}, step {step}");
+                let want: [u32; WORDS] =
+                    core::array::from_fn(|i| word(before, thread, step, i).to_bits());
+                assert_eq!(inbox.receive().map(f32::to_bits), want, "rank {rank}, step {step}");
             }
             if tail {
                 outbox.tail();

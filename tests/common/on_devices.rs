@@ -118,9 +118,11 @@ impl Matrix {
                 let (x, at) = (f(row, col), row * pitch + col * dtype.size());
                 match dtype {
                     Dtype::Bf16 => {
-                        bytes[at..][..2].copy_from_slice(&bf16::from_f32(x).to_le_bytes())
+                        bytes[at..][..2].copy_from_slice(&bf16::from_f32(x).to_le_bytes());
                     }
-                    Dtype::F16 => bytes[at..][..2].copy_from_slice(&f16::from_f32(x).to_le_bytes()),
+                    Dtype::F16 => {
+                        bytes[at..][..2].copy_from_slice(&f16::from_f32(x).to_le_bytes());
+                    }
                     Dtype::F32 => bytes[at..][..4].copy_from_slice(&x.to_le_bytes()),
                     other => panic!("no test has matrices of {other:?}"),
                 }

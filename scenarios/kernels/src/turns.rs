@@ -60,7 +60,7 @@ fn in_turn<Ro: Role>(
     a: &TensorMap<TileA>,
     b: &TensorMap<TileB>,
     d: &TensorMap<TileD>,
-    chains: DeviceSliceMut<u32>,
+    chains: &DeviceSliceMut<u32>,
     tiles: u32,
     steps: u32,
 ) {
@@ -99,12 +99,12 @@ fn in_turn<Ro: Role>(
                     continue;
                 }
                 let turn = turns.wait();
-                extend(&group, &chains, chain, tile);
+                extend(&group, chains, chain, tile);
                 let sum = multiply(&group, &mut operands, steps);
                 turn.pass_on();
 
                 let turn = turns.wait();
-                extend(&group, &chains, chain + 1, tile);
+                extend(&group, chains, chain + 1, tile);
                 write(&sum, &mut stores, d, 64 * tile, 0);
                 turn.pass_on();
             }
@@ -137,7 +137,7 @@ macro_rules! instances {
                 tiles: u32,
                 steps: u32,
             ) {
-                in_turn::<$role>(cta, a, b, d, chains, tiles, steps);
+                in_turn::<$role>(cta, a, b, d, &chains, tiles, steps);
             }
         )+
 
