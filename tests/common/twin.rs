@@ -1,0 +1,37 @@
+//! The typed GEMM and its raw twin, as the host launches them.
+
+use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
+use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem};
+use warpipe::host::{Device, Dtype, Error};
+use warpipe::isa::kernel::Kernel;
+
+/// The typed kernel.
+pub const TYPED: &str = "gemm_bf16_bf16_128x256_2x1";
+
+/// The raw kernel: all facts but the name are those of the typed one.
+static RAW_TABLE: [Instance; 1] = [Instance {
+    desc: &<raw_gemm::raw_gemm_bf16_bf16_128x256_2x1 as Kernel>::DESC,
+    bm: 128,
+    bn: 256,
+    bk: 64,
+    stages: 4,
+    cluster_m: 2,
+    cluster_n: 1,
+    ab: Dtype::Bf16,
+    out: Dtype::Bf16,
+    has_c: false,
+}];
+
+/// M x N x K of what both compute.
+pub fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
+    GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
+}
+
+/// Plans of the typed and of the raw kernel.
+pub fn plans(device: &Device, problem: &GemmProblem) -> Result<[GemmPlan; 2], Error> {
+    let typed = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
+    let raw = Gemm::with_instances(device, &raw_gemm_image::IMAGE, &RAW_TABLE)?;
+    let index = INSTANCES.iter().position(|instance| instance.desc.meta.name() == TYPED);
+    let index = index.expect("the typed kernel is in the table");
+    Ok([typed.plan_with(problem, index)?, raw.plan(problem)?])
+}
