@@ -1,9 +1,10 @@
 //! Clusters: their shape, where a CTA stands in one, and which peers share its operands.
 
+use crate::sealed::Sealed;
 use core::marker::PhantomData;
 
 /// The shape of a thread-block cluster, known at compile time.
-pub trait ClusterShape: Copy + core::fmt::Debug + 'static {
+pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
     /// CTAs along M.
     const M: usize;
     /// CTAs along N.
@@ -18,6 +19,7 @@ pub trait ClusterShape: Copy + core::fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<const M: usize, const N: usize>(());
 
+impl<const M: usize, const N: usize> Sealed for Cluster<M, N> {}
 impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
     const M: usize = {
         assert!(M >= 1 && N >= 1 && M * N <= 16, "a cluster has from 1 to 16 CTAs");

@@ -50,12 +50,12 @@ pub trait Strips: Panels {
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
-    unsafe fn store(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
+    unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
     /// Reads a strip.
     ///
     /// # Safety
     /// `panel` is a panel that has arrived; the warp is converged.
-    unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
+    unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
 }
 
 /// The row that this lane names to stmatrix/ldmatrix `.x4`: lanes 0-7 the first 8x8 matrix (upper
@@ -71,7 +71,7 @@ macro_rules! sixteen_bit {
         impl Strips for $t {
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn store(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+            unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // SAFETY: the caller's contract.
@@ -79,7 +79,7 @@ macro_rules! sixteen_bit {
             }
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+            unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
                 // SAFETY: the caller's contract.
                 let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(panel, warp_row, strip)) };
                 let (a, b, c, d) = ($unpack(p[0]), $unpack(p[1]), $unpack(p[2]), $unpack(p[3]));
@@ -102,7 +102,7 @@ fn pair(panel: u32, warp_row: u32, strip: u32, half: u32, lower: u32) -> u32 {
 impl Strips for f32 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn store(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+    unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
         for i in 0..4u32 {
             let at = pair(panel, warp_row, strip, i / 2, i % 2);
             let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
@@ -112,7 +112,7 @@ impl Strips for f32 {
     }
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn load(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+    unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
         let mut v = [0.0; 8];
         for i in 0..4u32 {
             // SAFETY: the caller's contract.

@@ -20,6 +20,7 @@
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
 //! | `NamedBarrier` | [`named::NamedBarrier`] |
 //! | `SharedStorage` | [`smem::SmemPlan`] |
+//! | `ClusterTransactionBarrier`, `ClusterBarrier`, by hand | [`raw::MBarrier`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub mod cluster;
@@ -28,6 +29,7 @@ pub mod mailbox;
 pub mod mma;
 pub mod named;
 pub mod order;
+pub mod raw;
 pub mod ring;
 pub mod roles;
 pub mod sequence;
@@ -37,6 +39,17 @@ pub mod state;
 pub mod store;
 pub mod tensor;
 pub mod tile;
+
+/// Closes a trait: its implementations are the ones in this crate, whose numbers (arrivals, bytes,
+/// peers) fit each other.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't be made a stage, a tile, a cluster, or a reader or writer of a ring",
+        label = "the traits for these are closed",
+        note = "arrivals, bytes and peers follow from the types that `pipeline` has (tuples of `Tile`s; `Cluster`; `Tma`, `TmaParts`, `Writes`; `Mma`, `MmaInTurn`, `Reads`) and are never stated; a protocol of your own is for `pipeline::raw`"
+    )]
+    pub trait Sealed {}
+}
 
 /// What most kernels need.
 pub mod prelude {

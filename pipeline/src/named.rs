@@ -23,8 +23,14 @@ pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 #[derive(Clone, Copy, Debug)]
 pub enum Nobody {}
 
+mod sealed {
+    pub trait Arrivals {}
+}
+impl sealed::Arrivals for Nobody {}
+impl<R: Role> sealed::Arrivals for R {}
+
 /// The arriving side of a [`NamedBarrier`]: a role, or [`Nobody`].
-pub trait Arrivals: 'static {
+pub trait Arrivals: sealed::Arrivals + 'static {
     /// How many threads arrive.
     const THREADS: u32;
 }

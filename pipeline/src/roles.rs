@@ -11,6 +11,7 @@
 //! None can be copied, so a role can't hold another role's.
 
 use crate::cluster::{ClusterCoord, ClusterShape};
+use crate::sealed::Sealed;
 use core::marker::PhantomData;
 use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 
@@ -50,11 +51,26 @@ macro_rules! roles {
 }
 
 /// The roles of a CTA: a tuple of two to four, in the order of their warps.
-pub trait Roles: Copy + 'static {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are not the roles of a CTA",
+    label = "not a tuple of two to four roles",
+    note = "declare roles with `roles! {{ Load = 1 x 40 registers, Math = 2 x 232 registers }}` and name them as a tuple, in the order of their warps: `Cta<(Load, Math), _>`"
+)]
+pub trait Roles: Sealed + Copy + 'static {
     /// Warp groups of all roles.
     const GROUPS: usize;
     /// Registers that all threads use together.
     const REGISTERS: u32;
+}
+
+/// Warp groups of a role that the hardware can have.
+const fn groups<R: Role>() -> usize {
+    assert!(R::GROUPS >= 1, "a role has at least one warp group");
+    assert!(
+        R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24 && R::REGISTERS <= 256,
+        "a role's registers are a multiple of 8 from 24 to 256"
+    );
+    R::GROUPS
 }
 
 /// Registers of each thread before [`Ready::specialize`]: an equal share, in units of 8. All of them
@@ -149,13 +165,6 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn take_role<Ro: Role>(&self, group: u32, first: u32) -> Warpgroup<Ro, K> {
-        const {
-            assert!(Ro::GROUPS >= 1, "a role has at least one warp group");
-            assert!(
-                Ro::REGISTERS.is_multiple_of(8) && Ro::REGISTERS >= 24 && Ro::REGISTERS <= 256,
-                "a role's registers are a multiple of 8 from 24 to 256"
-            );
-        }
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
         // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
@@ -173,7 +182,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 macro_rules! tuple_of_roles {
     ($($role:ident $run:ident),+) => {
         impl<$($role: Role),+> Roles for ($($role,)+) {
-            const GROUPS: usize = 0 $(+ $role::GROUPS)+;
+            const GROUPS: usize = 0 $(+ groups::<$role>())+;
             const REGISTERS: u32 =
                 0 $(+ WARPGROUP_THREADS * $role::GROUPS as u32 * $role::REGISTERS)+;
         }

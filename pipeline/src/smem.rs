@@ -75,10 +75,15 @@ unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
     }
 }
 
-/// A list of regions: a tuple of up to six.
+/// A list of regions: a tuple of up to twelve.
 ///
 /// # Safety
 /// As for [`Region`]: offsets must not overlap.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of what a CTA keeps in shared memory",
+    label = "not a tuple of regions",
+    note = "a plan is a tuple of one to twelve rings, barriers and buffers: `SmemPlan<(Ring<..>, StoreBuffers<..>)>`; one alone is `SmemPlan<(Ring<..>,)>`"
+)]
 pub unsafe trait Regions {
     /// Size and alignment of each region, in order.
     const SIZES: &'static [(usize, usize)];
@@ -194,6 +199,12 @@ tuple_of_regions!(A 0, B 1, C 2);
 tuple_of_regions!(A 0, B 1, C 2, D 3);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 
 /// The plan of a CTA's shared memory: a tuple of [`Region`]s.
 ///
@@ -212,6 +223,19 @@ impl<R: Regions> SmemPlan<R> {
         bytes as u32
     };
 
+    /// Id of the plan's first hardware barrier in a CTA of the roles `Ro`: 0 is the CTA's, the next
+    /// ones the warp groups'. A plan that wants more than are left does not compile.
+    #[must_use]
+    pub const fn first_barrier<Ro: Roles>() -> u32 {
+        let first = 1 + Ro::GROUPS as u32;
+        assert!(
+            first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
+            "a CTA has 16 hardware barriers: one is the CTA's, one each warp group's, and the \
+             plan's are more than the rest"
+        );
+        first
+    }
+
     /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
     ///
     /// One thread initialises; `fence.mbarrier_init.release.cluster` and `fence.proxy.async` make
@@ -221,16 +245,9 @@ impl<R: Regions> SmemPlan<R> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
-        // 0 is the CTA's, the next ones the warp groups'.
         let first_barrier = const {
             assert!(Self::BYTES > 0, "an empty shared-memory plan");
-            let first = 1 + Ro::GROUPS as u32;
-            assert!(
-                first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
-                "a CTA has 16 hardware barriers: one is the CTA's, one each warp group's, and the \
-                 plan's are more than the rest"
-            );
-            first
+            Self::first_barrier::<Ro>()
         };
         let place = Place { base: isa::shared::dynamic_base(), barrier: first_barrier };
         if isa::thread::thread_idx_x() == 0 {

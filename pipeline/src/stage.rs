@@ -1,11 +1,17 @@
 //! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
 
+use crate::sealed::Sealed;
 use crate::tensor::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 
 /// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s, or an array of equal
 /// ones: the panels of a block wider than a tile.
-pub trait Stage: 'static {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be what a slot of a ring holds",
+    label = "not a tuple or an array of tiles",
+    note = "a stage is a tuple of one to three tiles, `(Tile<bf16, 64, 64>,)` with the comma, or an array of equal ones, `[Tile<bf16, 64, 64>; 4]`"
+)]
+pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
     /// How many tiles.
@@ -15,13 +21,25 @@ pub trait Stage: 'static {
 }
 
 /// A tuple or array of loads that fills the stage `S`: one for each tile, in order.
-pub trait LoadsInto<S> {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not fill a slot of `{S}`",
+    label = "not one load for each tile of the slot",
+    note = "a slot is filled by a tuple with one load for each of its tiles, in their order, each from a tensor map of that tile: `slot.load((a.tile(..), b.tile(..)))`; one load is `(a.tile(..),)`",
+    note = "the transaction bytes that the slot's barrier expects are those of all its tiles"
+)]
+pub trait LoadsInto<S>: Sealed {
     /// Issues all loads into the slot at `data`, completing on `full`.
     ///
     /// # Safety
     /// The slot is acquired and its barrier armed with `S::BYTES`.
     unsafe fn issue(self, data: u32, full: u32);
 }
+
+impl<A, const COUNT: usize> Sealed for [A; COUNT] {}
+impl<A> Sealed for (A,) {}
+impl<A, B> Sealed for (A, B) {}
+impl<A, B, C> Sealed for (A, B, C) {}
+impl<A, B, C, D> Sealed for (A, B, C, D) {}
 
 impl<A: TileShape> Stage for (A,) {
     const BYTES: usize = A::BYTES;

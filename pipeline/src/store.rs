@@ -64,13 +64,16 @@ pub struct Stores<'g, O, const DEPTH: usize, Ro, K> {
     kind: PhantomData<O>,
 }
 
-impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O, DEPTH, Ro, K> {
+impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEPTH, Ro, K> {
     /// Waits until the store before the last `DEPTH - 1` has read its source
     /// (`cp.async.bulk.wait_group.read` in the issuing thread, then the group's barrier tells the
-    /// others), and takes that buffer. (CUTLASS `PipelineTmaStore::producer_acquire`.)
+    /// others), and lends that buffer. (CUTLASS `PipelineTmaStore::producer_acquire`.)
+    ///
+    /// One panel is out at a time, and the turn passes to the next buffer only when the panel is
+    /// stored: each buffer given out is the one whose store that wait has covered.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn acquire(&mut self) -> FreePanel<'g, O, Ro, K> {
+    pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
             if DEPTH == 1 {
@@ -81,8 +84,7 @@ impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O,
         }
         self.group.sync();
         let at = self.base + self.next * <GroupPanel<O> as TileShape>::BYTES as u32;
-        self.next = if self.next + 1 == DEPTH as u32 { 0 } else { self.next + 1 };
-        FreePanel { at, group: self.group, kind: PhantomData }
+        FreePanel { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
     /// Waits until every store has been written to global memory, so that the CTA may exit and
@@ -99,13 +101,14 @@ impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O,
 
 /// A panel that no store reads: 64 rows of 128 bytes, to be filled by the warp group.
 #[must_use = "a panel is filled, published and stored"]
-pub struct FreePanel<'g, O, Ro, K> {
+pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K> {
     at: u32,
-    group: &'g Warpgroup<Ro, K>,
+    next: &'s mut u32,
+    group: &'s Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<'g, O: Strips, Ro: Role, K: ClusterShape> FreePanel<'g, O, Ro, K> {
+impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s, O, DEPTH, Ro, K> {
     /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O` (`stmatrix.x4`; f32:
     /// `st.shared.v2`).
     #[inline(always)]
@@ -113,29 +116,30 @@ impl<'g, O: Strips, Ro: Role, K: ClusterShape> FreePanel<'g, O, Ro, K> {
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
         // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store(self.at, warp_row, strip as u32, values) }
+        unsafe { O::store_strip(self.at, warp_row, strip as u32, values) }
     }
 
     /// Makes the panel visible to TMA: every thread fences its stores
     /// (`fence.proxy.async.shared::cta`), then the group meets.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn publish(self) -> PublishedPanel<'g, O, Ro, K> {
+    pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
-        PublishedPanel { at: self.at, group: self.group, kind: PhantomData }
+        PublishedPanel { at: self.at, next: self.next, group: self.group, kind: PhantomData }
     }
 }
 
 /// A panel that is complete and visible to the async proxy.
 #[must_use = "a published panel is stored"]
-pub struct PublishedPanel<'g, O, Ro, K> {
+pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
     at: u32,
-    group: &'g Warpgroup<Ro, K>,
+    next: &'s mut u32,
+    group: &'s Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<O: Panels, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, Ro, K> {
+impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
     /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group
     /// (`cp.async.bulk.tensor.2d.global.shared::cta`, `cp.async.bulk.commit_group`). Waits for
     /// nothing; what lies outside of the tensor is not written.
@@ -155,5 +159,6 @@ impl<O: Panels, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, Ro, K> {
         // keeps the rings' states out of the uniform registers that wgmma's descriptors need.
         // SAFETY: the group token: all lanes of the warp are here.
         unsafe { isa::warp::sync_warp(u32::MAX) };
+        *self.next = if *self.next + 1 == DEPTH as u32 { 0 } else { *self.next + 1 };
     }
 }

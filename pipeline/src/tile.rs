@@ -1,22 +1,26 @@
 //! Tiles: rectangles of elements in shared memory, as TMA writes them and wgmma reads them.
 
+use crate::sealed::Sealed;
 use core::marker::PhantomData;
 use half::{bf16, f16};
 use isa::kernel::Dtype;
 
 /// An element type of tensors.
-pub trait Element: Copy + 'static {
+pub trait Element: Sealed + Copy + 'static {
     /// Its tag in launch metadata.
     const DTYPE: Dtype;
     /// Its size in bytes.
     const SIZE: usize = Self::DTYPE.size();
 }
+impl Sealed for bf16 {}
 impl Element for bf16 {
     const DTYPE: Dtype = Dtype::Bf16;
 }
+impl Sealed for f16 {}
 impl Element for f16 {
     const DTYPE: Dtype = Dtype::F16;
 }
+impl Sealed for f32 {}
 impl Element for f32 {
     const DTYPE: Dtype = Dtype::F32;
 }
@@ -31,7 +35,7 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 /// The shape of a tile: what a stage of a ring or a store buffer is made of.
 ///
 /// Implemented by [`Tile`] alone; a trait so that a kernel can name tiles by element type.
-pub trait TileShape: 'static {
+pub trait TileShape: Sealed + 'static {
     /// Element type.
     type Element: Element;
     /// Rows (the outer dimension).
@@ -50,6 +54,7 @@ pub trait TileShape: 'static {
 /// holds are slots of rings and buffers made of tiles.
 pub struct Tile<T, const ROWS: usize, const COLS: usize>(PhantomData<T>);
 
+impl<T, const ROWS: usize, const COLS: usize> Sealed for Tile<T, ROWS, COLS> {}
 impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROWS, COLS> {
     type Element = T;
     const ROWS: usize = {

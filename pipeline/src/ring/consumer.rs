@@ -1,6 +1,6 @@
 //! The emptying end of a ring, whoever fills it.
 
-use super::{Layout, MmaInTurn, MmaReaders, Name, Readers, Reads};
+use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, Reads, TakeTurns};
 use crate::cluster::{ClusterCoord, ClusterShape};
 use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
@@ -125,6 +125,16 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         Peek { known, consumer: self }
     }
 
+    /// Leaves the next `slots` slots to the other warp groups of the role (CUTLASS
+    /// `PipelineState::advance`). Waits for nothing.
+    #[inline(always)]
+    pub fn skip(&mut self, slots: u32)
+    where
+        R: TakeTurns,
+    {
+        self.state.advance_by(slots);
+    }
+
     fn full(&self) -> u32 {
         Layout::<STAGES, S>::full(self.base, self.state.index())
     }
@@ -178,17 +188,6 @@ pub struct FullSlot<S, R, N, K> {
     ring: PhantomData<(S, R, N, K, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
-    Consumer<STAGES, S, MmaInTurn<Ro>, N, K>
-{
-    /// Leaves the next `slots` slots to the other warp groups of the role (CUTLASS
-    /// `PipelineState::advance`). Waits for nothing.
-    #[inline(always)]
-    pub fn skip(&mut self, slots: u32) {
-        self.state.advance_by(slots);
-    }
-}
-
 impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// Where the tiles lie.
     #[inline(always)]
@@ -205,12 +204,15 @@ impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     }
 }
 
-impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> {
+impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// Gives the slot back after ordinary reads: the warp meets (`bar.warp.sync`), so that all of
     /// its reads are done, and one lane arrives on the empty barrier. (CUTLASS `consumer_release`.)
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn release(self) {
+    pub fn release(self)
+    where
+        R: OrdinaryReads,
+    {
         // SAFETY: the consumer was taken by a converged warp group, whose warps stay converged
         // through the pipeline's calls; the slot's reads are before this point in every lane.
         unsafe {
@@ -239,7 +241,7 @@ where
         }
         let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
         // SAFETY: the slot is full, and the group converged.
-        unsafe { P::Element::load(self.data, warp_row, strip as u32) }
+        unsafe { P::Element::load_strip(self.data, warp_row, strip as u32) }
     }
 }
 
@@ -262,7 +264,7 @@ where
         let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
         let panel = self.data + (panel * P::BYTES) as u32;
         // SAFETY: the slot is full, the panel one of its own, and the group converged.
-        unsafe { P::Element::load(panel, warp_row, strip as u32) }
+        unsafe { P::Element::load_strip(panel, warp_row, strip as u32) }
     }
 }
 

@@ -33,6 +33,7 @@ pub use writes::{WriteSlot, Writer};
 
 use crate::cluster::ClusterShape;
 use crate::roles::Role;
+use crate::sealed::Sealed;
 use crate::smem::{Place, Region};
 use crate::stage::Stage;
 use core::marker::PhantomData;
@@ -65,7 +66,7 @@ macro_rules! names {
 }
 
 /// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
-pub trait Writers<S>: 'static {
+pub trait Writers<S>: Sealed + 'static {
     /// Arrivals per slot.
     const ARRIVALS: usize;
 }
@@ -73,6 +74,7 @@ pub trait Writers<S>: 'static {
 /// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Tma {}
+impl Sealed for Tma {}
 impl<S: Stage> Writers<S> for Tma {
     const ARRIVALS: usize = 1;
 }
@@ -81,6 +83,7 @@ impl<S: Stage> Writers<S> for Tma {
 /// bytes (CUTLASS: several producers that `producer_expect_transaction`).
 #[derive(Clone, Copy, Debug)]
 pub enum TmaParts {}
+impl Sealed for TmaParts {}
 impl<S: Stage> Writers<S> for TmaParts {
     const ARRIVALS: usize = S::TILES;
 }
@@ -88,12 +91,13 @@ impl<S: Stage> Writers<S> for TmaParts {
 /// All warps of role `R` fill every slot with ordinary stores; each warp arrives once.
 #[derive(Clone, Copy, Debug)]
 pub struct Writes<R>(PhantomData<R>);
+impl<R> Sealed for Writes<R> {}
 impl<R: Role, S: Stage> Writers<S> for Writes<R> {
     const ARRIVALS: usize = 4 * R::GROUPS;
 }
 
 /// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
-pub trait Readers: 'static {
+pub trait Readers: Sealed + 'static {
     /// Arrivals per slot from one CTA.
     const ARRIVALS: usize;
     /// Do peers that share an operand load into the slot (multicast)?
@@ -106,6 +110,7 @@ pub trait Readers: 'static {
 /// `num_consumers / NumThreadsPerWarpGroup`).
 #[derive(Clone, Copy, Debug)]
 pub struct Mma<R>(PhantomData<R>);
+impl<R> Sealed for Mma<R> {}
 impl<R: Role> Readers for Mma<R> {
     const ARRIVALS: usize = R::GROUPS;
     const MULTICAST: bool = true;
@@ -116,6 +121,7 @@ impl<R: Role> Readers for Mma<R> {
 /// once.
 #[derive(Clone, Copy, Debug)]
 pub struct Reads<R>(PhantomData<R>);
+impl<R> Sealed for Reads<R> {}
 impl<R: Role> Readers for Reads<R> {
     const ARRIVALS: usize = 4 * R::GROUPS;
     const MULTICAST: bool = false;
@@ -126,11 +132,31 @@ impl<R: Role> Readers for Reads<R> {
 /// arrives once. The others skip it ([`Consumer::skip`]). (CUTLASS ping-pong.)
 #[derive(Clone, Copy, Debug)]
 pub struct MmaInTurn<R>(PhantomData<R>);
+impl<R> Sealed for MmaInTurn<R> {}
 impl<R: Role> Readers for MmaInTurn<R> {
     const ARRIVALS: usize = 1;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
 }
+
+/// Readers that share the slots out among themselves: [`MmaInTurn`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't skip slots: each of its warp groups reads every slot",
+    label = "the slot's empty barrier expects an arrival of every warp group",
+    note = "wait for the slot and release it, or let the warp groups take turns: `MmaInTurn<Role>` in place of `Mma<Role>`"
+)]
+pub trait TakeTurns: Readers {}
+impl<R: Role> TakeTurns for MmaInTurn<R> {}
+
+/// Readers that read with ordinary loads, which have returned when the next instruction runs:
+/// [`Reads`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't release a slot that wgmma may be reading",
+    label = "the slot is released by the batch that reads it",
+    note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, last) = sum.finish(); last.release()` for the last one"
+)]
+pub trait OrdinaryReads: Readers {}
+impl<R: Role> OrdinaryReads for Reads<R> {}
 
 /// Readers whose slots are read by wgmma.
 pub trait MmaReaders: Readers {

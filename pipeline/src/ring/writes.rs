@@ -72,7 +72,7 @@ where
         }
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
         // SAFETY: the slot is acquired, and the group converged.
-        unsafe { P::Element::store(self.data, warp_row, strip as u32, values) }
+        unsafe { P::Element::store_strip(self.data, warp_row, strip as u32, values) }
     }
 }
 
@@ -93,7 +93,7 @@ where
         }
         let panel = self.data + self.group.index() * P::BYTES as u32;
         // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
-        unsafe { P::Element::store(panel, self.group.thread() / 32 * 16, strip as u32, values) }
+        unsafe { P::Element::store_strip(panel, self.group.thread() / 32 * 16, strip as u32, values) }
     }
 }
 
