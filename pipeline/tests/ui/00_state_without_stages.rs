@@ -1,0 +1,8 @@
+//! A position in a ring without slots.
+mod support;
+use support::*;
+
+use pipeline::state::ConsumerSide;
+const START: PipelineState<0, ConsumerSide> = PipelineState::start();
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! The reading end taken by the role that loads.
+mod support;
+use support::*;
+
+fn kernel(cta: ThisCta) {
+    let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+    cta.specialize(
+        |load| {
+            let mut arrived = ring.consumer.by(&load);
+            arrived.wait().release();
+        },
+        |_work| {},
+    );
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! One end taken by two roles.
+mod support;
+use support::*;
+
+fn kernel(cta: ThisCta, from: &TensorMap<Panel>) {
+    let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+    cta.specialize(
+        |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+        |_work| drop(ring.producer),
+    );
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+//! Each end goes to one role: the one that fills, and the one that the ring names as reader.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn each_role_takes_its_end() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| store_panels(ring.consumer, stores, &group, to),
+        );
+    });
+}

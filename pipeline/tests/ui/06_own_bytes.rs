@@ -1,0 +1,9 @@
+//! A stage that states its own bytes.
+
+struct Slot;
+impl pipeline::stage::Stage for Slot {
+    const BYTES: usize = 4096;
+    const TILES: usize = 1;
+}
+
+fn main() {}

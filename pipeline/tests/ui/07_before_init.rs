@@ -1,0 +1,11 @@
+//! The ends of a ring that no plan has initialised.
+mod support;
+use support::*;
+
+fn kernel(place: pipeline::smem::Place) {
+    use pipeline::smem::Region;
+    let ends = PanelRing::<Main>::ends(place);
+    drop(ends);
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+//! A plan is initialised once, first of all; only then are there ends.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn init_then_roles() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| store_panels(ring.consumer, stores, &group, to),
+        );
+    });
+}

@@ -1,0 +1,9 @@
+//! The token of the CTA made in the middle of a kernel.
+mod support;
+use support::*;
+
+fn kernel() {
+    let _ready = Plan::<2>::init(ThisCta::enter());
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! The end that waits arrives.
+mod support;
+use support::*;
+
+use pipeline::order::EpilogueLoads;
+
+fn epilogue(mut order: EpilogueLoads<Order>) {
+    order.arrive_and_step();
+}
+
+fn main() {}

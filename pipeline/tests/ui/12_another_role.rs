@@ -1,0 +1,9 @@
+//! A named barrier met by a role that its count does not include.
+mod support;
+use support::*;
+
+fn meet(waiter: &pipeline::named::Waiter<Load, Work, Meet>, group: &Warpgroup<Load, Alone>) {
+    waiter.sync(group);
+}
+
+fn main() {}

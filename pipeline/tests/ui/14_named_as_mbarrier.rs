@@ -1,0 +1,10 @@
+//! A named barrier used with an mbarrier's phase.
+mod support;
+use support::*;
+
+use pipeline::named::Waiter;
+fn meet(barrier: &Waiter<Load, Work, Meet>, phase: u32) {
+    barrier.wait(phase);
+}
+
+fn main() {}

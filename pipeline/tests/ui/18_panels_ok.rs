@@ -1,0 +1,29 @@
+//! A panel at a time: the next one comes from `acquire`, whose wait covers its last store. A panel that is dropped instead of stored is given out again.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn one_panel_at_a_time() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| {
+                let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));
+                for panel in 0..PANELS {
+                    let slot = arrived.wait();
+                    let mut wrong = stores.acquire();
+                    wrong.put(0, [f32::NAN; 8]);
+                    drop(wrong);
+                    let mut out = stores.acquire();
+                    for strip in 0..4 {
+                        out.put(strip, slot.strip(&group, strip));
+                    }
+                    slot.release();
+                    out.publish().store(to, 64 * panel, 0);
+                }
+                stores.tail();
+            },
+        );
+    });
+}

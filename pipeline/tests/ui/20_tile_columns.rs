@@ -1,0 +1,8 @@
+//! A tile whose row is not the span of the swizzle.
+mod support;
+use support::*;
+
+use pipeline::tile::TileShape;
+const ROWS: usize = <Tile<bf16, 64, 32> as TileShape>::ROWS;
+
+fn main() {}

@@ -1,0 +1,8 @@
+//! A tile whose rows end inside a swizzle atom.
+mod support;
+use support::*;
+
+use pipeline::tile::TileShape;
+const ROWS: usize = <Tile<bf16, 60, 64> as TileShape>::ROWS;
+
+fn main() {}

@@ -1,0 +1,14 @@
+//! Tensor maps of the tiles that the kernel moves.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn maps_of_the_tiles() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| store_panels(ring.consumer, stores, &group, to),
+        );
+    });
+}

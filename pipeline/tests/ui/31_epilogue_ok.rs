@@ -1,0 +1,14 @@
+//! The epilogue has buffers of its own in the plan; the ring keeps its slots.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn buffers_beside_the_ring() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| store_panels(ring.consumer, stores, &group, to),
+        );
+    });
+}

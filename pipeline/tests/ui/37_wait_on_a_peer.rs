@@ -1,0 +1,8 @@
+//! A wait on a peer's barrier.
+
+use pipeline::raw::{Arrivals, Cluster, MBarrier};
+fn wait(barrier: &MBarrier<Cluster, Arrivals>) {
+    barrier.remote(1).wait(0);
+}
+
+fn main() {}

@@ -1,0 +1,26 @@
+//! Every token goes its way: loaded, released, published, stored.
+use crate::support::*;
+use crate::copies;
+
+#[test]
+fn no_token_is_left() {
+    copies(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |group| {
+                let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));
+                for panel in 0..PANELS {
+                    let slot = arrived.try_wait().wait();
+                    let mut out = stores.acquire();
+                    for strip in 0..4 {
+                        out.put(strip, slot.strip(&group, strip));
+                    }
+                    slot.release();
+                    out.publish().store(to, 64 * panel, 0);
+                }
+                stores.tail();
+            },
+        );
+    });
+}
