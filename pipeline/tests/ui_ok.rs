@@ -1,4 +1,4 @@
-//! The correct programs beside the compile-fail cases of tests/ui.rs, run on the SM model: each does
+//! The correct programs beside the cases of tests/compile_fail.rs, run on the SM model: each does
 //! right what its row's cases do wrong, and what comes out is checked.
 #![allow(missing_docs)]
 

@@ -334,7 +334,7 @@ fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
 }
 
 /// The workspace's folder.
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_path_buf()
 }

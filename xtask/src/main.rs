@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask <chore>`.
 
 mod bundle;
+mod mutate;
 
 use std::process::ExitCode;
 
@@ -8,15 +9,20 @@ const USAGE: &str = "\
 cargo xtask bundle [--release] [--out DIR]
     Builds the command, the tests and the benchmarks, and puts them, stripped, into DIR (bundle/
     by default): a folder that runs on any Linux machine of this architecture without a toolchain.
-    DIR/run-tests runs all tests. An existing bundle in DIR is replaced.";
+    DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
+cargo xtask mutate [CASE ...]
+    Loosens the types of pipeline, one stop at a time, in a copy under target/mutate, and runs the
+    stop's compile-fail case, which must notice. All cases, or those whose name contains CASE.
+    Takes minutes.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let result = match words[..] {
-        ["bundle", ref options @ ..] => {
-            bundle::Options::parse(options).and_then(|options| bundle::run(&options))
-        }
+    let result: Result<(), Box<dyn std::error::Error>> = match words[..] {
+        ["bundle", ref options @ ..] => bundle::Options::parse(options)
+            .and_then(|options| bundle::run(&options))
+            .map_err(Into::into),
+        ["mutate", ref cases @ ..] => mutate::run(cases).map_err(Into::into),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -1,0 +1,302 @@
+//! The mutations: for each case of pipeline/tests/ui, what to loosen so that its mistake compiles.
+//!
+//! A mutation opens one stop, by the most direct way: the verb is given to the wrong type, the token
+//! made `Copy`, the check made true, the attribute removed, the closed trait opened.
+//!
+//! Three cases have none. `04_another_stage_count` and `09_another_side` compare type parameters
+//! that could only be loosened by removing the parameter; `07_before_init` calls an `unsafe`
+//! function of a trait, whose every implementation would have to change.
+
+/// Edits of one file each: file, what it has once, what stands there instead.
+type Edit = (&'static str, &'static str, &'static str);
+
+/// A stop removed, and the case that must notice.
+pub struct Mutation {
+    /// Name of the case, without extension.
+    pub case: &'static str,
+    /// The edits that open its stop.
+    pub edits: &'static [Edit],
+}
+
+/// Writes the table.
+macro_rules! mutations {
+    ($($case:literal: $(in $file:literal, $from:literal => $to:literal;)+)+) => {
+        /// All mutations, by case.
+        pub const MUTATIONS: &[Mutation] = &[$(Mutation {
+            case: $case,
+            edits: &[$(($file, $from, $to)),+],
+        }),+];
+    };
+}
+
+mutations! {
+    "00_no_stages":
+        in "pipeline/src/ring/mod.rs",
+            "assert!(STAGES >= 1 && STAGES <= 32,"
+            => "assert!(STAGES <= 32,";
+    "00_too_many_stages":
+        in "pipeline/src/ring/mod.rs",
+            "assert!(STAGES >= 1 && STAGES <= 32,"
+            => "assert!(STAGES >= 1,";
+    "00_state_without_stages":
+        in "pipeline/src/state.rs",
+            "assert!(STAGES >= 1 && STAGES <= 32,"
+            => "assert!(STAGES <= 32,";
+    "01_load_without_acquire":
+        in "pipeline/src/ring/tma.rs",
+            "    /// Looks whether the next slot is empty, without waiting for long (CUTLASS"
+            => "    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Looks whether the next slot is empty, without waiting for long (CUTLASS";
+    "01_load_after_peek":
+        in "pipeline/src/ring/tma.rs",
+            "    /// Whether the slot was empty."
+            => "    pub fn load<L: LoadsInto<S>>(self, loads: L) { self.acquire().load(loads); }\n    /// Whether the slot was empty.";
+    "02_load_twice":
+        in "pipeline/src/ring/tma.rs",
+            "pub fn load<L: LoadsInto<S>>(self, loads: L) {"
+            => "pub fn load<L: LoadsInto<S>>(&self, loads: L) {";
+    "02_release_twice":
+        in "pipeline/src/ring/consumer.rs",
+            "pub fn release(self)\n    where"
+            => "pub fn release(&self)\n    where";
+    "03_read_without_wait":
+        in "pipeline/src/ring/consumer.rs",
+            "    /// Leaves the next `slots` slots to the other warp groups"
+            => "    pub fn strip<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Leaves the next `slots` slots to the other warp groups";
+    "03_read_after_release":
+        in "pipeline/src/ring/consumer.rs",
+            "pub fn release(self)\n    where"
+            => "pub fn release(&self)\n    where";
+    "04_slot_of_another_ring":
+        in "pipeline/src/mma.rs",
+            "pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {"
+            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, K>) -> RetiredSlot<S, R, K> {";
+        in "pipeline/src/mma.rs",
+            "core::mem::replace(&mut self.slot, slot).retired()"
+            => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
+    "05_consumer_verb":
+        in "pipeline/src/ring/tma.rs",
+            "    /// Looks whether the next slot is empty, without waiting for long (CUTLASS"
+            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Looks whether the next slot is empty, without waiting for long (CUTLASS";
+        in "pipeline/src/ring/tma.rs",
+            "/// What [`Producer::try_acquire`] saw."
+            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// What [`Producer::try_acquire`] saw.";
+    "05_end_of_another_role":
+        in "pipeline/src/ring/consumer.rs",
+            "pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {"
+            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {";
+    "05_end_taken_twice":
+        in "pipeline/src/ring/mod.rs",
+            "/// The producer end before a role has taken it."
+            => "impl<const STAGES: usize, S, W, R, N, K> Clone for ProducerEnd<STAGES, S, W, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, K> Copy for ProducerEnd<STAGES, S, W, R, N, K> {}\n/// The producer end before a role has taken it.";
+    "06_another_tile":
+        in "pipeline/src/stage.rs",
+            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {"
+            => "impl<A: TileShape, Any: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, Any, P>,) {";
+    "06_a_load_missing":
+        in "pipeline/src/stage.rs",
+            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for"
+            => "impl<A: TileShape, B: TileShape, const P: usize> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A: TileShape, const P: usize> LoadsInto<(A,)> for";
+    "06_own_bytes":
+        in "pipeline/src/stage.rs",
+            "pub trait Stage: Sealed + 'static {"
+            => "pub trait Stage: 'static {";
+    "07_init_twice":
+        in "pipeline/src/roles.rs",
+            "impl<R: Roles, K: ClusterShape> Cta<R, K> {"
+            => "impl<R, K> Clone for Cta<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K> Copy for Cta<R, K> {}\nimpl<R: Roles, K: ClusterShape> Cta<R, K> {";
+    "07_token_by_hand":
+        in "pipeline/src/roles.rs",
+            "pub const unsafe fn enter() -> Self {"
+            => "pub const fn enter() -> Self {";
+    "08_skip_where_all_read":
+        in "pipeline/src/ring/mod.rs",
+            "impl<R: Role> TakeTurns for MmaInTurn<R> {}"
+            => "impl<R: Role> TakeTurns for Mma<R> {}\nimpl<R: Role> TakeTurns for MmaInTurn<R> {}";
+    "08_own_arrival_count":
+        in "pipeline/src/ring/mod.rs",
+            "pub trait Readers: Sealed + 'static {"
+            => "pub trait Readers: 'static {";
+    "09_chosen_phase":
+        in "pipeline/src/state.rs",
+            "    index: u32,\n    phase: u32,\n    count: u32,\n    side: PhantomData<S>,"
+            => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
+    "09_step_by_hand":
+        in "pipeline/src/ring/consumer.rs",
+            "    /// Leaves the next `slots` slots to the other warp groups"
+            => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Leaves the next `slots` slots to the other warp groups";
+    "10_waiter_arrives":
+        in "pipeline/src/order.rs",
+            "    /// [`wait`](Self::wait) and [`step`](Passed::step)."
+            => "    pub fn arrive_and_step(&mut self) {}\n    /// [`wait`](Self::wait) and [`step`](Passed::step).";
+    "10_arriver_waits":
+        in "pipeline/src/order.rs",
+            "    /// [`arrive`](Self::arrive) and [`step`](Arrived::step)."
+            => "    pub fn wait_and_step(&mut self) {}\n    /// [`arrive`](Self::arrive) and [`step`](Arrived::step).";
+    "10_step_forgotten":
+        in "pipeline/src/order.rs",
+            r#"#[must_use = "an arrival is followed by `step()`: the next one is the next tile's"]
+"#
+            => "";
+        in "pipeline/src/order.rs",
+            r#"#[must_use = "a wait is followed by `step()`: the next one is the next tile's"]
+"#
+            => "";
+    "10_arrival_before_step":
+        in "pipeline/src/order.rs",
+            "pub fn arrive(&mut self) -> Arrived<'_> {"
+            => "pub fn arrive(&self) -> Arrived<'_> {";
+    "12_same_barrier_twice":
+        in "pipeline/src/smem.rs",
+            "assert!(names_differ(R::NAMES),"
+            => "assert!(names_differ(R::NAMES) || true,";
+    "12_too_many_barriers":
+        in "pipeline/src/smem.rs",
+            "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,"
+            => "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 99,";
+    "12_id_by_hand":
+        in "pipeline/src/named.rs",
+            "pub struct Waiter<A, W, N> {\n    id: u32,\n    name:"
+            => "pub struct Waiter<A, W, N> {\n    pub id: u32,\n    pub name:";
+    "12_another_role":
+        in "pipeline/src/named.rs",
+            "pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {"
+            => "pub fn sync<Any: Role, K: ClusterShape>(&self, _group: &Warpgroup<Any, K>) {";
+    "14_mbarrier_as_named":
+        in "pipeline/src/raw.rs",
+            "    /// Its shared address: what a copy completes on."
+            => "    pub fn sync<G>(&self, _group: &G) {}\n    /// Its shared address: what a copy completes on.";
+    "14_named_as_mbarrier":
+        in "pipeline/src/named.rs",
+            "    /// Waits for all threads of both sides"
+            => "    pub fn wait(&self, _phase: u32) {}\n    /// Waits for all threads of both sides";
+    "14_arrivals_as_transactions":
+        in "pipeline/src/raw.rs",
+            "impl<S: Scope> MBarrier<S, Transactions> {"
+            => "impl<S: Scope, C> MBarrier<S, C> {";
+    "15_read_in_flight":
+        in "pipeline/src/mma.rs",
+            "    /// Issues the products of `slot` behind the batch in flight"
+            => "    pub fn strip(&self, strip: usize) -> [f32; 8] { self.acc.strip(strip) }\n    /// Issues the products of `slot` behind the batch in flight";
+    "16_release_unretired":
+        in "pipeline/src/ring/mod.rs",
+            "impl<R: Role> OrdinaryReads for Reads<R> {}"
+            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+    "16_release_in_flight":
+        in "pipeline/src/ring/consumer.rs",
+            "/// A slot whose tiles have arrived."
+            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+        in "pipeline/src/mma.rs",
+            "    slot: FullSlot<S, W, R, K>,\n    group"
+            => "    pub slot: FullSlot<S, W, R, K>,\n    group";
+        in "pipeline/src/ring/mod.rs",
+            "impl<R: Role> OrdinaryReads for Reads<R> {}"
+            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+    "16_slot_in_two_batches":
+        in "pipeline/src/ring/consumer.rs",
+            "/// A slot whose tiles have arrived."
+            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+    "17_store_without_fence":
+        in "pipeline/src/store.rs",
+            "    /// Makes the panel visible to TMA: every thread fences"
+            => "    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the panel visible to TMA: every thread fences";
+    "18_write_after_publish":
+        in "pipeline/src/store.rs",
+            "pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {"
+            => "pub fn publish(&mut self) -> PublishedPanel<'_, O, DEPTH, Ro, K> {";
+        in "pipeline/src/store.rs",
+            "PublishedPanel { at: self.at, next: self.next,"
+            => "PublishedPanel { at: self.at, next: &mut *self.next,";
+    "18_panel_kept":
+        in "pipeline/src/store.rs",
+            "impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEPTH, Ro, K> {"
+            => "impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O, DEPTH, Ro, K> {";
+        in "pipeline/src/store.rs",
+            "pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {"
+            => "pub fn acquire(&mut self) -> FreePanel<'g, O, DEPTH, Ro, K> {";
+        in "pipeline/src/store.rs",
+            "FreePanel { at, next: &mut self.next, group"
+            => "FreePanel { at, next: unsafe { &mut *(&raw mut self.next) }, group";
+    "20_over_budget":
+        in "pipeline/src/smem.rs",
+            "bytes <= SMEM_LIMIT,"
+            => "bytes <= 2 * SMEM_LIMIT,";
+    "20_tile_rows":
+        in "pipeline/src/tile.rs",
+            "ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,"
+            => "ROWS > 0,";
+    "20_tile_columns":
+        in "pipeline/src/tile.rs",
+            "COLS * T::SIZE == ROW_BYTES,"
+            => "COLS * T::SIZE <= ROW_BYTES,";
+    "21_map_of_another_tile":
+        in "pipeline/src/store.rs",
+            "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
+            => "pub fn store<Any: TileShape>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
+    "21_map_of_another_element":
+        in "pipeline/src/stage.rs",
+            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {"
+            => "impl<A: TileShape, Any: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, Any, P>,) {";
+    "21_untyped_map":
+        in "pipeline/src/tensor.rs",
+            "pub const unsafe fn from_bytes("
+            => "pub const fn from_bytes(";
+    "24_registers":
+        in "pipeline/src/roles.rs",
+            "R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24"
+            => "R::REGISTERS >= 24";
+    "24_registers_over_budget":
+        in "pipeline/src/roles.rs",
+            "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * at_entry(R::GROUPS),"
+            => "R::REGISTERS <= 2 * REGISTER_FILE,";
+    "24_no_cap_at_entry":
+        in "isa/src/kernel.rs",
+            "params[i].box_rows == threads,"
+            => "params[i].box_rows > 0,";
+    "31_ring_slot_as_buffer":
+        in "pipeline/src/ring/tma.rs",
+            "    /// Arms the slot's full barrier with the bytes of `S`"
+            => "    pub fn put(&mut self, _strip: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}\n    /// Arms the slot's full barrier with the bytes of `S`";
+    "33_bytes":
+        in "pipeline/src/ring/mod.rs",
+            "assert!(S::BYTES < 1 << 20,"
+            => "assert!(S::BYTES < 1 << 30,";
+        in "pipeline/src/smem.rs",
+            "bytes <= SMEM_LIMIT,"
+            => "bytes <= 16 * SMEM_LIMIT,";
+    "33_arrivals":
+        in "pipeline/src/raw.rs",
+            "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
+            => "ARRIVALS >= 1,";
+        in "pipeline/src/order.rs",
+            "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
+            => "ARRIVALS <= MAX_COUNT,";
+    "37_peer_of_cta_barrier":
+        in "pipeline/src/raw.rs",
+            "impl<C> MBarrier<Cluster, C> {"
+            => "impl<S, C> MBarrier<S, C> {";
+    "37_wait_on_a_peer":
+        in "pipeline/src/raw.rs",
+            "    /// Arrives once, handing over"
+            => "    pub fn wait(&self, _phase: u32) {}\n    /// Arrives once, handing over";
+    "38_tokens_dropped":
+        in "pipeline/src/ring/tma.rs",
+            r#"#[must_use = "an acquired slot that is never loaded stops the ring"]
+"#
+            => "";
+        in "pipeline/src/ring/consumer.rs",
+            r#"#[must_use = "a full slot that is never released stops the ring"]
+"#
+            => "";
+        in "pipeline/src/ring/consumer.rs",
+            r#"#[must_use = "a retired slot that is never released stops the ring"]
+"#
+            => "";
+        in "pipeline/src/mma.rs",
+            r#"#[must_use = "a batch that is never finished keeps its slot"]
+"#
+            => "";
+        in "pipeline/src/store.rs",
+            r#"#[must_use = "a published panel is stored"]
+"#
+            => "";
+}
