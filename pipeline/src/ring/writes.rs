@@ -94,7 +94,7 @@ where
         let panel = self.data + self.group.index() * P::BYTES as u32;
         // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
         unsafe {
-            P::Element::store_strip(panel, self.group.thread() / 32 * 16, strip as u32, values)
+            P::Element::store_strip(panel, self.group.thread() / 32 * 16, strip as u32, values);
         }
     }
 }
