@@ -108,8 +108,8 @@ pub struct Turn<'s> {
 }
 
 impl Turn<'_> {
-    /// Passes the turn to the next group: one thread arrives (`mbarrier.arrive`). (CUTLASS
-    /// `OrderedSequenceBarrier::arrive`, which also steps.)
+    /// Passes the turn to the next group: one thread arrives (`mbarrier.arrive`), then its
+    /// warp meets. (CUTLASS `OrderedSequenceBarrier::arrive`, which also steps.)
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn pass_on(self) {
@@ -117,5 +117,9 @@ impl Turn<'_> {
             // SAFETY: initialised by the plan with a count of one, and the turn is held once.
             unsafe { isa::mbarrier::arrive(self.next) };
         }
+        // The warp meets, as after a store (`PublishedPanel::store` says why).
+        // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the
+        // pipeline's calls.
+        unsafe { isa::warp::sync_warp(u32::MAX) };
     }
 }
