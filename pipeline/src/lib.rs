@@ -14,11 +14,12 @@
 //! | `producer_tail` | [`ring::Producer::tail`] |
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
 //! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
-//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::Accumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`] |
+//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::Accumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::Accumulator::add`] |
 //! | `PipelineTmaStore` | [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
 //! | `NamedBarrier` | [`named::NamedBarrier`] |
+//! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`mailbox::Mailbox`] |
 //! | `SharedStorage` | [`smem::SmemPlan`] |
 //! | `ClusterTransactionBarrier`, `ClusterBarrier`, by hand | [`raw::MBarrier`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]

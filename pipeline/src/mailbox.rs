@@ -28,6 +28,31 @@ use core::marker::PhantomData;
 
 /// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
 /// `N` is its name.
+///
+/// ```
+/// use pipeline::prelude::*;
+///
+/// names! { Mail = "mail" }
+/// roles! { Load = 1 x 40 registers, Talk = 1 x 232 registers }
+/// type Pair = Cluster<2, 1>;
+/// type Plan = SmemPlan<(Mailbox<2, Talk, Mail, Pair>,)>;
+///
+/// /// Adds each thread's `x` over both CTAs.
+/// fn sum(cta: Cta<(Load, Talk), Pair>, x: [f32; 2]) {
+///     let (cta, (mail,)) = Plan::init(cta);
+///     cta.specialize(
+///         |_| {},
+///         |group| {
+///             let mut outbox = mail.outbox.by(&group);
+///             let mut inbox = mail.inbox.by(&group);
+///             outbox.send(x);
+///             let other = inbox.receive();
+///             let _sum = [x[0] + other[0], x[1] + other[1]];
+///             outbox.tail();
+///         },
+///     );
+/// }
+/// ```
 pub struct Mailbox<const WORDS: usize, Ro, N, K>(PhantomData<(Ro, N, K)>);
 
 impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Mailbox<WORDS, Ro, N, K> {

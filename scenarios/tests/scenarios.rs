@@ -73,7 +73,7 @@ fn instance(stages: u32, cm: u32, cn: u32) -> &'static multicast::Instance {
 
 #[test]
 fn every_stage_count_multiplies() {
-    on_devices(&IMAGE, "every_stage_count_multiplies", 2, |bench| {
+    on_devices(&IMAGE, "every_stage_count_multiplies", 4, |bench| {
         for of in multicast::INSTANCES.iter().filter(|i| i.cm * i.cn == 1) {
             // None, fewer than stages, as many, one more, and several rounds.
             let s = of.stages;
@@ -86,7 +86,7 @@ fn every_stage_count_multiplies() {
 
 #[test]
 fn every_cluster_shape_multicasts() {
-    on_devices(&IMAGE, "every_cluster_shape_multicasts", 3, |bench| {
+    on_devices(&IMAGE, "every_cluster_shape_multicasts", 5, |bench| {
         for of in multicast::INSTANCES.iter().filter(|i| i.cm * i.cn > 1) {
             for steps in [1, of.stages + 2] {
                 multicast(bench, of, 1, 1, steps);
@@ -109,7 +109,7 @@ fn clusters_are_persistent() {
 
 #[test]
 fn schedules_do_not_matter() {
-    on_devices(&IMAGE, "schedules_do_not_matter", 12, |bench| {
+    on_devices(&IMAGE, "schedules_do_not_matter", 40, |bench| {
         multicast(bench, instance(3, 1, 1), 1, 2, 7);
         multicast(bench, instance(1, 2, 2), 1, 1, 3);
         multicast(bench, instance(2, 2, 1), 1, 2, 3);
@@ -127,7 +127,7 @@ fn a_thousand_steps_wrap_many_times() {
 
 #[test]
 fn two_loaders_arm_one_slot() {
-    on_devices(&IMAGE, "two_loaders_arm_one_slot", 8, |bench| {
+    on_devices(&IMAGE, "two_loaders_arm_one_slot", 20, |bench| {
         for (ctas, tiles, steps) in [(1, 1, 0), (1, 1, 1), (1, 2, 3), (2, 3, 7)] {
             let case = format!("{tiles} tiles, {steps} steps");
             let product = Product::new(bench, 64 * tiles as usize, 32, steps);
@@ -148,7 +148,7 @@ fn two_loaders_arm_one_slot() {
 
 #[test]
 fn an_idle_group_is_in_nobodys_way() {
-    on_devices(&IMAGE, "an_idle_group_is_in_nobodys_way", 8, |bench| {
+    on_devices(&IMAGE, "an_idle_group_is_in_nobodys_way", 20, |bench| {
         // The ring has 8 stages.
         for steps in [0, 1, 3, 7, 8, 17] {
             let case = format!("{steps} steps");
@@ -164,7 +164,7 @@ fn an_idle_group_is_in_nobodys_way() {
 
 #[test]
 fn two_writers_share_each_slot() {
-    on_devices(&IMAGE, "two_writers_share_each_slot", 4, |bench| {
+    on_devices(&IMAGE, "two_writers_share_each_slot", 10, |bench| {
         for of in writers::INSTANCES {
             for steps in [0, 1, of.stages, 2 * of.stages + 1] {
                 two_writers(bench, of.desc, steps);
@@ -202,7 +202,7 @@ fn two_writers(bench: &Bench, desc: &KernelDesc, steps: u32) {
 
 #[test]
 fn groups_take_turns_in_order() {
-    on_devices(&IMAGE, "groups_take_turns_in_order", 4, |bench| {
+    on_devices(&IMAGE, "groups_take_turns_in_order", 10, |bench| {
         for of in turns::INSTANCES {
             // No tile, fewer tiles than groups, odd numbers of rounds; two CTAs with unequal shares.
             for (ctas, tiles, steps) in
