@@ -209,6 +209,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
             if isa::warp::lane_id() == 0 {
                 isa::mbarrier::arrive_remote_release_cluster(full);
             }
+            // The lanes go on together: what follows may be an `.aligned` instruction.
+            isa::warp::sync_warp(u32::MAX);
         }
     }
 
@@ -256,6 +258,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Inbox<'_, WORDS, Ro
             if isa::warp::lane_id() == 0 {
                 isa::mbarrier::arrive_remote_release_cluster(self.thanks);
             }
+            // The lanes go on together: what follows may be an `.aligned` instruction.
+            isa::warp::sync_warp(u32::MAX);
         }
         message
     }
