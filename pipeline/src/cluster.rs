@@ -1,7 +1,17 @@
 //! Clusters: their shape, where a CTA stands in one, and which peers share its operands.
 
-use crate::sealed::Sealed;
 use core::marker::PhantomData;
+
+/// Closes [`ClusterShape`]: who shares an operand follows from M and N.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't be the shape of a cluster",
+        label = "this trait is closed",
+        note = "a cluster is `Cluster<M, N>`"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
 
 /// The shape of a thread-block cluster, known at compile time.
 pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {

@@ -41,17 +41,6 @@ pub mod store;
 pub mod tensor;
 pub mod tile;
 
-/// Closes a trait: its implementations are the ones in this crate, whose numbers (arrivals, bytes,
-/// peers) fit each other.
-mod sealed {
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` can't be made a stage, a tile, a cluster, or a reader or writer of a ring",
-        label = "the traits for these are closed",
-        note = "arrivals, bytes and peers follow from the types that `pipeline` has (tuples of `Tile`s; `Cluster`; `Tma`, `TmaParts`, `Writes`; `Mma`, `MmaInTurn`, `Reads`) and are never stated; a protocol of your own is for `pipeline::raw`"
-    )]
-    pub trait Sealed {}
-}
-
 /// What most kernels need.
 pub mod prelude {
     pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};

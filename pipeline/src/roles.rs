@@ -11,7 +11,6 @@
 //! None can be copied, so a role can't hold another role's.
 
 use crate::cluster::{ClusterCoord, ClusterShape};
-use crate::sealed::Sealed;
 use core::marker::PhantomData;
 use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 
@@ -49,6 +48,12 @@ macro_rules! roles {
         }
     )+};
 }
+
+/// Closes [`Roles`]: warp groups and registers of a CTA are sums over its roles.
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
 
 /// The roles of a CTA: a tuple of two to four, in the order of their warps.
 #[diagnostic::on_unimplemented(
@@ -181,6 +186,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 
 macro_rules! tuple_of_roles {
     ($($role:ident $run:ident),+) => {
+        impl<$($role),+> Sealed for ($($role,)+) {}
         impl<$($role: Role),+> Roles for ($($role,)+) {
             const GROUPS: usize = 0 $(+ groups::<$role>())+;
             const REGISTERS: u32 =

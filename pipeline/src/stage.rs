@@ -1,8 +1,18 @@
 //! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
 
-use crate::sealed::Sealed;
 use crate::tensor::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
+
+/// Closes [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't be what a slot of a ring holds, or fill it",
+        label = "these traits are closed",
+        note = "a slot's bytes are those of its tiles and are never stated: a stage is a tuple or an array of `Tile`s; memory of your own is for `pipeline::raw`"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
 
 /// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s, or an array of equal
 /// ones: the panels of a block wider than a tile.
@@ -39,7 +49,6 @@ impl<A, const COUNT: usize> Sealed for [A; COUNT] {}
 impl<A> Sealed for (A,) {}
 impl<A, B> Sealed for (A, B) {}
 impl<A, B, C> Sealed for (A, B, C) {}
-impl<A, B, C, D> Sealed for (A, B, C, D) {}
 
 impl<A: TileShape> Stage for (A,) {
     const BYTES: usize = A::BYTES;

@@ -1,9 +1,19 @@
 //! Tiles: rectangles of elements in shared memory, as TMA writes them and wgmma reads them.
 
-use crate::sealed::Sealed;
 use core::marker::PhantomData;
 use half::{bf16, f16};
 use isa::kernel::Dtype;
+
+/// Closes [`Element`] and [`TileShape`]: a tile's bytes are what TMA transfers.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't be a tile or its element",
+        label = "these traits are closed",
+        note = "a tile is `Tile<element, rows, columns>`, its element `bf16`, `f16` or `f32`"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
 
 /// An element type of tensors.
 pub trait Element: Sealed + Copy + 'static {

@@ -38,42 +38,6 @@ fn always(reports: &[Report], rule: Rule, words: &str) {
 }
 
 #[test]
-fn an_arriver_two_ahead() {
-    type OrderPlan = SmemPlan<(PanelRing, Buffers, LoadOrderBarrier<Order>)>;
-    let reports = findings(OrderPlan::BYTES, |cta, _from, _to| {
-        let (cta, (_ring, _stores, order)) = OrderPlan::init(cta);
-        cta.specialize(
-            |load| {
-                load.warps(
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        let mut order = order.main_loop.by(&one);
-                        order.arrive_and_step();
-                        order.arrive_and_step();
-                    },
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        let mut order = order.epilogue.by(&one);
-                        order.wait_and_step();
-                        order.wait_and_step();
-                    },
-                    |_| {},
-                    |_| {},
-                );
-            },
-            |_work| {},
-        );
-    });
-    assert!(
-        reports.iter().any(|report| report.rule == Rule::Lapped || report.rule == Rule::Deadlock)
-    );
-    for report in &reports {
-        assert!(matches!(report.rule, Rule::Lapped | Rule::Deadlock), "{report}");
-        assert!(report.to_string().contains("order"), "{report}");
-    }
-}
-
-#[test]
 fn an_arriver_that_laps() {
     type MeetPlan = SmemPlan<(PanelRing, NamedBarrier<Load, Work, Meet>)>;
     let reports = findings(MeetPlan::BYTES, |cta, _from, _to| {

@@ -33,7 +33,6 @@ pub use writes::{WriteSlot, Writer};
 
 use crate::cluster::ClusterShape;
 use crate::roles::Role;
-use crate::sealed::Sealed;
 use crate::smem::{Place, Region};
 use crate::stage::Stage;
 use core::marker::PhantomData;
@@ -64,6 +63,17 @@ macro_rules! names {
         }
     )+};
 }
+
+/// Closes [`Writers`] and [`Readers`]: the arrivals that a kind has are those that its ends make.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't fill or empty the slots of a ring",
+        label = "these traits are closed",
+        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts` and `Writes` fill, `Mma`, `MmaInTurn` and `Reads` empty; a protocol of your own is for `pipeline::raw`"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
 
 /// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
 pub trait Writers<S>: Sealed + 'static {
