@@ -68,11 +68,12 @@ fn the_schedule_does_not_matter() {
 /// Without the tail a CTA may be gone when its neighbour says that it has read.
 #[test]
 fn a_forgotten_tail_is_reported() {
-    let reports = (0..20).filter_map(|seed| {
-        let kernel = |cta| talk::<Cluster<2, 1>>(cta, 1, false);
-        run(seed, &GlobalMemory::new(), Plan::<Cluster<2, 1>>::BYTES, kernel).err()
+    type Eight = Cluster<4, 2>;
+    let reports = (0..60).filter_map(|seed| {
+        let kernel = |cta| talk::<Eight>(cta, 1, false);
+        run(seed, &GlobalMemory::new(), Plan::<Eight>::BYTES, kernel).err()
     });
     let rules: Vec<Rule> = reports.map(|report| report.rule).collect();
-    assert!(!rules.is_empty(), "20 schedules, and the neighbour was always there");
+    assert!(!rules.is_empty(), "60 schedules, and the neighbour was always there");
     assert!(rules.iter().all(|&rule| rule == Rule::PeerGone), "{rules:?}");
 }
