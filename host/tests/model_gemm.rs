@@ -229,9 +229,10 @@ fn ragged_operands_are_staged() {
 }
 
 #[test]
-fn single_rows_are_not_staged() {
-    right((1, 1, 1), 1.0, None, "");
-    right((1, 9, 3), 1.0, None, "B");
+fn single_rows_are_staged_only_to_be_written() {
+    right((1, 1, 1), 1.0, None, "D");
+    right((1, 9, 3), 1.0, None, "BD");
+    right((1, 8, 8), 1.0, None, "");
 }
 
 #[test]

@@ -142,7 +142,8 @@ pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
 impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
     /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group
     /// (`cp.async.bulk.tensor.2d.global.shared::cta`, `cp.async.bulk.commit_group`). Waits for
-    /// nothing; what lies outside of the tensor is not written.
+    /// nothing; what lies outside of the tensor is not written, except that the last element of a row
+    /// takes the rest of its 16 bytes with it (docs/semantics.md).
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {

@@ -89,7 +89,19 @@ pub(crate) enum Combine {
     Reduce(crate::ops::cp_async_bulk::ReduceOp),
 }
 
-/// Stores a box that was read from shared address `src`; outside the tensor nothing is written.
+/// TMA writes aligned runs of this many bytes: see [`store`].
+const WRITE_BYTES: u64 = 16;
+
+/// Length of the run from `addr` that a write of `len` bytes takes.
+fn whole_writes(addr: u64, len: u32) -> u32 {
+    ((addr + u64::from(len)).next_multiple_of(WRITE_BYTES) - addr) as u32
+}
+
+/// Stores a box that was read from shared address `src`; outside the tensor nothing is written,
+/// except that the last element of a row takes the rest of its 16 bytes with it. (Seen on an H200:
+/// a box of 64 bf16 stored to a tensor of 57 columns writes all 64, to one of 33 columns 40.) The
+/// pitch is a multiple of 16 bytes, so that what is overwritten lies between the row's end and the
+/// next row: padding, or a neighbour's columns. Reductions are taken to be exact; nobody has looked.
 pub(crate) fn store(
     memory: &GlobalMemory,
     map: &TensorMapDesc,
@@ -98,7 +110,8 @@ pub(crate) fn store(
     smem: &[u8],
     combine: Combine,
 ) -> Result<(), GlobalError> {
-    let mut row = vec![0u8; (map.box_dims[0] * map.dtype.size()) as usize];
+    let row_bytes = map.box_dims[0] * map.dtype.size();
+    let mut row = vec![0u8; row_bytes as usize];
     allocation(memory, map)?.with_mut(|view| {
         rows(map, coords, |r| {
             let Some((skip, addr, len)) = r.inside else { return Ok(()) };
@@ -107,6 +120,10 @@ pub(crate) fn store(
                 let at = (map.swizzle.apply(at) - src) as usize;
                 chunk.copy_from_slice(&smem[at..at + 16]);
             }
+            let len = match combine {
+                Combine::Store => whole_writes(addr, len).min(row_bytes - skip),
+                Combine::Reduce(_) => len,
+            };
             let part = &row[skip as usize..(skip + len) as usize];
             let out = view.get(addr, u64::from(len))?;
             match combine {

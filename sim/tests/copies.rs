@@ -143,6 +143,43 @@ fn every_rank_in_and_out() {
     round([4, 3, 2, 2, 3], [4, 2, 1, 2, 2], [0, 1, 1, 1, -1]);
 }
 
+/// A store writes whole runs of 16 bytes: the end of a clipped row takes the rest of its run with
+/// it, as an H200 does (64 columns of 16 bits to a tensor of 57 write 64, to one of 33 write 40).
+#[test]
+fn clipped_rows_are_written_to_the_end_of_their_sixteen_bytes() {
+    for (cols, written) in [(16, 16), (15, 16), (13, 16), (12, 12), (9, 12), (1, 4)] {
+        let memory = GlobalMemory::new();
+        let dst = memory.alloc(2 * 80);
+        let desc = TensorMapDesc {
+            dtype: DataType::U32,
+            rank: 2,
+            addr: dst,
+            dims: [cols, 2, 1, 1, 1],
+            strides: [80, 0, 0, 0],
+            box_dims: [16, 2, 1, 1, 1],
+            swizzle: Swizzle::None,
+        };
+        let to = Map(encode(&desc).unwrap());
+        run_on(&memory, 0, Shape(32, 1, 1024), || {
+            shared::st(smem(128 + 4 * tid()), tid() + 1);
+            fence::proxy_async_shared_cta();
+            sim::ops::thread::sync_threads();
+            if tid() == 0 {
+                bulk::tensor_store(to.at(), [0, 0], smem(128));
+                bulk::commit_group();
+                bulk::wait_group::<0>();
+            }
+        })
+        .unwrap_or_else(|r| panic!("{r}"));
+        let got = words(&memory, dst, 40);
+        for (i, got) in got.into_iter().enumerate() {
+            let (row, col) = (i as u32 / 20, i as u32 % 20);
+            let want = if col < written { row * 16 + col + 1 } else { 0 };
+            assert_eq!(got, want, "row {row}, column {col} of {cols}");
+        }
+    }
+}
+
 #[test]
 fn plain_runs_and_copies_between_ctas() {
     let memory = GlobalMemory::new();

@@ -162,13 +162,15 @@ impl Matrix {
         map.unwrap_or_else(|e| panic!("{}: {e}", bench.what))
     }
 
-    /// What it holds; the padding must be as it was.
+    /// What it holds; the padding must be as it was, but for the rest of a row's last 16 bytes, which
+    /// TMA writes with it.
     pub fn values(&self) -> Vec<f32> {
         let bytes = self.buffer.to_vec().expect("the matrix's own buffer");
         let width = self.cols * self.dtype.size();
         let mut values = Vec::with_capacity(self.rows * self.cols);
         for (row, bytes) in bytes.chunks_exact(self.pitch()).enumerate() {
-            let (inside, padding) = bytes.split_at(width);
+            let (inside, rest) = bytes.split_at(width);
+            let padding = &rest[width.next_multiple_of(16) - width..];
             assert!(padding.iter().all(|&b| b == POISON), "row {row}: the padding was written");
             values.extend(inside.chunks_exact(self.dtype.size()).map(|b| match self.dtype {
                 Dtype::Bf16 => bf16::from_le_bytes([b[0], b[1]]).to_f32(),

@@ -38,10 +38,11 @@ impl Layout {
         let size = dtype.size() as u64;
         let row_bytes = cols * size;
         let pitch = row_bytes.next_multiple_of(PITCH);
-        // A single row has no next one: any pitch describes it.
+        // A single row has no next one: any pitch describes it. D is written in runs of 16 bytes,
+        // so its last row needs them all too.
         let place = match () {
             () if cols == 0 => Place::Zero,
-            () if pitch == row_bytes || rows <= 1 => Place::Own,
+            () if pitch == row_bytes || (rows <= 1 && operand != 'D') => Place::Own,
             () => Place::Staged,
         };
         match place {
