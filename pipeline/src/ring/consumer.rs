@@ -11,6 +11,21 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 
 /// The consumer end before a role has taken it.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
+/// `ThreadCategory::Consumer`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// fn take(end: ConsumerEnd<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let mut full: Consumer<4, Operands, Mma<Math>, Main, Alone> = end.by(group);
+///     let _slot = full.wait();
+/// }
+/// ```
 #[must_use]
 pub struct ConsumerEnd<const STAGES: usize, S, R, N, K> {
     base: u32,
@@ -42,6 +57,10 @@ impl<const STAGES: usize, S: Stage, R: MmaReaders, N: Name, K: ClusterShape>
     ///
     /// The threads that will signal a release are picked here, once: thread r of the group arrives
     /// at CTA r of the cluster if that CTA's loads reach this one.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`, in a cluster. CUTLASS: the
+    /// spreading of arrivals (`dst_blockid_`) in `PipelineTmaAsync`'s constructor. See the example
+    /// of [`ConsumerEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {
         let signal = Signal::to_sharers(self.empty(), group.thread(), group.coord());
@@ -53,6 +72,9 @@ impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     ConsumerEnd<STAGES, S, Reads<Ro>, N, K>
 {
     /// Gives the end to a warp group of the role that reads. One lane of each warp will signal.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
+    /// [`ConsumerEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {
         let signal = Signal { active: group.thread().is_multiple_of(32), empty: self.empty() };
@@ -85,7 +107,25 @@ impl Signal {
     }
 }
 
-/// The emptying end.
+/// The emptying end: its position in the ring, and the verbs wait and skip.
+///
+/// Waits for full slots. Signals nothing itself: its slots are released. PTX:
+/// `mbarrier.try_wait.parity`. CUTLASS: `PipelineTmaAsync`, `PipelineAsync` with `PipelineState`,
+/// on the consumer's side.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn run(mut full: Consumer<4, (Panel,), Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     for _step in 0..9 {
+///         let slot = full.wait();
+///         let _values = slot.strip(group, 0);
+///         slot.release();
+///     }
+/// }
+/// ```
 #[must_use]
 pub struct Consumer<const STAGES: usize, S, R, N, K> {
     base: u32,
@@ -97,17 +137,22 @@ pub struct Consumer<const STAGES: usize, S, R, N, K> {
 impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     Consumer<STAGES, S, R, N, K>
 {
-    /// Waits until the next slot is full (`mbarrier.try_wait.parity` on its full barrier), takes it
-    /// and steps. What was put into it is then visible to this thread's loads and to its wgmmas.
-    /// (CUTLASS `consumer_wait`.)
+    /// Takes the next slot and steps. What was put into it is then visible to this thread's loads
+    /// and to its wgmmas.
+    ///
+    /// Waits for the slot's arrivals and bytes. Signals nothing. PTX: `mbarrier.try_wait.parity` on
+    /// the full barrier, in a loop. CUTLASS: `consumer_wait`. See the example of [`Consumer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) -> FullSlot<S, R, N, K> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is full; may suspend for a while (CUTLASS `consumer_try_wait`).
-    /// The answer belongs to that slot: while it is held the consumer can't be used otherwise.
+    /// Looks whether the next slot is full; may suspend for a while. The answer belongs to that
+    /// slot: while it is held the consumer can't be used otherwise.
+    ///
+    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, once. CUTLASS: `consumer_try_wait`. See the example of [`Peek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
@@ -116,7 +161,10 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         Peek { known, consumer: self }
     }
 
-    /// As [`try_wait`](Self::try_wait), but never suspends (CUTLASS `consumer_test_wait`).
+    /// As [`try_wait`](Self::try_wait), but never suspends.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`. CUTLASS:
+    /// `consumer_test_wait`. See the example of [`Peek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
@@ -125,8 +173,10 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         Peek { known, consumer: self }
     }
 
-    /// Leaves the next `slots` slots to the other warp groups of the role (CUTLASS
-    /// `PipelineState::advance`). Waits for nothing.
+    /// Leaves the next `slots` slots to the other warp groups of the role.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::advance`. See the
+    /// example of [`TakeTurns`].
     #[inline(always)]
     pub fn skip(&mut self, slots: u32)
     where
@@ -158,6 +208,21 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 }
 
 /// What [`Consumer::try_wait`] or [`Consumer::test_wait`] saw.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn read(full: &mut Consumer<4, (Panel,), Reads<Math>, Main, Alone>) {
+///     let peek = full.try_wait();
+///     let _may_wait = !peek.ready();
+///     peek.wait().release();
+///     full.test_wait().wait().release();
+/// }
+/// ```
 #[must_use = "a peek is finished with `wait`"]
 pub struct Peek<'c, const STAGES: usize, S, R, N, K> {
     known: bool,
@@ -168,10 +233,17 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     Peek<'_, STAGES, S, R, N, K>
 {
     /// Whether the slot was full.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`'s `BarrierStatus`.
+    /// See the example of [`Peek`].
     pub fn ready(&self) -> bool {
         self.known
     }
     /// Takes the slot that was looked at, waiting for it only if it was not full then.
+    ///
+    /// Waits for the slot's arrivals and bytes, if they were not seen. Signals nothing. PTX: none,
+    /// or as [`Consumer::wait`]. CUTLASS: `consumer_wait(state, token)`. See the example of
+    /// [`Peek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(self) -> FullSlot<S, R, N, K> {
@@ -180,6 +252,24 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 }
 
 /// A slot whose tiles have arrived.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
+/// after `consumer_wait`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn read(slot: FullSlot<(Panel,), Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let _sixteen_by_sixteen = slot.strip(group, 0);
+///     slot.release();
+/// }
+/// fn mul(slot: FullSlot<(Panel, Panel), Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let (_sum, retired) = Accumulator::<128>::start(group, slot).finish();
+///     retired.release();
+/// }
+/// ```
 #[must_use = "a full slot that is never released stops the ring"]
 pub struct FullSlot<S, R, N, K> {
     data: u32,
@@ -205,8 +295,12 @@ impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
 }
 
 impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
-    /// Gives the slot back after ordinary reads: the warp meets (`bar.warp.sync`), so that all of
-    /// its reads are done, and one lane arrives on the empty barrier. (CUTLASS `consumer_release`.)
+    /// Gives the slot back after ordinary reads: the warp meets, so that all of its reads are done,
+    /// and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the empty
+    /// barrier. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `consumer_release`. See the
+    /// example of [`FullSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn release(self)
@@ -229,7 +323,10 @@ where
     P::Element: Strips,
 {
     /// Reads this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i (`ldmatrix.x4`; f32: `ld.shared.v2`).
+    /// group i.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn strip(&self, group: &Warpgroup<Ro, K>, strip: usize) -> [f32; 8] {
@@ -251,6 +348,10 @@ where
     P::Element: Strips,
 {
     /// As `strip` of a slot of one panel, from panel number `panel`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`],
+    /// with the panel's number in front.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn strip(&self, group: &Warpgroup<Ro, K>, panel: usize, strip: usize) -> [f32; 8] {
@@ -269,6 +370,26 @@ where
 }
 
 /// A slot that the tensor cores have finished reading.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the lagging `PipelineState` of the
+/// main loop, `smem_pipe_release`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// fn sum(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let mut batch = Accumulator::<128>::start(group, full.wait());
+///     for _step in 1..9 {
+///         let retired: RetiredSlot<Operands, Main, Alone> = batch.next(full.wait());
+///         retired.release();
+///     }
+///     let (_sum, last) = batch.finish();
+///     last.release();
+/// }
+/// ```
 #[must_use = "a retired slot that is never released stops the ring"]
 pub struct RetiredSlot<S, N, K> {
     stage: u32,
@@ -278,9 +399,12 @@ pub struct RetiredSlot<S, N, K> {
 
 impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
     /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
-    /// each (`mbarrier.arrive.shared::cluster`, without a qualifier: the retirement of the wgmmas
-    /// is what orders it, and a `.release.cluster` costs a third of the kernel's speed).
-    /// (CUTLASS `consumer_release`.)
+    /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and a
+    /// `.release.cluster` costs a third of the kernel's speed.
+    ///
+    /// Waits for nothing. Signals the empty barrier, here and at sharing peers. PTX:
+    /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`. CUTLASS: `consumer_release`. See
+    /// the example of [`RetiredSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn release(self) {

@@ -39,6 +39,14 @@ use core::marker::PhantomData;
 
 /// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
 /// word for reports. Two regions of one plan with the same name do not compile.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// use pipeline::{names, ring::Name};
+/// names! { MainLoop = "main loop" }
+/// assert_eq!((MainLoop::NAME, MainLoop::FULL), ("main loop", "main loop.full"));
+/// ```
 pub trait Name: 'static {
     /// How reports call it.
     const NAME: &'static str;
@@ -49,6 +57,15 @@ pub trait Name: 'static {
 }
 
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// use pipeline::prelude::*;
+/// names! { MainLoop = "main loop", Addend = "C" }
+/// type Order = LoadOrderBarrier<MainLoop>;
+/// # assert_eq!(SmemPlan::<(Order, LoadOrderBarrier<Addend>)>::BYTES, 16);
+/// ```
 #[macro_export]
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {$(
@@ -76,12 +93,35 @@ mod sealed {
 use sealed::Sealed;
 
 /// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
+///
+/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
+/// `params.producer_arv_count`.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::{prelude::*, ring::Writers};
+/// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 128, 64>);
+/// roles! { Fill = 1 x 40 registers }
+/// assert_eq!(<Tma as Writers<Stage>>::ARRIVALS, 1);
+/// assert_eq!(<TmaParts as Writers<Stage>>::ARRIVALS, 2);
+/// assert_eq!(<Writes<Fill> as Writers<Stage>>::ARRIVALS, 4);
+/// ```
 pub trait Writers<S>: Sealed + 'static {
     /// Arrivals per slot.
     const ARRIVALS: usize;
 }
 
 /// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
+///
+/// Waits for an empty slot. Signals one arrival, and the bytes, on the full barrier of each slot.
+/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producer of
+/// `PipelineTmaAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Tma {}
 impl Sealed for Tma {}
@@ -90,7 +130,17 @@ impl<S: Stage> Writers<S> for Tma {
 }
 
 /// Each tile of the stage is loaded by a thread of its own, which arms the slot with that tile's
-/// bytes (CUTLASS: several producers that `producer_expect_transaction`).
+/// bytes.
+///
+/// Waits for an empty slot. Signals one arrival for each tile, with its bytes, on the full barrier.
+/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producers of
+/// `PipelineTransactionAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), TmaParts, Mma<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum TmaParts {}
 impl Sealed for TmaParts {}
@@ -99,6 +149,15 @@ impl<S: Stage> Writers<S> for TmaParts {
 }
 
 /// All warps of role `R` fill every slot with ordinary stores; each warp arrives once.
+///
+/// Waits for an empty slot. Signals one arrival for each warp on the full barrier. PTX:
+/// `mbarrier.arrive`. CUTLASS: the producers of `PipelineAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Writes<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Writes<R>(PhantomData<R>);
 impl<R> Sealed for Writes<R> {}
@@ -107,6 +166,15 @@ impl<R: Role, S: Stage> Writers<S> for Writes<R> {
 }
 
 /// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
+///
+/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
+/// `params.num_consumers`, and the constructor's count of multicast sharers.
+///
+/// ```
+/// use pipeline::{prelude::*, ring::Readers};
+/// roles! { Math = 2 x 232 registers }
+/// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS, Reads::<Math>::ARRIVALS), (2, 1, 8));
+/// ```
 pub trait Readers: Sealed + 'static {
     /// Arrivals per slot from one CTA.
     const ARRIVALS: usize;
@@ -116,8 +184,17 @@ pub trait Readers: Sealed + 'static {
     const ASYNC: bool;
 }
 
-/// Every warp group of role `R` reads every slot with wgmma, and arrives once (CUTLASS:
-/// `num_consumers / NumThreadsPerWarpGroup`).
+/// Every warp group of role `R` reads every slot with wgmma, and arrives once.
+///
+/// Waits for a full slot. Signals one arrival for each warp group on the empty barrier, here and at
+/// sharing peers. PTX: `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers
+/// of `PipelineTmaAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Cluster<2, 1>>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Mma<R>(PhantomData<R>);
 impl<R> Sealed for Mma<R> {}
@@ -129,6 +206,15 @@ impl<R: Role> Readers for Mma<R> {
 
 /// Every warp group of role `R` reads every slot with ordinary loads; each of its warps arrives
 /// once.
+///
+/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. PTX:
+/// `mbarrier.arrive`. CUTLASS: the consumers of `PipelineAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, Reads<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Reads<R>(PhantomData<R>);
 impl<R> Sealed for Reads<R> {}
@@ -139,7 +225,17 @@ impl<R: Role> Readers for Reads<R> {
 }
 
 /// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
-/// arrives once. The others skip it ([`Consumer::skip`]). (CUTLASS ping-pong.)
+/// arrives once. The others skip it ([`Consumer::skip`]).
+///
+/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. PTX:
+/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers of the ping-pong
+/// kernel's `PipelineTmaAsync`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MmaInTurn<R>(PhantomData<R>);
 impl<R> Sealed for MmaInTurn<R> {}
@@ -150,6 +246,16 @@ impl<R: Role> Readers for MmaInTurn<R> {
 }
 
 /// Readers that share the slots out among themselves: [`MmaInTurn`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{prelude::*, ring::*, stage::Stage};
+/// fn every_other<S: Stage, R: TakeTurns, N: Name>(mut full: Consumer<4, S, R, N, Cluster<1, 1>>) {
+///     let _slot = full.wait();
+///     full.skip(1);
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't skip slots: each of its warp groups reads every slot",
     label = "the slot's empty barrier expects an arrival of every warp group",
@@ -160,6 +266,15 @@ impl<R: Role> TakeTurns for MmaInTurn<R> {}
 
 /// Readers that read with ordinary loads, which have returned when the next instruction runs:
 /// [`Reads`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{prelude::*, ring::*, stage::Stage};
+/// fn give_back<S: Stage, R: OrdinaryReads, N: Name>(slot: FullSlot<S, R, N, Cluster<1, 1>>) {
+///     slot.release();
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't release a slot that wgmma may be reading",
     label = "the slot is released by the batch that reads it",
@@ -169,12 +284,24 @@ pub trait OrdinaryReads: Readers {}
 impl<R: Role> OrdinaryReads for Reads<R> {}
 
 /// Readers whose slots are read by wgmma.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// use pipeline::{prelude::*, ring::MmaReaders};
+/// roles! { Math = 2 x 232 registers }
+/// assert_eq!((Mma::<Math>::GROUPS, MmaInTurn::<Math>::GROUPS), (2, 1));
+/// assert_eq!((Mma::<Math>::share(1), MmaInTurn::<Math>::share(1)), (1, 0));
+/// ```
 pub trait MmaReaders: Readers {
     /// The role that multiplies.
     type Role: Role;
     /// Warp groups that share one slot: each multiplies 64 rows of it.
     const GROUPS: usize;
     /// Which of them `group` of the role is.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
+    /// [`MmaReaders`].
     fn share(group: u32) -> u32;
 }
 impl<R: Role> MmaReaders for Mma<R> {
@@ -199,6 +326,19 @@ impl<R: Role> MmaReaders for MmaInTurn<R> {
 ///
 /// A [`Region`] of a [`SmemPlan`](crate::smem::SmemPlan), which initialises it and hands out its
 /// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
+///
+/// Waits for nothing. Signals nothing. PTX: `mbarrier.init` of each barrier. CUTLASS:
+/// `PipelineTmaAsync<Stages>`, `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// type MainLoop = Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Alone>;
+/// type Plan = SmemPlan<(MainLoop,)>;
+/// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
+/// ```
 pub struct Ring<const STAGES: usize, S, W, R, N, K>(PhantomData<(S, W, R, N, K)>);
 
 impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
@@ -234,6 +374,20 @@ impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
 }
 
 /// The two ends of a ring, inert until a role takes them with `by`.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// fn apart(ring: Ends<4, Operands, Tma, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let _for_the_loader = ring.producer;
+///     let _full = ring.consumer.by(group);
+/// }
+/// ```
 pub struct Ends<const STAGES: usize, S, W, R, N, K> {
     /// For those who fill.
     pub producer: ProducerEnd<STAGES, S, W, R, N, K>,
@@ -242,6 +396,21 @@ pub struct Ends<const STAGES: usize, S, W, R, N, K> {
 }
 
 /// The producer end before a role has taken it.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
+/// `ThreadCategory::Producer`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type End = ProducerEnd<4, (Panel,), Tma, Mma<Math>, Main, Alone>;
+/// fn take(end: End, one: &pipeline::roles::Elected<Load, Alone>) {
+///     let mut empty: Producer<4, (Panel,), Main> = end.by(one);
+///     let _slot = empty.acquire();
+/// }
+/// ```
 #[must_use]
 pub struct ProducerEnd<const STAGES: usize, S, W, R, N, K> {
     base: u32,

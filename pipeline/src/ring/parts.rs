@@ -14,6 +14,8 @@ impl<const STAGES: usize, A: TileShape, B: TileShape, R: Readers, N: Name, K: Cl
     ProducerEnd<STAGES, (A, B), TmaParts, R, N, K>
 {
     /// The ends of the two tiles' threads, in the tiles' order.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`PartEnds`].
     #[inline(always)]
     pub fn parts(self) -> PartEnds<STAGES, A, B, N, K> {
         (
@@ -24,10 +26,43 @@ impl<const STAGES: usize, A: TileShape, B: TileShape, R: Readers, N: Name, K: Cl
 }
 
 /// The two ends of a ring of two parts.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// fn apart(end: ProducerEnd<4, Operands, TmaParts, Mma<Math>, Main, Alone>) {
+///     let (a, b): PartEnds<4, Panel, Panel, Main, Alone> = end.parts();
+///     let (_for_one_warp, _for_another) = (a, b);
+/// }
+/// ```
 pub type PartEnds<const STAGES: usize, A, B, N, K> =
     (PartEnd<STAGES, (A, B), A, N, K>, PartEnd<STAGES, (A, B), B, N, K>);
 
 /// The end for the thread that loads tile `T` of the stage `S`.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # use pipeline::{roles::Elected, tile::TileShape};
+/// fn fill<T: TileShape>(
+///     end: PartEnd<4, (Panel, Panel), T, Main, Alone>,
+///     one: &Elected<Load, Alone>,
+///     from: &TensorMap<T>,
+/// ) {
+///     let mut empty = end.by(one);
+///     empty.acquire().load(from.tile(0, 0, Peers::ALONE));
+///     empty.tail();
+/// }
+/// ```
 #[must_use]
 pub struct PartEnd<const STAGES: usize, S, T, N, K> {
     base: u32,
@@ -39,13 +74,32 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name, K: ClusterShape>
     PartEnd<STAGES, S, T, N, K>
 {
     /// Gives the end to an elected thread.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`PartEnd`].
     #[inline(always)]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, K>) -> PartProducer<STAGES, S, T, N> {
         PartProducer { at: Filling::start(self.base), offset: self.offset, part: PhantomData }
     }
 }
 
-/// One of the filling ends.
+/// One of the filling ends: its position in the ring, and the verbs acquire, load and tail.
+///
+/// Waits for slots to be released. Signals its part of full slots. PTX: `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: `PipelineTransactionAsync` with
+/// `PipelineState`, on the producer's side.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(mut empty: PartProducer<4, (Panel, Panel), Panel, Main>, from: &TensorMap<Panel>) {
+///     for step in 0..9 {
+///         empty.acquire().load(from.tile(128 * step, 0, Peers::ALONE));
+///     }
+///     empty.tail();
+/// }
+/// ```
 #[must_use]
 pub struct PartProducer<const STAGES: usize, S, T, N> {
     at: Filling<STAGES, S>,
@@ -54,7 +108,11 @@ pub struct PartProducer<const STAGES: usize, S, T, N> {
 }
 
 impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, S, T, N> {
-    /// Waits until the next slot is released, takes its part of it and steps.
+    /// Takes its part of the next slot and steps.
+    ///
+    /// Waits for every reader to have released the slot. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
+    /// the example of [`PartProducer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> PartSlot<T, N> {
@@ -62,7 +120,11 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
 
-    /// Waits until every slot has been released for the last time.
+    /// Lets the ring run empty.
+    ///
+    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
+    /// [`PartProducer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
@@ -71,6 +133,18 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
 }
 
 /// One tile's part of an acquired slot.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(part: PartSlot<Panel, Main>, from: &TensorMap<Panel>) {
+///     part.load(from.tile(128, 0, Peers::ALONE));
+/// }
+/// ```
 #[must_use = "a part that is never loaded stops the ring"]
 pub struct PartSlot<T, N> {
     data: u32,
@@ -79,8 +153,11 @@ pub struct PartSlot<T, N> {
 }
 
 impl<T: TileShape, N: Name> PartSlot<T, N> {
-    /// Arms the slot with the tile's bytes and issues its load (CUTLASS
-    /// `producer_expect_transaction`, `copy`, `producer_commit`).
+    /// Arms the slot with the tile's bytes and issues its load.
+    ///
+    /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the
+    /// tile's bytes. PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS:
+    /// `producer_expect_transaction`, `copy`, `producer_commit`. See the example of [`PartSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn load<const SPLIT: usize>(self, load: Load<'_, T, SPLIT>) {

@@ -10,13 +10,33 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     ProducerEnd<STAGES, S, Tma, R, N, K>
 {
     /// Gives the end to an elected thread.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
+    /// [`ProducerEnd`].
     #[inline(always)]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, K>) -> Producer<STAGES, S, N> {
         Producer { at: Filling::start(self.base), name: PhantomData }
     }
 }
 
-/// The filling end.
+/// The filling end: its position in the ring, and the verbs acquire, load and tail.
+///
+/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: `PipelineTmaAsync` with
+/// `PipelineState`, on the producer's side.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(mut empty: Producer<4, (Panel,), Main>, from: &TensorMap<Panel>) {
+///     for step in 0..9 {
+///         empty.acquire().load((from.tile(128 * step, 0, Peers::ALONE),));
+///     }
+///     empty.tail();
+/// }
+/// ```
 #[must_use]
 pub struct Producer<const STAGES: usize, S, N> {
     at: Filling<STAGES, S>,
@@ -24,18 +44,23 @@ pub struct Producer<const STAGES: usize, S, N> {
 }
 
 impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
-    /// Waits until every reader, here and at sharing peers, has released the next slot
-    /// (`mbarrier.try_wait.parity` on its empty barrier), takes it and steps.
-    /// (CUTLASS `producer_acquire`, before the arming.)
+    /// Takes the next slot and steps.
+    ///
+    /// Waits for every reader, here and at sharing peers, to have released the slot. Signals
+    /// nothing. PTX: `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS:
+    /// `producer_acquire`, before the arming. See the example of [`Producer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> EmptySlot<S, N> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty, without waiting for long (CUTLASS
-    /// `producer_try_acquire`). The answer belongs to that slot: while it is held the producer can't
-    /// be used otherwise.
+    /// Looks whether the next slot is empty, without waiting for long. The answer belongs to that
+    /// slot: while it is held the producer can't be used otherwise.
+    ///
+    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// [`AcquirePeek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, S, N> {
@@ -49,8 +74,12 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
         EmptySlot { data, full, ring: PhantomData }
     }
 
-    /// Waits until every slot has been released for the last time, and so until no reader of a peer
-    /// CTA will arrive at this CTA's barriers again: it may exit (CUTLASS `producer_tail`).
+    /// Lets the ring run empty: no reader of a peer CTA will arrive at this CTA's barriers again,
+    /// so that it may exit.
+    ///
+    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
+    /// [`Producer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
@@ -59,6 +88,20 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
 }
 
 /// What [`Producer::try_acquire`] saw.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(empty: &mut Producer<4, (Panel,), Main>, from: &TensorMap<Panel>) {
+///     let peek = empty.try_acquire();
+///     let _may_wait = !peek.ready();
+///     peek.acquire().load((from.tile(0, 0, Peers::ALONE),));
+/// }
+/// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct AcquirePeek<'p, const STAGES: usize, S, N> {
     known: bool,
@@ -67,10 +110,17 @@ pub struct AcquirePeek<'p, const STAGES: usize, S, N> {
 
 impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
     /// Whether the slot was empty.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
+    /// See the example of [`AcquirePeek`].
     pub fn ready(&self) -> bool {
         self.known
     }
     /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    ///
+    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
+    /// [`Producer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
+    /// [`AcquirePeek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(self) -> EmptySlot<S, N> {
@@ -79,6 +129,19 @@ impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
 }
 
 /// An acquired slot: nobody reads it, nothing is in it.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `producer_get_barrier(state)`, and the
+/// stage's part of `SharedStorage`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(slot: EmptySlot<(Panel, Panel), Main>, a: &TensorMap<Panel>, b: &TensorMap<Panel>) {
+///     slot.load((a.tile(0, 64, Peers::ALONE), b.tile(0, 64, Peers::ALONE)));
+/// }
+/// ```
 #[must_use = "an acquired slot that is never loaded stops the ring"]
 pub struct EmptySlot<S, N> {
     data: u32,
@@ -88,12 +151,18 @@ pub struct EmptySlot<S, N> {
 
 impl<S: Stage, N: Name> EmptySlot<S, N> {
     /// Arms the slot's full barrier with the bytes of `S` (`mbarrier.arrive.expect_tx`) and issues
-    /// one TMA load for each of its tiles, which complete on that barrier. Waits for nothing.
+    /// one TMA load for each of its tiles, which complete on that barrier.
     ///
     /// The byte count is the type's, and there is a load for every tile, so the phase can neither
     /// stay open nor close early. With multicast each CTA of the group loads its slice and receives
-    /// the whole tile. (CUTLASS `producer_acquire`'s arming, `producer_get_barrier`, `copy`, and the
-    /// `producer_commit` that TMA makes itself.)
+    /// the whole tile.
+    ///
+    /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the
+    /// bytes, here and at the peers that the loads reach. PTX: `mbarrier.arrive.expect_tx`; for
+    /// each tile `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes`,
+    /// `.multicast::cluster` for several peers. CUTLASS: the arming of `producer_acquire`,
+    /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA makes itself. See the
+    /// example of [`EmptySlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn load<L: LoadsInto<S>>(self, loads: L) {

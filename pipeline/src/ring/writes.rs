@@ -13,13 +13,35 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterSha
     ProducerEnd<STAGES, S, Writes<Ro>, R, N, K>
 {
     /// Gives the end to a warp group of the role that writes.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Writer`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Writer<'_, STAGES, S, Ro, R, N, K> {
         Writer { at: Filling::start(self.base), group, ring: PhantomData }
     }
 }
 
-/// The filling end.
+/// The filling end: its position in the ring, and the verbs acquire, commit and tail.
+///
+/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive`. CUTLASS: `PipelineAsync` with `PipelineState`, on the producer's side.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(
+///     end: ProducerEnd<4, (Panel,), Writes<Math>, Reads<Load>, Main, Alone>,
+///     group: &Warpgroup<Math, Alone>,
+/// ) {
+///     let mut empty = end.by(group);
+///     let mut slot = empty.acquire();
+///     slot.put(0, [1.0; 8]);
+///     slot.commit();
+///     empty.tail();
+/// }
+/// ```
 #[must_use]
 pub struct Writer<'g, const STAGES: usize, S, Ro, R, N, K> {
     at: Filling<STAGES, S>,
@@ -30,7 +52,11 @@ pub struct Writer<'g, const STAGES: usize, S, Ro, R, N, K> {
 impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
     Writer<'g, STAGES, S, Ro, R, N, K>
 {
-    /// Waits until the next slot is released, takes it and steps (CUTLASS `producer_acquire`).
+    /// Takes the next slot and steps.
+    ///
+    /// Waits for every reader to have released the slot. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
+    /// the example of [`Writer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, N, K> {
@@ -38,7 +64,11 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
-    /// Waits until every slot has been released for the last time.
+    /// Lets the ring run empty.
+    ///
+    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
+    /// [`Writer`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
@@ -47,6 +77,22 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
 }
 
 /// An acquired slot, to be filled with ordinary stores.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
+/// after `producer_acquire`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(mut slot: WriteSlot<'_, (Panel,), Math, Reads<Load>, Main, Alone>, sums: [[f32; 8]; 4]) {
+///     for strip in 0..4 {
+///         slot.put(strip, sums[strip]);
+///     }
+///     slot.commit();
+/// }
+/// ```
 #[must_use = "an acquired slot that is never committed stops the ring"]
 pub struct WriteSlot<'g, S, Ro, R, N, K> {
     data: u32,
@@ -60,7 +106,10 @@ where
     P::Element: Strips,
 {
     /// Writes this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i (`stmatrix.x4`; f32: `st.shared.v2`).
+    /// group i.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
@@ -82,6 +131,9 @@ where
     P::Element: Strips,
 {
     /// Writes this warp's strip number `strip` of the group's own panel: warp group i fills panel i.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
@@ -101,8 +153,12 @@ where
 
 impl<S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape> WriteSlot<'_, S, Ro, R, N, K> {
     /// Hands the slot to its readers: where these read through the async proxy, every thread fences
-    /// its stores (`fence.proxy.async.shared::cta`); the warp meets, and one lane arrives on the full
-    /// barrier (`mbarrier.arrive`). (CUTLASS `producer_commit`.)
+    /// its stores; the warp meets, and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the full barrier.
+    /// PTX: `fence.proxy.async.shared::cta` if the readers are wgmmas, `bar.warp.sync`,
+    /// `mbarrier.arrive`. CUTLASS: `producer_commit`, with `fence_view_async_shared` before it. See
+    /// the example of [`WriteSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn commit(self) {
