@@ -29,6 +29,8 @@ use core::marker::PhantomData;
 /// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
 /// `N` is its name.
 ///
+/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: none.
+///
 /// ```
 /// use pipeline::prelude::*;
 ///
@@ -108,6 +110,23 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Region
 }
 
 /// The two ends of a [`Mailbox`], inert until the role takes them with `by`.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{mailbox::*, prelude::*};
+/// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+///
+/// # type Two = [f32; 2];
+/// fn swap(mail: MailEnds<2, Talk, Mail, Pair>, group: &Warpgroup<Talk, Pair>, x: Two) -> Two {
+///     let (mut outbox, mut inbox) = (mail.outbox.by(group), mail.inbox.by(group));
+///     outbox.send(x);
+///     let theirs = inbox.receive();
+///     outbox.tail();
+///     theirs
+/// }
+/// ```
 pub struct MailEnds<const WORDS: usize, Ro, N, K> {
     /// To the next CTA.
     pub outbox: OutboxEnd<WORDS, Ro, N, K>,
@@ -116,12 +135,36 @@ pub struct MailEnds<const WORDS: usize, Ro, N, K> {
 }
 
 /// The sending end before the role has taken it.
+///
+/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{mailbox::*, prelude::*};
+/// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+///
+/// fn take(end: OutboxEnd<2, Talk, Mail, Pair>, group: &Warpgroup<Talk, Pair>) {
+///     end.by(group).tail();
+/// }
+/// ```
 #[must_use]
 pub struct OutboxEnd<const WORDS: usize, Ro, N, K> {
     base: u32,
     mail: PhantomData<(Ro, N, K, *const ())>,
 }
 /// The receiving end before the role has taken it.
+///
+/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{mailbox::*, prelude::*};
+/// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+///
+/// fn take(end: InboxEnd<2, Talk, Mail, Pair>, group: &Warpgroup<Talk, Pair>) -> [f32; 2] {
+///     end.by(group).receive()
+/// }
+/// ```
 #[must_use]
 pub struct InboxEnd<const WORDS: usize, Ro, N, K> {
     base: u32,
@@ -136,6 +179,9 @@ fn thread_of_role<Ro: Role, K: ClusterShape>(group: &Warpgroup<Ro, K>) -> u32 {
 
 impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> OutboxEnd<WORDS, Ro, N, K> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
+    /// example of [`OutboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Outbox<'_, WORDS, Ro, N, K> {
         let size = K::SIZE as u32;
@@ -153,6 +199,9 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> OutboxEnd<WORDS, Ro
 
 impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> InboxEnd<WORDS, Ro, N, K> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
+    /// example of [`InboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Inbox<'_, WORDS, Ro, N, K> {
         let (rank, size) = (group.coord().rank(), K::SIZE as u32);
@@ -168,6 +217,20 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> InboxEnd<WORDS, Ro,
 }
 
 /// The sending end.
+///
+/// Waits for the next CTA to take its messages. Signals the next CTA. PTX: `st.shared::cluster.v2`,
+/// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{mailbox::*, prelude::*};
+/// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+///
+/// fn tell(mut outbox: Outbox<'_, 2, Talk, Mail, Pair>, x: [f32; 2]) {
+///     outbox.send(x);
+///     outbox.tail();
+/// }
+/// ```
 #[must_use]
 pub struct Outbox<'g, const WORDS: usize, Ro, N, K> {
     remote: u32,
@@ -186,10 +249,13 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
         self.phase ^= 1;
     }
 
-    /// Waits until the next CTA has taken the message before
-    /// (`mbarrier.try_wait.parity.acquire.cluster`), writes this one into its inbox
-    /// (`st.shared::cluster.v2`), and says so: the warp meets, and one lane arrives there
-    /// (`mbarrier.arrive.release.cluster.shared::cluster`).
+    /// Writes a message into the next CTA's inbox and says so: the warp meets, and one lane arrives
+    /// there.
+    ///
+    /// Waits for the next CTA to take the message before. Signals one arrival of each warp on the
+    /// next CTA's "full". PTX: `mbarrier.try_wait.parity.acquire.cluster`, `st.shared::cluster.v2`,
+    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
+    /// [`Outbox`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn send(&mut self, message: [f32; WORDS]) {
@@ -214,8 +280,10 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
         }
     }
 
-    /// Waits until the next CTA has taken the last message: nothing of this CTA is used from outside
-    /// any more, and it may exit.
+    /// Lets the CTA exit: nothing of it is used from outside any more.
+    ///
+    /// Waits for the next CTA to take the last message. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity.acquire.cluster`. CUTLASS: none. See the example of [`Outbox`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(mut self) {
@@ -224,6 +292,20 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
 }
 
 /// The receiving end.
+///
+/// Waits for messages of the CTA before. Signals that CTA. PTX:
+/// `mbarrier.try_wait.parity.acquire.cluster`, `mbarrier.arrive.release.cluster.shared::cluster`.
+/// CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{mailbox::*, prelude::*};
+/// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+///
+/// fn hear(inbox: &mut Inbox<'_, 2, Talk, Mail, Pair>) -> [f32; 2] {
+///     inbox.receive()
+/// }
+/// ```
 #[must_use]
 pub struct Inbox<'g, const WORDS: usize, Ro, N, K> {
     base: u32,
@@ -234,9 +316,12 @@ pub struct Inbox<'g, const WORDS: usize, Ro, N, K> {
 }
 
 impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Inbox<'_, WORDS, Ro, N, K> {
-    /// Waits for the message of the CTA before (`mbarrier.try_wait.parity.acquire.cluster`), takes it
-    /// into registers, and lets that CTA send the next one
-    /// (`mbarrier.arrive.release.cluster.shared::cluster`).
+    /// Takes the next message into registers, and lets the CTA before send another.
+    ///
+    /// Waits for the message. Signals one arrival of each warp on the CTA before's "empty". PTX:
+    /// `mbarrier.try_wait.parity.acquire.cluster`, `ld.shared.v2`,
+    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
+    /// [`Inbox`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn receive(&mut self) -> [f32; WORDS] {

@@ -18,7 +18,27 @@ pub const GROUP_ROWS: usize = 64;
 /// Columns of A and B that one 16-bit wgmma reads.
 const MMA_K: usize = 16;
 
-/// A warp group's 64 x `N` block of f32 sums, in registers (CUTLASS: the accumulator fragment).
+/// A warp group's 64 x `N` block of f32 sums, in registers.
+///
+/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
+/// `partition_fragment_C`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// fn sum(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let mut sum = Accumulator::<128>::start(group, full.wait());
+///     for _k in 1..9 {
+///         sum.next(full.wait()).release();
+///     }
+///     let (sum, last) = sum.finish();
+///     last.release();
+///     let _sixteen_columns: [f32; 8] = sum.strip(0);
+/// }
+/// ```
 pub struct Accumulator<const N: usize>
 where
     M64<N>: Shape,
@@ -28,11 +48,23 @@ where
 
 /// A stage whose tiles are the operands of an `N`-column wgmma: warp group i of those that share the slot
 /// multiplies rows 64i.. of the first tile with the transpose of the second.
+///
+/// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16
+/// times. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, mma::MmaStage, stage::Stage};
+/// fn bytes<S: MmaStage<128>>() -> usize { S::BYTES }
+/// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
+/// ```
 pub trait MmaStage<const N: usize>: Stage
 where
     M64<N>: Shape,
 {
     /// Issues the wgmmas of one stage. The first adds to `regs` only if `accumulate`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times. CUTLASS: `gemm`.
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
@@ -92,6 +124,25 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 }
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
+///
+/// Waits for its batch, when it is asked for the next one or finished. Signals nothing. PTX: a
+/// `wgmma` group. CUTLASS: the batch between `warpgroup_commit_batch` and `warpgroup_wait`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// # type Slot = FullSlot<Operands, Mma<Math>, Main, Alone>;
+/// fn two(first: Slot, second: Slot, group: &Warpgroup<Math, Alone>) -> Accumulator<128> {
+///     let mut batch = Accumulator::<128>::start(group, first);
+///     batch.next(second).release();
+///     let (sum, second) = batch.finish();
+///     second.release();
+///     sum
+/// }
+/// ```
 #[must_use = "a batch that is never finished keeps its slot"]
 pub struct InFlight<'g, const N: usize, W: MmaReaders, S, R, K>
 where
@@ -107,8 +158,11 @@ where
     M64<N>: Shape,
 {
     /// Starts a sum: issues the products of the first slot (D = A·B, so nothing needs zeroing) and
-    /// commits them as a wgmma group. Waits for nothing.
-    /// PTX: `wgmma.fence`, `wgmma.mma_async` times BK/16, `wgmma.commit_group`.
+    /// commits them as a wgmma group.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
+    /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
+    /// `warpgroup_commit_batch`. See the example of [`Accumulator`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn start<W, S, R, K>(
@@ -124,10 +178,26 @@ where
         Self { regs: <M64<N> as Shape>::ZERO }.issue(group, slot, false)
     }
 
-    /// Goes on with a finished sum: issues the products of the next slot (D = A·B + D). Waits for
-    /// nothing. For a ring of one stage, whose slot must retire before it can be filled again, and
-    /// for sums that are looked at on the way.
-    /// PTX: as [`start`](Self::start).
+    /// Goes on with a finished sum: issues the products of the next slot (D = A·B + D). For a ring
+    /// of one stage, whose slot must retire before it can be filled again, and for sums that are
+    /// looked at on the way.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: as [`start`](Self::start). CUTLASS:
+    /// `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+    ///
+    /// # type Operands = (Panel, Panel);
+    /// fn once(mut full: Consumer<1, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+    ///     let (sum, slot) = Accumulator::<128>::start(group, full.wait()).finish();
+    ///     slot.release();
+    ///     let (_sum, slot) = sum.add(group, full.wait()).finish();
+    ///     slot.release();
+    /// }
+    /// ```
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn add<W, S, R, K>(
@@ -171,6 +241,9 @@ where
     /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
     /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
     /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: indexing the accumulator fragment.
+    /// See the example of [`Accumulator`].
     #[inline(always)]
     pub fn strip(&self, strip: usize) -> [f32; 8] {
         let regs = self.regs.as_ref();
@@ -186,8 +259,12 @@ where
     R: Name,
     K: ClusterShape,
 {
-    /// Issues the products of `slot` behind the batch in flight, waits for the older batch
-    /// (`wgmma.wait_group 1`), and returns the slot that this one has read.
+    /// Issues the products of `slot` behind the batch in flight, and returns the slot that the
+    /// older batch has read.
+    ///
+    /// Waits for the older batch. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16
+    /// times, `wgmma.commit_group`, `wgmma.wait_group 1`. CUTLASS: `warpgroup_arrive`, `gemm`,
+    /// `warpgroup_commit_batch`, `warpgroup_wait<1>`. See the example of [`InFlight`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {
@@ -202,7 +279,10 @@ where
         }
     }
 
-    /// Waits for the batch in flight (`wgmma.wait_group 0`) and returns the sums and the last slot.
+    /// Ends the sum: returns it and the last slot.
+    ///
+    /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
+    /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn finish(mut self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {

@@ -16,10 +16,41 @@ use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
-/// roles'. (CUTLASS `NamedBarrier`, whose count and id are numbers.)
+/// roles'.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `NamedBarrier`, whose count and id are
+/// numbers.
+///
+/// ```
+/// # use pipeline::{named::*, prelude::*};
+/// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// type Plan = SmemPlan<(LoadOrderBarrier<Ready>, NamedBarrier<Load, Math, Meet>)>;
+/// # names! { Meet = "meet" }
+/// fn kernel(cta: Cta<(Load, Math), Alone>) {
+///     let (cta, (_, meet)) = Plan::init(cta);
+///     cta.specialize(
+///         |load| meet.arriver.arrive(&load),
+///         |math| meet.waiter.sync(&math),
+///     );
+/// }
+/// ```
 pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 
 /// Nobody arrives without waiting.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{named::*, prelude::*};
+/// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn count(all: &Waiter<Nobody, Math, Ready>, group: &Warpgroup<Math, Alone>, p: bool) -> u32 {
+///     all.popc(group, p)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Nobody {}
 
@@ -30,6 +61,14 @@ impl sealed::Arrivals for Nobody {}
 impl<R: Role> sealed::Arrivals for R {}
 
 /// The arriving side of a [`NamedBarrier`]: a role, or [`Nobody`].
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: part of `num_threads`.
+///
+/// ```
+/// use pipeline::{named::{Arrivals, Nobody}, prelude::*};
+/// roles! { Math = 2 x 232 registers }
+/// assert_eq!((<Math as Arrivals>::THREADS, <Nobody as Arrivals>::THREADS), (256, 0));
+/// ```
 pub trait Arrivals: sealed::Arrivals + 'static {
     /// How many threads arrive.
     const THREADS: u32;
@@ -64,6 +103,19 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 }
 
 /// The two sides of a [`NamedBarrier`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{named::*, prelude::*};
+/// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// # type A = Arriver<Load, Math, Ready>; type W = Waiter<Load, Math, Ready>;
+/// fn apart(ends: NamedEnds<Load, Math, Ready>) -> (A, W) {
+///     (ends.arriver, ends.waiter)
+/// }
+/// ```
 pub struct NamedEnds<A, W, N> {
     /// For the role that arrives.
     pub arriver: Arriver<A, W, N>,
@@ -72,6 +124,19 @@ pub struct NamedEnds<A, W, N> {
 }
 
 /// The side that arrives and goes on.
+///
+/// Waits for nothing. Signals the hardware barrier. PTX: `barrier.cta.arrive`. CUTLASS:
+/// `NamedBarrier::arrive`.
+///
+/// ```
+/// # use pipeline::{named::*, prelude::*};
+/// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn say(ready: &Arriver<Load, Math, Ready>, group: &Warpgroup<Load, Alone>) {
+///     ready.arrive(group);
+/// }
+/// ```
 #[must_use]
 pub struct Arriver<A, W, N> {
     id: u32,
@@ -79,7 +144,10 @@ pub struct Arriver<A, W, N> {
 }
 
 impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
-    /// Arrives with the group's threads, and waits for nothing (`barrier.cta.arrive`).
+    /// Arrives with the group's threads.
+    ///
+    /// Waits for nothing. Signals the hardware barrier, 128 times. PTX: `barrier.cta.arrive`.
+    /// CUTLASS: `NamedBarrier::arrive`. See the example of [`Arriver`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive<K: ClusterShape>(&self, _group: &Warpgroup<A, K>) {
@@ -89,6 +157,22 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
 }
 
 /// The side that waits.
+///
+/// Waits for both sides. Signals the hardware barrier. PTX: `barrier.cta.sync`. CUTLASS:
+/// `NamedBarrier::sync`.
+///
+/// ```
+/// # use pipeline::{named::*, prelude::*};
+/// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn hear(ready: &Waiter<Load, Math, Ready>, group: &Warpgroup<Math, Alone>) {
+///     ready.sync(group);
+/// }
+/// fn vote(all: &Waiter<Nobody, Math, Ready>, group: &Warpgroup<Math, Alone>, p: bool) -> bool {
+///     all.popc(group, p) > 5 || all.all(group, p) || all.any(group, p)
+/// }
+/// ```
 #[must_use]
 pub struct Waiter<A, W, N> {
     id: u32,
@@ -98,7 +182,11 @@ pub struct Waiter<A, W, N> {
 impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
     const THREADS: u32 = NamedBarrier::<A, W, N>::THREADS;
 
-    /// Waits for all threads of both sides (`barrier.cta.sync`).
+    /// Meets the other side.
+    ///
+    /// Waits for all threads of both sides. Signals the hardware barrier, 128 times. PTX:
+    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`, `arrive_and_wait`. See the example of
+    /// [`Waiter`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {
@@ -108,21 +196,30 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
 }
 
 impl<W: Role, N: Name> Waiter<Nobody, W, N> {
-    /// Waits for all groups and counts the threads for which `p` holds (`barrier.cta.red.popc`).
+    /// Counts the threads for which `p` holds.
+    ///
+    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.popc`.
+    /// CUTLASS: none. See the example of [`Waiter`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn popc<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> u32 {
         // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
         unsafe { isa::barrier::red_popc(self.id, Self::THREADS, p) }
     }
-    /// Waits for all groups; whether `p` holds in every thread (`barrier.cta.red.and`).
+    /// Whether `p` holds in every thread.
+    ///
+    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.and`.
+    /// CUTLASS: none. See the example of [`Waiter`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn all<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_and(self.id, Self::THREADS, p) }
     }
-    /// Waits for all groups; whether `p` holds in any thread (`barrier.cta.red.or`).
+    /// Whether `p` holds in any thread.
+    ///
+    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.or`.
+    /// CUTLASS: none. See the example of [`Waiter`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn any<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {

@@ -31,9 +31,41 @@ use core::marker::PhantomData;
 
 /// One mbarrier that expects `ARRIVALS` arrivals a phase, one from each thread that loads for the
 /// main loop; `N` is its name.
+///
+/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
+/// `OrderedSequenceBarrier<1, 2>` as `LoadOrderBarrier`.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
+///
+/// fn loads(ends: LoadOrderEnds<First>, one: &One) {
+///     let mut main_loop = ends.main_loop.by(one); // in one warp
+///     main_loop.arrive_and_step();
+///     let mut epilogue = ends.epilogue.by(one); // in another
+///     epilogue.wait_and_step();
+/// }
+/// # assert_eq!(Plan::BYTES, 8);
+/// ```
 pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1>(PhantomData<N>);
 
 /// The two ends of a [`LoadOrderBarrier`], inert until a thread takes them with `by`.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn apart(ends: LoadOrderEnds<First>, one: &One) {
+///     let _arrives: MainLoopLoads<First> = ends.main_loop.by(one);
+///     let _waits: EpilogueLoads<First> = ends.epilogue.by(one);
+/// }
+/// ```
 pub struct LoadOrderEnds<N, const ARRIVALS: usize = 1> {
     /// For the warp, or warps, that load the main loop's operands.
     pub main_loop: MainLoopEnd<N, ARRIVALS>,
@@ -71,6 +103,20 @@ unsafe impl<N: Name, const ARRIVALS: usize> Region for LoadOrderBarrier<N, ARRIV
 }
 
 /// The main loop's end, of which `ARRIVALS` threads each take a part.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// /// Two threads load for the main loop: a step is through when both have arrived.
+/// fn split(end: MainLoopEnd<First, 2>, one: &One) {
+///     let [a, _b] = end.split();
+///     a.by(one).arrive_and_step();
+/// }
+/// ```
 #[must_use]
 pub struct MainLoopEnd<N, const ARRIVALS: usize = 1> {
     barrier: u32,
@@ -78,6 +124,9 @@ pub struct MainLoopEnd<N, const ARRIVALS: usize = 1> {
 }
 impl<N: Name> MainLoopEnd<N> {
     /// Gives the end to an elected thread.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
+    /// [`LoadOrderBarrier`].
     #[inline(always)]
     pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
@@ -86,6 +135,9 @@ impl<N: Name> MainLoopEnd<N> {
 impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
     /// The parts of the threads that load for the main loop. Each is taken by one; a step is through
     /// when all have arrived.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_size`. See the example
+    /// of [`MainLoopEnd`].
     #[inline(always)]
     pub fn split(self) -> [MainLoopEnd<N>; ARRIVALS] {
         core::array::from_fn(|_| MainLoopEnd { barrier: self.barrier, name: PhantomData })
@@ -93,14 +145,33 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
 }
 
 /// The arriving end.
+///
+/// Waits for nothing. Signals its step's arrival. PTX: `mbarrier.arrive`. CUTLASS:
+/// `OrderedSequenceBarrier::arrive`, in group 0.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn per_tile(mut order: MainLoopLoads<First>, tiles: u32) {
+///     for _tile in 0..tiles {
+///         // The prologue's loads are issued; the steady state follows.
+///         order.arrive_and_step();
+///     }
+/// }
+/// ```
 #[must_use]
 pub struct MainLoopLoads<N> {
     barrier: u32,
     name: PhantomData<(N, *const ())>,
 }
 impl<N: Name> MainLoopLoads<N> {
-    /// Says that this step's prologue loads are issued (`mbarrier.arrive`). Waits for nothing. The
-    /// next arrival can come only after this one is stepped.
+    /// Says that this step's prologue loads are issued. The next arrival can come only after this
+    /// one is stepped.
+    ///
+    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
+    /// `OrderedSequenceBarrier::arrive`, without its step. See the example of [`Arrived`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive(&mut self) -> Arrived<'_> {
@@ -111,6 +182,9 @@ impl<N: Name> MainLoopLoads<N> {
     }
     /// [`arrive`](Self::arrive) and [`step`](Arrived::step). The barrier keeps the phase; the
     /// arriving end has none to forget.
+    ///
+    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
+    /// `OrderedSequenceBarrier::arrive`. See the example of [`MainLoopLoads`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive_and_step(&mut self) {
@@ -119,17 +193,45 @@ impl<N: Name> MainLoopLoads<N> {
 }
 
 /// This step's arrival is made. While it is held, the end can't arrive again.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn once(mut order: MainLoopLoads<First>) {
+///     let arrived: Arrived<'_> = order.arrive();
+///     arrived.step();
+/// }
+/// ```
 #[must_use = "an arrival is followed by `step()`: the next one is the next tile's"]
 pub struct Arrived<'e> {
     end: PhantomData<&'e mut ()>,
 }
 impl Arrived<'_> {
     /// Goes on to the next step.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
+    /// example of [`Arrived`].
     #[inline(always)]
     pub fn step(self) {}
 }
 
 /// The epilogue's end before a thread has taken it.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 1.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn take(end: EpilogueEnd<First>, one: &One) {
+///     end.by(one).wait_and_step();
+/// }
+/// ```
 #[must_use]
 pub struct EpilogueEnd<N> {
     barrier: u32,
@@ -137,6 +239,9 @@ pub struct EpilogueEnd<N> {
 }
 impl<N: Name> EpilogueEnd<N> {
     /// Gives the end to an elected thread.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
+    /// [`EpilogueEnd`].
     #[inline(always)]
     pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> EpilogueLoads<N> {
         EpilogueLoads { barrier: self.barrier, phase: 0, name: PhantomData }
@@ -144,6 +249,22 @@ impl<N: Name> EpilogueEnd<N> {
 }
 
 /// The waiting end.
+///
+/// Waits for its step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`. CUTLASS:
+/// `OrderedSequenceBarrier::wait`, in group 1.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn per_tile(mut order: EpilogueLoads<First>, tiles: u32) {
+///     for _tile in 0..tiles {
+///         order.wait_and_step();
+///         // The loads of C follow.
+///     }
+/// }
+/// ```
 #[must_use]
 pub struct EpilogueLoads<N> {
     barrier: u32,
@@ -151,9 +272,12 @@ pub struct EpilogueLoads<N> {
     name: PhantomData<(N, *const ())>,
 }
 impl<N: Name> EpilogueLoads<N> {
-    /// Waits until the main loop's end has arrived for this step (`mbarrier.try_wait.parity`).
-    /// The phase moves with the wait, so that a token which is lost instead of stepped can't make
-    /// the next wait see this step's arrival again.
+    /// Waits until the main loop's end has arrived for this step. The phase moves with the wait, so
+    /// that a token which is lost instead of stepped can't make the next wait see this step's
+    /// arrival again.
+    ///
+    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
+    /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) -> Passed<'_> {
@@ -163,6 +287,9 @@ impl<N: Name> EpilogueLoads<N> {
         Passed { end: PhantomData }
     }
     /// [`wait`](Self::wait) and [`step`](Passed::step).
+    ///
+    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
+    /// CUTLASS: `OrderedSequenceBarrier::wait`, `advance`. See the example of [`EpilogueLoads`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait_and_step(&mut self) {
@@ -171,12 +298,28 @@ impl<N: Name> EpilogueLoads<N> {
 }
 
 /// The main loop's loads of this step are issued. While it is held, the end can't wait again.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// fn once(mut order: EpilogueLoads<First>) {
+///     let passed: Passed<'_> = order.wait();
+///     passed.step();
+/// }
+/// ```
 #[must_use = "a wait is followed by `step()`: the next one is the next tile's"]
 pub struct Passed<'e> {
     end: PhantomData<&'e mut ()>,
 }
 impl Passed<'_> {
     /// Goes on to the next step.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
+    /// example of [`Passed`].
     #[inline(always)]
     pub fn step(self) {}
 }

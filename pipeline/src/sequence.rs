@@ -20,6 +20,26 @@ use core::marker::PhantomData;
 
 /// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
 /// section and group. `N` is its name.
+///
+/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
+/// `OrderedSequenceBarrier<Depth, Length>`.
+///
+/// ```
+/// # use pipeline::{prelude::*, sequence::*};
+/// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// type Plan = SmemPlan<(OrderedSequence<2, Math, Turns>,)>;
+/// assert_eq!(Plan::BYTES, 2 * 2 * 8);
+///
+/// fn ping_pong(end: SequenceEnd<2, Math, Turns>, group: &Warpgroup<Math, Alone>) {
+///     let mut sequence = end.by(group);
+///     let main_loop = sequence.wait();
+///     main_loop.pass_on();
+///     let epilogue = sequence.wait();
+///     epilogue.pass_on();
+/// }
+/// ```
 pub struct OrderedSequence<const DEPTH: usize, Ro, N>(PhantomData<(Ro, N)>);
 
 // SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes, each expecting the one arrival that the group before
@@ -48,6 +68,18 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
 }
 
 /// The sequence before a group has taken its part.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `OrderedSequenceBarrier::Params`.
+///
+/// ```
+/// # use pipeline::{prelude::*, sequence::*};
+/// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn take(end: SequenceEnd<2, Math, Turns>, group: &Warpgroup<Math, Alone>) {
+///     let _part: Sequence<'_, 2, Math, Turns, Alone> = end.by(group);
+/// }
+/// ```
 #[must_use]
 pub struct SequenceEnd<const DEPTH: usize, Ro, N> {
     base: u32,
@@ -56,6 +88,9 @@ pub struct SequenceEnd<const DEPTH: usize, Ro, N> {
 
 impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
     /// Gives a warp group its part: group i of the role is group i of the sequence.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`. See the example
+    /// of [`OrderedSequence`].
     #[inline(always)]
     pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Sequence<'_, DEPTH, Ro, N, K> {
         // Group 0 does not wait in its first round, as a producer on a fresh ring.
@@ -65,6 +100,21 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 }
 
 /// One group's part in a sequence.
+///
+/// Waits for its turns. Signals the next group's turns. PTX: `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier` with its state.
+///
+/// ```
+/// # use pipeline::{prelude::*, sequence::*};
+/// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn in_turn(sequence: &mut Sequence<'_, 1, Math, Turns, Alone>) {
+///     for _round in 0..9 {
+///         sequence.wait().pass_on();
+///     }
+/// }
+/// ```
 #[must_use]
 pub struct Sequence<'g, const DEPTH: usize, Ro, N, K> {
     base: u32,
@@ -79,8 +129,11 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
         self.base + 8 * (self.section * Ro::GROUPS as u32 + group)
     }
 
-    /// Waits until the group before has passed on its turn in this section
-    /// (`mbarrier.try_wait.parity`). (CUTLASS `OrderedSequenceBarrier::wait`.)
+    /// Takes this group's turn in the next section.
+    ///
+    /// Waits for the group before to pass its turn on. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, in a loop. CUTLASS: `OrderedSequenceBarrier::wait`. See the
+    /// example of [`OrderedSequence`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) -> Turn<'_> {
@@ -100,6 +153,19 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
 }
 
 /// A group's turn in one section. While it is held, the sequence can't be waited on again.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{prelude::*, sequence::*};
+/// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn section(turn: Turn<'_>) {
+///     // What only one group does at a time.
+///     turn.pass_on();
+/// }
+/// ```
 #[must_use = "a turn that is never passed on stops the sequence"]
 pub struct Turn<'s> {
     next: u32,
@@ -108,8 +174,11 @@ pub struct Turn<'s> {
 }
 
 impl Turn<'_> {
-    /// Passes the turn to the next group: one thread arrives (`mbarrier.arrive`), then its
-    /// warp meets. (CUTLASS `OrderedSequenceBarrier::arrive`, which also steps.)
+    /// Passes the turn to the next group: one thread arrives, then its warp meets.
+    ///
+    /// Waits for the lanes of the warp. Signals the next group's barrier of this section. PTX:
+    /// `mbarrier.arrive`, `bar.warp.sync`. CUTLASS: `OrderedSequenceBarrier::arrive`, which also
+    /// steps. See the example of [`Turn`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn pass_on(self) {

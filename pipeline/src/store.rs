@@ -16,6 +16,17 @@ use core::marker::PhantomData;
 type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
 
 /// `DEPTH` panels (64 rows x 128 bytes) of `O` for each warp group of role `Ro`.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the `smem_d` of the epilogue's
+/// `SharedStorage`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::prelude::*;
+/// # roles! { Math = 2 x 232 registers }
+/// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
+/// assert_eq!(Plan::BYTES, 2 * 2 * 64 * 128);
+/// ```
 pub struct StoreBuffers<O, const DEPTH: usize, Ro>(PhantomData<(O, Ro)>);
 
 // SAFETY: panels lie inside BYTES; there is no barrier to initialise.
@@ -35,6 +46,19 @@ unsafe impl<O: Panels, const DEPTH: usize, Ro: Role> Region for StoreBuffers<O, 
 }
 
 /// The store buffers before a warp group has taken its own.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineTmaStore::Params`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn take(end: StoreEnd<bf16, 2, Math>, group: &Warpgroup<Math, Alone>) {
+///     let stores: Stores<'_, bf16, 2, Math, Alone> = end.by(group);
+///     stores.tail();
+/// }
+/// ```
 #[must_use]
 pub struct StoreEnd<O, const DEPTH: usize, Ro> {
     base: u32,
@@ -43,6 +67,8 @@ pub struct StoreEnd<O, const DEPTH: usize, Ro> {
 
 impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
     /// Gives a warp group its buffers.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`StoreEnd`].
     #[inline(always)]
     pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Stores<'_, O, DEPTH, Ro, K> {
         let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
@@ -56,6 +82,31 @@ impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
 }
 
 /// A warp group's store buffers, used in turn.
+///
+/// Waits for stores to have read their buffers. Signals nothing: bulk groups are the thread's own.
+/// PTX: `cp.async.bulk.wait_group.read`. CUTLASS: `PipelineTmaStore`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// fn store(
+///     end: StoreEnd<bf16, 2, Math>,
+///     group: &Warpgroup<Math, Alone>,
+///     to: &TensorMap<Tile<bf16, 64, 64>>,
+/// ) {
+///     let mut stores = end.by(group);
+///     for panel in 0..9 {
+///         let mut free = stores.acquire();
+///         for strip in 0..4 {
+///             free.put(strip, [1.0; 8]);
+///         }
+///         free.publish().store(to, 64 * panel, 0);
+///     }
+///     stores.tail();
+/// }
+/// ```
 #[must_use]
 pub struct Stores<'g, O, const DEPTH: usize, Ro, K> {
     base: u32,
@@ -65,12 +116,15 @@ pub struct Stores<'g, O, const DEPTH: usize, Ro, K> {
 }
 
 impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEPTH, Ro, K> {
-    /// Waits until the store before the last `DEPTH - 1` has read its source
-    /// (`cp.async.bulk.wait_group.read` in the issuing thread, then the group's barrier tells the
-    /// others), and lends that buffer. (CUTLASS `PipelineTmaStore::producer_acquire`.)
+    /// Waits until the store before the last `DEPTH - 1` has read its source, and lends that
+    /// buffer.
     ///
     /// One panel is out at a time, and the turn passes to the next buffer only when the panel is
     /// stored: each buffer given out is the one whose store that wait has covered.
+    ///
+    /// Waits for that read, and the group's other threads. Signals the group's hardware barrier.
+    /// PTX: `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all.
+    /// CUTLASS: `PipelineTmaStore::producer_acquire`. See the example of [`Stores`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {
@@ -87,8 +141,11 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEP
         FreePanel { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
-    /// Waits until every store has been written to global memory, so that the CTA may exit and
-    /// later kernels see the data (`cp.async.bulk.wait_group 0`; CUTLASS `producer_tail`).
+    /// Lets the CTA exit, and later kernels see the data.
+    ///
+    /// Waits for every store to have been written to global memory. Signals nothing. PTX:
+    /// `cp.async.bulk.wait_group 0` in the issuing thread. CUTLASS:
+    /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
@@ -100,6 +157,23 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEP
 }
 
 /// A panel that no store reads: 64 rows of 128 bytes, to be filled by the warp group.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
+/// `producer_acquire`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// # type Map = TensorMap<Tile<bf16, 64, 64>>;
+/// fn fill(mut free: FreePanel<'_, bf16, 2, Math, Alone>, sum: &Accumulator<64>, to: &Map) {
+///     for strip in 0..4 {
+///         free.put(strip, sum.strip(strip));
+///     }
+///     free.publish().store(to, 0, 0);
+/// }
+/// ```
 #[must_use = "a panel is filled, published and stored"]
 pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K> {
     at: u32,
@@ -109,8 +183,10 @@ pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K> {
 }
 
 impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s, O, DEPTH, Ro, K> {
-    /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O` (`stmatrix.x4`; f32:
-    /// `st.shared.v2`).
+    /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreePanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
@@ -119,8 +195,11 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
         unsafe { O::store_strip(self.at, warp_row, strip as u32, values) }
     }
 
-    /// Makes the panel visible to TMA: every thread fences its stores
-    /// (`fence.proxy.async.shared::cta`), then the group meets.
+    /// Makes the panel visible to TMA: every thread fences its stores, then the group meets.
+    ///
+    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
+    /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`. CUTLASS: `tma_store_fence`, then
+    /// `synchronize`. See the example of [`FreePanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {
@@ -131,6 +210,20 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
 }
 
 /// A panel that is complete and visible to the async proxy.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
+/// `tma_store_fence`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+///
+/// # type Map = TensorMap<Tile<bf16, 64, 64>>;
+/// fn store(panel: PublishedPanel<'_, bf16, 2, Math, Alone>, to: &Map, row: u32) {
+///     panel.store(to, row, 0);
+/// }
+/// ```
 #[must_use = "a published panel is stored"]
 pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
     at: u32,
@@ -140,10 +233,14 @@ pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
 }
 
 impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
-    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group
-    /// (`cp.async.bulk.tensor.2d.global.shared::cta`, `cp.async.bulk.commit_group`). Waits for
-    /// nothing; what lies outside of the tensor is not written, except that the last element of a row
-    /// takes the rest of its 16 bytes with it (docs/semantics.md).
+    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group.
+    /// What lies outside of the tensor is not written, except that the last element of a row takes
+    /// the rest of its 16 bytes with it (docs/semantics.md).
+    ///
+    /// Waits for the warp's other lanes. Signals a bulk group, on which [`Stores::acquire`] waits.
+    /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
+    /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.
+    /// See the example of [`PublishedPanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
