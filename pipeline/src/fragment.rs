@@ -12,6 +12,13 @@ use half::{bf16, f16};
 
 /// Which of a thread's two rows value `i` of a strip lies in: 0 the upper, 1 the lower (8 rows
 /// further down).
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `partition_C` of an identity tensor.
+///
+/// ```
+/// use pipeline::fragment::row_of;
+/// assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(row_of), [0, 0, 1, 1, 0, 0, 1, 1]);
+/// ```
 #[inline(always)]
 #[must_use]
 pub const fn row_of(i: usize) -> usize {
@@ -20,7 +27,24 @@ pub const fn row_of(i: usize) -> usize {
 
 impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
-    /// strip. (PTX manual, "wgmma D fragment".)
+    /// strip.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none: the D fragment of the manual's
+    /// `wgmma.mma_async`. CUTLASS: `partition_C` of an identity tensor.
+    ///
+    /// ```
+    /// # use pipeline::prelude::*;
+    /// # roles! { Math = 2 x 232 registers }
+    /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+    ///
+    /// /// Adds 1 on the diagonal of the group's first 16 columns.
+    /// fn identity(group: &Group, strip: [f32; 8]) -> [f32; 8] {
+    ///     core::array::from_fn(|i| {
+    ///         let (row, column) = group.place(i);
+    ///         strip[i] + if row == column { 1.0 } else { 0.0 }
+    ///     })
+    /// }
+    /// ```
     #[inline(always)]
     pub fn place(&self, i: usize) -> (u32, u32) {
         let (warp, lane) = (self.thread() / 32, self.thread() % 32);
@@ -29,7 +53,22 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     }
 
     /// Sums over the four lanes that share a row: from each lane's own sums of its upper and its
-    /// lower row, the whole rows' sums, in all four (`shfl.sync.bfly`, twice a row).
+    /// lower row, the whole rows' sums, in all four.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.bfly.b32`, twice a row.
+    /// CUTLASS: none: `__shfl_xor_sync`.
+    ///
+    /// ```
+    /// # use pipeline::prelude::*;
+    /// # roles! { Math = 2 x 232 registers }
+    /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+    ///
+    /// fn sums(group: &Group, strip: [f32; 8]) -> [f32; 2] {
+    ///     let upper = strip[0] + strip[1] + strip[4] + strip[5];
+    ///     let lower = strip[2] + strip[3] + strip[6] + strip[7];
+    ///     group.row_sums([upper, lower])
+    /// }
+    /// ```
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn row_sums(&self, own: [f32; 2]) -> [f32; 2] {
@@ -45,13 +84,32 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
 }
 
 /// Result types whose panels a warp group can write and read strip by strip.
+///
+/// Waits for nothing. Signals nothing. PTX: `stmatrix`, `ldmatrix`; f32: `st.shared`, `ld.shared`.
+/// CUTLASS: `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.
+///
+/// ```
+/// # use pipeline::{prelude::*, ring::*};
+/// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+/// type Slot<T> = FullSlot<(Tile<T, 64, 64>,), Reads<Math>, Main, Alone>;
+/// fn read<T: Strips>(slot: &Slot<T>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+///     slot.strip(group, 0)
+/// }
+/// ```
 pub trait Strips: Panels {
     /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`;
+    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`.
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
     unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
     /// Reads a strip.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`;
+    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`.
     ///
     /// # Safety
     /// `panel` is a panel that has arrived; the warp is converged.

@@ -22,16 +22,46 @@ use core::marker::PhantomData;
 pub const MAX_COUNT: usize = (1 << 20) - 1;
 
 /// Only threads and copies of the own CTA arrive (`.release.cta`, `.acquire.cta`).
+///
+/// Waits for nothing. Signals nothing. PTX: `.release.cta`, `.acquire.cta`: what an instruction
+/// without a qualifier has. CUTLASS: none.
+///
+/// ```
+/// use pipeline::raw::{Arrivals, Cta, MBarrier};
+/// fn wait(own: &MBarrier<Cta, Arrivals>) { own.wait(0); }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Cta {}
 /// Peers of the cluster arrive too, to hand over what they wrote (`.release.cluster`,
 /// `.acquire.cluster`).
+///
+/// Waits for nothing. Signals nothing. PTX: `.release.cluster`, `.acquire.cluster`. CUTLASS: none:
+/// `ClusterBarrier` leaves the scope to its calls.
+///
+/// ```
+/// use pipeline::raw::{Arrivals, Cluster, MBarrier};
+/// fn wait(peers: &MBarrier<Cluster, Arrivals>) { peers.wait(0); }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Cluster {}
 /// Counts arrivals.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterBarrier`.
+///
+/// ```
+/// use pipeline::raw::{Arrivals, Cta, MBarrier};
+/// fn say(threads: &MBarrier<Cta, Arrivals>) { threads.arrive(); }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Arrivals {}
 /// Counts arrivals and the bytes of copies.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterTransactionBarrier`.
+///
+/// ```
+/// use pipeline::raw::{Cta, MBarrier, Transactions};
+/// fn arm(copy: &MBarrier<Cta, Transactions>) { copy.arrive_expect::<1024>(); }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Transactions {}
 
@@ -41,6 +71,16 @@ mod sealed {
     impl Scope for super::Cluster {}
 }
 /// [`Cta`] or [`Cluster`].
+///
+/// Waits for nothing. Signals nothing. PTX: the scope of `mbarrier.try_wait`. CUTLASS: none.
+///
+/// ```
+/// use pipeline::raw::{Arrivals, MBarrier, Scope};
+/// fn both<S: Scope>(a: &MBarrier<S, Arrivals>, b: &MBarrier<S, Arrivals>) {
+///     a.wait(0);
+///     b.wait(0);
+/// }
+/// ```
 pub trait Scope: sealed::Scope + 'static {
     /// Whether peers' writes are handed over.
     const CLUSTER: bool;
@@ -52,7 +92,24 @@ impl Scope for Cluster {
     const CLUSTER: bool = true;
 }
 
-/// An initialised mbarrier of the own CTA (CUTLASS `ClusterBarrier`, `ClusterTransactionBarrier`).
+/// An initialised mbarrier of the own CTA.
+///
+/// Waits for its phases. Signals itself. PTX: `mbarrier.*`. CUTLASS: `ClusterBarrier`,
+/// `ClusterTransactionBarrier`.
+///
+/// ```
+/// # use pipeline::raw::{Cta, MBarrier, Transactions};
+/// /// Two copies of 1 KiB complete on the barrier's phase `phase`.
+/// fn arm(full: &MBarrier<Cta, Transactions>, phase: u32) -> u32 {
+///     full.expect::<1024>();
+///     full.arrive_expect::<1024>();
+///     // ... the copies complete on `full.addr()`.
+///     if !full.test_wait(phase) {
+///         full.wait(phase);
+///     }
+///     full.addr()
+/// }
+/// ```
 ///
 /// # The contract
 /// Who makes a handle promises, for as long as any thread uses one on this barrier:
@@ -70,6 +127,20 @@ pub struct MBarrier<S, C> {
 }
 
 /// A peer's mbarrier, which can be arrived at and never waited on.
+///
+/// Waits for nothing. Signals the peer's barrier. PTX: `mbarrier.arrive.shared::cluster`. CUTLASS:
+/// `ClusterBarrier::arrive(cta_id)`.
+///
+/// ```
+/// # use pipeline::raw::{Arrivals, Cluster, MBarrier, RemoteMBarrier, Transactions};
+/// fn say(here: &MBarrier<Cluster, Arrivals>, peer: u32) {
+///     let there: RemoteMBarrier<Arrivals> = here.remote(peer);
+///     there.arrive();
+/// }
+/// fn arm(there: &RemoteMBarrier<Transactions>) {
+///     there.arrive_expect::<1024>();
+/// }
+/// ```
 pub struct RemoteMBarrier<C> {
     addr: u32,
     kind: PhantomData<(C, *const ())>,
@@ -77,6 +148,17 @@ pub struct RemoteMBarrier<C> {
 
 impl<S: Scope, C> MBarrier<S, C> {
     /// A handle on the mbarrier at shared address `addr`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `reinterpret_cast<ClusterBarrier*>`.
+    ///
+    /// ```
+    /// # use pipeline::raw::{Arrivals, Cta, MBarrier};
+    /// /// # Safety
+    /// /// The contract of `MBarrier`, of the mbarrier at `addr`.
+    /// unsafe fn handle(addr: u32) -> MBarrier<Cta, Arrivals> {
+    ///     unsafe { MBarrier::at(addr) }
+    /// }
+    /// ```
     ///
     /// # Safety
     /// The [contract](Self#the-contract).
@@ -86,12 +168,18 @@ impl<S: Scope, C> MBarrier<S, C> {
     }
 
     /// Its shared address: what a copy completes on.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `cast_smem_ptr_to_uint`. See the
+    /// example of [`MBarrier`].
     #[inline(always)]
     pub const fn addr(&self) -> u32 {
         self.addr
     }
 
-    /// Arrives once (`mbarrier.arrive`).
+    /// Arrives once.
+    ///
+    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive`. CUTLASS:
+    /// `ClusterBarrier::arrive()`. See the example of [`Arrivals`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive(&self) {
@@ -99,8 +187,11 @@ impl<S: Scope, C> MBarrier<S, C> {
         unsafe { isa::mbarrier::arrive(self.addr) };
     }
 
-    /// Waits until the phase of parity `phase` has completed (`mbarrier.try_wait.parity` in a
-    /// loop): 0 is the first one; on a fresh barrier, 1 passes.
+    /// Waits in a loop: phase 0 is the first one; on a fresh barrier, 1 passes.
+    ///
+    /// Waits for the phase of parity `phase` to complete. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`; of a barrier of the cluster, `.acquire.cluster`. CUTLASS:
+    /// `ClusterBarrier::wait`. See the example of [`MBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&self, phase: u32) {
@@ -114,8 +205,11 @@ impl<S: Scope, C> MBarrier<S, C> {
         }
     }
 
-    /// Whether the phase of parity `phase` has completed; never suspends
-    /// (`mbarrier.test_wait.parity`).
+    /// Whether the phase of parity `phase` has completed; never suspends.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`; of a barrier of the
+    /// cluster, `.acquire.cluster`. CUTLASS: `ClusterBarrier::test_wait`. See the example of
+    /// [`MBarrier`].
     #[inline(always)]
     #[must_use = "what follows may be read only if the phase has completed"]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -141,14 +235,20 @@ impl<const BYTES: usize> Bytes<BYTES> {
 }
 
 impl<S: Scope> MBarrier<S, Transactions> {
-    /// Expects `BYTES` more bytes of this phase, then arrives (`mbarrier.arrive.expect_tx`).
+    /// Expects `BYTES` more bytes of this phase, then arrives.
+    ///
+    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive.expect_tx`. CUTLASS:
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx`. See the example of [`MBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive_expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::arrive_expect_tx(self.addr, const { Bytes::<BYTES>::COUNT }) };
     }
-    /// Expects `BYTES` more bytes of this phase (`mbarrier.expect_tx`).
+    /// Expects `BYTES` more bytes of this phase.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mbarrier.expect_tx`. CUTLASS:
+    /// `ClusterTransactionBarrier::expect_transaction`. See the example of [`MBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn expect<const BYTES: usize>(&self) {
@@ -158,7 +258,10 @@ impl<S: Scope> MBarrier<S, Transactions> {
 }
 
 impl<C> MBarrier<Cluster, C> {
-    /// The barrier at the same place of CTA `rank`'s shared memory (`mapa`).
+    /// The barrier at the same place of CTA `rank`'s shared memory.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: the `mapa` inside
+    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn remote(&self, rank: u32) -> RemoteMBarrier<C> {
@@ -167,8 +270,11 @@ impl<C> MBarrier<Cluster, C> {
 }
 
 impl<C> RemoteMBarrier<C> {
-    /// Arrives once, handing over what this thread wrote to the peer's shared memory
-    /// (`mbarrier.arrive.release.cluster.shared::cluster`).
+    /// Arrives once, handing over what this thread wrote to the peer's shared memory.
+    ///
+    /// Waits for nothing. Signals the peer's barrier. PTX:
+    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS:
+    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive(&self) {
@@ -178,8 +284,12 @@ impl<C> RemoteMBarrier<C> {
 }
 
 impl RemoteMBarrier<Transactions> {
-    /// The peer's barrier expects `BYTES` more bytes, and gets an arrival
-    /// (`mbarrier.arrive.expect_tx.shared::cluster`).
+    /// The peer's barrier expects `BYTES` more bytes, and gets an arrival.
+    ///
+    /// Waits for nothing. Signals the peer's barrier. PTX:
+    /// `mbarrier.arrive.expect_tx.shared::cluster`. CUTLASS:
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`. See the example of
+    /// [`RemoteMBarrier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive_expect<const BYTES: usize>(&self) {
@@ -192,6 +302,16 @@ impl RemoteMBarrier<Transactions> {
 
 /// A region of `COUNT` mbarriers that each expect `ARRIVALS` arrivals a phase. The plan initialises
 /// them and makes them visible; the rest is the [contract of a handle](MBarrier#the-contract).
+///
+/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: an array of `ClusterBarrier`
+/// in `SharedStorage`.
+///
+/// ```
+/// # use pipeline::{prelude::*, raw::{Arrivals, Barriers, Cta as OfCta}};
+/// # names! { Steps = "steps" }
+/// type Plan = SmemPlan<(Barriers<2, 128, OfCta, Arrivals, Steps>,)>;
+/// assert_eq!(Plan::BYTES, 16);
+/// ```
 pub struct Barriers<const COUNT: usize, const ARRIVALS: usize, S, C, N>(PhantomData<(S, C, N)>);
 
 // SAFETY: COUNT mbarriers of 8 bytes.
@@ -223,6 +343,20 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
 }
 
 /// What a kernel gets of [`Barriers`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{prelude::*, raw::{Arrivals, Cta as OfCta, RawEnds}};
+/// # names! { Steps = "steps" }
+/// /// # Safety
+/// /// The contract of `MBarrier`, of both.
+/// unsafe fn wait_for_both(ends: RawEnds<2, OfCta, Arrivals, Steps>) {
+///     let [first, second] = unsafe { ends.handles() };
+///     first.wait(0);
+///     second.wait(0);
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct RawEnds<const COUNT: usize, S, C, N> {
     base: u32,
@@ -231,6 +365,8 @@ pub struct RawEnds<const COUNT: usize, S, C, N> {
 
 impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
     /// Handles on the barriers, in order.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`RawEnds`].
     ///
     /// # Safety
     /// The [contract](MBarrier#the-contract), whose first point the plan has seen to.
@@ -241,6 +377,15 @@ impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
 }
 
 /// A region of `BYTES` bytes of shared memory, 128-byte aligned, for what a raw barrier guards.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: an array in `SharedStorage`.
+///
+/// ```
+/// # use pipeline::{prelude::*, raw::Memory};
+/// # names! { Words = "words" }
+/// type Plan = SmemPlan<(Memory<1024, Words>,)>;
+/// assert_eq!(Plan::BYTES, 1024);
+/// ```
 pub struct Memory<const BYTES: usize, N>(PhantomData<N>);
 
 // SAFETY: BYTES bytes, nothing to initialise.

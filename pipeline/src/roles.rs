@@ -20,6 +20,14 @@ pub const WARPGROUP_THREADS: u32 = 128;
 const REGISTER_FILE: u32 = 64 * 1024;
 
 /// A role: some warp groups that run the same code.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`.
+///
+/// ```
+/// use pipeline::{prelude::*, roles::Role};
+/// roles! { Math = 2 x 232 registers }
+/// assert_eq!((Math::GROUPS, Math::REGISTERS, Math::NAME), (2, 232, "Math"));
+/// ```
 pub trait Role: Copy + 'static {
     /// Warp groups.
     const GROUPS: usize;
@@ -31,6 +39,19 @@ pub trait Role: Copy + 'static {
 
 /// Declares roles: warp groups x registers of each thread, as in
 /// `roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }`.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`,
+/// `LoadRegisterRequirement`, `MmaRegisterRequirement`.
+///
+/// ```
+/// use pipeline::prelude::*;
+/// roles! {
+///     /// Loads A and B.
+///     Load = 1 x 40 registers,
+///     Math = 2 x 232 registers
+/// }
+/// assert_eq!(Cta::<(Load, Math), Cluster<1, 1>>::THREADS, 384);
+/// ```
 #[macro_export]
 macro_rules! roles {
     ($($(#[$doc:meta])* $name:ident = $groups:literal x $registers:literal registers),+ $(,)?) => {$(
@@ -56,6 +77,14 @@ mod sealed {
 use sealed::Sealed;
 
 /// The roles of a CTA: a tuple of two to four, in the order of their warps.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `MaxThreadsPerBlock`.
+///
+/// ```
+/// use pipeline::{prelude::*, roles::Roles};
+/// roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// assert_eq!(<(Load, Math)>::GROUPS, 3);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the roles of a CTA",
     label = "not a tuple of two to four roles",
@@ -88,6 +117,21 @@ const fn at_entry(groups: usize) -> u32 {
 ///
 /// A kernel that takes one as its first parameter gets it from `#[kernel]`; its type says the
 /// roles `R` and the shape `K` of the cluster.
+///
+/// Waits for nothing. Signals nothing. PTX: `.maxntid`, `.reqnctapercluster`. CUTLASS: none.
+///
+/// ```
+/// # use pipeline::prelude::*;
+/// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # names! { First = "first" }
+/// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
+///
+/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
+///     let (cta, _ends) = Plan::init(cta);
+///     cta.specialize(|_load| {}, |_math| {});
+/// }
+/// # assert_eq!(Cta::<(Load, Math), Cluster<1, 1>>::THREADS, 384);
+/// ```
 #[must_use]
 pub struct Cta<R, K> {
     shape: PhantomData<(R, K, *const ())>,
@@ -106,6 +150,17 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     };
 
     /// Forges the token.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    ///
+    /// ```
+    /// # use pipeline::prelude::*;
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # fn kernel(_cta: Cta<(Load, Math), Cluster<1, 1>>) {}
+    /// // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+    /// let entry = || kernel(unsafe { Cta::enter() });
+    /// # entry();
+    /// ```
     ///
     /// # Safety
     /// First thing in a kernel, at most once per thread, with a block of [`Self::THREADS`] threads
@@ -153,6 +208,17 @@ unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
 }
 
 /// The CTA after its shared memory is initialised, still converged.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{prelude::*, roles::Ready};
+/// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// fn split(cta: Ready<(Load, Math), Cluster<2, 1>>) {
+///     let first_row = 128 * cta.coord().m();
+///     cta.specialize(|_load| {}, |_math| { let _ = first_row; });
+/// }
+/// ```
 #[must_use]
 pub struct Ready<R, K> {
     at: ClusterCoord<K>,
@@ -161,6 +227,9 @@ pub struct Ready<R, K> {
 
 impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Where this CTA stands.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
+    /// example of [`Ready`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at
@@ -200,7 +269,12 @@ macro_rules! tuple_of_roles {
             /// Registers move between the roles: a thread gives up what its role does not need
             /// (`setmaxnreg.dec`) or waits until it can have what the role needs
             /// (`setmaxnreg.inc`). Budgets that together exceed the CTA's registers do not compile.
-            /// (CUTLASS `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`.)
+            ///
+            /// Waits for registers that other roles give up, where the role needs more than its
+            /// share. Signals nothing but the registers given up. PTX:
+            /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`. CUTLASS:
+            /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
+            /// See the example of [`Ready`].
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
@@ -225,6 +299,27 @@ tuple_of_roles!(A a, B b, C c);
 tuple_of_roles!(A a, B b, C c, D d);
 
 /// One warp group of role `R`, converged: what wgmma needs.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
+/// `warp_group_role`.
+///
+/// ```
+/// # use pipeline::prelude::*;
+/// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// fn load(group: Warpgroup<Load, Cluster<1, 1>>) {
+///     group.warps(
+///         |warp| if let Some(_one) = warp.elect() { /* loads A and B */ },
+///         |_| {},
+///         |_| {},
+///         |_| {},
+///     );
+/// }
+/// fn math(group: &Warpgroup<Math, Cluster<1, 1>>) {
+///     let _first_row = 64 * group.index() + 128 * group.coord().m();
+///     assert!(group.thread() < 128);
+///     group.sync();
+/// }
+/// ```
 #[must_use]
 pub struct Warpgroup<R, K> {
     index: u32,
@@ -235,21 +330,33 @@ pub struct Warpgroup<R, K> {
 
 impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// Which warp group of the role this is, `0..R::GROUPS`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `canonical_warp_group_idx()`, less
+    /// the role's first. See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index
     }
     /// Where this CTA stands.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
+    /// example of [`Warpgroup`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at
     }
     /// This thread's place in the group, `0..128`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `%tid.x`. CUTLASS:
+    /// `threadIdx.x % NumThreadsPerWarpGroup`. See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn thread(&self) -> u32 {
         isa::thread::thread_idx_x() % WARPGROUP_THREADS
     }
-    /// Meets the 128 threads of the group: `barrier.cta.sync` on the group's own hardware barrier.
+    /// Meets the 128 threads of the group, on a hardware barrier of its own.
+    ///
+    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
+    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`. See the example of [`Warpgroup`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn sync(&self) {
@@ -258,6 +365,9 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     }
     /// Splits a role of one warp group into its warps: each runs its own function. An end that one
     /// function takes is gone for the others.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the branches on
+    /// `producer_warp_role`. See the example of [`Warpgroup`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn warps(
@@ -281,6 +391,18 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
 }
 
 /// One warp of role `R`, converged; the only one that runs its function.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
+/// `producer_warp_role`.
+///
+/// ```
+/// # use pipeline::{prelude::*, roles::{Elected, Warp}};
+/// # roles! { Load = 1 x 40 registers }
+/// fn one(warp: Warp<Load, Cluster<2, 1>>) {
+///     let _row = 128 * warp.coord().m();
+///     let Some(_one): Option<Elected<Load, _>> = warp.elect() else { return };
+/// }
+/// ```
 #[must_use]
 pub struct Warp<R, K> {
     at: ClusterCoord<K>,
@@ -289,11 +411,17 @@ pub struct Warp<R, K> {
 
 impl<R: Role, K: ClusterShape> Warp<R, K> {
     /// Where this CTA stands.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
+    /// example of [`Warp`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at
     }
-    /// Picks one thread of the warp (`elect.sync`); the others get `None`.
+    /// Picks one thread of the warp; the others get `None`.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
+    /// `elect_one_sync`. See the example of [`Warp`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn elect(self) -> Option<Elected<R, K>> {
@@ -304,6 +432,23 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
 }
 
 /// The one thread that a warp elected.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under
+/// `if (lane_predicate)`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, ring::*, roles::Elected};
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
+/// # type Pair = Cluster<2, 1>;
+/// # type End = ProducerEnd<4, (Tile<bf16, 64, 64>,), Tma, Reads<Math>, Main, Pair>;
+/// fn fill(one: &Elected<Load, Pair>, end: End, from: &TensorMap<Tile<bf16, 64, 64>>) {
+///     let row = 64 * one.coord().m();
+///     let mut empty = end.by(one);
+///     empty.acquire().load((from.tile(row, 0, Peers::ALONE),));
+///     empty.tail();
+/// }
+/// ```
 #[must_use]
 pub struct Elected<R, K> {
     at: ClusterCoord<K>,
@@ -312,6 +457,9 @@ pub struct Elected<R, K> {
 
 impl<R: Role, K: ClusterShape> Elected<R, K> {
     /// Where this CTA stands.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
+    /// example of [`Elected`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at

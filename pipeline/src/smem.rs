@@ -15,6 +15,16 @@ pub const SMEM_LIMIT: usize = 227 * 1024;
 pub const SMEM_ALIGN: usize = 1024;
 
 /// What a plan gives a region: memory, and hardware barriers.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: a pointer into `SharedStorage`.
+///
+/// ```
+/// use pipeline::smem::Place;
+/// # let place = Place { base: 1024, barrier: 3 };
+/// let first_mbarrier = place.base;
+/// let first_named_barrier = place.barrier;
+/// # assert_eq!((first_mbarrier, first_named_barrier), (1024, 3));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Shared address of the region's first byte.
@@ -24,6 +34,23 @@ pub struct Place {
 }
 
 /// Something that a CTA's threads share: a ring, a barrier, a store buffer.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a member of `SharedStorage`.
+///
+/// ```
+/// use pipeline::smem::{Place, Region};
+/// /// Four words that all threads may use; who writes when is for others to order.
+/// struct Scratch;
+/// // SAFETY: 16 bytes, no barrier, nothing to prepare.
+/// unsafe impl Region for Scratch {
+///     const BYTES: usize = 16;
+///     const ALIGN: usize = 16;
+///     type Ends = u32;
+///     unsafe fn init(_place: Place) {}
+///     unsafe fn ends(place: Place) -> u32 { place.base }
+/// }
+/// # assert_eq!(pipeline::smem::SmemPlan::<(Scratch,)>::BYTES, 16);
+/// ```
 ///
 /// # Safety
 /// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` hardware barriers of their
@@ -41,10 +68,15 @@ pub unsafe trait Region {
     type Ends;
     /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
     ///
+    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of the region's mbarriers.
+    /// CUTLASS: `ClusterBarrier::init`.
+    ///
     /// # Safety
     /// `place` is the region's own, its memory aligned; called once, before any `ends`.
     unsafe fn init(place: Place);
     /// Makes this thread's handles.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// # Safety
     /// `init` has run on `place` and is visible to this thread; called once per thread.
@@ -52,6 +84,17 @@ pub unsafe trait Region {
 }
 
 /// A region that is there only when `ON`: its ends are an `Option`, `None` at no cost when off.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a conditional `SharedStorage`.
+///
+/// ```
+/// # use pipeline::prelude::*;
+/// # names! { First = "first" }
+/// type Order<N> = LoadOrderBarrier<N>;
+/// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<HAS_C, Order<First>>)>;
+/// # names! { Main = "main" }
+/// assert_eq!((Plan::<true>::BYTES, Plan::<false>::BYTES), (16, 8));
+/// ```
 pub struct When<const ON: bool, R>(PhantomData<R>);
 
 // SAFETY: forwards to `R`, or uses nothing.
@@ -77,6 +120,15 @@ unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
 
 /// A list of regions: a tuple of up to twelve.
 ///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SharedStorage`.
+///
+/// ```
+/// # use pipeline::{prelude::*, smem::Regions};
+/// # names! { A = "a", B = "b" }
+/// fn bytes<R: Regions>() -> u32 { SmemPlan::<R>::BYTES }
+/// assert_eq!(bytes::<(LoadOrderBarrier<A>, LoadOrderBarrier<B>)>(), 16);
+/// ```
+///
 /// # Safety
 /// As for [`Region`]: offsets must not overlap.
 #[diagnostic::on_unimplemented(
@@ -95,10 +147,15 @@ pub unsafe trait Regions {
     type Ends;
     /// Initialises every region.
     ///
+    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of all mbarriers. CUTLASS:
+    /// `ClusterBarrier::init`.
+    ///
     /// # Safety
     /// As [`Region::init`].
     unsafe fn init(place: Place);
     /// Hands out the ends of every region.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// # Safety
     /// As [`Region::ends`].
@@ -209,6 +266,27 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 /// The plan of a CTA's shared memory: a tuple of [`Region`]s.
 ///
 /// A plan over 227 KiB, or one whose regions share a name, does not compile.
+///
+/// Waits for nothing. Signals nothing. PTX: the dynamic shared memory of the launch. CUTLASS:
+/// `SharedStorage`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::prelude::*;
+/// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+/// type Plan = SmemPlan<(
+///     Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Alone>,
+///     StoreBuffers<bf16, 2, Math>,
+/// )>;
+/// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16) + 960 + 4 * 64 * 128); // buffers start at 1 KiB
+/// assert_eq!(Plan::first_barrier::<(Load, Math)>(), 4);
+///
+/// fn kernel(cta: Cta<(Load, Math), Alone>) {
+///     let (cta, (_ring, _stores)) = Plan::init(cta);
+///     cta.specialize(|_load| {}, |_math| {});
+/// }
+/// ```
 pub struct SmemPlan<R>(PhantomData<R>);
 
 impl<R: Regions> SmemPlan<R> {
@@ -225,6 +303,9 @@ impl<R: Regions> SmemPlan<R> {
 
     /// Id of the plan's first hardware barrier in a CTA of the roles `Ro`: 0 is the CTA's, the next
     /// ones the warp groups'. A plan that wants more than are left does not compile.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS:
+    /// `ReservedNamedBarriers::FirstUserBarrier`. See the example of [`SmemPlan`].
     #[must_use]
     pub const fn first_barrier<Ro: Roles>() -> u32 {
         let first = 1 + Ro::GROUPS as u32;
@@ -238,10 +319,14 @@ impl<R: Regions> SmemPlan<R> {
 
     /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
     ///
-    /// One thread initialises; `fence.mbarrier_init.release.cluster` and `fence.proxy.async` make
-    /// it visible to peers and to TMA; then the CTA (or, in a cluster, every CTA of it) meets.
-    /// The token is consumed by value and given back, and a kernel gets only one: a plan can't be
-    /// initialised twice. (CUTLASS: barrier construction, `fence_barrier_init`, `cluster_sync`.)
+    /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
+    /// every CTA of it) meets. The token is consumed by value and given back, and a kernel gets
+    /// only one: a plan can't be initialised twice.
+    ///
+    /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
+    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then `barrier.cta.sync` or
+    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS: construction
+    /// of the barriers, `fence_barrier_init`, `cluster_sync`. See the example of [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {

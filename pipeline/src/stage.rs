@@ -16,6 +16,17 @@ use sealed::Sealed;
 
 /// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s, or an array of equal
 /// ones: the panels of a block wider than a tile.
+///
+/// Waits for nothing. Signals nothing. PTX: the bytes of `mbarrier.arrive.expect_tx`. CUTLASS:
+/// `TmaTransactionBytes`.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::{prelude::*, stage::Stage};
+/// type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
+/// assert_eq!((Operands::BYTES, Operands::TILES), ((128 + 256) * 128, 2));
+/// assert_eq!(<[Tile<bf16, 64, 64>; 4] as Stage>::BYTES, 4 * 64 * 128);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be what a slot of a ring holds",
     label = "not a tuple or an array of tiles",
@@ -31,6 +42,17 @@ pub trait Stage: Sealed + 'static {
 }
 
 /// A tuple or array of loads that fills the stage `S`: one for each tile, in order.
+///
+/// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.tensor.2d`, for each tile. CUTLASS:
+/// `copy` for each operand.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, stage::{LoadsInto, Stage}};
+/// fn fill<S: Stage, N: Name>(slot: EmptySlot<S, N>, loads: impl LoadsInto<S>) {
+///     slot.load(loads);
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fill a slot of `{S}`",
     label = "not one load for each tile of the slot",
@@ -39,6 +61,9 @@ pub trait Stage: Sealed + 'static {
 )]
 pub trait LoadsInto<S>: Sealed {
     /// Issues all loads into the slot at `data`, completing on `full`.
+    ///
+    /// Waits for nothing. Signals the bytes on `full`, when they land. PTX:
+    /// `cp.async.bulk.tensor.2d`, for each tile. CUTLASS: `copy` for each operand.
     ///
     /// # Safety
     /// The slot is acquired and its barrier armed with `S::BYTES`.

@@ -4,9 +4,23 @@ use core::marker::PhantomData;
 
 /// The end that fills slots. Its first pass over a ring must not wait, so it starts at phase 1: on
 /// a fresh mbarrier the phase of parity 1 counts as already completed.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`.
+///
+/// ```
+/// use pipeline::state::{PipelineState, ProducerSide};
+/// assert_eq!(PipelineState::<4, ProducerSide>::start().phase(), 1);
+/// ```
 #[derive(Debug)]
 pub enum ProducerSide {}
 /// The end that empties slots. It starts at phase 0: it must wait for the first fill.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState`'s default constructor.
+///
+/// ```
+/// use pipeline::state::{ConsumerSide, PipelineState};
+/// assert_eq!(PipelineState::<4, ConsumerSide>::start().phase(), 0);
+/// ```
 #[derive(Debug)]
 pub enum ConsumerSide {}
 
@@ -22,14 +36,25 @@ mod sealed {
     }
 }
 /// [`ProducerSide`] or [`ConsumerSide`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// use pipeline::state::{PipelineState, Side};
+/// fn turns<const STAGES: usize, S: Side>(state: &PipelineState<STAGES, S>) -> u32 {
+///     state.count() / STAGES as u32
+/// }
+/// ```
 pub trait Side: sealed::Side {}
 impl<T: sealed::Side> Side for T {}
 
-/// Index and phase of the slot that an end of a ring uses next (CUTLASS `PipelineState<Stages>`).
+/// Index and phase of the slot that an end of a ring uses next.
 ///
 /// The side is part of the type and fixes the starting phase; the fields can only be changed by
-/// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so
-/// a kernel needs this type only for a lagging or leading copy of its position.
+/// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so a
+/// kernel needs this type only for a lagging or leading copy of its position.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState<Stages>`.
 ///
 /// ```
 /// use pipeline::state::{ConsumerSide, PipelineState, ProducerSide};
@@ -54,6 +79,9 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
 
     /// The position before the first step, at this side's first phase.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`,
+    /// `PipelineState{}`. See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn start() -> Self {
@@ -62,6 +90,9 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     }
 
     /// The slot, `0..STAGES`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `index()`. See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn index(&self) -> u32 {
@@ -69,6 +100,9 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     }
 
     /// The parity to wait for on this slot's barrier: 0 or 1.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: the parity of `mbarrier.try_wait.parity`. CUTLASS:
+    /// `phase()`. See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn phase(&self) -> u32 {
@@ -76,13 +110,19 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     }
 
     /// Steps taken since [`start`](Self::start), modulo 2³².
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `count()`. See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// One step (CUTLASS `operator++`): the next slot, and the other phase after the last slot.
+    /// One step: the next slot, and the other phase after the last slot.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `operator++`. See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     pub const fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
@@ -93,7 +133,10 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         }
     }
 
-    /// `n` steps at once (CUTLASS `advance(num_iterations)`).
+    /// `n` steps at once.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `advance(num_iterations)`. See the
+    /// example of [`PipelineState`].
     #[inline(always)]
     pub const fn advance_by(&mut self, n: u32) {
         self.count = self.count.wrapping_add(n);

@@ -13,6 +13,22 @@ use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 /// The host builds it from the same types (`host::Device::tensor_map`), so the box, the element
 /// type and the swizzle can't differ from what the kernel reads. As a kernel parameter it is a
 /// `__grid_constant__`; loads are `cp.async.bulk.tensor.2d`.
+///
+/// Waits for nothing. Signals nothing. PTX: a `.param` of 128 bytes; `cp.async.bulk.tensor.2d`
+/// reads it. CUTLASS: `TmaDescriptor`, the TMA `Copy_Atom`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::prelude::*;
+/// /// Each of two CTAs loads 64 of the tile's 128 rows.
+/// type B = TensorMap<Tile<bf16, 128, 64>, 2>;
+/// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
+///
+/// fn descriptor(b: &B) -> &isa::cp_async_bulk::TensorMapBytes { b.bytes() }
+/// fn load(b: &B, at: ClusterCoord<Cluster<2, 1>>) {
+///     let _load = b.tile(256, 0, at.sharing_b());
+/// }
+/// ```
 #[repr(transparent)]
 pub struct TensorMap<T, const SPLIT: usize = 1> {
     bytes: TensorMapBytes,
@@ -32,6 +48,18 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
 
     /// Types an encoded tensor map.
     ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: `make_tma_copy` encodes and
+    /// types at once.
+    ///
+    /// ```
+    /// # use {half::bf16, isa::cp_async_bulk::TensorMapBytes, pipeline::prelude::*};
+    /// /// # Safety
+    /// /// `bytes` encodes a tensor of bf16 in boxes of 64 x 64, swizzled by 128 bytes.
+    /// unsafe fn typed(bytes: TensorMapBytes) -> TensorMap<Tile<bf16, 64, 64>> {
+    ///     unsafe { TensorMap::from_bytes(bytes) }
+    /// }
+    /// ```
+    ///
     /// # Safety
     /// `bytes` encodes a 2D tensor of `T::Element` with box `BOX_ROWS` x `T::COLS` and the 128-byte
     /// swizzle, over memory that outlives every launch that gets it.
@@ -41,6 +69,9 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
     }
 
     /// The encoded bytes.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_tma_descriptor()`. See the
+    /// example of [`TensorMap`].
     pub const fn bytes(&self) -> &TensorMapBytes {
         &self.bytes
     }
@@ -48,14 +79,29 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
     /// The load of the tile whose first element is (`row`, `col`), shared with `peers`.
     ///
     /// Elements outside of the tensor arrive as zero and count in the transaction bytes.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS:
+    /// `tma_load.with(barrier, mcast_mask)` and the tile's coordinates. See the example of
+    /// [`TensorMap`].
     #[inline(always)]
     pub fn tile(&self, row: u32, col: u32, peers: Peers<SPLIT>) -> Load<'_, T, SPLIT> {
         Load { map: self, row: row as i32, col: col as i32, peers }
     }
 
-    /// One thread fetches the descriptor into the cache (`prefetch.tensormap`) while the CTA still
-    /// prepares its shared memory: saves the first load a miss. (CUTLASS
-    /// `prefetch_tma_descriptor`.)
+    /// One thread fetches the descriptor into the cache while the CTA still prepares its shared
+    /// memory: saves the first load a miss.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `prefetch.tensormap`. CUTLASS:
+    /// `prefetch_tma_descriptor`.
+    ///
+    /// ```
+    /// # use half::bf16;
+    /// # use pipeline::prelude::*;
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// fn entry(cta: &Cta<(Load, Math), Cluster<1, 1>>, a: &TensorMap<Tile<bf16, 128, 64>>) {
+    ///     a.prefetch(cta);
+    /// }
+    /// ```
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn prefetch<R: Roles, K: ClusterShape>(&self, _cta: &Cta<R, K>) {
@@ -66,7 +112,20 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
     }
 }
 
-/// A load that a slot can start: see [`TensorMap::tile`].
+/// A load that a slot can start: what [`TensorMap::tile`] gives and
+/// [`EmptySlot::load`](crate::ring::EmptySlot::load) takes.
+///
+/// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS: the
+/// arguments of `copy`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, tensor::Load};
+///
+/// fn first<'a>(a: &'a TensorMap<Tile<bf16, 128, 64>>) -> Load<'a, Tile<bf16, 128, 64>, 1> {
+///     a.tile(0, 0, Peers::ALONE)
+/// }
+/// ```
 pub struct Load<'a, T, const SPLIT: usize> {
     map: &'a TensorMap<T, SPLIT>,
     row: i32,

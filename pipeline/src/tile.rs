@@ -16,6 +16,14 @@ mod sealed {
 use sealed::Sealed;
 
 /// An element type of tensors.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ElementA`, `ElementB`, `ElementD`.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::tile::Element;
+/// assert_eq!((bf16::SIZE, f32::SIZE), (2, 4));
+/// ```
 pub trait Element: Sealed + Copy + 'static {
     /// Its tag in launch metadata.
     const DTYPE: Dtype;
@@ -45,6 +53,15 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 /// The shape of a tile: what a stage of a ring or a store buffer is made of.
 ///
 /// Implemented by [`Tile`] alone; a trait so that a kernel can name tiles by element type.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: one stage of `SmemLayoutA`.
+///
+/// ```
+/// use half::f16;
+/// use pipeline::tile::{Tile, TileShape};
+/// type A = Tile<f16, 128, 64>;
+/// assert_eq!((A::ROWS, A::COLS, A::BYTES), (128, 64, 128 * 128));
+/// ```
 pub trait TileShape: Sealed + 'static {
     /// Element type.
     type Element: Element;
@@ -60,8 +77,18 @@ pub trait TileShape: Sealed + 'static {
 /// swizzle: the 16-byte chunk `c` of row `r` lies at chunk `c ^ (r % 8)`.
 ///
 /// This is `CU_TENSOR_MAP_SWIZZLE_128B` of the tensor map and layout type 1 of the wgmma
-/// descriptor; CUTLASS calls it `GMMA::Layout_K_SW128_Atom`. The type has no values: what a kernel
-/// holds are slots of rings and buffers made of tiles.
+/// descriptor; The type has no values: what a kernel holds are slots of rings and buffers made of
+/// tiles.
+///
+/// Waits for nothing. Signals nothing. PTX: the box of `cp.async.bulk.tensor.2d`, the operands of
+/// `wgmma.mma_async`. CUTLASS: `GMMA::Layout_K_SW128_Atom`, tiled.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::tile::{Tile, TileShape};
+/// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
+/// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
+/// ```
 pub struct Tile<T, const ROWS: usize, const COLS: usize>(PhantomData<T>);
 
 impl<T, const ROWS: usize, const COLS: usize> Sealed for Tile<T, ROWS, COLS> {}
@@ -82,6 +109,14 @@ impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROW
 }
 
 /// Byte offset of (row, 16-byte chunk) inside a tile.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Swizzle<3, 4, 3>`.
+///
+/// ```
+/// use pipeline::tile::swizzled;
+/// assert_eq!(swizzled(0, 1), 16);
+/// assert_eq!(swizzled(3, 1), 3 * 128 + 2 * 16); // 1 ^ 3
+/// ```
 #[inline(always)]
 #[must_use]
 pub const fn swizzled(row: u32, chunk: u32) -> u32 {
@@ -89,6 +124,15 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 }
 
 /// The panel of a result type: 128 bytes of columns, any number of rows.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SmemLayoutAtomD`.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::tile::{Panels, TileShape};
+/// assert_eq!((bf16::PANEL_COLS, f32::PANEL_COLS), (64, 32));
+/// assert_eq!(<bf16 as Panels>::Panel::<64>::BYTES, 8192);
+/// ```
 pub trait Panels: Element {
     /// A panel of `ROWS` rows.
     type Panel<const ROWS: usize>: TileShape<Element = Self>;
