@@ -98,6 +98,11 @@ impl<T: Element> DeviceSlice<'_, T> {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// The address of the first element, for copies that the slice does not make itself.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const T {
+        self.ptr
+    }
     /// Element `i`, or `None` beyond the end.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -10,6 +10,7 @@
 //! | `PipelineTmaAsync<Stages>` | [`ring::Ring`] filled by [`ring::Tma`] |
 //! | `PipelineTransactionAsync<Stages>` | [`ring::Ring`] filled by [`ring::TmaParts`] |
 //! | `PipelineAsync<Stages>` | [`ring::Ring`] filled by [`ring::Writes`] |
+//! | `PipelineAsync<Stages>` with `cpasync_barrier_arrive_noinc` | [`ring::Ring`] filled by [`ring::CpAsync`] |
 //! | `producer_acquire`, `producer_get_barrier`, `copy` | [`ring::Producer::acquire`], [`ring::EmptySlot::load`] |
 //! | `producer_tail` | [`ring::Producer::tail`] |
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
@@ -27,6 +28,7 @@
 pub mod cluster;
 pub mod fragment;
 pub mod mailbox;
+pub mod matrix;
 pub mod mma;
 pub mod named;
 pub mod order;
@@ -46,10 +48,11 @@ pub mod prelude {
     pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::fragment::Strips;
     pub use crate::mailbox::Mailbox;
+    pub use crate::matrix::MatrixView;
     pub use crate::mma::{Accumulator, GROUP_ROWS};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
-    pub use crate::ring::{Mma, MmaInTurn, Reads, Ring, Tma, TmaParts, Writes};
+    pub use crate::ring::{CpAsync, Mma, MmaInTurn, Reads, Ring, Tma, TmaParts, Writes};
     pub use crate::roles::{Cta, Role, Warpgroup};
     pub use crate::sequence::OrderedSequence;
     pub use crate::smem::{SmemPlan, When};

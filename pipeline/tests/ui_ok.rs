@@ -70,6 +70,7 @@ programs! {
     "ui/15_finish_ok.rs" as finish;
     "ui/16_retired_ok.rs" as retired;
     "ui/17_publish_ok.rs" as publish;
+    "ui/17_cp_async_ok.rs" as cp_async;
     "ui/18_panels_ok.rs" as panels;
     "ui/20_plan_ok.rs" as plan;
     "ui/21_maps_ok.rs" as maps;

@@ -8,7 +8,7 @@ use host::{Device, Dtype, Param};
 use isa::kernel::{Kernel, KernelDesc, ParamMeta};
 use on_devices::{Bench, Matrix, on_devices, small};
 use scenarios::IMAGE;
-use scenarios::kernels::{idle, multicast, parts, turns, writers};
+use scenarios::kernels::{copies, idle, multicast, parts, turns, writers};
 
 /// Operands and result of D = A·Bᵀ with integers, so that every sum is exact.
 struct Product {
@@ -197,6 +197,50 @@ fn two_writers(bench: &Bench, desc: &KernelDesc, steps: u32) {
     } else {
         // Group g adds g + 1 to its 64 rows of the block.
         bench.expect(&to, |i, j| value(i, j) + (1 + i / 64 % 2) as f32, &case);
+    }
+}
+
+#[test]
+fn copies_fill_slots() {
+    on_devices(&IMAGE, "copies_fill_slots", 10, |bench| {
+        for of in copies::INSTANCES {
+            for steps in [0, 1, of.stages, 2 * of.stages + 1] {
+                copied(bench, of.desc, steps);
+            }
+        }
+    });
+}
+
+#[test]
+fn copies_over_hundreds_of_steps() {
+    on_devices(&IMAGE, "copies_over_hundreds_of_steps", 1, |bench| {
+        copied(bench, copies::INSTANCES[1].desc, 300);
+    });
+}
+
+/// Copies a matrix that ends inside of the last block: inside a chunk of 16 bytes, and rows early.
+/// Behind its columns lies poison, which must not get across.
+fn copied(bench: &Bench, desc: &KernelDesc, steps: u32) {
+    let case = format!("{steps} steps");
+    let (rows, cols) = ((64 * steps as usize).saturating_sub(5).max(1), 115);
+    let value = |i: usize, j: usize| ((5 * i + j) % 119) as f32 + 1.0;
+    let from = Matrix::new(bench, Dtype::Bf16, rows, cols, value);
+    let pitch = from.buffer.len() / rows / 2;
+    let to = Matrix::poisoned(bench, Dtype::Bf16, 64 * steps.max(1) as usize, 128);
+    let map = to.map(bench, &desc.meta.params()[4]);
+    let params = [
+        Param::slice::<half::bf16>(&from.buffer),
+        Param::value(rows as u32),
+        Param::value(cols as u32),
+        Param::value(pitch as u32),
+        Param::map(&map),
+        Param::value(steps),
+    ];
+    bench.launch(desc, 1, &params, &case);
+    if steps == 0 {
+        assert!(to.untouched());
+    } else {
+        bench.expect(&to, |i, j| if i < rows && j < cols { value(i, j) } else { 0.0 }, &case);
     }
 }
 

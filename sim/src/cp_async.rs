@@ -24,12 +24,12 @@ enum Item {
         cta: usize,
         dst: u32,
         src: u64,
+        /// Bytes that are read; the others of the 16 become zero.
+        read: usize,
         loc: Loc,
     },
     /// `cp.async.mbarrier.arrive.noinc`: arrives when all copies before it have landed.
-    Arrive {
-        bar: usize,
-    },
+    Arrive { bar: usize },
 }
 
 impl CpAsync {
@@ -42,7 +42,7 @@ impl CpAsync {
 }
 
 impl Cluster {
-    pub fn cp_async(&mut self, t: u32, dst: u32, src: u64) -> Result<(), Fault> {
+    pub fn cp_async(&mut self, t: u32, dst: u32, src: u64, read: u32) -> Result<(), Fault> {
         let (cta, dst) = self.own(t, dst)?;
         for (what, addr) in [("shared address", u64::from(dst)), ("global address", src)] {
             if !addr.is_multiple_of(16) {
@@ -50,9 +50,13 @@ impl Cluster {
                 return Err(Fault::new(Rule::Misaligned, message));
             }
         }
+        if read > 16 {
+            let message = format!("{read} bytes to read for a copy of 16");
+            return Err(Fault::new(Rule::Misaligned, message));
+        }
         self.ctas[cta].smem.begin_write(dst, 16).map_err(|c| self.conflict(cta, c))?;
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
-        self.queue_cp_async(t, Item::Copy { cta, dst, src, loc });
+        self.queue_cp_async(t, Item::Copy { cta, dst, src, read: read as usize, loc });
         Ok(())
     }
 
@@ -92,10 +96,14 @@ impl Cluster {
         let cp = &mut self.threads[t as usize].cp;
         cp.landed += 1;
         match cp.queue.pop_front() {
-            Some(Item::Copy { cta, dst, src, .. }) => {
+            Some(Item::Copy { cta, dst, src, read, .. }) => {
                 let smem = &mut self.ctas[cta].smem;
                 let bytes = smem.end_write(dst, 16).expect("checked when it started");
-                self.memory.read(src, bytes)?;
+                let (data, zeros) = bytes.split_at_mut(read);
+                if !data.is_empty() {
+                    self.memory.read(src, data)?;
+                }
+                zeros.fill(0);
             }
             Some(Item::Arrive { bar }) => {
                 self.mbarrier_arrive(t, bar, 1, Arrive::Plain, None)?;

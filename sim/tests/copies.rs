@@ -260,6 +260,34 @@ fn cp_async_by_group_and_by_barrier() {
     }
 }
 
+/// Beyond the bytes that are read there are zeros, and nothing is read for a copy of no bytes.
+#[test]
+fn cp_async_fills_with_zeros() {
+    let memory = GlobalMemory::new();
+    let src = filled(&memory, 64);
+    run_on(&memory, 0, Shape(1, 1, 1024), || {
+        for (i, (at, bytes)) in [(src, 16), (src, 6), (0, 0)].into_iter().enumerate() {
+            let dst = smem(128 + 16 * i as u32);
+            shared::st(dst, [u32::MAX; 4]);
+            cp_async::copy_16_zfill(dst, at as *const u8, bytes);
+        }
+        cp_async::commit_group();
+        cp_async::wait_group::<0>();
+        let words: [[u32; 4]; 3] =
+            core::array::from_fn(|i| shared::ld::<[u32; 4]>(smem(128 + 16 * i as u32)));
+        assert_eq!(words, [[1, 2, 3, 4], [1, 2, 0, 0], [0; 4]]);
+    })
+    .unwrap_or_else(|r| panic!("{r}"));
+    breaks_zfill(&memory, src);
+}
+
+fn breaks_zfill(memory: &GlobalMemory, src: u64) {
+    let report = run_on(memory, 0, Shape(1, 1, 1024), || {
+        cp_async::copy_16_zfill(smem(128), src as *const u8, 17);
+    });
+    assert_eq!(report.expect_err("17 of 16 bytes").rule, sim::Rule::Misaligned);
+}
+
 /// A tensor map may lie in global memory as well.
 #[test]
 fn tensor_maps_in_global_memory() {

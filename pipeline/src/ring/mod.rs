@@ -14,6 +14,7 @@
 //! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
 //! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
+//! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
 //!
 //! What CUTLASS asks its user to remember is in types here. Arrival counts follow from the roles and
 //! the cluster; transaction bytes from the tiles; starting phases from the side; the proxy fence
@@ -22,17 +23,19 @@
 //! can only be released once it is a [`RetiredSlot`].
 
 mod consumer;
+mod copies;
 mod parts;
 mod tma;
 mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
+pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
 pub use parts::{PartEnd, PartEnds, PartProducer, PartSlot};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WriteSlot, Writer};
 
 use crate::cluster::ClusterShape;
-use crate::roles::Role;
+use crate::roles::{Role, WARPGROUP_THREADS};
 use crate::smem::{Place, Region};
 use crate::stage::Stage;
 use core::marker::PhantomData;
@@ -86,7 +89,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts` and `Writes` fill, `Mma`, `MmaInTurn` and `Reads` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn` and `Reads` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
@@ -163,6 +166,15 @@ pub struct Writes<R>(PhantomData<R>);
 impl<R> Sealed for Writes<R> {}
 impl<R: Role, S: Stage> Writers<S> for Writes<R> {
     const ARRIVALS: usize = 4 * R::GROUPS;
+}
+
+/// All threads of role `R` fill every slot with `cp.async`, and each has its copies' completion told
+/// to the slot (`cp.async.mbarrier.arrive.noinc`): one arrival a thread. The readers are [`Reads`].
+#[derive(Clone, Copy, Debug)]
+pub struct CpAsync<R>(PhantomData<R>);
+impl<R> Sealed for CpAsync<R> {}
+impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
+    const ARRIVALS: usize = WARPGROUP_THREADS as usize * R::GROUPS;
 }
 
 /// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
@@ -282,6 +294,15 @@ impl<R: Role> TakeTurns for MmaInTurn<R> {}
 )]
 pub trait OrdinaryReads: Readers {}
 impl<R: Role> OrdinaryReads for Reads<R> {}
+
+/// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't read what `cp.async` writes: wgmma reads through the async proxy, `cp.async` writes through the generic one",
+    label = "a proxy fence would have to come after the copies' completion, which is told to the barrier by the hardware",
+    note = "let TMA fill the ring, `Tma`, or ordinary stores, `Writes<Role>`, whose `commit` fences; or read it with ordinary loads, `Reads<Role>`"
+)]
+pub trait CpAsyncReaders: Readers {}
+impl<R: Role> CpAsyncReaders for Reads<R> {}
 
 /// Readers whose slots are read by wgmma.
 ///

@@ -3,7 +3,8 @@
 
 use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
-use isa::kernel::Dtype;
+use isa::kernel::{Dtype, KernelArg};
+use isa::slice::{DeviceSlice, SliceAbi};
 use pipeline::prelude::*;
 use pipeline::roles::Roles;
 use pipeline::tile::TileShape;
@@ -26,6 +27,12 @@ impl Image {
             (0..rows * cols).flat_map(|i| bf16::from_f32(f(i)).to_le_bytes()).collect();
         memory.write(addr, &values).expect("just allocated");
         Self { memory: memory.clone(), addr, rows, cols }
+    }
+    /// Its elements, as a kernel's argument.
+    pub fn slice(&self) -> DeviceSlice<'_, bf16> {
+        let abi = SliceAbi { address: self.addr, elements: (self.rows * self.cols) as u64 };
+        // SAFETY: the memory outlives the run, and nobody else has it as an argument.
+        unsafe { DeviceSlice::from_abi(abi) }
     }
     /// What it holds now.
     pub fn read(&self) -> Vec<f32> {

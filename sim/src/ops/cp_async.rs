@@ -5,7 +5,13 @@ use crate::current::{block, op};
 /// `cp.async.cg.shared.global`, 16 bytes
 #[track_caller]
 pub fn copy_16(dst: u32, src: *const u8) {
-    op("cp.async", dst, |c, t| c.cp_async(t, dst, src as u64));
+    op("cp.async", dst, |c, t| c.cp_async(t, dst, src as u64, 16));
+}
+
+/// `cp.async.cg.shared.global`, 16 bytes, of which `bytes` are read and the others zero
+#[track_caller]
+pub fn copy_16_zfill(dst: u32, src: *const u8, bytes: u32) {
+    op("cp.async", dst, |c, t| c.cp_async(t, dst, src as u64, bytes));
 }
 
 /// `cp.async.commit_group`

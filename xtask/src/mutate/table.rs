@@ -199,6 +199,10 @@ mutations! {
         in "pipeline/src/store.rs",
             "    /// Makes the panel visible to TMA: every thread fences"
             => "    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the panel visible to TMA: every thread fences";
+    "17_wgmma_reads_cp_async":
+        in "pipeline/src/ring/mod.rs",
+            "impl<R: Role> CpAsyncReaders for Reads<R> {}"
+            => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
             "pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {"

@@ -82,6 +82,7 @@ fn copy_ops(s: u32, p: u64, bytes: u32, bar: u32) {
     // SAFETY: assembled, never run.
     unsafe {
         cp_async::copy_16(s, p as *const u8);
+        cp_async::copy_16_zfill(s, p as *const u8, bytes);
         cp_async::commit_group();
         cp_async::wait_group::<1>();
         cp_async_bulk::load(s, p as *const u8, bytes, bar);

@@ -1,0 +1,123 @@
+//! Matrices in global memory that threads read themselves, without a tensor map: [`MatrixView`].
+
+use crate::tile::{Element, ROW_BYTES, TileShape, swizzled};
+use core::marker::PhantomData;
+use isa::slice::{self, DeviceSlice};
+
+/// Bytes that one `cp.async` moves.
+const CHUNK: u32 = 16;
+
+/// A row-major matrix inside a slice of device memory: `rows` rows of `cols` elements, which begin
+/// `pitch` elements apart. (`CuTe`: a tensor with the layout `(rows, cols):(pitch, 1)`.)
+///
+/// It is to [`CpAsync`](crate::ring::CpAsync) what a tensor map is to TMA, but needs none on the
+/// host. What lies outside of the matrix reads as zero, the elements between `cols` and `pitch`
+/// among it.
+///
+/// ```
+/// use half::bf16;
+/// use isa::slice::DeviceSlice;
+/// use pipeline::matrix::MatrixView;
+///
+/// /// What is there of a matrix whose rows are padded to a multiple of 8 elements.
+/// fn rows_of_200(memory: DeviceSlice<'_, bf16>, rows: u32) -> MatrixView<'_, bf16> {
+///     MatrixView::new(memory, rows, 195, 200)
+/// }
+/// ```
+pub struct MatrixView<'a, T> {
+    first: *const T,
+    rows: u32,
+    cols: u32,
+    pitch: u32,
+    memory: PhantomData<DeviceSlice<'a, T>>,
+}
+
+impl<T> Clone for MatrixView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for MatrixView<'_, T> {}
+
+impl<'a, T: Element + slice::Element> MatrixView<'a, T> {
+    /// The matrix at the start of `memory`. Waits for nothing.
+    ///
+    /// `cp.async` reads 16 aligned bytes at a time: a slice that is not 16-byte aligned, a pitch
+    /// that is not a multiple of 16 bytes or is below `cols`, and a matrix larger than the slice
+    /// trap: a report on the model, an error of the launch on a GPU.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn new(memory: DeviceSlice<'a, T>, rows: u32, cols: u32, pitch: u32) -> Self {
+        let first = memory.as_ptr();
+        let elements =
+            if rows == 0 { 0 } else { u64::from(rows - 1) * u64::from(pitch) + u64::from(cols) };
+        let aligned = (first as u64).is_multiple_of(u64::from(CHUNK))
+            && pitch.is_multiple_of(Self::CHUNK_COLS);
+        if !aligned || cols > pitch || elements > memory.len() as u64 {
+            isa::misc::trap();
+        }
+        Self { first, rows, cols, pitch, memory: PhantomData }
+    }
+}
+
+impl<T: Element> MatrixView<'_, T> {
+    /// Columns of one chunk.
+    const CHUNK_COLS: u32 = CHUNK / T::SIZE as u32;
+
+    /// The tile at (`row`, `col`), for [`CopySlot::copy`](crate::ring::CopySlot::copy). A column that
+    /// is not a multiple of 16 bytes traps.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn tile<P: TileShape<Element = T>>(&self, row: u32, col: u32) -> TileCopy<'_, P> {
+        if !col.is_multiple_of(Self::CHUNK_COLS) {
+            isa::misc::trap();
+        }
+        TileCopy { from: *self, row, col, tile: PhantomData }
+    }
+
+    /// Where the chunk at (`row`, `col`) lies, and how many of its bytes are the matrix's. Outside
+    /// of it there are none, and the address is not to be read.
+    #[inline(always)]
+    fn chunk(&self, row: u64, col: u64) -> (*const u8, u32) {
+        if row >= u64::from(self.rows) || col >= u64::from(self.cols) {
+            return (self.first.cast(), 0);
+        }
+        let bytes = (u64::from(self.cols) - col) * T::SIZE as u64;
+        let at = row * u64::from(self.pitch) + col;
+        (self.first.wrapping_add(at as usize).cast(), bytes.min(u64::from(CHUNK)) as u32)
+    }
+}
+
+/// A copy into a tile of a slot: see [`MatrixView::tile`].
+pub struct TileCopy<'a, P: TileShape> {
+    from: MatrixView<'a, P::Element>,
+    row: u32,
+    col: u32,
+    tile: PhantomData<P>,
+}
+
+impl<P: TileShape> TileCopy<'_, P> {
+    /// Issues this thread's part of the copy into the tile at `dst`: of the tile's chunks, every
+    /// `threads`-th one from number `thread`, so that eight neighbours read a whole row.
+    ///
+    /// # Safety
+    /// `dst` is a tile of shape `P` that this thread may write until it has told of its copies;
+    /// `thread` is one of `threads` that share it.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn issue(self, dst: u32, thread: u32, threads: u32) {
+        let chunks_per_row = ROW_BYTES as u32 / CHUNK;
+        let mut at = thread;
+        while at < P::ROWS as u32 * chunks_per_row {
+            let (row, chunk) = (at / chunks_per_row, at % chunks_per_row);
+            let col = chunk * MatrixView::<P::Element>::CHUNK_COLS;
+            let (src, bytes) = self
+                .from
+                .chunk(u64::from(self.row) + u64::from(row), u64::from(self.col) + u64::from(col));
+            // SAFETY: the chunk lies in the tile; `bytes` bytes lie in the matrix, which lies in
+            // the slice and is aligned (`MatrixView::new`, `tile`).
+            unsafe { isa::cp_async::copy_16_zfill(dst + swizzled(row, chunk), src, bytes) }
+            at += threads;
+        }
+    }
+}

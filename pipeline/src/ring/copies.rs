@@ -1,0 +1,246 @@
+//! The filling end of a ring that a role fills with `cp.async` (CUTLASS: `PipelineAsync` whose
+//! producers commit with `cutlass::arch::cpasync_barrier_arrive_noinc`).
+
+use super::{CpAsync, CpAsyncReaders, Filling, Name, ProducerEnd};
+use crate::cluster::ClusterShape;
+use crate::matrix::TileCopy;
+use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
+use crate::stage::Stage;
+use crate::tile::TileShape;
+use core::marker::PhantomData;
+
+impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
+    ProducerEnd<STAGES, S, CpAsync<Ro>, R, N, K>
+{
+    /// Gives the end to a warp group of the role that copies. Every warp group of the role takes
+    /// it: each slot is filled by all threads of the role.
+    #[inline(always)]
+    pub fn by(self, group: &Warpgroup<Ro, K>) -> Copier<'_, STAGES, S, Ro, N, K>
+    where
+        R: CpAsyncReaders,
+    {
+        Copier { at: Filling::start(self.base), group, ring: PhantomData }
+    }
+}
+
+/// The filling end of a ring of [`CpAsync`].
+///
+/// ```
+/// use half::bf16;
+/// use isa::slice::DeviceSlice;
+/// use pipeline::matrix::MatrixView;
+/// use pipeline::prelude::*;
+///
+/// names! { Panels64 = "panels" }
+/// roles! { Fetch = 1 x 64 registers, Work = 1 x 232 registers }
+/// type Alone = Cluster<1, 1>;
+/// type Panel = Tile<bf16, 64, 64>;
+/// type Plan = SmemPlan<(
+///     Ring<4, (Panel,), CpAsync<Fetch>, Reads<Work>, Panels64, Alone>,
+///     StoreBuffers<bf16, 2, Work>,
+/// )>;
+///
+/// fn kernel(
+///     cta: Cta<(Fetch, Work), Alone>,
+///     from: DeviceSlice<bf16>,
+///     to: &TensorMap<Panel>,
+///     panels: u32,
+/// ) {
+///     let from = MatrixView::new(from, 64 * panels, 64, 64);
+///     let (cta, (ring, stores)) = Plan::init(cta);
+///     cta.specialize(
+///         |group| {
+///             let mut slots = ring.producer.by(&group);
+///             for panel in 0..panels {
+///                 slots.acquire().copy((from.tile(64 * panel, 0),)).commit();
+///             }
+///             slots.tail();
+///         },
+///         |group| {
+///             let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));
+///             for panel in 0..panels {
+///                 let slot = arrived.wait();
+///                 let mut out = stores.acquire();
+///                 for strip in 0..4 {
+///                     out.put(strip, slot.strip(&group, strip));
+///                 }
+///                 slot.release();
+///                 out.publish().store(to, 64 * panel, 0);
+///             }
+///             stores.tail();
+///         },
+///     );
+/// }
+/// ```
+#[must_use]
+pub struct Copier<'g, const STAGES: usize, S, Ro, N, K> {
+    at: Filling<STAGES, S>,
+    group: &'g Warpgroup<Ro, K>,
+    ring: PhantomData<N>,
+}
+
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
+    Copier<'g, STAGES, S, Ro, N, K>
+{
+    /// Waits until the next slot is released (`mbarrier.try_wait.parity` on its empty barrier), takes
+    /// it and steps (CUTLASS `producer_acquire`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, N, K> {
+        self.slot(false)
+    }
+
+    /// Looks whether the next slot is empty, without waiting for long (CUTLASS
+    /// `producer_try_acquire`). The answer is this thread's, and belongs to that slot: while it is
+    /// held the end can't be used otherwise.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, N, K> {
+        CopyPeek { known: self.at.peek(), copier: self }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn slot(&mut self, known: bool) -> CopySlot<'g, S, Ro, N, K> {
+        let (data, full) = self.at.take(known);
+        CopySlot { data, full, group: self.group, ring: PhantomData }
+    }
+
+    /// Waits until every slot has been released for the last time (CUTLASS `producer_tail`). All
+    /// copies have landed then: no reader releases a slot before.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn tail(self) {
+        self.at.drain();
+    }
+}
+
+/// What [`Copier::try_acquire`] saw.
+#[must_use = "a peek is finished with `acquire`"]
+pub struct CopyPeek<'p, 'g, const STAGES: usize, S, Ro, N, K> {
+    known: bool,
+    copier: &'p mut Copier<'g, STAGES, S, Ro, N, K>,
+}
+
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
+    CopyPeek<'_, 'g, STAGES, S, Ro, N, K>
+{
+    /// Whether the slot was empty.
+    pub fn ready(&self) -> bool {
+        self.known
+    }
+    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire(self) -> CopySlot<'g, S, Ro, N, K> {
+        self.copier.slot(self.known)
+    }
+}
+
+/// An acquired slot, to be filled with `cp.async`.
+#[must_use = "an acquired slot that is never filled stops the ring"]
+pub struct CopySlot<'g, S, Ro, N, K> {
+    data: u32,
+    full: u32,
+    group: &'g Warpgroup<Ro, K>,
+    ring: PhantomData<(S, N)>,
+}
+
+impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
+    /// Issues this thread's share of the copies that fill the slot, one for each tile: 16 bytes at
+    /// a time (`cp.async.cg.shared.global`), to where the tile's swizzle has them. What lies outside
+    /// of the matrix becomes zero. Waits for nothing.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, N> {
+        let thread = self.group.index() * WARPGROUP_THREADS + self.group.thread();
+        // SAFETY: the slot is acquired, and told of by `CopyingSlot::commit` alone; the threads are
+        // all of the role, as the full barrier's count has it.
+        unsafe { copies.issue(self.data, thread, WARPGROUP_THREADS * Ro::GROUPS as u32) };
+        CopyingSlot { full: self.full, ring: PhantomData }
+    }
+}
+
+/// A slot whose copies are on their way.
+#[must_use = "copies that are never committed stop the ring"]
+pub struct CopyingSlot<S, N> {
+    full: u32,
+    ring: PhantomData<(S, N, *const ())>,
+}
+
+impl<S: Stage, N: Name> CopyingSlot<S, N> {
+    /// Has the full barrier told when this thread's copies have landed
+    /// (`cp.async.mbarrier.arrive.noinc`): an arrival that the hardware makes then, and that the
+    /// barrier's count has foreseen, one for each thread of the role. Waits for nothing. (CUTLASS
+    /// `producer_commit` with `cpasync_barrier_arrive_noinc`.)
+    ///
+    /// It tells of all copies that the thread has issued, so slots are best committed in the order
+    /// in which they were filled.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn commit(self) {
+        // SAFETY: the barrier was initialised by the plan with one arrival for each thread of the
+        // role; the phase can't close before this thread's.
+        unsafe { isa::mbarrier::cp_async_arrive_noinc(self.full) }
+    }
+}
+
+/// Closes [`CopiesInto`]: a slot is full when all of its tiles are.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't fill a slot with `cp.async`",
+        label = "this trait is closed",
+        note = "a slot is filled by a tuple or an array with one `MatrixView::tile` for each of its tiles"
+    )]
+    pub trait Sealed {}
+}
+
+/// A tuple or array of copies that fills the stage `S`: one for each tile, in order.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not fill a slot of `{S}`",
+    label = "not one copy for each tile of the slot",
+    note = "a slot is filled by a tuple with one copy for each of its tiles, in their order: `slot.copy((a.tile(..), b.tile(..)))`; one copy is `(a.tile(..),)`"
+)]
+pub trait CopiesInto<S>: sealed::Sealed {
+    /// Issues the part of thread `thread` of `threads` into the slot at `data`.
+    ///
+    /// # Safety
+    /// The slot is acquired, and `thread` one of `threads` that fill it.
+    unsafe fn issue(self, data: u32, thread: u32, threads: u32);
+}
+
+macro_rules! tuple_of_copies {
+    ($($tile:ident $index:tt),+) => {
+        impl<$($tile: TileShape),+> sealed::Sealed for ($(TileCopy<'_, $tile>,)+) {}
+        impl<$($tile: TileShape),+> CopiesInto<($($tile,)+)> for ($(TileCopy<'_, $tile>,)+) {
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
+                let mut at = data;
+                $(
+                    // SAFETY: the caller's contract; the tiles lie one behind the other.
+                    unsafe { self.$index.issue(at, thread, threads) };
+                    at += $tile::BYTES as u32;
+                )+
+                let _ = at;
+            }
+        }
+    };
+}
+tuple_of_copies!(A 0);
+tuple_of_copies!(A 0, B 1);
+tuple_of_copies!(A 0, B 1, C 2);
+
+impl<P: TileShape, const COUNT: usize> sealed::Sealed for [TileCopy<'_, P>; COUNT] {}
+impl<P: TileShape, const COUNT: usize> CopiesInto<[P; COUNT]> for [TileCopy<'_, P>; COUNT] {
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
+        let mut at = data;
+        for copy in self {
+            // SAFETY: the caller's contract; the tiles lie one behind the other.
+            unsafe { copy.issue(at, thread, threads) };
+            at += P::BYTES as u32;
+        }
+    }
+}
