@@ -46,6 +46,11 @@ impl Bench {
         Self { device, module, what }
     }
 
+    /// What it is, for messages.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// Launches a kernel and waits for it; `case` says which of a test's cases it is.
     pub fn launch(&self, desc: &KernelDesc, ctas: u32, params: &[Param<'_>], case: &str) {
         self.try_launch(desc, ctas, params).unwrap_or_else(|e| {
