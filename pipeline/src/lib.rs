@@ -4,6 +4,39 @@
 //! rings and barriers, splits the CTA into roles ([`roles::Ready::specialize`]) and gives each role
 //! its ends. Slots are tokens; what compiles acquires, loads, waits, retires and releases in order.
 //!
+//! Each item says what it waits for, what it signals, which PTX it becomes and what CUTLASS calls it;
+//! "none" where there is nothing of the kind. `docs/vocabulary.md` has the names of CuTe DSL and Mojo
+//! too.
+//!
+//! ```
+//! # use {half::bf16, pipeline::prelude::*};
+//! names! { MainLoop = "main loop" }
+//! roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+//! type Panel = Tile<bf16, 128, 64>;
+//! type Alone = Cluster<1, 1>;
+//! type Plan = SmemPlan<(Ring<4, (Panel, Panel), Tma, Mma<Math>, MainLoop, Alone>,)>;
+//!
+//! fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Panel>, b: &TensorMap<Panel>) {
+//!     let (cta, (ring,)) = Plan::init(cta);
+//!     cta.specialize(
+//!         |load| {
+//!             let fill = |warp: pipeline::roles::Warp<Load, Alone>| {
+//!                 let Some(one) = warp.elect() else { return };
+//!                 let mut empty = ring.producer.by(&one);
+//!                 empty.acquire().load((a.tile(0, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
+//!                 empty.tail();
+//!             };
+//!             load.warps(fill, |_| {}, |_| {}, |_| {});
+//!         },
+//!         |group| {
+//!             let mut full = ring.consumer.by(&group);
+//!             let (_sum, last) = Accumulator::<128>::start(&group, full.wait()).finish();
+//!             last.release();
+//!         },
+//!     );
+//! }
+//! ```
+//!
 //! | CUTLASS | here |
 //! |---|---|
 //! | `PipelineState<Stages>` | [`state::PipelineState`] |

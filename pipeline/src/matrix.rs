@@ -8,11 +8,14 @@ use isa::slice::{self, DeviceSlice};
 const CHUNK: u32 = 16;
 
 /// A row-major matrix inside a slice of device memory: `rows` rows of `cols` elements, which begin
-/// `pitch` elements apart. (`CuTe`: a tensor with the layout `(rows, cols):(pitch, 1)`.)
+/// `pitch` elements apart.
 ///
 /// It is to [`CpAsync`](crate::ring::CpAsync) what a tensor map is to TMA, but needs none on the
 /// host. What lies outside of the matrix reads as zero, the elements between `cols` and `pitch`
 /// among it.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a `Tensor` with the layout
+/// `(rows, cols):(pitch, 1)`.
 ///
 /// ```
 /// use half::bf16;
@@ -40,11 +43,14 @@ impl<T> Clone for MatrixView<'_, T> {
 impl<T> Copy for MatrixView<'_, T> {}
 
 impl<'a, T: Element + slice::Element> MatrixView<'a, T> {
-    /// The matrix at the start of `memory`. Waits for nothing.
+    /// The matrix at the start of `memory`.
     ///
     /// `cp.async` reads 16 aligned bytes at a time: a slice that is not 16-byte aligned, a pitch
     /// that is not a multiple of 16 bytes or is below `cols`, and a matrix larger than the slice
     /// trap: a report on the model, an error of the launch on a GPU.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none; where it can't be right, `trap`. CUTLASS:
+    /// `make_tensor(make_gmem_ptr(..), make_layout(..))`. See the example of [`MatrixView`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn new(memory: DeviceSlice<'a, T>, rows: u32, cols: u32, pitch: u32) -> Self {
@@ -66,6 +72,9 @@ impl<T: Element> MatrixView<'_, T> {
 
     /// The tile at (`row`, `col`), for [`CopySlot::copy`](crate::ring::CopySlot::copy). A column that
     /// is not a multiple of 16 bytes traps.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.cg.shared.global`.
+    /// CUTLASS: `local_tile`. See the example of [`TileCopy`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tile<P: TileShape<Element = T>>(&self, row: u32, col: u32) -> TileCopy<'_, P> {
@@ -89,6 +98,16 @@ impl<T: Element> MatrixView<'_, T> {
 }
 
 /// A copy into a tile of a slot: see [`MatrixView::tile`].
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a partitioned source of `copy`.
+///
+/// ```
+/// use half::bf16;
+/// use pipeline::{matrix::{MatrixView, TileCopy}, prelude::*};
+/// fn second<'a>(from: &'a MatrixView<'a, bf16>) -> TileCopy<'a, Tile<bf16, 64, 64>> {
+///     from.tile(64, 0)
+/// }
+/// ```
 pub struct TileCopy<'a, P: TileShape> {
     from: MatrixView<'a, P::Element>,
     row: u32,

@@ -14,6 +14,8 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 {
     /// Gives the end to a warp group of the role that copies. Every warp group of the role takes
     /// it: each slot is filled by all threads of the role.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Copier`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, K>) -> Copier<'_, STAGES, S, Ro, N, K>
     where
@@ -24,6 +26,10 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 }
 
 /// The filling end of a ring of [`CpAsync`].
+///
+/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
+/// `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`. CUTLASS: `PipelineAsync` with
+/// `PipelineState`, on the producer's side.
 ///
 /// ```
 /// use half::bf16;
@@ -82,17 +88,23 @@ pub struct Copier<'g, const STAGES: usize, S, Ro, N, K> {
 impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     Copier<'g, STAGES, S, Ro, N, K>
 {
-    /// Waits until the next slot is released (`mbarrier.try_wait.parity` on its empty barrier), takes
-    /// it and steps (CUTLASS `producer_acquire`).
+    /// Takes the next slot and steps.
+    ///
+    /// Waits for every reader to have released the slot. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
+    /// the example of [`Copier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, N, K> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty, without waiting for long (CUTLASS
-    /// `producer_try_acquire`). The answer is this thread's, and belongs to that slot: while it is
-    /// held the end can't be used otherwise.
+    /// Looks whether the next slot is empty, without waiting for long. The answer is this thread's,
+    /// and belongs to that slot: while it is held the end can't be used otherwise.
+    ///
+    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// [`CopyPeek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, N, K> {
@@ -106,8 +118,11 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
         CopySlot { data, full, group: self.group, ring: PhantomData }
     }
 
-    /// Waits until every slot has been released for the last time (CUTLASS `producer_tail`). All
-    /// copies have landed then: no reader releases a slot before.
+    /// Lets the ring run empty. All copies have landed then: no reader releases a slot before.
+    ///
+    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
+    /// [`Copier`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
@@ -116,6 +131,20 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 }
 
 /// What [`Copier::try_acquire`] saw.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
+/// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(empty: &mut Copier<'_, 4, (Panel,), Fetch, Main, Alone>, from: MatrixView<'_, bf16>) {
+///     let peek = empty.try_acquire();
+///     let _may_wait = !peek.ready();
+///     peek.acquire().copy((from.tile(0, 0),)).commit();
+/// }
+/// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct CopyPeek<'p, 'g, const STAGES: usize, S, Ro, N, K> {
     known: bool,
@@ -126,10 +155,17 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     CopyPeek<'_, 'g, STAGES, S, Ro, N, K>
 {
     /// Whether the slot was empty.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
+    /// See the example of [`CopyPeek`].
     pub fn ready(&self) -> bool {
         self.known
     }
     /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    ///
+    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
+    /// [`Copier::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
+    /// [`CopyPeek`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(self) -> CopySlot<'g, S, Ro, N, K> {
@@ -138,6 +174,19 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 }
 
 /// An acquired slot, to be filled with `cp.async`.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
+/// after `producer_acquire`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
+/// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(slot: CopySlot<'_, (Panel,), Fetch, Main, Alone>, from: MatrixView<'_, bf16>) {
+///     slot.copy((from.tile(64, 0),)).commit();
+/// }
+/// ```
 #[must_use = "an acquired slot that is never filled stops the ring"]
 pub struct CopySlot<'g, S, Ro, N, K> {
     data: u32,
@@ -148,8 +197,11 @@ pub struct CopySlot<'g, S, Ro, N, K> {
 
 impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
     /// Issues this thread's share of the copies that fill the slot, one for each tile: 16 bytes at
-    /// a time (`cp.async.cg.shared.global`), to where the tile's swizzle has them. What lies outside
-    /// of the matrix becomes zero. Waits for nothing.
+    /// a time, to where the tile's swizzle has them. What lies outside of the matrix becomes zero.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global` of 16 bytes, with a
+    /// source size that zero-fills. CUTLASS: `copy` with `SM80_CP_ASYNC_CACHEGLOBAL_ZFILL`. See the
+    /// example of [`CopySlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, N> {
@@ -162,6 +214,18 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
 }
 
 /// A slot whose copies are on their way.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
+/// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn tell(copying: CopyingSlot<(Panel,), Main>) {
+///     copying.commit();
+/// }
+/// ```
 #[must_use = "copies that are never committed stop the ring"]
 pub struct CopyingSlot<S, N> {
     full: u32,
@@ -169,13 +233,16 @@ pub struct CopyingSlot<S, N> {
 }
 
 impl<S: Stage, N: Name> CopyingSlot<S, N> {
-    /// Has the full barrier told when this thread's copies have landed
-    /// (`cp.async.mbarrier.arrive.noinc`): an arrival that the hardware makes then, and that the
-    /// barrier's count has foreseen, one for each thread of the role. Waits for nothing. (CUTLASS
-    /// `producer_commit` with `cpasync_barrier_arrive_noinc`.)
+    /// Has the full barrier told when this thread's copies have landed: an arrival that the
+    /// hardware makes then, and that the barrier's count has foreseen, one for each thread of the
+    /// role.
     ///
     /// It tells of all copies that the thread has issued, so slots are best committed in the order
     /// in which they were filled.
+    ///
+    /// Waits for nothing. Signals the full barrier, when the thread's copies have landed. PTX:
+    /// `cp.async.mbarrier.arrive.noinc`. CUTLASS: `producer_commit` with
+    /// `cpasync_barrier_arrive_noinc`. See the example of [`CopyingSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn commit(self) {
@@ -196,6 +263,18 @@ mod sealed {
 }
 
 /// A tuple or array of copies that fills the stage `S`: one for each tile, in order.
+///
+/// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global`. CUTLASS: `copy` for each
+/// operand.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*, stage::Stage}};
+/// # roles! { Fetch = 1 x 64 registers }
+/// # type Slot<'g, S, N> = CopySlot<'g, S, Fetch, N, Cluster<1, 1>>;
+/// fn fill<S: Stage, N: Name>(slot: Slot<'_, S, N>, copies: impl CopiesInto<S>) {
+///     slot.copy(copies).commit();
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fill a slot of `{S}`",
     label = "not one copy for each tile of the slot",
@@ -203,6 +282,9 @@ mod sealed {
 )]
 pub trait CopiesInto<S>: sealed::Sealed {
     /// Issues the part of thread `thread` of `threads` into the slot at `data`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global`, for each tile.
+    /// CUTLASS: `copy` for each operand.
     ///
     /// # Safety
     /// The slot is acquired, and `thread` one of `threads` that fill it.

@@ -24,6 +24,7 @@
 
 mod consumer;
 mod copies;
+mod filling;
 mod parts;
 mod tma;
 mod writes;
@@ -33,6 +34,8 @@ pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
 pub use parts::{PartEnd, PartEnds, PartProducer, PartSlot};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WriteSlot, Writer};
+
+use filling::{Filling, Layout};
 
 use crate::cluster::ClusterShape;
 use crate::roles::{Role, WARPGROUP_THREADS};
@@ -168,8 +171,18 @@ impl<R: Role, S: Stage> Writers<S> for Writes<R> {
     const ARRIVALS: usize = 4 * R::GROUPS;
 }
 
-/// All threads of role `R` fill every slot with `cp.async`, and each has its copies' completion told
-/// to the slot (`cp.async.mbarrier.arrive.noinc`): one arrival a thread. The readers are [`Reads`].
+/// All threads of role `R` fill every slot with `cp.async`, and each has its copies' completion
+/// told to the slot: one arrival a thread. The readers are [`Reads`].
+///
+/// Waits for an empty slot. Signals one arrival for each thread on the full barrier, when its
+/// copies have landed. PTX: `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`. CUTLASS:
+/// `PipelineAsync`, whose producers commit with `cpasync_barrier_arrive_noinc`.
+///
+/// ```
+/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), CpAsync<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CpAsync<R>(PhantomData<R>);
 impl<R> Sealed for CpAsync<R> {}
@@ -296,6 +309,15 @@ pub trait OrdinaryReads: Readers {}
 impl<R: Role> OrdinaryReads for Reads<R> {}
 
 /// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// use pipeline::{prelude::*, ring::CpAsyncReaders};
+/// roles! { Math = 1 x 232 registers }
+/// fn arrivals<R: CpAsyncReaders>() -> usize { R::ARRIVALS }
+/// assert_eq!(arrivals::<Reads<Math>>(), 4);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't read what `cp.async` writes: wgmma reads through the async proxy, `cp.async` writes through the generic one",
     label = "a proxy fence would have to come after the copies' completion, which is told to the barrier by the hardware",
@@ -371,27 +393,6 @@ impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: Clust
         let ctas = if R::MULTICAST { K::SHARERS } else { 1 };
         (R::ARRIVALS * ctas) as u32
     };
-}
-
-/// Where the parts of a ring of `STAGES` slots of `S` lie.
-pub(crate) struct Layout<const STAGES: usize, S>(PhantomData<S>);
-
-impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
-    const FULL: u32 = (STAGES * S::BYTES) as u32;
-    const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
-
-    #[inline(always)]
-    const fn data(base: u32, stage: u32) -> u32 {
-        base + stage * S::BYTES as u32
-    }
-    #[inline(always)]
-    const fn full(base: u32, stage: u32) -> u32 {
-        base + Self::FULL + 8 * stage
-    }
-    #[inline(always)]
-    const fn empty(base: u32, stage: u32) -> u32 {
-        base + Self::EMPTY + 8 * stage
-    }
 }
 
 /// The two ends of a ring, inert until a role takes them with `by`.
@@ -472,50 +473,6 @@ unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K
         Ends {
             producer: ProducerEnd { base: place.base, ring: PhantomData },
             consumer: ConsumerEnd::new(place.base),
-        }
-    }
-}
-
-/// Where a producer of any kind stands: the four verbs' common part.
-pub(crate) struct Filling<const STAGES: usize, S> {
-    base: u32,
-    state: crate::state::PipelineState<STAGES, crate::state::ProducerSide>,
-    stage: PhantomData<S>,
-}
-
-impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
-    #[inline(always)]
-    fn start(base: u32) -> Self {
-        Self { base, state: crate::state::PipelineState::start(), stage: PhantomData }
-    }
-    fn empty(&self) -> u32 {
-        Layout::<STAGES, S>::empty(self.base, self.state.index())
-    }
-    /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn peek(&self) -> bool {
-        // SAFETY: the barrier was initialised by the plan.
-        unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
-    }
-    /// Waits for the next slot unless `known` says that it is empty, takes it and steps: addresses
-    /// of its data and of its full barrier.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn take(&mut self, known: bool) -> (u32, u32) {
-        if !known {
-            // SAFETY: the barrier was initialised by the plan; the state's phase is its discipline.
-            unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
-        }
-        let stage = self.state.index();
-        self.state.advance();
-        (Layout::<STAGES, S>::data(self.base, stage), Layout::<STAGES, S>::full(self.base, stage))
-    }
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn drain(mut self) {
-        for _ in 0..STAGES {
-            self.take(false);
         }
     }
 }

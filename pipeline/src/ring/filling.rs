@@ -1,0 +1,70 @@
+//! Where a ring's parts lie, and what the filling ends of every kind have in common.
+
+use crate::stage::Stage;
+use crate::state::{PipelineState, ProducerSide};
+use core::marker::PhantomData;
+
+/// Where the parts of a ring of `STAGES` slots of `S` lie.
+pub(super) struct Layout<const STAGES: usize, S>(PhantomData<S>);
+
+impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
+    const FULL: u32 = (STAGES * S::BYTES) as u32;
+    const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
+
+    #[inline(always)]
+    pub(super) const fn data(base: u32, stage: u32) -> u32 {
+        base + stage * S::BYTES as u32
+    }
+    #[inline(always)]
+    pub(super) const fn full(base: u32, stage: u32) -> u32 {
+        base + Self::FULL + 8 * stage
+    }
+    #[inline(always)]
+    pub(super) const fn empty(base: u32, stage: u32) -> u32 {
+        base + Self::EMPTY + 8 * stage
+    }
+}
+
+/// Where a producer of any kind stands: the four verbs' common part.
+pub(super) struct Filling<const STAGES: usize, S> {
+    base: u32,
+    state: PipelineState<STAGES, ProducerSide>,
+    stage: PhantomData<S>,
+}
+
+impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
+    #[inline(always)]
+    pub(super) fn start(base: u32) -> Self {
+        Self { base, state: PipelineState::start(), stage: PhantomData }
+    }
+    fn empty(&self) -> u32 {
+        Layout::<STAGES, S>::empty(self.base, self.state.index())
+    }
+    /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) fn peek(&self) -> bool {
+        // SAFETY: the barrier was initialised by the plan.
+        unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
+    }
+    /// Waits for the next slot unless `known` says that it is empty, takes it and steps: addresses
+    /// of its data and of its full barrier.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) fn take(&mut self, known: bool) -> (u32, u32) {
+        if !known {
+            // SAFETY: the barrier was initialised by the plan; the state's phase is its discipline.
+            unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
+        }
+        let stage = self.state.index();
+        self.state.advance();
+        (Layout::<STAGES, S>::data(self.base, stage), Layout::<STAGES, S>::full(self.base, stage))
+    }
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(super) fn drain(mut self) {
+        for _ in 0..STAGES {
+            self.take(false);
+        }
+    }
+}
