@@ -101,7 +101,7 @@ pub trait Strips: Panels {
     /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`.
+    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`. See the example of [`Strips`].
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
@@ -109,7 +109,7 @@ pub trait Strips: Panels {
     /// Reads a strip.
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`.
+    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`. See the example of [`Strips`].
     ///
     /// # Safety
     /// `panel` is a panel that has arrived; the warp is converged.

@@ -65,6 +65,7 @@ where
     /// Issues the wgmmas of one stage. The first adds to `regs` only if `accumulate`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times. CUTLASS: `gemm`.
+    /// See the example of [`MmaStage`].
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.

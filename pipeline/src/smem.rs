@@ -69,14 +69,14 @@ pub unsafe trait Region {
     /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
     ///
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of the region's mbarriers.
-    /// CUTLASS: `ClusterBarrier::init`.
+    /// CUTLASS: `ClusterBarrier::init`. See the example of [`Region`].
     ///
     /// # Safety
     /// `place` is the region's own, its memory aligned; called once, before any `ends`.
     unsafe fn init(place: Place);
     /// Makes this thread's handles.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Region`].
     ///
     /// # Safety
     /// `init` has run on `place` and is visible to this thread; called once per thread.
@@ -148,14 +148,14 @@ pub unsafe trait Regions {
     /// Initialises every region.
     ///
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of all mbarriers. CUTLASS:
-    /// `ClusterBarrier::init`.
+    /// `ClusterBarrier::init`. See the example of [`Regions`].
     ///
     /// # Safety
     /// As [`Region::init`].
     unsafe fn init(place: Place);
     /// Hands out the ends of every region.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Regions`].
     ///
     /// # Safety
     /// As [`Region::ends`].

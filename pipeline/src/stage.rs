@@ -63,7 +63,8 @@ pub trait LoadsInto<S>: Sealed {
     /// Issues all loads into the slot at `data`, completing on `full`.
     ///
     /// Waits for nothing. Signals the bytes on `full`, when they land. PTX:
-    /// `cp.async.bulk.tensor.2d`, for each tile. CUTLASS: `copy` for each operand.
+    /// `cp.async.bulk.tensor.2d`, for each tile. CUTLASS: `copy` for each operand. See the example
+    /// of [`LoadsInto`].
     ///
     /// # Safety
     /// The slot is acquired and its barrier armed with `S::BYTES`.

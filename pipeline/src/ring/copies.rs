@@ -284,7 +284,7 @@ pub trait CopiesInto<S>: sealed::Sealed {
     /// Issues the part of thread `thread` of `threads` into the slot at `data`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global`, for each tile.
-    /// CUTLASS: `copy` for each operand.
+    /// CUTLASS: `copy` for each operand. See the example of [`CopiesInto`].
     ///
     /// # Safety
     /// The slot is acquired, and `thread` one of `threads` that fill it.
