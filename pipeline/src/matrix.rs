@@ -83,18 +83,6 @@ impl<T: Element> MatrixView<'_, T> {
         }
         TileCopy { from: *self, row, col, tile: PhantomData }
     }
-
-    /// Where the chunk at (`row`, `col`) lies, and how many of its bytes are the matrix's. Outside
-    /// of it there are none, and the address is not to be read.
-    #[inline(always)]
-    fn chunk(&self, row: u64, col: u64) -> (*const u8, u32) {
-        if row >= u64::from(self.rows) || col >= u64::from(self.cols) {
-            return (self.first.cast(), 0);
-        }
-        let bytes = (u64::from(self.cols) - col) * T::SIZE as u64;
-        let at = row * u64::from(self.pitch) + col;
-        (self.first.wrapping_add(at as usize).cast(), bytes.min(u64::from(CHUNK)) as u32)
-    }
 }
 
 /// A copy into a tile of a slot: see [`MatrixView::tile`].
@@ -121,22 +109,36 @@ impl<P: TileShape> TileCopy<'_, P> {
     ///
     /// # Safety
     /// `dst` is a tile of shape `P` that this thread may write until it has told of its copies;
-    /// `thread` is one of `threads` that share it.
+    /// `thread` is one of `threads` that share it, whole warp groups.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub(crate) unsafe fn issue(self, dst: u32, thread: u32, threads: u32) {
-        let chunks_per_row = ROW_BYTES as u32 / CHUNK;
-        let mut at = thread;
-        while at < P::ROWS as u32 * chunks_per_row {
-            let (row, chunk) = (at / chunks_per_row, at % chunks_per_row);
-            let col = chunk * MatrixView::<P::Element>::CHUNK_COLS;
-            let (src, bytes) = self
-                .from
-                .chunk(u64::from(self.row) + u64::from(row), u64::from(self.col) + u64::from(col));
-            // SAFETY: the chunk lies in the tile; `bytes` bytes lie in the matrix, which lies in
-            // the slice and is aligned (`MatrixView::new`, `tile`).
-            unsafe { isa::cp_async::copy_16_zfill(dst + swizzled(row, chunk), src, bytes) }
-            at += threads;
+        const CHUNKS: u32 = ROW_BYTES as u32 / CHUNK;
+        let from = self.from;
+        let (first, chunk) = (thread / CHUNKS, thread % CHUNKS);
+        // A thread has the same chunk of every `step`-th row, and so one swizzle.
+        let step = threads / CHUNKS;
+        let chunk_cols = MatrixView::<P::Element>::CHUNK_COLS;
+        let cols = from.cols.saturating_sub(self.col).saturating_sub(chunk * chunk_cols);
+        let bytes = cols.min(chunk_cols) * P::Element::SIZE as u32;
+        let rows = from.rows.saturating_sub(self.row);
+        let pitch = from.pitch as usize;
+        let origin = self.row as usize * pitch + self.col as usize + (chunk * chunk_cols) as usize;
+        let src = from.first.wrapping_add(origin + first as usize * pitch);
+        for i in 0..(P::ROWS as u32).div_ceil(step) {
+            let row = first + i * step;
+            if row < P::ROWS as u32 {
+                // SAFETY: the chunk lies in the tile. If its row is one of the matrix, `bytes` bytes
+                // of it are too, inside the slice and aligned (`MatrixView::new`, `tile`); if not,
+                // nothing is read.
+                unsafe {
+                    isa::cp_async::copy_16_zfill(
+                        dst + swizzled(first, chunk) + i * step * ROW_BYTES as u32,
+                        src.wrapping_add((i * step) as usize * pitch).cast(),
+                        if row < rows { bytes } else { 0 },
+                    );
+                }
+            }
         }
     }
 }

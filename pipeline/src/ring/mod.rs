@@ -31,9 +31,9 @@ mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
 pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
-pub use parts::{PartEnd, PartEnds, PartProducer, PartSlot};
+pub use parts::{PartEnd, PartEnds, PartPeek, PartProducer, PartSlot};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
-pub use writes::{WriteSlot, Writer};
+pub use writes::{WritePeek, WriteSlot, Writer};
 
 use filling::{Filling, Layout};
 

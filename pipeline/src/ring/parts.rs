@@ -116,7 +116,25 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> PartSlot<T, N> {
-        let (data, full) = self.at.take(false);
+        self.slot(false)
+    }
+
+    /// Looks whether the next slot is empty. The answer belongs to that slot: while it is held the
+    /// producer can't be used otherwise.
+    ///
+    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// [`PartPeek`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, S, T, N> {
+        PartPeek { known: self.at.peek(), producer: self }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn slot(&mut self, known: bool) -> PartSlot<T, N> {
+        let (data, full) = self.at.take(known);
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
 
@@ -129,6 +147,47 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
         self.at.drain();
+    }
+}
+
+/// What [`PartProducer::try_acquire`] saw.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>;
+///
+/// fn fill(empty: &mut PartProducer<4, (Panel, Panel), Panel, Main>, from: &TensorMap<Panel>) {
+///     let peek = empty.try_acquire();
+///     let _may_wait = !peek.ready();
+///     peek.acquire().load(from.tile(0, 0, Peers::ALONE));
+/// }
+/// ```
+#[must_use = "a peek is finished with `acquire`"]
+pub struct PartPeek<'p, const STAGES: usize, S, T, N> {
+    known: bool,
+    producer: &'p mut PartProducer<STAGES, S, T, N>,
+}
+
+impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartPeek<'_, STAGES, S, T, N> {
+    /// Whether the slot was empty.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
+    /// See the example of [`PartPeek`].
+    pub fn ready(&self) -> bool {
+        self.known
+    }
+    /// Takes its part of the slot that was looked at, waiting for it only if it was not empty then.
+    ///
+    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
+    /// [`PartProducer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
+    /// [`PartPeek`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire(self) -> PartSlot<T, N> {
+        self.producer.slot(self.known)
     }
 }
 

@@ -60,7 +60,28 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, N, K> {
-        let (data, full) = self.at.take(false);
+        self.slot(false)
+    }
+
+    /// Looks whether the next slot is empty. The answer is the warp's: what its threads saw is
+    /// compared, so that they can branch on it together. It belongs to that slot: while it is held
+    /// the writer can't be used otherwise.
+    ///
+    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
+    /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`. CUTLASS: `producer_try_acquire`. See
+    /// the example of [`WritePeek`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, S, Ro, R, N, K> {
+        // SAFETY: the group, and so the warp, is converged.
+        let known = unsafe { isa::warp::vote_all(self.at.peek()) };
+        WritePeek { known, writer: self }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn slot(&mut self, known: bool) -> WriteSlot<'g, S, Ro, R, N, K> {
+        let (data, full) = self.at.take(known);
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
@@ -73,6 +94,51 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
         self.at.drain();
+    }
+}
+
+/// What [`Writer::try_acquire`] saw.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+///
+/// ```
+/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// fn fill(empty: &mut Writer<'_, 4, (Panel,), Math, Reads<Load>, Main, Alone>) {
+///     let peek = empty.try_acquire();
+///     let _may_wait = !peek.ready();
+///     let mut slot = peek.acquire();
+///     slot.put(0, [1.0; 8]);
+///     slot.commit();
+/// }
+/// ```
+#[must_use = "a peek is finished with `acquire`"]
+pub struct WritePeek<'p, 'g, const STAGES: usize, S, Ro, R, N, K> {
+    known: bool,
+    writer: &'p mut Writer<'g, STAGES, S, Ro, R, N, K>,
+}
+
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
+    WritePeek<'_, 'g, STAGES, S, Ro, R, N, K>
+{
+    /// Whether the slot was empty.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
+    /// See the example of [`WritePeek`].
+    pub fn ready(&self) -> bool {
+        self.known
+    }
+    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    ///
+    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
+    /// [`Writer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
+    /// [`WritePeek`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire(self) -> WriteSlot<'g, S, Ro, R, N, K> {
+        self.writer.slot(self.known)
     }
 }
 
