@@ -52,6 +52,7 @@
 //! | `PipelineTmaStore` | [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
+//! | `cluster_arrive`, `cluster_wait` | [`roles::Ready::cluster_arrive`], [`cluster_barrier::ClusterArrived`] |
 //! | `NamedBarrier` | [`named::NamedBarrier`] |
 //! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`mailbox::Mailbox`] |
 //! | `SharedStorage` | [`smem::SmemPlan`] |
@@ -59,6 +60,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub mod cluster;
+pub mod cluster_barrier;
 pub mod fragment;
 pub mod mailbox;
 pub mod matrix;
