@@ -125,7 +125,7 @@ ops! { mbarrier;
     /// `mbarrier.arrive.shared::cluster.b64 _`: one arrival at a barrier of the cluster.
     ///
     /// It has no `.release.cluster`: ptxas puts a memory barrier before each arrival that has it,
-    /// which costs a GEMM a third of its speed. Right for a slot that only wgmma has read, where
+    /// in the middle of the main loop. Right for a slot that only wgmma has read, where
     /// the retired wgmma group orders the release; for data that crossed CTAs by ordinary stores
     /// take [`arrive_remote_release_cluster`].
     ///

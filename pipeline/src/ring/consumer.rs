@@ -399,8 +399,8 @@ pub struct RetiredSlot<S, N, K> {
 
 impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
     /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
-    /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and a
-    /// `.release.cluster` costs a third of the kernel's speed.
+    /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and for a
+    /// `.release.cluster` ptxas puts a memory barrier before each one.
     ///
     /// Waits for nothing. Signals the empty barrier, here and at sharing peers. PTX:
     /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`. CUTLASS: `consumer_release`. See
