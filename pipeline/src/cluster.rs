@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-/// Closes [`ClusterShape`]: who shares an operand follows from M and N.
+/// Closes [`ClusterShape`] and [`Sharing`]: who shares an operand follows from M and N.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be the shape of a cluster",
@@ -10,8 +10,15 @@ mod sealed {
         note = "a cluster is `Cluster<M, N>`"
     )]
     pub trait Sealed {}
+    /// The same for [`Sharing`](super::Sharing).
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't say who shares a tile",
+        label = "this trait is closed",
+        note = "a tile is shared `AlongN<COUNT>` (rows of A) or `AlongM<COUNT>` (rows of B), or by nobody: `Unshared`"
+    )]
+    pub trait Shared {}
 }
-use sealed::Sealed;
+use sealed::{Sealed, Shared};
 
 /// The shape of a thread-block cluster, known at compile time.
 ///
@@ -65,11 +72,14 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, tensor::Load};
-/// type A<'a> = Load<'a, Tile<bf16, 128, 64>, 1>;
-/// /// Each CTA of a column of two loads its own rows of A: nobody shares them.
-/// fn rows(at: ClusterCoord<Cluster<2, 1>>, a: &TensorMap<Tile<bf16, 128, 64>>) -> A<'_> {
-///     let tile = at.cluster_id() * 2 + at.m();
-///     assert!(at.n() == 0 && at.rank() == at.m() && at.cluster_id() < at.clusters());
+/// type Rows = Tile<bf16, 128, 64>;
+/// /// The two CTAs of a row load half of its tile of A each, and both receive the whole.
+/// fn rows<'a>(
+///     at: ClusterCoord<Cluster<1, 2>>,
+///     a: &'a TensorMap<Rows, AlongN<2>>,
+/// ) -> Load<'a, Rows, AlongN<2>> {
+///     let tile = at.cluster_id() + at.m();
+///     assert!(at.m() == 0 && at.rank() == at.n() && at.cluster_id() < at.clusters());
 ///     a.tile(128 * tile, 0, at.sharing_a())
 /// }
 /// ```
@@ -139,27 +149,99 @@ impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
     /// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
     /// `mcast_mask_a`. See the example of [`ClusterCoord`].
     #[inline(always)]
-    pub fn sharing_a(self) -> Peers<N> {
+    pub fn sharing_a(self) -> Peers<AlongN<N>> {
         let mut mask = 0;
         let mut n = 0;
         while n < N {
             mask |= 1 << (n * M);
             n += 1;
         }
-        Peers { index: self.n(), mask: (mask << self.m()) as u16 }
+        Peers { index: self.n(), mask: (mask << self.m()) as u16, sharing: PhantomData }
     }
     /// The `M` CTAs with this CTA's n: they need the same rows of B.
     ///
     /// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
     /// `mcast_mask_b`. See the example of [`Peers`].
     #[inline(always)]
-    pub fn sharing_b(self) -> Peers<M> {
+    pub fn sharing_b(self) -> Peers<AlongM<M>> {
         let mask: u32 = (1 << M) - 1;
-        Peers { index: self.m(), mask: (mask << (self.n() * M as u32)) as u16 }
+        let mask = (mask << (self.n() * M as u32)) as u16;
+        Peers { index: self.m(), mask, sharing: PhantomData }
     }
 }
 
-/// `COUNT` CTAs that each load one slice of a tile and multicast it to all of them.
+/// Who shares a tile: which CTAs of a cluster load a slice of it each and receive the whole.
+///
+/// A tensor map and the peers that its tiles are loaded with name the same one, so that the mask of A
+/// can't go with B, not even in a square cluster, where both have as many bits.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the multicast count of
+/// `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.
+///
+/// ```
+/// use pipeline::cluster::{AlongM, AlongN, Sharing, Unshared};
+/// assert_eq!((AlongN::<4>::COUNT, AlongM::<2>::COUNT, Unshared::COUNT), (4, 2, 1));
+/// ```
+pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
+    /// How many CTAs.
+    const COUNT: usize;
+}
+
+/// Shared by the `COUNT` CTAs of a cluster that lie side by side along N: tiles of A.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<1>(cluster_shape)`, for A.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::prelude::*;
+/// /// Each of two CTAs loads 64 of the tile's 128 rows.
+/// type A = TensorMap<Tile<bf16, 128, 64>, AlongN<2>>;
+/// assert_eq!(A::BOX_ROWS, 64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlongN<const COUNT: usize>(());
+
+/// Shared by the `COUNT` CTAs of a cluster that lie below each other along M: tiles of B.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<0>(cluster_shape)`, for B.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::prelude::*;
+/// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<4>>;
+/// assert_eq!(B::BOX_ROWS, 32);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlongM<const COUNT: usize>(());
+
+/// Shared by nobody: each CTA loads its own tiles.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SM90_TMA_LOAD` instead of
+/// `SM90_TMA_LOAD_MULTICAST`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, cluster::Unshared};
+/// /// What a tensor map is when it says nothing else.
+/// fn same(map: &TensorMap<Tile<bf16, 128, 64>>) -> &TensorMap<Tile<bf16, 128, 64>, Unshared> { map }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unshared(());
+
+impl<const COUNT: usize> Shared for AlongN<COUNT> {}
+impl<const COUNT: usize> Sharing for AlongN<COUNT> {
+    const COUNT: usize = COUNT;
+}
+impl<const COUNT: usize> Shared for AlongM<COUNT> {}
+impl<const COUNT: usize> Sharing for AlongM<COUNT> {
+    const COUNT: usize = COUNT;
+}
+impl Shared for Unshared {}
+impl Sharing for Unshared {
+    const COUNT: usize = 1;
+}
+
+/// The CTAs that each load one slice of a tile and multicast it to all of them.
 ///
 /// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
 /// `mcast_mask_a`, `mcast_mask_b`.
@@ -168,22 +250,23 @@ impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, tensor::Load};
 /// /// Two CTAs load half of the tile each, and both receive the whole.
-/// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, 2>) {
-///     let peers: Peers<2> = at.sharing_b();
+/// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, AlongM<2>>) {
+///     let peers: Peers<AlongM<2>> = at.sharing_b();
 ///     let _load = b.tile(0, 0, peers);
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peers<const COUNT: usize> {
+pub struct Peers<P> {
     /// Which slice this CTA loads.
     pub(crate) index: u32,
     /// Bit r: CTA r of the cluster receives it.
     pub(crate) mask: u16,
+    sharing: PhantomData<P>,
 }
 
-impl Peers<1> {
+impl Peers<Unshared> {
     /// This CTA alone: no multicast.
-    pub const ALONE: Self = Self { index: 0, mask: 1 };
+    pub const ALONE: Self = Self { index: 0, mask: 1, sharing: PhantomData };
 }
 
 #[cfg(test)]

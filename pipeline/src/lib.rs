@@ -80,7 +80,7 @@ pub mod tile;
 
 /// What most kernels need.
 pub mod prelude {
-    pub use crate::cluster::{Cluster, ClusterCoord, ClusterShape, Peers};
+    pub use crate::cluster::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::fragment::Strips;
     pub use crate::mailbox::Mailbox;
     pub use crate::matrix::MatrixView;

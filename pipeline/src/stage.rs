@@ -1,5 +1,6 @@
 //! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
 
+use crate::cluster::Sharing;
 use crate::tensor::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 
@@ -14,7 +15,7 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// The tiles of one slot: a tuple of one to three [`Tile`](crate::tile::Tile)s, or an array of equal
+/// The tiles of one slot: a tuple of one to four [`Tile`](crate::tile::Tile)s, or an array of equal
 /// ones: the panels of a block wider than a tile.
 ///
 /// Waits for nothing. Signals nothing. PTX: the bytes of `mbarrier.arrive.expect_tx`. CUTLASS:
@@ -30,7 +31,7 @@ use sealed::Sealed;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be what a slot of a ring holds",
     label = "not a tuple or an array of tiles",
-    note = "a stage is a tuple of one to three tiles, `(Tile<bf16, 64, 64>,)` with the comma, or an array of equal ones, `[Tile<bf16, 64, 64>; 4]`"
+    note = "a stage is a tuple of one to four tiles, `(Tile<bf16, 64, 64>,)` with the comma, or an array of equal ones, `[Tile<bf16, 64, 64>; 4]`"
 )]
 pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
@@ -71,24 +72,39 @@ pub trait LoadsInto<S>: Sealed {
     unsafe fn issue(self, data: u32, full: u32);
 }
 
+/// A tuple of tiles as a stage, and a tuple of their loads, which fills it.
+macro_rules! tuples {
+    ($(($($tile:ident by $peers:ident at $field:tt),+))+) => {$(
+        impl<$($tile),+> Sealed for ($($tile,)+) {}
+        impl<$($tile: TileShape),+> Stage for ($($tile,)+) {
+            const BYTES: usize = 0 $(+ $tile::BYTES)+;
+            const TILES: usize = [$(stringify!($tile)),+].len();
+        }
+        impl<$($tile: TileShape, $peers: Sharing),+> LoadsInto<($($tile,)+)>
+            for ($(Load<'_, $tile, $peers>,)+)
+        {
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn issue(self, data: u32, full: u32) {
+                let mut at = 0;
+                $(
+                    // SAFETY: the caller's contract; the tiles lie one behind the other.
+                    unsafe { self.$field.issue(data + at, full) };
+                    at += $tile::BYTES as u32;
+                )+
+                let _end = at;
+            }
+        }
+    )+};
+}
+tuples! {
+    (A by P at 0)
+    (A by P at 0, B by Q at 1)
+    (A by P at 0, B by Q at 1, C by R at 2)
+    (A by P at 0, B by Q at 1, C by R at 2, D by U at 3)
+}
+
 impl<A, const COUNT: usize> Sealed for [A; COUNT] {}
-impl<A> Sealed for (A,) {}
-impl<A, B> Sealed for (A, B) {}
-impl<A, B, C> Sealed for (A, B, C) {}
-
-impl<A: TileShape> Stage for (A,) {
-    const BYTES: usize = A::BYTES;
-    const TILES: usize = 1;
-}
-impl<A: TileShape, B: TileShape> Stage for (A, B) {
-    const BYTES: usize = A::BYTES + B::BYTES;
-    const TILES: usize = 2;
-}
-impl<A: TileShape, B: TileShape, C: TileShape> Stage for (A, B, C) {
-    const BYTES: usize = A::BYTES + B::BYTES + C::BYTES;
-    const TILES: usize = 3;
-}
-
 impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
     const BYTES: usize = {
         assert!(COUNT >= 1, "a stage has at least one tile");
@@ -96,8 +112,7 @@ impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
     };
     const TILES: usize = COUNT;
 }
-
-impl<A: TileShape, const COUNT: usize, const P: usize> LoadsInto<[A; COUNT]>
+impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     for [Load<'_, A, P>; COUNT]
 {
     #[inline(always)]
@@ -108,42 +123,6 @@ impl<A: TileShape, const COUNT: usize, const P: usize> LoadsInto<[A; COUNT]>
             // SAFETY: the caller's contract; the tiles lie one behind the other.
             unsafe { load.issue(at, full) };
             at += A::BYTES as u32;
-        }
-    }
-}
-
-impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue(self, data: u32, full: u32) {
-        // SAFETY: the caller's contract; the tile lies at the slot's start.
-        unsafe { self.0.issue(data, full) }
-    }
-}
-impl<A: TileShape, B: TileShape, const P: usize, const Q: usize> LoadsInto<(A, B)>
-    for (Load<'_, A, P>, Load<'_, B, Q>)
-{
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue(self, data: u32, full: u32) {
-        // SAFETY: the caller's contract; the tiles lie one behind the other.
-        unsafe {
-            self.0.issue(data, full);
-            self.1.issue(data + A::BYTES as u32, full);
-        }
-    }
-}
-impl<A: TileShape, B: TileShape, C: TileShape, const P: usize, const Q: usize, const R: usize>
-    LoadsInto<(A, B, C)> for (Load<'_, A, P>, Load<'_, B, Q>, Load<'_, C, R>)
-{
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue(self, data: u32, full: u32) {
-        // SAFETY: the caller's contract; the tiles lie one behind the other.
-        unsafe {
-            self.0.issue(data, full);
-            self.1.issue(data + A::BYTES as u32, full);
-            self.2.issue(data + (A::BYTES + B::BYTES) as u32, full);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tensor maps whose box is a tile's, and the loads and stores that they describe.
 
-use crate::cluster::{ClusterShape, Peers};
+use crate::cluster::{ClusterShape, Peers, Sharing, Unshared};
 use crate::roles::{Cta, Roles};
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
@@ -8,7 +8,7 @@ use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 
 /// A two-dimensional, row-major tensor in global memory, seen in tiles of shape `T` of which each
-/// CTA of a group of `SPLIT` loads an equal slice of rows and multicasts it to the group.
+/// CTA of a group of `P` loads an equal slice of rows and multicasts it to the group.
 ///
 /// The host builds it from the same types (`host::Device::tensor_map`), so the box, the element
 /// type and the swizzle can't differ from what the kernel reads. As a kernel parameter it is a
@@ -21,7 +21,7 @@ use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 /// # use half::bf16;
 /// # use pipeline::prelude::*;
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
-/// type B = TensorMap<Tile<bf16, 128, 64>, 2>;
+/// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
 ///
 /// fn descriptor(b: &B) -> &isa::cp_async_bulk::TensorMapBytes { b.bytes() }
@@ -30,20 +30,20 @@ use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 /// }
 /// ```
 #[repr(transparent)]
-pub struct TensorMap<T, const SPLIT: usize = 1> {
+pub struct TensorMap<T, P = Unshared> {
     bytes: TensorMapBytes,
-    tile: PhantomData<T>,
+    tile: PhantomData<(T, P)>,
 }
 
-impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
+impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// Rows of the box: the slice that one CTA loads.
     pub const BOX_ROWS: usize = {
         assert!(
-            T::ROWS.is_multiple_of(SPLIT * ATOM_ROWS),
+            T::ROWS.is_multiple_of(P::COUNT * ATOM_ROWS),
             "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
         );
-        assert!(T::ROWS / SPLIT <= 256, "a TMA box has at most 256 rows");
-        T::ROWS / SPLIT
+        assert!(T::ROWS / P::COUNT <= 256, "a TMA box has at most 256 rows");
+        T::ROWS / P::COUNT
     };
 
     /// Types an encoded tensor map.
@@ -84,7 +84,7 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
     /// `tma_load.with(barrier, mcast_mask)` and the tile's coordinates. See the example of
     /// [`TensorMap`].
     #[inline(always)]
-    pub fn tile(&self, row: u32, col: u32, peers: Peers<SPLIT>) -> Load<'_, T, SPLIT> {
+    pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
         Load { map: self, row: row as i32, col: col as i32, peers }
     }
 
@@ -122,18 +122,18 @@ impl<T: TileShape, const SPLIT: usize> TensorMap<T, SPLIT> {
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, tensor::Load};
 ///
-/// fn first<'a>(a: &'a TensorMap<Tile<bf16, 128, 64>>) -> Load<'a, Tile<bf16, 128, 64>, 1> {
+/// fn first<'a>(a: &'a TensorMap<Tile<bf16, 128, 64>>) -> Load<'a, Tile<bf16, 128, 64>> {
 ///     a.tile(0, 0, Peers::ALONE)
 /// }
 /// ```
-pub struct Load<'a, T, const SPLIT: usize> {
-    map: &'a TensorMap<T, SPLIT>,
+pub struct Load<'a, T, P = Unshared> {
+    map: &'a TensorMap<T, P>,
     row: i32,
     col: i32,
-    peers: Peers<SPLIT>,
+    peers: Peers<P>,
 }
 
-impl<T: TileShape, const SPLIT: usize> Load<'_, T, SPLIT> {
+impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// Issues the load into the tile at `dst`, completing on the mbarrier at `full` of every CTA
     /// that receives it.
     ///
@@ -144,11 +144,11 @@ impl<T: TileShape, const SPLIT: usize> Load<'_, T, SPLIT> {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
         let map = &raw const self.map.bytes;
-        if SPLIT == 1 {
+        if P::COUNT == 1 {
             // SAFETY: the caller's contract.
             unsafe { isa::cp_async_bulk::tensor_load(dst, map, [self.col, self.row], full) }
         } else {
-            let first = self.peers.index * TensorMap::<T, SPLIT>::BOX_ROWS as u32;
+            let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
             // SAFETY: the caller's contract; slices are disjoint parts of the tile.
             unsafe {
                 isa::cp_async_bulk::tensor_load_multicast(
@@ -163,7 +163,7 @@ impl<T: TileShape, const SPLIT: usize> Load<'_, T, SPLIT> {
     }
 }
 
-impl<T: TileShape> TensorMap<T, 1> {
+impl<T: TileShape> TensorMap<T> {
     /// Stores the tile at `src` to (`row`, `col`); what lies outside of the tensor is clipped.
     ///
     /// # Safety
@@ -180,14 +180,14 @@ impl<T: TileShape> TensorMap<T, 1> {
 }
 
 // SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.
-unsafe impl<T: TileShape, const SPLIT: usize> KernelArg for &TensorMap<T, SPLIT> {
+unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {
     type Abi = *const TensorMapBytes;
     const META: ParamMeta = ParamMeta {
         kind: ParamKind::TensorMap as u32,
         size: 128,
         align: 64,
         dtype: T::Element::DTYPE as u32,
-        box_rows: TensorMap::<T, SPLIT>::BOX_ROWS as u32,
+        box_rows: TensorMap::<T, P>::BOX_ROWS as u32,
         box_cols: T::COLS as u32,
         swizzle_bytes: ROW_BYTES as u32,
     };

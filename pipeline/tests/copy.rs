@@ -66,7 +66,7 @@ fn check<const STAGES: usize>(steps: u32, seed: u64) {
     let memory = GlobalMemory::new();
     let from = Image::new(&memory, rows, cols, |i| (i % 251) as f32);
     let to = Image::new(&memory, rows, cols, |_| f32::NAN);
-    let (source, target) = (from.map::<Panel, 1>(), to.map::<Panel, 1>());
+    let (source, target) = (from.map::<Panel, _>(), to.map::<Panel, _>());
     run(seed, &memory, Plan::<STAGES>::BYTES, |cta| copy::<STAGES>(cta, &source, &target, steps))
         .unwrap_or_else(|report| panic!("{STAGES} stages, {steps} steps, seed {seed}:\n{report}"));
     if steps > 0 {

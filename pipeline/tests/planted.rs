@@ -55,7 +55,7 @@ fn a_lag_of_one_needs_two_stages() {
     let memory = GlobalMemory::new();
     let a = Image::new(&memory, 64, 128, |i| (i % 5) as f32);
     let b = Image::new(&memory, 32, 128, |i| (i % 3) as f32);
-    let (a, b) = (a.map::<TileA, 1>(), b.map::<TileB, 1>());
+    let (a, b) = (a.map::<TileA, _>(), b.map::<TileB, _>());
     for seed in 0..5 {
         let kernel = |cta| lagging::<1>(cta, &a, &b);
         let report = run(seed, &memory, Product::<1>::BYTES, kernel).expect_err("a deadlock");

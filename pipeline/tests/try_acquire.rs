@@ -71,7 +71,7 @@ fn parts_are_loaded_after_a_look() {
     for seed in 0..10 {
         let memory = GlobalMemory::new();
         let from = Image::new(&memory, 64 * 5, 64, |i| i as f32);
-        let map = from.map::<Panel, 1>();
+        let map = from.map::<Panel, _>();
         run(seed, &memory, TwoParts::BYTES, |cta: ThisCta| {
             let (cta, (ring,)) = TwoParts::init(cta);
             let (left, right) = ring.producer.parts();

@@ -79,4 +79,5 @@ programs! {
     "ui/33_counts_ok.rs" as counts;
     "ui/37_cluster_ok.rs" as cluster;
     "ui/38_tokens_ok.rs" as tokens;
+    "ui/41_masks_ok.rs" as masks;
 }

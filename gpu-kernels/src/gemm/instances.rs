@@ -20,8 +20,8 @@ macro_rules! instances {
             )]
             pub fn $name(
                 cta: GemmCta<$math, Cluster<$cm, $cn>>,
-                a: &TensorMap<Tile<$t, $bm, $bk>, $cn>,
-                b: &TensorMap<Tile<$t, $bn, $bk>, $cm>,
+                a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
+                b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
                 c: &TensorMap<<$o as Panels>::Panel<$bm>>,
                 d: &TensorMap<<$o as Panels>::Panel<GROUP_ROWS>>,
                 p: GemmParams,

@@ -81,8 +81,8 @@ pub fn gemm<
     const HAS_C: bool,
 >(
     cta: GemmCta<M, Cluster<CM, CN>>,
-    a: &TensorMap<Tile<T, BM, BK>, CN>,
-    b: &TensorMap<Tile<T, BN, BK>, CM>,
+    a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
+    b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<Panel<O, BM>>,
     d: &TensorMap<Panel<O, GROUP_ROWS>>,
     p: GemmParams,

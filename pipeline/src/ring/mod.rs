@@ -31,7 +31,7 @@ mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
 pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
-pub use parts::{PartEnd, PartEnds, PartPeek, PartProducer, PartSlot};
+pub use parts::{PartEnd, PartPeek, PartProducer, PartSlot, Parts};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WritePeek, WriteSlot, Writer};
 

@@ -3,45 +3,104 @@
 //! when all have arrived and all bytes have landed.
 
 use super::{Filling, Name, ProducerEnd, Readers, TmaParts};
-use crate::cluster::ClusterShape;
+use crate::cluster::{ClusterShape, Sharing};
 use crate::roles::{Elected, Role};
 use crate::stage::Stage;
 use crate::tensor::Load;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 
-impl<const STAGES: usize, A: TileShape, B: TileShape, R: Readers, N: Name, K: ClusterShape>
-    ProducerEnd<STAGES, (A, B), TmaParts, R, N, K>
+impl<const STAGES: usize, S: Parts, R: Readers, N: Name, K: ClusterShape>
+    ProducerEnd<STAGES, S, TmaParts, R, N, K>
 {
-    /// The ends of the two tiles' threads, in the tiles' order.
+    /// The ends of the tiles' threads, one for each tile, in the tiles' order.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`PartEnds`].
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Parts`].
     #[inline(always)]
-    pub fn parts(self) -> PartEnds<STAGES, A, B, N, K> {
-        (
-            PartEnd { base: self.base, offset: 0, part: PhantomData },
-            PartEnd { base: self.base, offset: A::BYTES as u32, part: PhantomData },
-        )
+    pub fn parts(self) -> S::Ends<STAGES, N, K> {
+        S::ends(Undivided { base: self.base, ring: PhantomData })
     }
 }
 
-/// The two ends of a ring of two parts.
+/// A stage whose tiles are loaded by a thread each: a tuple of up to four tiles, or an array.
 ///
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
-/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+/// # type Alone = Cluster<1, 1>;
+/// type A = Tile<bf16, 128, 64>;
+/// type B = Tile<bf16, 64, 64>;
+/// type S = (A, B, B);
 ///
-/// # type Operands = (Panel, Panel);
-/// fn apart(end: ProducerEnd<4, Operands, TmaParts, Mma<Math>, Main, Alone>) {
-///     let (a, b): PartEnds<4, Panel, Panel, Main, Alone> = end.parts();
-///     let (_for_one_warp, _for_another) = (a, b);
+/// fn apart(end: ProducerEnd<4, S, TmaParts, Mma<Math>, Main, Alone>) {
+///     let (a, b, c) = end.parts();
+///     let _for_one_warp: PartEnd<4, S, A, Main, Alone> = a;
+///     let _for_two_others: [PartEnd<4, S, B, Main, Alone>; 2] = [b, c];
+/// }
+/// fn equal(end: ProducerEnd<4, [A; 2], TmaParts, Mma<Math>, Main, Alone>) {
+///     let [_for_one_warp, _for_another] = end.parts();
 /// }
 /// ```
-pub type PartEnds<const STAGES: usize, A, B, N, K> =
-    (PartEnd<STAGES, (A, B), A, N, K>, PartEnd<STAGES, (A, B), B, N, K>);
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no parts that a thread each could load",
+    label = "not a tuple of up to four tiles, and no array of tiles"
+)]
+pub trait Parts: Stage + Sized {
+    /// One [`PartEnd`] for each tile.
+    type Ends<const STAGES: usize, N: Name, K: ClusterShape>;
+    /// Divides the end of a ring.
+    #[doc(hidden)]
+    fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
+        whole: Undivided<STAGES, Self, N, K>,
+    ) -> Self::Ends<STAGES, N, K>;
+}
+
+/// The filling end of a ring of parts, on its way to be divided.
+#[doc(hidden)]
+pub struct Undivided<const STAGES: usize, S, N, K> {
+    base: u32,
+    ring: PhantomData<(S, N, K, *const ())>,
+}
+
+macro_rules! parts {
+    ($(($($tile:ident),+))+) => {$(
+        impl<$($tile: TileShape),+> Parts for ($($tile,)+) {
+            type Ends<const STAGES: usize, N: Name, K: ClusterShape> =
+                ($(PartEnd<STAGES, Self, $tile, N, K>,)+);
+            #[inline(always)]
+            fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
+                whole: Undivided<STAGES, Self, N, K>,
+            ) -> Self::Ends<STAGES, N, K> {
+                let mut next = 0;
+                let ends = ($({
+                    let offset = next;
+                    next += $tile::BYTES as u32;
+                    PartEnd { base: whole.base, offset, part: PhantomData }
+                },)+);
+                let _end = next;
+                ends
+            }
+        }
+    )+};
+}
+parts! { (A) (A, B) (A, B, C) (A, B, C, D) }
+
+impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
+    type Ends<const STAGES: usize, N: Name, K: ClusterShape> =
+        [PartEnd<STAGES, Self, A, N, K>; COUNT];
+    #[inline(always)]
+    fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
+        whole: Undivided<STAGES, Self, N, K>,
+    ) -> Self::Ends<STAGES, N, K> {
+        core::array::from_fn(|i| PartEnd {
+            base: whole.base,
+            offset: (i * A::BYTES) as u32,
+            part: PhantomData,
+        })
+    }
+}
 
 /// The end for the thread that loads tile `T` of the stage `S`.
 ///
@@ -219,7 +278,7 @@ impl<T: TileShape, N: Name> PartSlot<T, N> {
     /// `producer_expect_transaction`, `copy`, `producer_commit`. See the example of [`PartSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn load<const SPLIT: usize>(self, load: Load<'_, T, SPLIT>) {
+    pub fn load<P: Sharing>(self, load: Load<'_, T, P>) {
         // SAFETY: the part is acquired; the phase can't close before this thread's arrival, so the
         // other parts' bytes may land before or after.
         unsafe {

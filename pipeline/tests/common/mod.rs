@@ -5,6 +5,7 @@ use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg};
 use isa::slice::{DeviceSlice, SliceAbi};
+use pipeline::cluster::Sharing;
 use pipeline::prelude::*;
 use pipeline::roles::Roles;
 use pipeline::tile::TileShape;
@@ -40,8 +41,8 @@ impl Image {
         self.memory.read(self.addr, &mut bytes).expect("allocated");
         bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
     }
-    /// Its tensor map in tiles of `T`, of which each CTA loads one part of `SPLIT`.
-    pub fn map<T: TileShape, const SPLIT: usize>(&self) -> TensorMap<T, SPLIT> {
+    /// Its tensor map in tiles of `T`, shared by `P`.
+    pub fn map<T: TileShape, P: Sharing>(&self) -> TensorMap<T, P> {
         assert_eq!(T::Element::DTYPE, Dtype::Bf16);
         let words = encode(&TensorMapDesc {
             dtype: DataType::Bf16,
@@ -49,7 +50,7 @@ impl Image {
             addr: self.addr,
             dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
             strides: [self.cols as u64 * 2, 0, 0, 0],
-            box_dims: [T::COLS as u32, TensorMap::<T, SPLIT>::BOX_ROWS as u32, 1, 1, 1],
+            box_dims: [T::COLS as u32, TensorMap::<T, P>::BOX_ROWS as u32, 1, 1, 1],
             swizzle: Swizzle::B128,
         })
         .expect("a valid tensor");

@@ -20,8 +20,8 @@ type Plan = SmemPlan<(Ring<8, (TileA, TileB), Tma, Mma<Math>, Operands, Pair>, B
 #[kernel(threads = ThisCta::THREADS, cluster = (2, 1, 1), smem = Plan::BYTES)]
 pub fn idle_group(
     cta: ThisCta,
-    a: &TensorMap<TileA>,
-    b: &TensorMap<TileB, 2>,
+    a: &TensorMap<TileA, AlongN<1>>,
+    b: &TensorMap<TileB, AlongM<2>>,
     d: &TensorMap<TileD>,
     steps: u32,
 ) {

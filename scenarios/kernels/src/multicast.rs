@@ -16,8 +16,8 @@ type Plan<const STAGES: usize, K> =
 #[inline(always)]
 fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
     cta: ThisCta<Cluster<CM, CN>>,
-    a: &TensorMap<TileA, CN>,
-    b: &TensorMap<TileB, CM>,
+    a: &TensorMap<TileA, AlongN<CN>>,
+    b: &TensorMap<TileB, AlongM<CM>>,
     d: &TensorMap<TileD>,
     tiles: u32,
     steps: u32,
@@ -90,8 +90,8 @@ macro_rules! instances {
             )]
             pub fn $name(
                 cta: ThisCta<Cluster<$cm, $cn>>,
-                a: &TensorMap<TileA, $cn>,
-                b: &TensorMap<TileB, $cm>,
+                a: &TensorMap<TileA, AlongN<$cn>>,
+                b: &TensorMap<TileB, AlongM<$cm>>,
                 d: &TensorMap<TileD>,
                 tiles: u32,
                 steps: u32,

@@ -44,8 +44,8 @@ mutations! {
             => "assert!(STAGES <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long (CUTLASS"
-            => "    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Looks whether the next slot is empty, without waiting for long (CUTLASS";
+            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
+            => "    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
     "01_load_after_peek":
         in "pipeline/src/ring/tma.rs",
             "    /// Whether the slot was empty."
@@ -75,8 +75,8 @@ mutations! {
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long (CUTLASS"
-            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Looks whether the next slot is empty, without waiting for long (CUTLASS";
+            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
+            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
         in "pipeline/src/ring/tma.rs",
             "/// What [`Producer::try_acquire`] saw."
             => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// What [`Producer::try_acquire`] saw.";
@@ -89,13 +89,16 @@ mutations! {
             "/// The producer end before a role has taken it."
             => "impl<const STAGES: usize, S, W, R, N, K> Clone for ProducerEnd<STAGES, S, W, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, K> Copy for ProducerEnd<STAGES, S, W, R, N, K> {}\n/// The producer end before a role has taken it.";
     "06_another_tile":
-        in "pipeline/src/stage.rs",
-            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {"
-            => "impl<A: TileShape, Any: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, Any, P>,) {";
+        in "pipeline/src/tensor.rs",
+            "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
+            => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
+        in "pipeline/src/tensor.rs",
+            "Load { map: self,"
+            => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "06_a_load_missing":
         in "pipeline/src/stage.rs",
-            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for"
-            => "impl<A: TileShape, B: TileShape, const P: usize> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A: TileShape, const P: usize> LoadsInto<(A,)> for";
+            "/// A tuple of tiles as a stage, and a tuple of their loads"
+            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// A tuple of tiles as a stage, and a tuple of their loads";
     "06_own_bytes":
         in "pipeline/src/stage.rs",
             "pub trait Stage: Sealed + 'static {"
@@ -237,9 +240,12 @@ mutations! {
             "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
             => "pub fn store<Any: TileShape>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
     "21_map_of_another_element":
-        in "pipeline/src/stage.rs",
-            "impl<A: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, A, P>,) {"
-            => "impl<A: TileShape, Any: TileShape, const P: usize> LoadsInto<(A,)> for (Load<'_, Any, P>,) {";
+        in "pipeline/src/tensor.rs",
+            "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
+            => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
+        in "pipeline/src/tensor.rs",
+            "Load { map: self,"
+            => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "21_untyped_map":
         in "pipeline/src/tensor.rs",
             "pub const unsafe fn from_bytes("
@@ -303,4 +309,11 @@ mutations! {
             r#"#[must_use = "a published panel is stored"]
 "#
             => "";
+    "41_mask_of_the_other_operand":
+        in "pipeline/src/tensor.rs",
+            "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
+            => "pub fn tile<Q: Sharing>(&self, row: u32, col: u32, peers: Peers<Q>) -> Load<'_, T, P> {";
+        in "pipeline/src/tensor.rs",
+            "Load { map: self, row: row as i32, col: col as i32, peers }"
+            => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
 }
