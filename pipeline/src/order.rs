@@ -9,18 +9,22 @@
 //! |---|---|---|
 //! | constructor, `params.group_size` | `init(arrive_count)` | the plan, `ARRIVALS` |
 //! | `params.group_id` 0 or 1 | which methods are called | [`MainLoopLoads`] or [`EpilogueLoads`] |
-//! | state's first phase, by `group_id` | `initial_phase` | the waiting end's own, 0 |
+//! | state's first phase, by `group_id` | `initial_phase` 0 or 1 | [`MainLoopFirst`] or [`EpilogueFirst`] |
 //! | `arrive` (arrives and steps) | `arrive_and_step` | [`MainLoopLoads::arrive_and_step`] |
 //! | - | `arrive`, then `step` | [`MainLoopLoads::arrive`], then [`Arrived::step`] |
 //! | `wait`, then `advance` | `wait_and_step` | [`EpilogueLoads::wait_and_step`] |
 //! | `wait` | `wait`, then `step` | [`EpilogueLoads::wait`], then [`Passed::step`] |
 //!
 //! CUTLASS arrives once per kernel; Mojo once per tile. Both work here. Per tile, the arriver must
-//! not run two steps ahead of the waiter: on one mbarrier the waiter would miss a phase. The SM
+//! not run two steps ahead of what the waiter waits for: on one mbarrier it would miss a phase. The SM
 //! model reports that.
 //!
 //! Where the two others have one type with all methods, there are two here, as each end has a use
 //! for only half of them: waiting on the side that arrives is what a swapped pair of warps does.
+//!
+//! The barrier holds back one side. Where both must wait for each other, two of them, one in each
+//! direction and with opposite starts, are CUTLASS's `OrderedSequenceBarrier<1, 2>` for two threads
+//! (pipeline/tests/order.rs).
 
 use crate::cluster::ClusterShape;
 use crate::raw::MAX_COUNT;
@@ -29,8 +33,80 @@ use crate::roles::{Elected, Role};
 use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
+/// Closes [`Start`]: the phases follow from who goes first.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't say which loads go first",
+        label = "this trait is closed",
+        note = "a load-order barrier starts as `MainLoopFirst` or as `EpilogueFirst`; its phases follow from that"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// Whose loads go first, which fixes what the waiting end's first step waits for.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the first phase of
+/// `OrderedSequenceBarrier`'s state, `params.group_id == 0`. Mojo: `initial_phase`.
+///
+/// ```
+/// use pipeline::order::{EpilogueFirst, MainLoopFirst, Start};
+/// assert_eq!((MainLoopFirst::FIRST_PASSES, EpilogueFirst::FIRST_PASSES), (false, true));
+/// ```
+pub trait Start: Sealed + 'static {
+    /// Does the waiting end's first step pass without a wait?
+    const FIRST_PASSES: bool;
+}
+
+/// Each step of the epilogue's loads waits for the same step of the main loop's, from the first on.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 1 for the epilogue.
+/// Mojo: `initial_phase` 0.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*};
+/// # names! { First = "main loop first" }
+/// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, MainLoopFirst>,)>;
+/// # fn same(plan: LoadOrderBarrier<First>) -> LoadOrderBarrier<First, 1, MainLoopFirst> { plan }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum MainLoopFirst {}
+
+/// The epilogue's first step passes at once; each one after it waits for the main loop's step
+/// before. The first does not look at the barrier: a wait for the phase before phase 0, which is
+/// what a first phase of 1 means elsewhere, hangs when the main loop has already arrived.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 for the epilogue.
+/// Mojo: `initial_phase` 1.
+///
+/// ```
+/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # names! { First = "C first" } roles! { Load = 1 x 40 registers }
+/// # type One = Elected<Load, Cluster<1, 1>>;
+///
+/// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, EpilogueFirst>,)>;
+///
+/// fn loads(ends: LoadOrderEnds<First, 1, EpilogueFirst>, one: &One) {
+///     let mut epilogue = ends.epilogue.by(one); // in one warp
+///     epilogue.wait_and_step(); // passes
+///     let mut main_loop = ends.main_loop.by(one); // in another
+///     main_loop.arrive_and_step(); // what the epilogue's next step waits for
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum EpilogueFirst {}
+
+impl Sealed for MainLoopFirst {}
+impl Start for MainLoopFirst {
+    const FIRST_PASSES: bool = false;
+}
+impl Sealed for EpilogueFirst {}
+impl Start for EpilogueFirst {
+    const FIRST_PASSES: bool = true;
+}
+
 /// One mbarrier that expects `ARRIVALS` arrivals a phase, one from each thread that loads for the
-/// main loop; `N` is its name.
+/// main loop; `N` is its name, and `F` says whose loads go first.
 ///
 /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
 /// `OrderedSequenceBarrier<1, 2>` as `LoadOrderBarrier`.
@@ -50,11 +126,11 @@ use core::marker::PhantomData;
 /// }
 /// # assert_eq!(Plan::BYTES, 8);
 /// ```
-pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1>(PhantomData<N>);
+pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(PhantomData<(N, F)>);
 
 /// The two ends of a [`LoadOrderBarrier`], inert until a thread takes them with `by`.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1.
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1, by [`Start`].
 ///
 /// ```
 /// # use pipeline::{order::*, prelude::*, roles::Elected};
@@ -66,16 +142,16 @@ pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1>(PhantomData<N>);
 ///     let _waits: EpilogueLoads<First> = ends.epilogue.by(one);
 /// }
 /// ```
-pub struct LoadOrderEnds<N, const ARRIVALS: usize = 1> {
+pub struct LoadOrderEnds<N, const ARRIVALS: usize = 1, F = MainLoopFirst> {
     /// For the warp, or warps, that load the main loop's operands.
     pub main_loop: MainLoopEnd<N, ARRIVALS>,
     /// For the warp that loads the epilogue's operands.
-    pub epilogue: EpilogueEnd<N>,
+    pub epilogue: EpilogueEnd<N, F>,
 }
 
 // SAFETY: one mbarrier in its 8 bytes; ARRIVALS arrivers, as that many main-loop ends can be had of
 // it, none is Copy and each is taken by one thread.
-unsafe impl<N: Name, const ARRIVALS: usize> Region for LoadOrderBarrier<N, ARRIVALS> {
+unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrier<N, ARRIVALS, F> {
     const BYTES: usize = {
         assert!(
             ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,
@@ -86,7 +162,7 @@ unsafe impl<N: Name, const ARRIVALS: usize> Region for LoadOrderBarrier<N, ARRIV
     };
     const ALIGN: usize = 8;
     const NAME: &'static str = N::NAME;
-    type Ends = LoadOrderEnds<N, ARRIVALS>;
+    type Ends = LoadOrderEnds<N, ARRIVALS, F>;
     #[inline(always)]
     unsafe fn init(place: Place) {
         // SAFETY: the region's own memory, initialised once.
@@ -221,7 +297,7 @@ impl Arrived<'_> {
 
 /// The epilogue's end before a thread has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 1.
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`, by [`Start`].
 ///
 /// ```
 /// # use pipeline::{order::*, prelude::*, roles::Elected};
@@ -233,25 +309,31 @@ impl Arrived<'_> {
 /// }
 /// ```
 #[must_use]
-pub struct EpilogueEnd<N> {
+pub struct EpilogueEnd<N, F = MainLoopFirst> {
     barrier: u32,
-    name: PhantomData<(N, *const ())>,
+    name: PhantomData<(N, F, *const ())>,
 }
-impl<N: Name> EpilogueEnd<N> {
+impl<N: Name, F: Start> EpilogueEnd<N, F> {
     /// Gives the end to an elected thread.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
     /// [`EpilogueEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> EpilogueLoads<N> {
-        EpilogueLoads { barrier: self.barrier, phase: 0, name: PhantomData }
+    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> EpilogueLoads<N, F> {
+        EpilogueLoads {
+            barrier: self.barrier,
+            phase: 0,
+            passes: F::FIRST_PASSES,
+            name: PhantomData,
+        }
     }
 }
 
 /// The waiting end.
 ///
-/// Waits for its step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`. CUTLASS:
-/// `OrderedSequenceBarrier::wait`, in group 1.
+/// Waits for its step's arrivals, or, where the epilogue goes first, for those of the step before.
+/// Signals nothing. PTX: `mbarrier.try_wait.parity`. CUTLASS: `OrderedSequenceBarrier::wait`, in
+/// the group that arrives at nothing.
 ///
 /// ```
 /// # use pipeline::{order::*, prelude::*, roles::Elected};
@@ -266,21 +348,27 @@ impl<N: Name> EpilogueEnd<N> {
 /// }
 /// ```
 #[must_use]
-pub struct EpilogueLoads<N> {
+pub struct EpilogueLoads<N, F = MainLoopFirst> {
     barrier: u32,
     phase: u32,
-    name: PhantomData<(N, *const ())>,
+    /// Only where the epilogue goes first: is its first step still to come?
+    passes: bool,
+    name: PhantomData<(N, F, *const ())>,
 }
-impl<N: Name> EpilogueLoads<N> {
-    /// Waits until the main loop's end has arrived for this step. The phase moves with the wait, so
-    /// that a token which is lost instead of stepped can't make the next wait see this step's
-    /// arrival again.
+impl<N: Name, F: Start> EpilogueLoads<N, F> {
+    /// Waits until the main loop's end has arrived for this step (where the epilogue goes first: for
+    /// the step before, if there is one). The phase moves with the wait, so that a token which is
+    /// lost instead of stepped can't make the next wait see this step's arrival again.
     ///
     /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
     /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) -> Passed<'_> {
+        if F::FIRST_PASSES && self.passes {
+            self.passes = false;
+            return Passed { end: PhantomData };
+        }
         // SAFETY: initialised by the plan; the phase alternates with each step.
         unsafe { isa::mbarrier::wait_parity(self.barrier, self.phase) };
         self.phase ^= 1;

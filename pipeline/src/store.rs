@@ -2,7 +2,8 @@
 //!
 //! The way of a panel, each step a type: [`FreePanel`] (no store reads it any more) → filled strip
 //! by strip → [`FreePanel::publish`] (proxy fence, then the group meets) → [`PublishedPanel`],
-//! which alone can be stored. (CUTLASS `PipelineTmaStore`; DESIGN: generic proxy, then async.)
+//! which alone can be stored. (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`; DESIGN: generic
+//! proxy, then async.)
 
 use crate::cluster::ClusterShape;
 use crate::fragment::Strips;
@@ -15,10 +16,29 @@ use core::marker::PhantomData;
 
 type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
 
-/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each warp group of role `Ro`.
+/// As many stores as there are other buffers: what [`StoreBuffers`] lets read on by itself.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `UnacquiredStages`, left out.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, store::ALL_BUT_ONE};
+/// # roles! { Math = 2 x 232 registers }
+/// # fn same(buffers: StoreBuffers<bf16, 4, Math>) ->
+/// StoreBuffers<bf16, 4, Math, ALL_BUT_ONE>
+/// # { buffers }
+/// ```
+pub const ALL_BUT_ONE: usize = usize::MAX;
+
+/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each warp group of role `Ro`, 1 to 32, used in
+/// turn.
+///
+/// A panel is lent when at most `UNACQUIRED` stores still read theirs: `DEPTH` - 1 if nothing else
+/// is said, so that a group waits for the oldest store alone. Fewer let a group know that a store
+/// has been read before its buffer comes round again.
 ///
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the `smem_d` of the epilogue's
-/// `SharedStorage`.
+/// `SharedStorage`, with `PipelineTmaStore<DEPTH, UNACQUIRED>`.
 ///
 /// ```
 /// # use half::bf16;
@@ -26,17 +46,28 @@ type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
 /// # roles! { Math = 2 x 232 registers }
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 64 * 128);
+/// /// Four buffers, of which at most two are being read when the next one is lent.
+/// type Eager = SmemPlan<(StoreBuffers<bf16, 4, Math, 2>,)>;
+/// assert_eq!(Eager::BYTES, 4 * 2 * 64 * 128);
 /// ```
-pub struct StoreBuffers<O, const DEPTH: usize, Ro>(PhantomData<(O, Ro)>);
+pub struct StoreBuffers<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL_BUT_ONE>(
+    PhantomData<(O, Ro)>,
+);
 
 // SAFETY: panels lie inside BYTES; there is no barrier to initialise.
-unsafe impl<O: Panels, const DEPTH: usize, Ro: Role> Region for StoreBuffers<O, DEPTH, Ro> {
+unsafe impl<O: Panels, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize> Region
+    for StoreBuffers<O, DEPTH, Ro, UNACQUIRED>
+{
     const BYTES: usize = {
-        assert!(DEPTH == 1 || DEPTH == 2, "one or two store buffers for each warp group");
+        assert!(DEPTH >= 1 && DEPTH <= 32, "a warp group has from 1 to 32 store buffers");
+        assert!(
+            UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,
+            "a buffer is lent while more stores may be reading than there are other buffers"
+        );
         DEPTH * Ro::GROUPS * <GroupPanel<O> as TileShape>::BYTES
     };
     const ALIGN: usize = TILE_ALIGN;
-    type Ends = StoreEnd<O, DEPTH, Ro>;
+    type Ends = StoreEnd<O, DEPTH, Ro, UNACQUIRED>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}
     #[inline(always)]
@@ -60,17 +91,22 @@ unsafe impl<O: Panels, const DEPTH: usize, Ro: Role> Region for StoreBuffers<O, 
 /// }
 /// ```
 #[must_use]
-pub struct StoreEnd<O, const DEPTH: usize, Ro> {
+pub struct StoreEnd<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL_BUT_ONE> {
     base: u32,
     kind: PhantomData<(O, Ro, *const ())>,
 }
 
-impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
+impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
+    StoreEnd<O, DEPTH, Ro, UNACQUIRED>
+{
     /// Gives a warp group its buffers.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`StoreEnd`].
     #[inline(always)]
-    pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Stores<'_, O, DEPTH, Ro, K> {
+    pub fn by<K: ClusterShape>(
+        self,
+        group: &Warpgroup<Ro, K>,
+    ) -> Stores<'_, O, DEPTH, Ro, K, UNACQUIRED> {
         let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
         Stores {
             base: self.base + group.index() * DEPTH as u32 * bytes,
@@ -108,16 +144,32 @@ impl<O: Strips, const DEPTH: usize, Ro: Role> StoreEnd<O, DEPTH, Ro> {
 /// }
 /// ```
 #[must_use]
-pub struct Stores<'g, O, const DEPTH: usize, Ro, K> {
+pub struct Stores<'g, O, const DEPTH: usize, Ro, K, const UNACQUIRED: usize = ALL_BUT_ONE> {
     base: u32,
     next: u32,
     group: &'g Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEPTH, Ro, K> {
-    /// Waits until the store before the last `DEPTH - 1` has read its source, and lends that
-    /// buffer.
+/// Executes `wait_group_read` with a number that is a constant of a generic item.
+macro_rules! wait_group_read {
+    ($outstanding:expr, $($number:literal)+) => {
+        match $outstanding {
+            $($number => isa::cp_async_bulk::wait_group_read::<$number>(),)+
+            // Waits for all of them: right for any number.
+            _ => isa::cp_async_bulk::wait_group_read::<0>(),
+        }
+    };
+}
+
+impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>
+    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>
+{
+    /// Stores that may still be reading when a buffer is lent.
+    const OUTSTANDING: usize = if UNACQUIRED == ALL_BUT_ONE { DEPTH - 1 } else { UNACQUIRED };
+
+    /// Waits until all stores but the last `UNACQUIRED` have read their source (all but the last
+    /// `DEPTH - 1`, if nothing else was said), and lends the buffer of the oldest.
     ///
     /// One panel is out at a time, and the turn passes to the next buffer only when the panel is
     /// stored: each buffer given out is the one whose store that wait has covered.
@@ -130,11 +182,8 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEP
     pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
-            if DEPTH == 1 {
-                isa::cp_async_bulk::wait_group_read::<0>();
-            } else {
-                isa::cp_async_bulk::wait_group_read::<1>();
-            }
+            wait_group_read!(Self::OUTSTANDING,
+                0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
         }
         self.group.sync();
         let at = self.base + self.next * <GroupPanel<O> as TileShape>::BYTES as u32;

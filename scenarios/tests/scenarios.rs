@@ -8,7 +8,7 @@ use host::{Device, Dtype, Param};
 use isa::kernel::{Kernel, KernelDesc, ParamMeta};
 use on_devices::{Bench, Matrix, on_devices, small};
 use scenarios::IMAGE;
-use scenarios::kernels::{copies, idle, multicast, parts, turns, writers};
+use scenarios::kernels::{copies, idle, multicast, parts, stores, turns, writers};
 
 /// Operands and result of D = A·Bᵀ with integers, so that every sum is exact.
 struct Product {
@@ -241,6 +241,41 @@ fn copied(bench: &Bench, desc: &KernelDesc, steps: u32) {
         assert!(to.untouched());
     } else {
         bench.expect(&to, |i, j| if i < rows && j < cols { value(i, j) } else { 0.0 }, &case);
+    }
+}
+
+#[test]
+fn panels_go_out_through_any_number_of_buffers() {
+    on_devices(&IMAGE, "panels_go_out_through_any_number_of_buffers", 5, |bench| {
+        for of in stores::INSTANCES {
+            // None, one, as many as buffers, one more, and several rounds.
+            for panels in [0, 1, of.depth, of.depth + 1, 4 * of.depth + 2] {
+                stored(bench, of.desc, panels);
+            }
+        }
+    });
+}
+
+#[test]
+fn hundreds_of_panels_go_out() {
+    on_devices(&IMAGE, "hundreds_of_panels_go_out", 1, |bench| {
+        stored(bench, stores::INSTANCES[2].desc, 301);
+    });
+}
+
+fn stored(bench: &Bench, desc: &KernelDesc, panels: u32) {
+    let case = format!("{panels} panels");
+    let rows = 128 * panels.max(1) as usize;
+    let value = |i: usize, j: usize| ((7 * i + j) % 251) as f32;
+    let from = Matrix::new(bench, Dtype::Bf16, rows, 64, value);
+    let to = Matrix::poisoned(bench, Dtype::Bf16, rows, 64);
+    let maps = [from.map(bench, &desc.meta.params()[0]), to.map(bench, &desc.meta.params()[1])];
+    let params = [Param::map(&maps[0]), Param::map(&maps[1]), Param::value(panels)];
+    bench.launch(desc, 1, &params, &case);
+    if panels == 0 {
+        assert!(to.untouched());
+    } else {
+        bench.expect(&to, value, &case);
     }
 }
 

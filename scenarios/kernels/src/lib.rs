@@ -8,5 +8,6 @@ pub mod idle;
 pub mod multicast;
 pub mod multiply;
 pub mod parts;
+pub mod stores;
 pub mod turns;
 pub mod writers;

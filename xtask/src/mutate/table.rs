@@ -42,6 +42,10 @@ mutations! {
         in "pipeline/src/state.rs",
             "assert!(STAGES >= 1 && STAGES <= 32,"
             => "assert!(STAGES <= 32,";
+    "00_no_buffers":
+        in "pipeline/src/store.rs",
+            "assert!(DEPTH >= 1 && DEPTH <= 32,"
+            => "assert!(DEPTH <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
             "    /// Looks whether the next slot is empty, without waiting for long. The answer"
@@ -148,6 +152,10 @@ mutations! {
         in "pipeline/src/order.rs",
             "pub fn arrive(&mut self) -> Arrived<'_> {"
             => "pub fn arrive(&self) -> Arrived<'_> {";
+    "10_own_start":
+        in "pipeline/src/order.rs",
+            "pub trait Start: Sealed + 'static {"
+            => "pub trait Start: 'static {";
     "12_same_barrier_twice":
         in "pipeline/src/smem.rs",
             "assert!(names_differ(R::NAMES),"
@@ -215,14 +223,18 @@ mutations! {
             => "PublishedPanel { at: self.at, next: &mut *self.next,";
     "18_panel_kept":
         in "pipeline/src/store.rs",
-            "impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'_, O, DEPTH, Ro, K> {"
-            => "impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> Stores<'g, O, DEPTH, Ro, K> {";
+            "impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>"
+            => "impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, K, UNACQUIRED>";
         in "pipeline/src/store.rs",
             "pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {"
             => "pub fn acquire(&mut self) -> FreePanel<'g, O, DEPTH, Ro, K> {";
         in "pipeline/src/store.rs",
             "FreePanel { at, next: &mut self.next, group"
             => "FreePanel { at, next: unsafe { &mut *(&raw mut self.next) }, group";
+    "18_stores_beyond_buffers":
+        in "pipeline/src/store.rs",
+            "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,"
+            => "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED <= DEPTH,";
     "20_over_budget":
         in "pipeline/src/smem.rs",
             "bytes <= SMEM_LIMIT,"

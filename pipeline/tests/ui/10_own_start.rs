@@ -1,0 +1,10 @@
+//! A first phase that is neither the main loop's nor the epilogue's.
+
+use pipeline::order::Start;
+
+struct Later;
+impl Start for Later {
+    const FIRST_PASSES: bool = true;
+}
+
+fn main() {}
