@@ -60,7 +60,10 @@ fn check<const DEPTH: usize, const UNACQUIRED: usize>() {
         for (at, x) in to.read().into_iter().enumerate().take(64 * 64 * panels as usize) {
             let (row, col) = (at / 64, at % 64);
             let want = value(row as u32 / 64, col / 16);
-            assert!(x == want, "{DEPTH} by {UNACQUIRED}: ({row}, {col}) is {x}, not {want}");
+            assert!(
+                x.to_bits() == want.to_bits(),
+                "{DEPTH} by {UNACQUIRED}: ({row}, {col}) is {x}, not {want}"
+            );
         }
     }
 }
