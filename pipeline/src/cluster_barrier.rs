@@ -47,6 +47,9 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 
 /// A CTA that has arrived at the cluster's barrier and has not waited yet.
 ///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: what is between `cluster_arrive`
+/// and `cluster_wait`.
+///
 /// ```
 /// # use pipeline::prelude::*;
 /// # use pipeline::roles::Ready;

@@ -104,6 +104,50 @@ tuples! {
     (A by P at 0, B by Q at 1, C by R at 2, D by U at 3)
 }
 
+/// A stage that has a tile number `I`, counted from 0.
+///
+/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the operand's member of `TensorStorage`,
+/// `smem_A` or `smem_B`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, stage::TileAt, tile::TileShape};
+/// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
+/// fn at<S: TileAt<2>>() -> (usize, usize) { (S::OFFSET, S::Tile::ROWS) }
+/// assert_eq!(at::<Stage>(), ((128 + 64) * 128, 64));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a slot of `{Self}` has no tile number {I}",
+    label = "tiles are counted from 0, in the order of the stage's tuple"
+)]
+pub trait TileAt<const I: usize>: Stage {
+    /// The tile.
+    type Tile: TileShape;
+    /// Where in the slot it lies.
+    const OFFSET: usize;
+}
+
+macro_rules! tile_at {
+    ($(($($tile:ident),+) $index:literal is $which:ident behind ($($before:ident)*);)+) => {$(
+        impl<$($tile: TileShape),+> TileAt<$index> for ($($tile,)+) {
+            type Tile = $which;
+            const OFFSET: usize = 0 $(+ $before::BYTES)*;
+        }
+    )+};
+}
+tile_at! {
+    (A) 0 is A behind ();
+    (A, B) 0 is A behind ();
+    (A, B) 1 is B behind (A);
+    (A, B, C) 0 is A behind ();
+    (A, B, C) 1 is B behind (A);
+    (A, B, C) 2 is C behind (A B);
+    (A, B, C, D) 0 is A behind ();
+    (A, B, C, D) 1 is B behind (A);
+    (A, B, C, D) 2 is C behind (A B);
+    (A, B, C, D) 3 is D behind (A B C);
+}
+
 impl<A, const COUNT: usize> Sealed for [A; COUNT] {}
 impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
     const BYTES: usize = {

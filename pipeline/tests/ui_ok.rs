@@ -80,4 +80,5 @@ programs! {
     "ui/37_cluster_ok.rs" as cluster;
     "ui/38_tokens_ok.rs" as tokens;
     "ui/41_masks_ok.rs" as masks;
+    "ui/42_meet_ok.rs" as meet;
 }

@@ -147,6 +147,43 @@ fn two_loaders_arm_one_slot() {
 }
 
 #[test]
+fn four_loaders_arm_one_slot() {
+    on_devices(&IMAGE, "four_loaders_arm_one_slot", 20, |bench| {
+        for (ctas, panels) in [(1, 0), (1, 1), (2, 3), (1, 7)] {
+            let case = format!("{panels} panels");
+            let rows = 64 * panels.max(1) as usize;
+            let addend =
+                |of: usize| move |i: usize, j: usize| ((5 * i + of * j) % (11 + of)) as f32;
+            let desc = &<parts::four_loaders as Kernel>::DESC;
+            let matrices = [
+                Matrix::new(bench, Dtype::Bf16, rows, 64, addend(0)),
+                Matrix::new(bench, Dtype::F16, rows, 64, addend(1)),
+                Matrix::new(bench, Dtype::F32, rows, 32, addend(2)),
+                Matrix::new(bench, Dtype::Bf16, rows, 64, addend(3)),
+                Matrix::poisoned(bench, Dtype::Bf16, rows, 64),
+            ];
+            let maps: Vec<host::TensorMap> = matrices
+                .iter()
+                .zip(desc.meta.params())
+                .map(|(matrix, param)| matrix.map(bench, param))
+                .collect();
+            let mut params: Vec<Param> = maps.iter().map(Param::map).collect();
+            params.push(Param::value(panels));
+            bench.launch(desc, ctas, &params, &case);
+            if panels == 0 {
+                assert!(matrices[4].untouched());
+                continue;
+            }
+            let sum = |i, j| {
+                let c = if j < 32 { addend(2)(i, j) } else { 0.0 };
+                addend(0)(i, j) + 2.0 * addend(1)(i, j) + c - addend(3)(i, j)
+            };
+            bench.expect(&matrices[4], sum, &case);
+        }
+    });
+}
+
+#[test]
 fn an_idle_group_is_in_nobodys_way() {
     on_devices(&IMAGE, "an_idle_group_is_in_nobodys_way", 20, |bench| {
         // The ring has 8 stages.
@@ -315,13 +352,12 @@ fn in_turn(bench: &Bench, of: &turns::Instance, ctas: u32, tiles: u32, steps: u3
     let want: Vec<u32> = (0..ctas)
         .flat_map(|cta| [(cta..tiles).step_by(ctas as usize).fold(0, turns::link); 2])
         .collect();
-    let have: Vec<u32> = chains
-        .to_vec()
-        .expect("the test's own buffer")
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
-    assert_eq!(have, want, "{case}: a turn out of order");
+    assert_eq!(words_of(&chains), want, "{case}: a turn out of order");
+}
+
+fn words_of(buffer: &host::Buffer) -> Vec<u32> {
+    let bytes = buffer.to_vec().expect("the test's own buffer");
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
 /// The table covers what the scenarios are about.

@@ -5,7 +5,7 @@ use crate::cluster::{ClusterCoord, ClusterShape};
 use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
 use crate::roles::{Role, Warpgroup};
-use crate::stage::Stage;
+use crate::stage::{Stage, TileAt};
 use crate::state::{ConsumerSide, PipelineState};
 use crate::tile::TileShape;
 use core::marker::PhantomData;
@@ -366,6 +366,44 @@ where
         let panel = self.data + (panel * P::BYTES) as u32;
         // SAFETY: the slot is full, the panel one of its own, and the group converged.
         unsafe { P::Element::load_strip(panel, warp_row, strip as u32) }
+    }
+}
+
+impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> {
+    /// As `strip` of a slot of one panel, from the slot's tile number `I`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
+    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// type S = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
+    ///
+    /// fn add(slot: FullSlot<S, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+    ///     let (a, b) = (slot.strip_of::<0>(group, 1), slot.strip_of::<1>(group, 1));
+    ///     slot.release();
+    ///     core::array::from_fn(|i| a[i] + b[i])
+    /// }
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<Ro, K>, strip: usize) -> [f32; 8]
+    where
+        S: TileAt<I>,
+        <S::Tile as TileShape>::Element: Strips,
+    {
+        const {
+            assert!(
+                <S::Tile as TileShape>::ROWS == GROUP_ROWS * Ro::GROUPS,
+                "each tile that is read has 64 rows for each warp group"
+            );
+        }
+        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        let tile = self.data + S::OFFSET as u32;
+        // SAFETY: the slot is full, the tile one of its own, and the group converged.
+        unsafe { <S::Tile as TileShape>::Element::load_strip(tile, warp_row, strip as u32) }
     }
 }
 

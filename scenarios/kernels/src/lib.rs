@@ -5,6 +5,7 @@
 
 pub mod copies;
 pub mod idle;
+pub mod meet;
 pub mod multicast;
 pub mod multiply;
 pub mod parts;

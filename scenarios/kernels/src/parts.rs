@@ -1,9 +1,14 @@
-//! Two producer warps, one for each operand, that arm one slot together; one consumer, one batch in
-//! flight. (CUTLASS `PipelineTransactionAsync`.)
+//! Producer warps that arm one slot together, each with its tile's bytes: two of them with one batch
+//! in flight, four of them with ordinary reads. (CUTLASS `PipelineTransactionAsync`.)
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
+use half::{bf16, f16};
 use isa::kernel;
 use pipeline::prelude::*;
+use pipeline::ring::PartEnd;
+use pipeline::roles::Warp;
+use pipeline::stage::Stage;
+use pipeline::tile::TileShape;
 
 names! { Operands = "operands" }
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
@@ -65,4 +70,73 @@ pub fn two_loaders(
             stores.tail();
         },
     );
+}
+
+/// Four addends of three element types.
+type Addends = (Tile<bf16, 64, 64>, Tile<f16, 64, 64>, Tile<f32, 64, 32>, Tile<bf16, 64, 64>);
+type SumPlan = SmemPlan<(
+    Ring<3, Addends, TmaParts, Reads<Math>, Operands, Alone>,
+    StoreBuffers<bf16, 2, Math>,
+)>;
+
+/// `out = a + 2 b - d` for `panels` panels of 64 x 64, and `+ c` in their first 32 columns, each
+/// addend loaded by a warp of its own; CTA i of g takes panels i, i + g, ….
+#[kernel(threads = ThisCta::THREADS, smem = SumPlan::BYTES)]
+pub fn four_loaders(
+    cta: ThisCta,
+    a: &TensorMap<Tile<bf16, 64, 64>>,
+    b: &TensorMap<Tile<f16, 64, 64>>,
+    c: &TensorMap<Tile<f32, 64, 32>>,
+    d: &TensorMap<Tile<bf16, 64, 64>>,
+    out: &TensorMap<Tile<bf16, 64, 64>>,
+    panels: u32,
+) {
+    let (cta, (ring, stores)) = SumPlan::init(cta);
+    let coord = cta.coord();
+    let (part_a, part_b, part_c, part_d) = ring.producer.parts();
+    let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| load_part(warp, part_a, a, rows()),
+                |warp| load_part(warp, part_b, b, rows()),
+                |warp| load_part(warp, part_c, c, rows()),
+                |warp| load_part(warp, part_d, d, rows()),
+            );
+        },
+        |group| {
+            let mut addends = ring.consumer.by(&group);
+            let mut stores = stores.by(&group);
+            for row in rows() {
+                let slot = addends.wait();
+                let mut sum = stores.acquire();
+                for strip in 0..4 {
+                    let (a, b) =
+                        (slot.strip_of::<0>(&group, strip), slot.strip_of::<1>(&group, strip));
+                    let d = slot.strip_of::<3>(&group, strip);
+                    let c = if strip < 2 { slot.strip_of::<2>(&group, strip) } else { [0.0; 8] };
+                    sum.put(strip, core::array::from_fn(|i| a[i] + 2.0 * b[i] + c[i] - d[i]));
+                }
+                slot.release();
+                sum.publish().store(out, row, 0);
+            }
+            stores.tail();
+        },
+    );
+}
+
+/// One thread of the warp loads a tile of each slot.
+#[inline(always)]
+fn load_part<S: Stage, T: TileShape>(
+    warp: Warp<Load, Alone>,
+    part: PartEnd<3, S, T, Operands, Alone>,
+    from: &TensorMap<T>,
+    rows: impl Iterator<Item = u32>,
+) {
+    let Some(one) = warp.elect() else { return };
+    let mut loads = part.by(&one);
+    for row in rows {
+        loads.acquire().load(from.tile(row, 0, Peers::ALONE));
+    }
+    loads.tail();
 }

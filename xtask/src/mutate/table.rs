@@ -328,4 +328,20 @@ mutations! {
         in "pipeline/src/tensor.rs",
             "Load { map: self, row: row as i32, col: col as i32, peers }"
             => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
+    "42_wait_twice":
+        in "pipeline/src/cluster_barrier.rs",
+            "pub fn wait(self) -> Ready<R, K> {"
+            => "pub fn wait(&self) -> Ready<R, K> {";
+        in "pipeline/src/cluster_barrier.rs",
+            "        self.ready\n"
+            => "        unsafe { core::ptr::read(&self.ready) }\n";
+    "42_wait_forgotten":
+        in "pipeline/src/cluster_barrier.rs",
+            r#"#[must_use = "an arrival is followed by `wait`, or the cluster's next meeting never comes"]
+"#
+            => "";
+    "42_split_before_wait":
+        in "pipeline/src/roles.rs",
+            "/// The CTA after its shared memory is initialised, still converged."
+            => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
 }
