@@ -1,4 +1,4 @@
-//! Bad input to `warpipe gemm`: exit code 2, one line that names file, tensor and numbers, no
+//! Bad input to the commands: exit code 2, one line that names file, tensor and numbers, no
 //! output left behind, an existing one untouched.
 
 mod common;
@@ -260,4 +260,42 @@ fn help_is_no_error() {
         assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
         assert!(stdout.contains("warpipe"), "{stdout}");
     }
+}
+
+#[test]
+fn benchmarks() {
+    refused(&["bench"], &["--suite NAME", "--shape MxNxK"]);
+    refused(&["bench", "--suite", "vision"], &["vision", "square, llm, decode, ragged, all"]);
+    refused(&["bench", "--shape", "4096x4096"], &["4096x4096", "MxNxK"]);
+    refused(&["bench", "--m", "1", "--n", "1"], &["--k"]);
+    refused(
+        &["bench", "--suite", "llm", "--only", "x1x"],
+        &["--only x1x", "none of the 24 shapes"],
+    );
+    refused(&["bench", "--suite", "llm", "--vs", "mkl"], &["mkl", "cublaslt"]);
+    refused(
+        &["bench", "--suite", "llm", "--instance", "x", "--all-instances"],
+        &["--instance", "--all-instances"],
+    );
+    refused(&["bench", "--suite", "llm", "--peak-gbs", "4000"], &["--svg"]);
+    refused(&["bench", "--suite", "llm", "--rounds", "0"], &["--rounds"]);
+    refused(&["bench", "--shape", "4294967296x1x1"], &["M = 4294967296", "2147483647"]);
+    refused(&["bench", "--shape", "64x64x64", "--device", "sim"], &["needs a GPU", "SM model"]);
+    refused(&["bench", "--shape", "64x64x64", "--device", "cuda:9999"], &[]);
+
+    // A place that can't be written is refused before anything runs, and what is there stays.
+    let f = Fixture::new();
+    let before = f.folder.list();
+    for option in ["--json", "--svg"] {
+        let out = f.folder.arg("no/such/folder/out");
+        refused(&["bench", "--suite", "all", option, &out], &["cannot write", "no/such/folder"]);
+    }
+    let out = f.folder.arg("out.safetensors");
+    refused(&["bench", "--from", &out], &["out.safetensors", "not a benchmark"]);
+    refused(&["bench", "--from", &f.folder.arg("none")], &["none", "No such file"]);
+    refused(&["bench", "--from", &out, "--svg", &out], &["it is an input"]);
+    refused(&["bench", "--from", &out, "--suite", "llm"], &["--from", "--suite"]);
+    refused(&["bench", "--suite", "llm", "--json", &out, "--device", "sim"], &["needs a GPU"]);
+    assert!(same_bytes(&f.folder.path("out.safetensors"), PRECIOUS));
+    assert_eq!(f.folder.list(), before);
 }

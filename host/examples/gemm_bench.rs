@@ -11,7 +11,7 @@
 
 mod common;
 
-use host::bench::{self, BenchConfig};
+use host::bench::{Bench, BenchConfig};
 use host::cublaslt::CublasLt;
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype};
@@ -36,33 +36,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(lt) = &lt {
         eprintln!("cuBLASLt {}", lt.version());
     }
-    let config = BenchConfig::default();
-    for size in sizes.chunks_exact(3) {
-        let (m, n, k) = (size[0], size[1], size[2]);
-        let problem = GemmProblem { m, n, k, ab: Dtype::Bf16, out, beta_c: false };
+    let problems: Vec<GemmProblem> = sizes
+        .chunks_exact(3)
+        .map(|s| GemmProblem { m: s[0], n: s[1], k: s[2], ab: Dtype::Bf16, out, beta_c: false })
+        .collect();
+    let mut bench = Bench::new(&device, Dtype::Bf16, 0, &problems)?;
+    for problem in &problems {
         let plan = match env("WARPIPE_INSTANCE") {
-            Some(index) => gemm.plan_with(&problem, index.parse()?)?,
-            None => gemm.plan(&problem)?,
+            Some(index) => gemm.plan_with(problem, index.parse()?)?,
+            None => gemm.plan(problem)?,
         };
-        let theirs = lt.as_ref().map(|lt| lt.plan(&problem)).transpose()?;
-        let result = bench::gemm(&device, &plan, theirs.as_ref(), &config)?;
-        print!("{}", plan.describe());
-        let line = |t: &bench::Timing| {
+        let theirs = lt.as_ref().map(|lt| lt.plan(problem)).transpose()?;
+        let measured = bench.measure(&[plan], theirs.as_ref(), &BenchConfig::default())?;
+        let ours = &measured.ours[0];
+        print!("{}", ours.plan);
+        for t in [Some(&ours.timing), measured.cublaslt.as_ref()].into_iter().flatten() {
             println!(
-                "  {:9} {:10.2} us (p10 {:.2}, p90 {:.2})  {:7.1} TFLOP/s",
+                "  {:26} {:10.2} us (p10 {:.2}, p90 {:.2})  {:7.1} TFLOP/s",
                 t.name, t.median_us, t.p10_us, t.p90_us, t.tflops
             );
-        };
-        line(&result.ours);
-        result.cublaslt.iter().for_each(line);
-        for check in &result.checks {
-            println!("  {check}");
         }
-        if let Some(ratio) = result.ratio {
-            println!("  ratio {ratio:.3} of cuBLASLt");
+        println!("  {}", ours.check);
+        if !ours.same_bits {
+            println!("  the last launch gave other bits than the first");
+        }
+        if let Some(theirs) = &measured.cublaslt {
+            println!("  ratio {:.3} of cuBLASLt", theirs.median_us / ours.timing.median_us);
         }
         if env("WARPIPE_JSON").is_some() {
-            println!("{}", serde_json::to_string(&result)?);
+            println!("{}", serde_json::to_string(&measured)?);
         }
     }
     Ok(())

@@ -17,12 +17,14 @@ pub(crate) struct Memory {
     pub backend: Backend,
     pub addr: u64,
     pub bytes: usize,
+    /// The allocation that this is a part of; none if it is one itself.
+    whole: Option<Arc<Memory>>,
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         match &self.backend {
-            _ if self.bytes == 0 => {}
+            _ if self.bytes == 0 || self.whole.is_some() => {}
             Backend::Cuda(context) => context.free(self.addr),
             Backend::Sim(model) => model.free(self.addr),
         }
@@ -49,7 +51,25 @@ impl Buffer {
             Backend::Cuda(context) => context.alloc(bytes)?,
             Backend::Sim(model) => model.alloc(bytes),
         };
-        Ok(Self { memory: Arc::new(Memory { backend: device.backend.clone(), addr, bytes }) })
+        let backend = device.backend.clone();
+        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole: None }) })
+    }
+
+    /// `bytes` bytes from `offset` on, as a buffer that keeps this one alive. Both see what either
+    /// writes: how many operands of a benchmark lie in one allocation.
+    pub(crate) fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.len());
+        let Some(_) = end else {
+            return Err(Error::OutOfBuffer {
+                what: "a part of a buffer".into(),
+                offset: offset as u64,
+                end: (offset as u64).saturating_add(bytes as u64),
+                len: self.len() as u64,
+            });
+        };
+        let (backend, addr) = (self.memory.backend.clone(), self.addr() + offset as u64);
+        let whole = Some(Arc::clone(&self.memory));
+        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole }) })
     }
 
     /// Its address on the device; 0 if it is empty.

@@ -32,6 +32,12 @@ pub struct DeviceInfo {
     pub l2_bytes: u64,
     /// Highest clock of the SMs in kHz.
     pub clock_khz: u32,
+    /// Clock of the memory in kHz; two bits pass a pin in each cycle.
+    pub memory_clock_khz: u32,
+    /// Pins of the memory.
+    pub memory_bits: u32,
+    /// Where it is on the bus, as NVML writes it.
+    pub pci: String,
     /// CUDA version that the driver supports.
     pub driver: (i32, i32),
 }
@@ -40,6 +46,17 @@ impl DeviceInfo {
     /// Whether kernels for sm_90a run on it.
     pub fn is_hopper(&self) -> bool {
         self.compute == (9, 0)
+    }
+
+    /// Dense bf16 products with f32 sums at the highest clock, in 10^12 operations per second: 2048
+    /// multiplications and additions per clock and SM on Hopper.
+    pub fn peak_tflops(&self) -> f64 {
+        f64::from(self.sms) * 4096.0 * f64::from(self.clock_khz) * 1e-9
+    }
+
+    /// What the memory's pins carry, in 10^9 bytes per second.
+    pub fn peak_gbs(&self) -> f64 {
+        2.0 * f64::from(self.memory_clock_khz) * 1e-6 * f64::from(self.memory_bits) / 8.0
     }
 }
 
@@ -127,6 +144,14 @@ fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
         smem_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
         l2_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
         clock_khz: attr(Attr::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? as u32,
+        memory_clock_khz: attr(Attr::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? as u32,
+        memory_bits: attr(Attr::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? as u32,
+        pci: format!(
+            "{:08x}:{:02x}:{:02x}.0",
+            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
+            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
+            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?
+        ),
         driver: driver.version,
     })
 }

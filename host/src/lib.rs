@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`data`] makes and converts values, [`mod@reference`] has the f64 product and the error of a result;
-//! [`cublaslt`] and [`mod@bench`] measure on a GPU.
+//! [`cublaslt`] and [`mod@bench`] measure on a GPU, [`machine`] says on which.
 //!
 //! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
 //! what is missing, and can use the model.
@@ -26,6 +26,7 @@ mod device;
 mod error;
 pub mod gemm;
 mod launch;
+pub mod machine;
 mod model;
 mod param;
 pub mod reference;

@@ -249,7 +249,7 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 /// Up to [`SAMPLES`] indices below `len`, sorted, with the first and the last among them.
-fn sample(len: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn sample(len: usize, seed: u64) -> Vec<usize> {
     if len <= SAMPLES {
         return (0..len).collect();
     }

@@ -182,7 +182,6 @@ fn what_needs_a_gpu_says_so_on_the_model() {
     );
     let captured = device.stream().capture(|| Ok(()));
     assert_eq!(line(captured), "a CUDA graph needs a GPU; this is the SM model");
-    let plan = gemm().plan(&problem(64, 64, 64)).unwrap();
-    let timed = host::bench::gemm(&device, &plan, None, &host::bench::BenchConfig::default());
-    assert_eq!(line(timed), "a benchmark needs a GPU; this is the SM model");
+    let bench = host::bench::Bench::new(&device, Dtype::Bf16, 0, &[problem(64, 64, 64)]);
+    assert_eq!(line(bench), "a benchmark needs a GPU; this is the SM model");
 }

@@ -79,6 +79,9 @@ pub enum Error {
     )]
     Memory { m: u64, n: u64, k: u64, need: u64, have: u64 },
 
+    #[error("{}: not a benchmark as `warpipe bench --json` writes it: {reason}", file.display())]
+    NotAReport { file: PathBuf, reason: String },
+
     // Options that don't fit.
     #[error("{0}")]
     Usage(String),
@@ -96,6 +99,10 @@ pub enum Error {
         "check failed: relative Frobenius error {error:.3e} is not below {bound:.0e} ({dtype} result, K = {k})"
     )]
     Check { error: f64, bound: f64, dtype: &'static str, k: u64 },
+    #[error(
+        "{instance} gave other bits for {shape} the second time: one plan must give one result"
+    )]
+    Bits { shape: String, instance: String },
 }
 
 impl Error {
@@ -104,6 +111,7 @@ impl Error {
         use host::Error as Host;
         match self {
             Self::Check { .. }
+            | Self::Bits { .. }
             | Self::Host(
                 Host::Model(_)
                 | Host::ModelMemory(_)

@@ -46,6 +46,13 @@ Examples:
   warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
   warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
 
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  warpipe bench --m 8192 --n 8192 --k 8192 --vs cublaslt
+  warpipe bench --suite all --vs cublaslt --json all.json --svg roofline.svg
+  warpipe bench --suite decode --only 4096x4096 --all-instances --json decode.json
+  warpipe bench --from all.json --svg roofline.svg";
+
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Say what this machine has, and what each missing thing costs
@@ -53,8 +60,9 @@ enum Command {
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
-    /// Time a product on a GPU, in turn with cuBLASLt if asked to
-    Bench(bench::Args),
+    /// Time products on a GPU, in turn with cuBLASLt if asked to
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Box<bench::Args>),
 }
 
 /// Runs the command that the process was started with.

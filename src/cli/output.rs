@@ -1,6 +1,6 @@
 //! Writing the result so that a reader sees the old file or the new one, never a part.
 //!
-//! [`Output::prepare`] runs before any work, so that an unwritable place is refused at once; the
+//! [`Place::prepare`] runs before any work, so that an unwritable place is refused at once; the
 //! bytes go to a temporary file in the same folder, which is renamed at the end. Whatever fails
 //! before that leaves the folder as it was.
 
@@ -16,62 +16,85 @@ use tempfile::NamedTempFile;
 /// The tensor's name where none is given.
 pub const DEFAULT_TENSOR: &str = "d";
 
-/// A place that can be written.
+/// A file that can be written.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+}
+
+/// A tensor of a file that can be written.
 #[derive(Debug)]
 pub struct Output {
-    path: PathBuf,
+    place: Place,
     tensor: String,
 }
 
 impl Output {
     /// Makes sure that `target` can be written, and that it is none of the files in `inputs`.
     pub fn prepare(target: &TensorRef, inputs: &[&Path]) -> Result<Self, Error> {
-        let refuse = |reason: String| Error::Output { file: target.file.clone(), reason };
         let tensor = target.tensor.clone().unwrap_or_else(|| DEFAULT_TENSOR.to_owned());
         if tensor == "__metadata__" {
-            return Err(refuse("__metadata__ is not a tensor's name in safetensors".to_owned()));
+            let reason = "__metadata__ is not a tensor's name in safetensors".to_owned();
+            return Err(Error::Output { file: target.file.clone(), reason });
         }
-        // A link is followed: its target is replaced, not the link.
-        let path = target.file.canonicalize().unwrap_or_else(|_| target.file.clone());
-        for input in inputs {
-            if input.canonicalize().is_ok_and(|input| input == path) {
-                return Err(refuse("it is an input, and would be replaced".to_owned()));
-            }
-        }
-        if let Ok(about) = path.metadata() {
-            if !about.is_file() {
-                return Err(refuse("it exists and is not a regular file".to_owned()));
-            }
-            if about.permissions().readonly() {
-                return Err(refuse("it exists and is read-only".to_owned()));
-            }
-        }
-        let output = Self { path, tensor };
-        output.temporary().map_err(|e| refuse(one_line(&e.to_string())))?;
-        Ok(output)
+        Ok(Self { place: Place::prepare(&target.file, inputs)?, tensor })
     }
 
     /// `file:tensor`.
     pub fn name(&self) -> String {
-        format!("{}:{}", self.path.display(), self.tensor)
+        format!("{}:{}", self.place.path.display(), self.tensor)
     }
 
     /// Writes one matrix and puts it in place.
     pub fn write(&self, dtype: FileDtype, shape: [usize; 2], data: &[u8]) -> Result<(), Error> {
-        let fail =
-            |reason: String| Error::Output { file: self.path.clone(), reason: one_line(&reason) };
-        let view = TensorView::new(dtype, shape.to_vec(), data).map_err(|e| fail(e.to_string()))?;
+        let view = TensorView::new(dtype, shape.to_vec(), data)
+            .map_err(|e| self.place.refuse(&e.to_string()))?;
         let bytes = safetensors::serialize([(&self.tensor, view)], None)
-            .map_err(|e| fail(e.to_string()))?;
+            .map_err(|e| self.place.refuse(&e.to_string()))?;
+        self.place.write(&bytes)
+    }
+}
+
+impl Place {
+    /// Makes sure that `file` can be written, and that it is none of the files in `inputs`.
+    pub fn prepare(file: &Path, inputs: &[&Path]) -> Result<Self, Error> {
+        let refuse = |reason: &str| Error::Output { file: file.into(), reason: one_line(reason) };
+        // A link is followed: its target is replaced, not the link.
+        let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        for input in inputs {
+            if input.canonicalize().is_ok_and(|input| input == path) {
+                return Err(refuse("it is an input, and would be replaced"));
+            }
+        }
+        if let Ok(about) = path.metadata() {
+            if !about.is_file() {
+                return Err(refuse("it exists and is not a regular file"));
+            }
+            if about.permissions().readonly() {
+                return Err(refuse("it exists and is read-only"));
+            }
+        }
+        let place = Self { path };
+        place.temporary().map_err(|e| refuse(&e.to_string()))?;
+        Ok(place)
+    }
+
+    /// The error of what could not be written here.
+    pub fn refuse(&self, reason: &str) -> Error {
+        Error::Output { file: self.path.clone(), reason: one_line(reason) }
+    }
+
+    /// Writes the whole file and puts it in place.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
         let write = || {
             let mut file = self.temporary()?;
-            file.write_all(&bytes)?;
+            file.write_all(bytes)?;
             // The data are on the disk before the name is: a crash can't leave an empty file.
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|e| e.error)?;
             Ok(())
         };
-        write().map_err(|e: std::io::Error| fail(e.to_string()))
+        write().map_err(|e: std::io::Error| self.refuse(&e.to_string()))
     }
 
     /// A file beside the target. It is gone when dropped.

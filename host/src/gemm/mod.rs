@@ -70,7 +70,7 @@ impl GemmProblem {
     }
 
     /// Types that exist and sizes that fit.
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if !matches!(self.ab, Dtype::Bf16 | Dtype::F16) {
             let dtype = dtype_name(self.ab);
             return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 and f16 are" });

@@ -1,0 +1,160 @@
+//! What a benchmark of many shapes gives: where and how it was measured, a line for each shape, and
+//! means.
+
+use super::BenchConfig;
+use super::line::{Line, Shape, heading, text_of};
+use super::suites::floor;
+use crate::machine::Machine;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A benchmark, as it is kept in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of warpipe.
+    pub warpipe: String,
+    /// The command that measured.
+    pub command: String,
+    /// When it ended, in seconds since 1970.
+    pub unix_time: u64,
+    /// On what.
+    pub machine: Machine,
+    /// cuBLASLt's version, as it counts; none if it did not take part.
+    pub cublaslt: Option<usize>,
+    /// Why it did not, if it was asked for.
+    pub cublaslt_absent: Option<String>,
+    /// How.
+    pub config: BenchConfig,
+    /// Each shape.
+    pub lines: Vec<Line>,
+    /// Each suite, then all shapes.
+    pub summaries: Vec<Summary>,
+}
+
+impl Report {
+    /// Means of each suite in the order of the lines, and of all of them if there are several.
+    pub fn summaries(lines: &[Line]) -> Vec<Summary> {
+        let mut suites: Vec<&str> = Vec::new();
+        for line in lines {
+            if !suites.contains(&line.suite.as_str()) {
+                suites.push(&line.suite);
+            }
+        }
+        let of = |name: &str, take: &dyn Fn(&Line) -> bool| {
+            let some = lines.iter().filter(|line| take(line));
+            Summary::new(name, some.map(|line| (line, floor(&line.suite))))
+        };
+        let mut all: Vec<Summary> =
+            suites.iter().filter_map(|suite| of(suite, &|line| line.suite == *suite)).collect();
+        if suites.len() > 1 {
+            all.extend(of("all", &|_| true));
+        }
+        all
+    }
+}
+
+impl fmt::Display for Report {
+    /// The machine and each suite's lines; the summaries apart.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.machine)?;
+        match (self.cublaslt, &self.cublaslt_absent) {
+            (Some(version), _) => write!(f, "\ncuBLASLt {version}")?,
+            (None, Some(why)) => write!(f, "\n{why}")?,
+            (None, None) => {}
+        }
+        let mut suite = "";
+        for line in &self.lines {
+            if line.suite != suite {
+                suite = &line.suite;
+                write!(f, "\n\n{suite}\n{}", heading())?;
+            }
+            write!(f, "\n{}", text_of(line, floor(suite)))?;
+        }
+        writeln!(f)
+    }
+}
+
+/// Ratios of a suite, or of all shapes, taken together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The suite's name, or "all".
+    pub suite: String,
+    /// Shapes with a ratio.
+    pub shapes: usize,
+    /// The geometric mean of the ratios.
+    pub geomean: f64,
+    /// The least ratio.
+    pub min: f64,
+    /// Its shape.
+    pub min_shape: Shape,
+    /// Shapes below their suite's floor.
+    pub below: usize,
+}
+
+impl Summary {
+    /// Of `lines`, each with its floor; none if no line has a ratio.
+    pub fn new<'a>(suite: &str, lines: impl IntoIterator<Item = (&'a Line, f64)>) -> Option<Self> {
+        let ratios: Vec<(f64, f64, Shape)> = lines
+            .into_iter()
+            .filter_map(|(line, floor)| Some((line.ratio()?, floor, line.shape)))
+            .collect();
+        let &(min, _, min_shape) = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let mean = ratios.iter().map(|(ratio, ..)| ratio.ln()).sum::<f64>() / ratios.len() as f64;
+        Some(Self {
+            suite: suite.to_owned(),
+            shapes: ratios.len(),
+            geomean: mean.exp(),
+            min,
+            min_shape,
+            below: ratios.iter().filter(|(ratio, floor, _)| ratio < floor).count(),
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<8} {:>3} shapes: geometric mean {:.3}, least {:.3} ({}), {} below the floor",
+            self.suite, self.shapes, self.geomean, self.min, self.min_shape, self.below
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::tests::line;
+    use super::*;
+
+    #[test]
+    fn means_are_geometric_and_floors_the_suite_s() {
+        let lines = [
+            line("llm", 1, 10.0, Some(20.0)),
+            line("decode", 2, 10.0, Some(5.0)),
+            line("x", 3, 1.0, None),
+        ];
+        let floors = [0.97, 0.4, 0.97];
+        let s = Summary::new("all", lines.iter().zip(floors)).unwrap();
+        assert!((s.geomean - 1.0).abs() < 1e-12, "{s:?}");
+        assert_eq!((s.shapes, s.min, s.min_shape.m, s.below), (2, 0.5, 2, 0));
+        assert_eq!(Summary::new("all", lines.iter().zip([0.97; 3])).unwrap().below, 1);
+        assert!(Summary::new("x", lines[2..].iter().map(|l| (l, 0.97))).is_none());
+        let text = s.to_string();
+        assert!(text.contains("mean 1.000, least 0.500 (2x4096x2048), 0 below"), "{text}");
+    }
+
+    #[test]
+    fn every_suite_has_a_summary_and_then_all() {
+        let lines = [
+            line("llm", 1, 10.0, Some(9.6)),
+            // A floor of its own.
+            line("decode", 2, 10.0, Some(9.6)),
+            line("llm", 3, 10.0, Some(9.8)),
+        ];
+        let all = Report::summaries(&lines);
+        let said: Vec<_> = all.iter().map(|s| (s.suite.as_str(), s.shapes, s.below)).collect();
+        assert_eq!(said, [("llm", 2, 1), ("decode", 1, 0), ("all", 3, 1)]);
+        assert_eq!(Report::summaries(&lines[..1]).len(), 1);
+        assert!(Report::summaries(&[line("llm", 1, 1.0, None)]).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! The measurements that the options ask for, one shape after the other.
+
+use super::{Args, Rival};
+use crate::cli::check::bound;
+use crate::cli::error::Error;
+use crate::cli::progress::Progress;
+use host::Device;
+use host::bench::line::{Line, heading, text_of};
+use host::bench::report::Report;
+use host::bench::{Bench, BenchConfig, suites};
+use host::cublaslt::CublasLt;
+use host::gemm::{Gemm, GemmPlan, GemmProblem};
+use host::machine::Machine;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Measures `items`, and gives each line to `tell` when it is known.
+pub fn measure(
+    args: &Args,
+    device: &Device,
+    items: &[(&str, GemmProblem)],
+    tell: impl Fn(&str) -> Result<(), Error>,
+) -> Result<Report, Error> {
+    let config = BenchConfig {
+        rounds: args.rounds as usize,
+        budget_ms: args.budget as f64,
+        seed: args.seed,
+        ..BenchConfig::default()
+    };
+    let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
+    // Names that fit nothing are refused before anything is measured.
+    for (_, problem) in items {
+        instances(args, &gemm, problem)?;
+    }
+    let progress = Progress::new(items.len() as u64 + 1);
+    let problems: Vec<GemmProblem> = items.iter().map(|(_, problem)| *problem).collect();
+    let mut bench = progress
+        .step("making operands", || Bench::new(device, args.dtype, args.seed, &problems))?;
+    let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
+    let mut machine = Machine::of(info);
+    machine.copy_gbs = Some(bench.copy_gbs()?);
+    tell(&machine.to_string())?;
+    let (lt, cublaslt_absent) = match args.vs.map(|Rival::Cublaslt| CublasLt::new(device)) {
+        None => (None, None),
+        Some(Ok(lt)) => (Some(lt), None),
+        Some(Err(e @ host::Error::NoCublasLt { .. })) => (None, Some(e.to_string())),
+        Some(Err(e)) => return Err(e.into()),
+    };
+    let cublaslt = lt.as_ref().map(CublasLt::version);
+    if let Some(version) = cublaslt {
+        tell(&format!("cuBLASLt {version}"))?;
+    } else if let Some(why) = &cublaslt_absent {
+        tell(why)?;
+    }
+    let mut lines: Vec<Line> = Vec::with_capacity(items.len());
+    for (suite, problem) in items {
+        if lines.last().is_none_or(|line| line.suite != *suite) {
+            tell(&format!("\n{suite}\n{}", heading()))?;
+        }
+        let plans = plans(args, &gemm, problem)?;
+        if items.len() == 1 {
+            tell(&plans[0].describe().to_string())?;
+        }
+        // What it refuses to multiply is timed alone.
+        let rival = lt.as_ref().and_then(|lt| lt.plan(problem).ok());
+        let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
+        let measured = progress.step(&name, || bench.measure(&plans, rival.as_ref(), &config))?;
+        let bound = bound(problem.out, problem.k);
+        let Some(line) = Line::new(suite, problem, &measured, bound) else { continue };
+        tell(&text_of(&line, suites::floor(suite)))?;
+        lines.push(line);
+    }
+    drop(progress);
+    let summaries = Report::summaries(&lines);
+    Ok(Report {
+        warpipe: env!("CARGO_PKG_VERSION").to_owned(),
+        command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        unix_time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        machine,
+        cublaslt,
+        cublaslt_absent,
+        config,
+        lines,
+        summaries,
+    })
+}
+
+/// The picker's plan or that of the instance asked for; behind it those of all instances, if they
+/// are.
+fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
+    let rows = instances(args, gemm, problem)?;
+    let mut plans = Vec::with_capacity(rows.len() + 1);
+    if args.instance.is_none() {
+        plans.push(gemm.plan(problem)?);
+    }
+    let picked = plans.first().and_then(|plan| plan.describe().kernel.as_ref()).map(|k| k.index);
+    for index in rows.into_iter().filter(|&index| Some(index) != picked) {
+        plans.push(gemm.plan_with(problem, index)?);
+    }
+    Ok(plans)
+}
+
+/// Rows of the table that are asked for.
+fn instances(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<usize>, Error> {
+    let fits: Vec<(usize, &str)> = gemm
+        .instances()
+        .iter()
+        .enumerate()
+        .filter(|(_, i)| (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false))
+        .map(|(index, i)| (index, i.desc.meta.name()))
+        .collect();
+    let Some(asked) = &args.instance else {
+        let all = if args.all_instances { fits } else { Vec::new() };
+        return Ok(all.into_iter().map(|(index, _)| index).collect());
+    };
+    let end = format!("_{asked}");
+    if let Some((index, _)) = fits.iter().find(|(_, name)| name == asked || name.ends_with(&end)) {
+        return Ok(vec![*index]);
+    }
+    let names: Vec<&str> = fits.iter().map(|(_, name)| *name).collect();
+    let usage = format!("no instance {asked} for these types; there are: {}", names.join(", "));
+    Err(Error::Usage(usage))
+}

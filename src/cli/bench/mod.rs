@@ -1,0 +1,191 @@
+//! `warpipe bench`: products timed on a GPU, in turn with cuBLASLt.
+
+mod measure;
+mod roofline;
+mod select;
+
+use super::args::{DeviceArg, operand_dtype, result_dtype};
+use super::check::bound;
+use super::error::Error;
+use super::gemm::open;
+use super::operands::check_size;
+use super::output::Place;
+use super::say;
+use super::tensor_file::one_line;
+use clap::ValueEnum;
+use host::SimConfig;
+use host::bench::BenchConfig;
+use host::bench::line::{Line, Shape};
+use host::bench::report::Report;
+use host::dtype_name;
+use host::gemm::GemmProblem;
+use isa::kernel::Dtype;
+use std::path::{Path, PathBuf};
+
+const SHAPES: &str = "Shapes";
+const METHOD: &str = "Method";
+const OUTPUT: &str = "Output";
+/// What stands for a file that is stdout.
+const STDOUT: &str = "-";
+
+/// What to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    /// NVIDIA's library, loaded at run time
+    Cublaslt,
+}
+
+/// Options of `warpipe bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Time these suites
+    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all"])]
+    suite: Vec<String>,
+    /// Time these shapes
+    #[arg(help_heading = SHAPES, long, value_name = "MxNxK", value_delimiter = ',')]
+    shape: Vec<Shape>,
+    /// Rows of A and D of a single shape
+    #[arg(help_heading = SHAPES, long, value_name = "M", requires_all = ["n", "k"], conflicts_with_all = ["suite", "shape"])]
+    m: Option<u64>,
+    /// Rows of B, columns of D
+    #[arg(help_heading = SHAPES, long, value_name = "N", requires_all = ["m", "k"])]
+    n: Option<u64>,
+    /// Columns of A and B
+    #[arg(help_heading = SHAPES, long, value_name = "K", requires_all = ["m", "n"])]
+    k: Option<u64>,
+    /// Of all these, only those with this in "SUITE MxNxK"
+    #[arg(help_heading = SHAPES, long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Element type of A and B: bf16 or f16
+    #[arg(help_heading = SHAPES, long, value_parser = operand_dtype, default_value = "bf16")]
+    dtype: Dtype,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    #[arg(help_heading = SHAPES, long, value_parser = result_dtype, value_name = "DTYPE")]
+    out_dtype: Option<Dtype>,
+    /// Time this in turn with ours, in the same run; where it is missing, ours is timed alone
+    #[arg(help_heading = METHOD, long, value_name = "LIBRARY")]
+    vs: Option<Rival>,
+    /// Time this instance instead of the picker's choice: a kernel's name, or the end of one
+    #[arg(help_heading = METHOD, long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Time every instance that computes a shape, in turn
+    #[arg(help_heading = METHOD, long, conflicts_with = "instance")]
+    all_instances: bool,
+    /// Timed samples of each contender, at least
+    #[arg(help_heading = METHOD, long, default_value_t = BenchConfig::default().rounds as u64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rounds: u64,
+    /// Milliseconds that the samples of a shape should take together, if --rounds allow it
+    #[arg(help_heading = METHOD, long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    budget: u64,
+    /// Seed of the operands
+    #[arg(help_heading = METHOD, long, default_value_t = 0)]
+    seed: u64,
+    /// The GPU: auto, cuda or cuda:N
+    #[arg(help_heading = METHOD, long, default_value = "auto")]
+    device: DeviceArg,
+    /// Write one JSON object to this file, or instead of text to stdout
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
+    json: Option<PathBuf>,
+    /// Print and draw what an earlier --json wrote, instead of measuring
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances"])]
+    from: Option<PathBuf>,
+    /// Draw arithmetic intensity against TFLOP/s into this file
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// The picture's compute ceiling [default: the GPU's at its highest clock]
+    #[arg(help_heading = OUTPUT, long, value_name = "TFLOPS", requires = "svg", value_parser = positive)]
+    peak_tflops: Option<f64>,
+    /// The picture's memory ceiling in GB/s [default: what a copy moved]
+    #[arg(help_heading = OUTPUT, long, value_name = "GBS", requires = "svg", value_parser = positive)]
+    peak_gbs: Option<f64>,
+}
+
+/// A number above 0.
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("a number above 0 is needed".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let to_stdout = args.json.as_ref().is_some_and(|file| file.as_os_str() == STDOUT);
+    let inputs: Vec<&Path> = args.from.iter().map(PathBuf::as_path).collect();
+    let prepare = |file: &PathBuf| Place::prepare(file, &inputs);
+    let json = args.json.as_ref().filter(|_| !to_stdout).map(prepare).transpose()?;
+    let svg = args.svg.as_ref().map(prepare).transpose()?;
+    let tell = |text: &str| if to_stdout { Ok(()) } else { say(text) };
+    let report = match &args.from {
+        Some(file) => {
+            let report = read(file)?;
+            tell(&report.to_string())?;
+            report
+        }
+        None => measured(args, tell)?,
+    };
+    for summary in &report.summaries {
+        tell(&summary.to_string())?;
+    }
+    let text = serde_json::json!(report).to_string();
+    if to_stdout {
+        say(&text)?;
+    }
+    if let Some(place) = json {
+        place.write(text.as_bytes())?;
+    }
+    if let Some(place) = svg {
+        let roof = roofline::Roof::of(&report.machine, args.peak_tflops, args.peak_gbs);
+        let drawn = roofline::draw(&report, &roof).map_err(|reason| place.refuse(&reason))?;
+        place.write(drawn.as_bytes())?;
+    }
+    verdict(&report)
+}
+
+/// An earlier report.
+fn read(file: &Path) -> Result<Report, Error> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| Error::Open { file: file.into(), source })?;
+    serde_json::from_str(&text)
+        .map_err(|e| Error::NotAReport { file: file.into(), reason: one_line(&e.to_string()) })
+}
+
+/// A report of what the options ask for.
+fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Report, Error> {
+    let items = select::select(args)?;
+    let out = args.out_dtype.unwrap_or(args.dtype);
+    let problem = |shape: Shape| {
+        let Shape { m, n, k } = shape;
+        GemmProblem { m, n, k, ab: args.dtype, out, beta_c: false }
+    };
+    let items: Vec<_> = items.iter().map(|&(suite, shape)| (suite, problem(shape))).collect();
+    for (_, problem) in &items {
+        check_size(problem)?;
+    }
+    let device = open(args.device, SimConfig::default())?;
+    if device.is_sim() {
+        let usage = format!("a benchmark needs a GPU; this is the {}", device.describe());
+        return Err(Error::Usage(usage));
+    }
+    measure::measure(args, &device, &items, tell)
+}
+
+/// A time of a wrong product is no time.
+fn verdict(report: &Report) -> Result<(), Error> {
+    let wrong = |line: &&Line| !line.runs().all(|run| run.right);
+    if let Some(line) = report.lines.iter().find(wrong) {
+        let out = result_dtype(&line.out).unwrap_or(Dtype::Bf16);
+        let run = line.runs().find(|run| !run.right).unwrap_or(&line.run);
+        return Err(Error::Check {
+            error: run.error,
+            bound: bound(out, line.shape.k),
+            dtype: dtype_name(out),
+            k: line.shape.k,
+        });
+    }
+    let differs = |line: &Line| line.runs().find(|run| !run.same_bits).cloned();
+    match report.lines.iter().find_map(|line| Some((line.shape, differs(line)?))) {
+        Some((shape, run)) => Err(Error::Bits { shape: shape.to_string(), instance: run.instance }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Which shapes the options ask for.
+
+use super::Args;
+use crate::cli::error::Error;
+use host::bench::line::Shape;
+use host::bench::suites::SUITES;
+
+/// The suite of shapes that an option gives.
+const GIVEN: &str = "given";
+
+/// Shapes with their suites, in the order of the options.
+pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
+    let mut items = Vec::new();
+    for suite in SUITES {
+        if args.suite.iter().any(|name| name == suite.name || name == "all") {
+            items.extend(suite.shapes.iter().map(|shape| (suite.name, *shape)));
+        }
+    }
+    items.extend(args.shape.iter().map(|shape| (GIVEN, *shape)));
+    if let (Some(m), Some(n), Some(k)) = (args.m, args.n, args.k) {
+        items.push((GIVEN, Shape { m, n, k }));
+    }
+    if items.is_empty() {
+        let usage = "what to time? Give --suite NAME, --shape MxNxK, or --m, --n and --k";
+        return Err(Error::Usage(usage.to_owned()));
+    }
+    if let Some(only) = &args.only {
+        let all = items.len();
+        items.retain(|(suite, shape)| format!("{suite} {shape}").contains(only.as_str()));
+        if items.is_empty() {
+            let usage = format!("--only {only}: none of the {all} shapes has it in its name");
+            return Err(Error::Usage(usage));
+        }
+    }
+    Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn selected(options: &str) -> Result<Vec<String>, String> {
+        let words = std::iter::once("bench").chain(options.split_whitespace());
+        let cli = Cli::try_parse_from(words).map_err(|e| e.to_string())?;
+        let items = select(&cli.args).map_err(|e| e.to_string())?;
+        Ok(items.iter().map(|(suite, shape)| format!("{suite} {shape}")).collect())
+    }
+
+    #[test]
+    fn suites_shapes_and_parts_of_them() {
+        assert_eq!(selected("--suite all").unwrap().len(), 68);
+        assert_eq!(selected("--suite square,ragged").unwrap().len(), 16);
+        assert_eq!(selected("--shape 1x2x3,4x5x6 --only x5x").unwrap(), ["given 4x5x6"],);
+        assert_eq!(selected("--m 7 --n 8 --k 9").unwrap(), ["given 7x8x9"]);
+        assert_eq!(
+            selected("--suite square --shape 1x2x3 --only 1024").unwrap(),
+            ["square 1024x1024x1024"]
+        );
+        assert_eq!(selected("--suite all --only decode").unwrap().len(), 28);
+    }
+
+    #[test]
+    fn what_selects_nothing_is_refused() {
+        assert!(selected("").unwrap_err().contains("--suite NAME"));
+        assert!(selected("--suite llm --only 77777").unwrap_err().contains("none of the 24"));
+        for bad in ["--suite vision", "--shape 1x2", "--m 1 --n 2", "--m 1 --n 1 --k 1 --suite all"]
+        {
+            assert!(selected(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `warpipe bench` on a GPU: every part of it, with few samples.
+//!
+//! Without a GPU each test prints a line and passes; with `WARPIPE_REQUIRE_GPU=1` it fails.
+
+mod common;
+
+use common::{Folder, outcome, warpipe};
+use serde_json::Value;
+use warpipe::host::Device;
+
+fn gpu(test: &str) -> bool {
+    match Device::cuda(0) {
+        Ok(_) => true,
+        Err(why) => {
+            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
+            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
+            println!("{test}: skipped, {why}");
+            false
+        }
+    }
+}
+
+/// What the command writes as JSON.
+fn bench(options: &[&str]) -> Value {
+    let few = ["bench", "--budget", "5", "--rounds", "3", "--json"];
+    let (code, stdout, stderr) = outcome(&warpipe([&few[..], options].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{options:?}: {stdout}");
+    serde_json::from_str(&stdout).expect("one JSON object")
+}
+
+#[test]
+fn shapes_of_every_kind_are_right_and_give_the_same_bits_again() {
+    if !gpu("shapes_of_every_kind_are_right_and_give_the_same_bits_again") {
+        return;
+    }
+    // Rotated and not; one row; rows that are staged; more columns than rows.
+    let shapes = "64x64x64,1x512x256,300x520x200,129x257x65,256x4096x512,4096x4096x4096";
+    for out in ["bf16", "f16", "f32"] {
+        let dtype = if out == "f16" { "f16" } else { "bf16" };
+        let options = ["--shape", shapes, "--vs", "cublaslt", "--dtype", dtype, "--out-dtype", out];
+        let report = bench(&options);
+        let lines = report["lines"].as_array().expect("lines");
+        assert_eq!(lines.len(), 6);
+        for line in lines {
+            assert_eq!(
+                (&line["right"], &line["same_bits"]),
+                (&true.into(), &true.into()),
+                "{line}"
+            );
+            assert!(line["samples"].as_u64() >= Some(3), "{line}");
+            assert!(line["median_us"].as_f64() > Some(0.5), "{line}");
+            // The check sees rounding: an error of 0 would be a check of nothing.
+            assert!(line["error"].as_f64() > Some(1e-9), "{line}");
+        }
+        assert!(lines[0]["sets"].as_u64() > Some(1));
+        assert!(report["machine"]["copy_gbs"].as_f64() > Some(500.0), "{report}");
+    }
+}
+
+#[test]
+fn all_instances_and_one_of_them() {
+    if !gpu("all_instances_and_one_of_them") {
+        return;
+    }
+    let report = bench(&["--shape", "512x512x512", "--all-instances"]);
+    let line = &report["lines"][0];
+    let instances = line["instances"].as_array().expect("instances");
+    assert!(instances.len() > 1, "{line}");
+    assert_eq!(instances[0]["instance"], line["instance"]);
+    let last = &instances[instances.len() - 1]["instance"];
+    let asked = last.as_str().expect("a name");
+    let report = bench(&["--shape", "512x512x512", "--instance", asked]);
+    assert_eq!(report["lines"][0]["instance"], *last);
+    assert!(report["lines"][0]["instances"].is_null());
+}
+
+#[test]
+fn a_report_is_printed_and_drawn_again() {
+    if !gpu("a_report_is_printed_and_drawn_again") {
+        return;
+    }
+    let folder = Folder::new();
+    let (json, svg) = (folder.arg("all.json"), folder.arg("all.svg"));
+    let measured =
+        ["bench", "--shape", "1024x1024x1024", "--rounds", "3", "--budget", "5", "--json", &json];
+    let (code, stdout, stderr) = outcome(&warpipe(measured));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (code, again, stderr) = outcome(&warpipe(["bench", "--from", &json, "--svg", &svg]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let line =
+        |text: &str| text.lines().find(|l| l.starts_with("1024x1024x1024")).map(str::to_owned);
+    assert!(line(&stdout).is_some() && line(&stdout) == line(&again), "{stdout}\n{again}");
+    assert!(std::fs::read_to_string(svg).expect("the picture").starts_with("<svg"));
+}
