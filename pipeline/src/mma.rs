@@ -4,13 +4,15 @@
 //! [`InFlight`], where nothing can read it, together with the slot that the batch still reads,
 //! which nothing can release. [`InFlight::next`] keeps exactly one batch in flight: it issues the
 //! next one, waits for the older one (`wgmma.wait_group 1`), and hands out the slot that this
-//! retired. [`InFlight::finish`] waits for all and gives the accumulator.
+//! retired. [`InFlight::finish`] waits for all and gives the accumulator; so does a drop, which gives
+//! nothing.
 
 use crate::cluster::ClusterShape;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
 use crate::roles::Warpgroup;
 use crate::stage::Stage;
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
+use core::mem::ManuallyDrop;
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
 
 /// Rows that one warp group multiplies: the M of `wgmma.m64nNk16`.
@@ -286,14 +288,45 @@ where
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn finish(mut self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
-        // SAFETY: no batch is in flight after the wait.
+    pub fn finish(self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
+        let mut this = ManuallyDrop::new(self);
+        this.retire();
+        // SAFETY: no batch is in flight after the wait; nothing is dropped twice, as `this` is not
+        // dropped.
         unsafe {
-            isa::wgmma::wait_group::<0>();
-            // The compiler takes the sums for known since the wgmma was issued: keep it from moving
-            // their first use above the wait (CUTLASS `warpgroup_fence_operand`).
-            M64::<N>::fence_operand(&mut self.acc.regs);
-            (self.acc, self.slot.retired())
+            (core::ptr::read(&raw const this.acc), core::ptr::read(&raw const this.slot).retired())
         }
+    }
+}
+
+impl<const N: usize, W: MmaReaders, S, R, K> InFlight<'_, N, W, S, R, K>
+where
+    M64<N>: Shape,
+{
+    /// Waits for all batches, and keeps what follows behind the wait.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn retire(&mut self) {
+        // SAFETY: the group token: four converged warps.
+        unsafe { isa::wgmma::wait_group::<0>() };
+        // The compiler takes the sums for known since the wgmma was issued: keep it from moving
+        // their first use above the wait (CUTLASS `warpgroup_fence_operand`).
+        M64::<N>::fence_operand(&mut self.acc.regs);
+    }
+}
+
+/// A batch that is dropped is waited for, so that it can't write registers that have another use by
+/// then. Its slot is lost, and the ring stops for want of it.
+///
+/// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every batch is
+/// finished, nothing. CUTLASS: none.
+impl<const N: usize, W: MmaReaders, S, R, K> Drop for InFlight<'_, N, W, S, R, K>
+where
+    M64<N>: Shape,
+{
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn drop(&mut self) {
+        self.retire();
     }
 }

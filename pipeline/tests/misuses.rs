@@ -6,6 +6,7 @@ mod common;
 mod support;
 
 use common::{Image, run};
+use pipeline::mma::InFlight;
 use sim::{GlobalMemory, Report, Rule};
 use support::*;
 
@@ -131,4 +132,34 @@ fn a_slot_kept_for_good() {
         );
     });
     always(&reports, Rule::Deadlock, "main loop.empty");
+}
+
+/// One batch that is issued and never finished; the slot with it.
+fn unfinished(lose: impl Fn(Batch<'_>) + Sync) -> Vec<Report> {
+    type MmaPlan = SmemPlan<(MmaRing,)>;
+    findings(MmaPlan::BYTES, |cta, from, _to| {
+        let (cta, (ring,)) = MmaPlan::init(cta);
+        cta.specialize(
+            |load| {
+                one_thread(load, |one| {
+                    let mut loads = ring.producer.by(&one);
+                    let tile = || from.tile(0, 0, Peers::ALONE);
+                    loads.acquire().load((tile(), tile()));
+                });
+            },
+            |work| {
+                let mut operands = ring.consumer.by(&work);
+                lose(Accumulator::<64>::start(&work, operands.wait()));
+            },
+        );
+    })
+}
+type Batch<'g> = InFlight<'g, 64, Mma<Work>, Operands, Main, Alone>;
+
+#[test]
+fn a_dropped_batch_is_waited_for() {
+    let dropped = unfinished(|batch: Batch<'_>| drop(batch));
+    assert!(dropped.is_empty(), "{}", dropped[0]);
+    let forgotten = unfinished(|batch: Batch<'_>| std::mem::forget(batch));
+    always(&forgotten, Rule::InFlightAtExit, "wgmma");
 }
