@@ -109,7 +109,7 @@ impl Start for EpilogueFirst {
 /// main loop; `N` is its name, and `F` says whose loads go first.
 ///
 /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
-/// `OrderedSequenceBarrier<1, 2>` as `LoadOrderBarrier`.
+/// `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.
 ///
 /// ```
 /// # use pipeline::{order::*, prelude::*, roles::Elected};

@@ -194,7 +194,8 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     ///
     /// Waits for every store to have been written to global memory. Signals nothing. PTX:
     /// `cp.async.bulk.wait_group 0` in the issuing thread. CUTLASS:
-    /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
+    /// `PipelineTmaStore::producer_tail`, which waits for the reads alone. See the example of
+    /// [`Stores`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
