@@ -4,6 +4,7 @@ use crate::Rule;
 use crate::bulk::{Copy, Kind, Target};
 use crate::cluster::Cluster;
 use crate::config::SMEM_BASE;
+use crate::explore::guide::GLOBAL;
 use crate::fault::Fault;
 use crate::memory::shared::Conflict;
 use crate::ops::Word;
@@ -60,6 +61,7 @@ impl Cluster {
 
     pub fn smem_load<T: Word>(&mut self, t: u32, addr: u32, remote: bool) -> Result<T, Fault> {
         let (cta, addr) = self.word(t, addr, T::BYTES, remote)?;
+        self.note_load(t, cta as u64, u64::from(addr), T::BYTES as u64);
         match self.ctas[cta].smem.read(addr, T::BYTES as u32) {
             Ok(bytes) => Ok(T::from_bytes(bytes)),
             Err(c) => Err(self.conflict(cta, c)),
@@ -74,6 +76,10 @@ impl Cluster {
         remote: bool,
     ) -> Result<(), Fault> {
         let (cta, addr) = self.word(t, addr, T::BYTES, remote)?;
+        if let Some(guide) = &mut self.guide {
+            guide.visit(cta);
+            guide.touch(cta as u64, u64::from(addr), T::BYTES as u64, true);
+        }
         match self.ctas[cta].smem.write(addr, T::BYTES as u32) {
             Ok(bytes) => {
                 v.to_bytes(bytes);
@@ -83,9 +89,20 @@ impl Cluster {
         }
     }
 
+    fn note_load(&mut self, t: u32, space: u64, addr: u64, len: u64) {
+        let loc = self.threads[t as usize].loc;
+        if let (Some(guide), Some(loc)) = (&mut self.guide, loc) {
+            if space != GLOBAL {
+                guide.visit(space as usize);
+            }
+            guide.load(t, loc, space, addr, len);
+        }
+    }
+
     pub fn gmem_load<T: Word>(&mut self, addr: u64) -> Result<T, Fault> {
         aligned(addr, T::BYTES)?;
         let len = T::BYTES as u64;
+        self.note_load(self.current, GLOBAL, addr, len);
         Ok(self.memory.find(addr, len)?.with(|v| v.get(addr, len).map(T::from_bytes))?)
     }
 
@@ -97,6 +114,9 @@ impl Cluster {
     pub fn gmem_update<T: Word>(&mut self, addr: u64, f: impl FnOnce(T) -> T) -> Result<T, Fault> {
         aligned(addr, T::BYTES)?;
         let len = T::BYTES as u64;
+        if let Some(guide) = &mut self.guide {
+            guide.touch(GLOBAL, addr, len, true);
+        }
         let old = self.memory.find(addr, len)?.with_mut(|v| {
             v.get(addr, len).map(|bytes| {
                 let old = T::from_bytes(bytes);

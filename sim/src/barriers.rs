@@ -3,6 +3,7 @@
 use crate::Rule;
 use crate::cluster::Cluster;
 use crate::config::SMEM_BASE;
+use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::mbarrier::MBarrier;
 use crate::memory::shared::Conflict;
@@ -14,6 +15,16 @@ use std::task::Poll;
 pub(crate) enum Want {
     Parity(u32),
     Token(u64),
+}
+
+impl Want {
+    /// Whether a barrier in this state is what is waited for.
+    pub fn done(self, state: &MBarrier) -> bool {
+        match self {
+            Self::Parity(p) => p > 1 || state.parity_done(p),
+            Self::Token(token) => state.phases_since(token) > 0,
+        }
+    }
 }
 
 /// An arrival's kind.
@@ -100,6 +111,10 @@ impl Cluster {
         let init = self.threads[t as usize].loc.expect("the instruction has begun");
         let (waiters, arrivals) = (Vec::new(), Vec::new());
         self.bars.push(Bar { cta, addr, state, live: true, init, waiters, arrivals });
+        if let Some(guide) = &mut self.guide {
+            guide.init(bar);
+            guide.touch(cta as u64, u64::from(addr), 8, true);
+        }
         Ok(())
     }
 
@@ -119,6 +134,10 @@ impl Cluster {
             return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
         }
         self.bars[bar].live = false;
+        if let Some(guide) = &mut self.guide {
+            guide.init(bar);
+            guide.touch(at.0 as u64, u64::from(at.1), 8, true);
+        }
         self.ctas[at.0].smem.clear_barrier(at.1);
         Ok(())
     }
@@ -143,15 +162,16 @@ impl Cluster {
             Arrive::Drop => state.arrive(n, true),
             Arrive::NoComplete => state.arrive_no_complete(n).map(|()| false),
         };
-        if done.map_err(|w| Fault::from(w).bar(bar))? {
-            self.phase_done(bar);
-        }
+        let done = done.map_err(|w| Fault::from(w).bar(bar))?;
+        self.stepped(bar, kind == Arrive::NoComplete, done);
         Ok(token)
     }
 
     pub fn mbarrier_expect(&mut self, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
         self.note_arrival(t, bar, "expect_tx");
-        self.bars[bar].state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))
+        self.bars[bar].state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))?;
+        self.stepped(bar, true, false);
+        Ok(())
     }
 
     /// Completes bytes: by an instruction, or because a copy landed.
@@ -163,13 +183,30 @@ impl Cluster {
             )
             .bar(bar));
         }
-        if self.bars[bar].state.complete_tx(bytes).map_err(|w| Fault::from(w).bar(bar))? {
-            self.phase_done(bar);
-        }
+        let done = self.bars[bar].state.complete_tx(bytes).map_err(|w| Fault::from(w).bar(bar))?;
+        self.stepped(bar, false, done);
         Ok(())
     }
 
+    /// A barrier came nearer to the end of its phase, or to it. `ordered`: other steps of the phase
+    /// decide what this one does.
+    fn stepped(&mut self, bar: usize, ordered: bool, done: bool) {
+        if let Some(guide) = &mut self.guide {
+            guide.visit(self.bars[bar].cta);
+            guide.arrive(Key::Barrier(bar), ordered, done);
+        }
+        if done {
+            self.phase_done(bar);
+        }
+    }
+
     fn phase_done(&mut self, bar: usize) {
+        if let Some(t) = self.lapped(bar) {
+            let done = self.bars[bar].state.phase.wrapping_sub(1);
+            let fault = self.lap(bar, done.wrapping_sub(1));
+            let loc = self.threads[t as usize].loc;
+            self.fail_at(Some(t), loc, fault);
+        }
         for t in std::mem::take(&mut self.bars[bar].waiters) {
             self.wake(t, 0);
         }
@@ -208,10 +245,16 @@ impl Cluster {
                 }
             },
         };
+        let phase = state.phase;
+        if let Some(guide) = &mut self.guide {
+            guide.look(t, bar, phase, !poll);
+            if !done && poll && guide.poll_failed(t, bar, phase) {
+                return Ok(Poll::Ready(false));
+            }
+        }
         if done {
             return Ok(Poll::Ready(true));
         }
-        let phase = state.phase;
         self.bars[bar].waiters.push(t);
         self.sleep(t, Wait::MBarrier { bar, phase, poll });
         Ok(Poll::Pending)
@@ -226,18 +269,25 @@ impl Cluster {
         }
         let behind = b.state.phase.wrapping_sub(phase);
         if behind >= 2 {
-            return Err(Fault::new(
-                Rule::Lapped,
-                format!(
-                    "waited for phase {phase}; when it could look, phase {} was in progress: the \
-                     parity says {}",
-                    b.state.phase,
-                    if behind.is_multiple_of(2) { "not complete" } else { "complete, by luck" }
-                ),
-            )
-            .bar(bar));
+            return Err(self.lap(bar, phase));
         }
         Ok(())
+    }
+
+    /// A waiter for `phase` comes too late.
+    fn lap(&self, bar: usize, phase: u32) -> Fault {
+        let now = self.bars[bar].state.phase;
+        let says = if now.wrapping_sub(phase).is_multiple_of(2) {
+            "not complete"
+        } else {
+            "complete, by luck"
+        };
+        let message = format!(
+            "waited for phase {}; when it could look, phase {now} was in progress: the parity says \
+             {says}",
+            phase as i32
+        );
+        Fault::new(Rule::Lapped, message).bar(bar)
     }
 
     /// Remembers who arrives where, for reports.

@@ -8,6 +8,9 @@ use std::collections::VecDeque;
 /// A copy that has not landed.
 pub(crate) struct Copy {
     pub issuer: u32,
+    /// Its agent in a guided run, and its priority in one by priorities.
+    pub agent: u32,
+    pub priority: u64,
     pub loc: Loc,
     pub kind: Kind,
 }
@@ -77,6 +80,11 @@ impl BulkGroups {
     fn group(&mut self, number: u64) -> &mut Group {
         let i = (number - self.first) as usize;
         if i < self.committed.len() { &mut self.committed[i] } else { &mut self.open }
+    }
+
+    /// The number behind those groups that a wait for all but `left` covers.
+    pub fn covered(&self, left: u32) -> u64 {
+        self.first + self.committed.len().saturating_sub(left as usize) as u64
     }
 
     /// A copy of the group has read its source.

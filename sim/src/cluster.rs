@@ -4,6 +4,8 @@ use crate::Report;
 use crate::bulk::Copy;
 use crate::cluster_barrier::ClusterBarrier;
 use crate::config::{Config, Grid, Stats};
+use crate::explore::guide::Guide;
+use crate::explore::schedule::{Place, Schedule};
 use crate::fault::Fault;
 use crate::gather::{Log, WarpGather};
 use crate::memory::GlobalMemory;
@@ -36,6 +38,9 @@ pub(crate) struct Cluster {
     /// Asynchronous copies that have not landed, in no order.
     pub copies: Vec<Copy>,
     pub sched: Sched,
+    /// Who decides in its place, in a guided run.
+    pub guide: Option<Box<Guide>>,
+    pub schedule: Schedule,
     pub current: u32,
     pub live: u32,
     pub report: Option<Box<Report>>,
@@ -62,7 +67,9 @@ pub(crate) enum Next {
 }
 
 impl Cluster {
-    pub fn new(config: &Config, memory: &GlobalMemory, grid: &Grid<'_>, index: u32) -> Self {
+    /// The cluster at `place`: the launch in its run, and the index in the grid.
+    pub fn new(config: &Config, memory: &GlobalMemory, grid: &Grid<'_>, place: Place) -> Self {
+        let index = place.1;
         let per = grid.clusters();
         let coord = [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])];
         let size = grid.cluster_size();
@@ -107,8 +114,13 @@ impl Cluster {
                 wgmma_commits: 0,
             }));
         }
-        let mut sched = Sched::new(config.seed, u64::from(index));
-        sched.ready.extend(0..threads.len() as u32);
+        let count = threads.len() as u32;
+        let mut sched = Sched::new(config.seed, u64::from(index), count, &config.schedule);
+        sched.ready.extend(0..count);
+        let guide = config.schedule.tree(place).map(|(tree, home)| {
+            let home_of: Vec<usize> = threads.iter().map(|t: &Thread| t.cta).collect();
+            Box::new(Guide::new(tree, &home_of, size as usize, home, place))
+        });
         Self {
             memory: memory.clone(),
             grid: grid.grid,
@@ -129,6 +141,8 @@ impl Cluster {
             bars: Vec::new(),
             copies: Vec::new(),
             sched,
+            guide,
+            schedule: config.schedule.clone(),
             current: 0,
             report: None,
             teardown: false,
@@ -174,7 +188,13 @@ impl Cluster {
         }
         thread.wake = Wake::Go(value);
         thread.status = Status::Ready;
-        self.sched.ready.push(t);
+        let copies = matches!(thread.wait, Wait::BulkGroups { .. } | Wait::CpAsync { .. });
+        self.sched.enqueue(t);
+        if let Some(guide) = &mut self.guide
+            && !copies
+        {
+            guide.order.pass_on(t);
+        }
     }
 
     /// Takes the reason why the thread was woken: none when it comes by itself.
@@ -192,7 +212,7 @@ impl Cluster {
         let thread = &mut self.threads[t as usize];
         thread.wake = Wake::TimedOut;
         thread.status = Status::Ready;
-        self.sched.ready.push(t);
+        self.sched.enqueue(t);
     }
 
     /// Fails the run, at the thread's last instruction. The first fault stays.
@@ -222,10 +242,13 @@ impl Cluster {
             self.fail(self.current, fault);
             return Next::Failed;
         }
+        if self.guide.is_some() {
+            return self.next_guided();
+        }
         if self.sched.ready.is_empty() && self.copies.is_empty() {
             return self.idle();
         }
-        if let Some(i) = self.sched.lands(self.copies.len()) {
+        if let Some(i) = self.sched.lands(&self.copies) {
             self.land(i);
             return Next::Again;
         }
@@ -233,6 +256,11 @@ impl Cluster {
             self.time_out(t);
         }
         let Some(t) = self.sched.pick() else { return Next::Again };
+        self.resumed(t)
+    }
+
+    /// The thread runs.
+    pub fn resumed(&mut self, t: u32) -> Next {
         self.current = t;
         let thread = &mut self.threads[t as usize];
         thread.status = Status::Running;
@@ -242,7 +270,7 @@ impl Cluster {
     }
 
     /// Nothing can run by itself: the pollers look again, or this is the end.
-    fn idle(&mut self) -> Next {
+    pub fn idle(&mut self) -> Next {
         if self.live == 0 {
             return Next::Finished;
         }

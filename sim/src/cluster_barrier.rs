@@ -5,6 +5,7 @@
 
 use crate::Rule;
 use crate::cluster::Cluster;
+use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::thread::Wait;
 use std::task::Poll;
@@ -46,6 +47,9 @@ impl Cluster {
         };
         if phase != self.all.phase {
             self.threads[t as usize].cluster_arrived = None;
+            if let Some(guide) = &mut self.guide {
+                guide.look_cluster();
+            }
             return Ok(Poll::Ready(()));
         }
         self.all.waiters.push(t);
@@ -65,7 +69,11 @@ impl Cluster {
 
     fn settle_cluster(&mut self) {
         let b = &mut self.all;
-        if b.arrived == 0 || b.arrived + b.gone < self.threads.len() as u32 {
+        let done = b.arrived > 0 && b.arrived + b.gone >= self.threads.len() as u32;
+        if let Some(guide) = &mut self.guide {
+            guide.arrive(Key::Cluster, false, done);
+        }
+        if !done {
             return;
         }
         b.phase += 1;

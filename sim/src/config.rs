@@ -1,5 +1,6 @@
 //! What a run is given, and what it gives back.
 
+use crate::explore::schedule::{Schedule, ScheduleError, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Config {
     /// Seed of every choice of the scheduler. The same seed gives the same run of each cluster.
     pub seed: u64,
+    /// Who decides what happens next; by default, draws from the seed.
+    pub schedule: Schedule,
     /// SMs that the machine has (`%nsmid`).
     pub sms: u32,
     /// OS threads that run clusters; none for one per core.
@@ -51,6 +54,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             seed: 0,
+            schedule: Schedule::random(),
             sms: 132,
             workers: None,
             stack_bytes: 256 * 1024,
@@ -58,6 +62,15 @@ impl Default for Config {
             check_uninitialised: true,
             progress: None,
         }
+    }
+}
+
+impl Config {
+    /// The same with the seed and the schedule that a report names: `seed:7`, for example. It
+    /// repeats the run to the letter.
+    pub fn replay(&self, schedule: &str) -> Result<Self, ScheduleError> {
+        let Written { seed, schedule } = schedule.parse()?;
+        Ok(Self { seed, schedule, ..self.clone() })
     }
 }
 

@@ -54,15 +54,22 @@ impl Cluster {
         aligned(what, u64::from(addr), u64::from(map.swizzle.repeat()))
     }
 
-    fn start(&mut self, t: u32, kind: Kind) {
+    pub fn start(&mut self, t: u32, kind: Kind) {
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
-        self.copies.push(Copy { issuer: t, loc, kind });
+        let queued = matches!(kind, Kind::CpAsync);
+        let agent = self.guide.as_mut().map_or(0, |g| g.copy(t, queued));
+        let priority = self.sched.issue();
+        self.copies.push(Copy { issuer: t, agent, priority, loc, kind });
     }
 
     /// Marks the destination of a load as being written.
     fn target(&mut self, cta: usize, dst: u32, bytes: u32, bar: u32) -> Result<Target, Fault> {
         let bar = self.bar_at((cta, bar))?;
         self.ctas[cta].smem.begin_write(dst, bytes).map_err(|c| self.conflict(cta, c))?;
+        if let Some(guide) = &mut self.guide {
+            guide.visit(cta);
+            guide.touch(cta as u64, u64::from(dst), u64::from(bytes), true);
+        }
         Ok(Target { cta, dst, bytes, bar })
     }
 
@@ -108,6 +115,9 @@ impl Cluster {
     fn start_store(&mut self, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<(), Fault> {
         let (cta, src) = self.own(t, src)?;
         self.ctas[cta].smem.begin_read(src, bytes).map_err(|c| self.conflict(cta, c))?;
+        if let Some(guide) = &mut self.guide {
+            guide.touch(cta as u64, u64::from(src), u64::from(bytes), false);
+        }
         let thread = &mut self.threads[t as usize];
         let group = thread.bulk.add(thread.loc.expect("the instruction has begun"));
         self.start(t, Kind::StoreRead { group, cta, src, bytes, sink });
@@ -187,6 +197,9 @@ impl Cluster {
             return Err(Fault::new(Rule::RemoteAddress, message));
         }
         self.ctas[cta].smem.begin_read(src, bytes).map_err(|c| self.conflict(cta, c))?;
+        if let Some(guide) = &mut self.guide {
+            guide.touch(cta as u64, u64::from(src), u64::from(bytes), false);
+        }
         let to = self.target(to_cta, dst, bytes, bar)?;
         self.start(t, Kind::Peer { cta, src, to });
         Ok(())
@@ -194,7 +207,11 @@ impl Cluster {
 
     pub fn bulk_wait(&mut self, t: u32, left: u32, read: bool) -> Poll<()> {
         self.woken(t);
+        let covered = self.threads[t as usize].bulk.covered(left);
         if self.threads[t as usize].bulk.wait(left, read) {
+            if let Some(guide) = &mut self.guide {
+                guide.order.groups(t, covered, read);
+            }
             return Poll::Ready(());
         }
         self.sleep(t, Wait::BulkGroups { left, read });
@@ -215,6 +232,7 @@ impl Cluster {
     }
 
     fn land_copy(&mut self, copy: Copy) -> Result<(), Fault> {
+        self.landing(&copy);
         match copy.kind {
             Kind::TensorLoad { map, coords, to } => {
                 self.lands_in(to)?;

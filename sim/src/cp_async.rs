@@ -2,8 +2,10 @@
 
 use crate::Rule;
 use crate::barriers::Arrive;
-use crate::bulk::{Copy, Kind};
+use crate::bulk::Kind;
 use crate::cluster::Cluster;
+use crate::explore::guide::GLOBAL;
+use crate::explore::order::{Key, QUEUE};
 use crate::fault::Fault;
 use crate::thread::{Loc, Wait, Wake};
 use std::collections::VecDeque;
@@ -55,6 +57,9 @@ impl Cluster {
             return Err(Fault::new(Rule::Misaligned, message));
         }
         self.ctas[cta].smem.begin_write(dst, 16).map_err(|c| self.conflict(cta, c))?;
+        if let Some(guide) = &mut self.guide {
+            guide.touch(cta as u64, u64::from(dst), 16, true);
+        }
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
         self.queue_cp_async(t, Item::Copy { cta, dst, src, read: read as usize, loc });
         Ok(())
@@ -70,8 +75,7 @@ impl Cluster {
         let thread = &mut self.threads[t as usize];
         thread.cp.queue.push_back(item);
         thread.cp.issued += 1;
-        let loc = thread.loc.expect("the instruction has begun");
-        self.copies.push(Copy { issuer: t, loc, kind: Kind::CpAsync });
+        self.start(t, Kind::CpAsync);
     }
 
     pub fn cp_async_commit(&mut self, t: u32) {
@@ -81,22 +85,32 @@ impl Cluster {
 
     pub fn cp_async_wait(&mut self, t: u32, left: u32) -> Poll<()> {
         self.woken(t);
-        let cp = &mut self.threads[t as usize].cp;
-        while cp.groups.len() > left as usize {
+        loop {
+            let cp = &mut self.threads[t as usize].cp;
+            if cp.groups.len() <= left as usize {
+                return Poll::Ready(());
+            }
             if cp.groups[0] > cp.landed {
                 self.sleep(t, Wait::CpAsync { left });
                 return Poll::Pending;
             }
-            cp.groups.pop_front();
+            let landed = cp.groups.pop_front().unwrap_or(0);
+            if let Some(guide) = &mut self.guide {
+                guide.order.groups(t | QUEUE, landed, false);
+            }
         }
-        Poll::Ready(())
     }
 
     pub fn land_cp_async(&mut self, t: u32) -> Result<(), Fault> {
         let cp = &mut self.threads[t as usize].cp;
+        let nth = cp.landed;
         cp.landed += 1;
         match cp.queue.pop_front() {
             Some(Item::Copy { cta, dst, src, read, .. }) => {
+                if let Some(guide) = &mut self.guide {
+                    guide.touch(cta as u64, u64::from(dst), 16, true);
+                    guide.touch(GLOBAL, src, read as u64, false);
+                }
                 let smem = &mut self.ctas[cta].smem;
                 let bytes = smem.end_write(dst, 16).expect("checked when it started");
                 let (data, zeros) = bytes.split_at_mut(read);
@@ -109,6 +123,9 @@ impl Cluster {
                 self.mbarrier_arrive(t, bar, 1, Arrive::Plain, None)?;
             }
             None => {}
+        }
+        if let Some(guide) = &mut self.guide {
+            guide.order.come(Key::Group(t | QUEUE, nth, false));
         }
         let thread = &self.threads[t as usize];
         if matches!(thread.wait, Wait::CpAsync { .. }) && thread.wake == Wake::No {

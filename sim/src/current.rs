@@ -12,10 +12,11 @@
 //! stack is abandoned.
 
 use crate::Rule;
+use crate::barriers::Want;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::panics;
-use crate::thread::{Status, Wait};
+use crate::thread::{Loc, Status, Wait};
 use std::cell::Cell;
 use std::panic::{Location, resume_unwind};
 use std::ptr;
@@ -124,14 +125,18 @@ impl<const N: usize> Inert for [u32; N] {
     }
 }
 
-/// Lets another thread run first, when the scheduler wants that.
-fn preempt() {
+/// Lets another thread run first, when the scheduler wants that. `want`: what a wait is for, and
+/// whether it is a poll.
+fn preempt(name: &'static str, arg: u32, loc: Loc, want: Option<(Want, bool)>) {
     let switch = with(|c| {
+        if c.guide.is_some() {
+            return c.pauses(name, arg, loc, want);
+        }
         let t = c.current;
-        let switch = c.sched.preempts();
+        let switch = c.sched.preempts(t);
         if switch {
             c.threads[t as usize].status = Status::Ready;
-            c.sched.ready.push(t);
+            c.sched.enqueue(t);
         }
         switch
     });
@@ -151,12 +156,14 @@ pub(crate) fn op<R: Inert>(
     if inert() {
         return R::inert();
     }
-    preempt();
+    preempt(name, arg, loc, None);
     let done = with(|c| {
         let t = c.begin(name, arg, loc);
         c.sched.progress = true;
         c.sched.looks = 0;
-        f(c, t).map_err(|fault| c.fail(t, fault))
+        let done = f(c, t).map_err(|fault| c.fail(t, fault));
+        c.executed();
+        done
     });
     done.unwrap_or_else(|()| stop())
 }
@@ -176,7 +183,7 @@ pub(crate) fn look<R: Inert>(
     if inert() {
         return R::inert();
     }
-    preempt();
+    preempt(name, arg, loc, None);
     let done = with(|c| {
         let t = c.begin(name, arg, loc);
         c.sched.looks += 1;
@@ -186,6 +193,7 @@ pub(crate) fn look<R: Inert>(
         } else {
             f(c, t)
         };
+        c.executed();
         result.map_err(|fault| c.fail(t, fault))
     });
     done.unwrap_or_else(|()| stop())
@@ -197,18 +205,31 @@ pub(crate) fn look<R: Inert>(
 pub(crate) fn block<R: Inert>(
     name: &'static str,
     arg: u32,
+    f: impl FnMut(&mut Cluster, u32) -> Result<Poll<R>, Fault>,
+) -> R {
+    block_for(name, arg, None, f)
+}
+
+/// The same for a wait on an mbarrier: what for, and whether it is a poll.
+#[track_caller]
+pub(crate) fn block_for<R: Inert>(
+    name: &'static str,
+    arg: u32,
+    want: Option<(Want, bool)>,
     mut f: impl FnMut(&mut Cluster, u32) -> Result<Poll<R>, Fault>,
 ) -> R {
     let loc = Location::caller();
     if inert() {
         return R::inert();
     }
-    preempt();
+    preempt(name, arg, loc, want);
     with(|c| c.begin(name, arg, loc));
     loop {
         let done = with(|c| {
             let t = c.current;
-            f(c, t).map_err(|fault| c.fail(t, fault))
+            let done = f(c, t).map_err(|fault| c.fail(t, fault));
+            c.executed();
+            done
         });
         match done {
             Ok(Poll::Ready(r)) => return r,

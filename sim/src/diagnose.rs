@@ -157,12 +157,15 @@ fn place(c: &Cluster, t: u32) -> ThreadPlace {
 }
 
 /// What a thread does, in words.
-fn doing(c: &Cluster, t: u32) -> String {
-    let t = &c.threads[t as usize];
+fn doing(c: &Cluster, index: u32) -> String {
+    let t = &c.threads[index as usize];
     if t.status == Status::Done {
         return "has returned".into();
     }
     match t.wait {
+        Wait::Nothing if c.guide.as_ref().is_some_and(|g| g.pauses(index)) => {
+            format!("is about to execute {}", t.op)
+        }
         Wait::Nothing => format!("runs, last {}", t.op),
         Wait::MBarrier { bar, phase, poll } => {
             let b = &c.bars[bar];
@@ -212,6 +215,11 @@ fn state(c: &Cluster, rule: Rule, bars: &[usize], culprit: Option<u32>) -> Repor
         kernel: c.name.clone(),
         message: String::new(),
         seed: c.seed,
+        schedule: match &c.guide {
+            Some(guide) => guide.written(),
+            None => c.schedule.with_seed(c.seed),
+        },
+        trace: c.steps.hash(),
         cluster: c.index,
         culprit: None,
         at: None,

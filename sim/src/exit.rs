@@ -17,6 +17,9 @@ impl Cluster {
         self.ctas[cta].live -= 1;
         self.live -= 1;
         self.sched.progress = true;
+        if let Some(guide) = &mut self.guide {
+            guide.exit(cta, self.ctas[cta].live == 0);
+        }
         self.cluster_exit(t);
         if let Err((fault, loc)) = self.left_over(t) {
             self.fail_at(Some(t), loc, fault);

@@ -2,6 +2,7 @@
 
 use crate::Rule;
 use crate::cluster::Cluster;
+use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::thread::{Loc, Wait, Wake};
 use std::collections::VecDeque;
@@ -125,7 +126,9 @@ impl Cluster {
         gather.given[lane] = value;
         gather.operand[lane] = operand;
         gather.come |= 1 << lane;
-        if gather.come != self.warps[w].lanes {
+        let all = gather.come == self.warps[w].lanes;
+        self.came(Key::Warp(w), all);
+        if !all {
             self.sleep(t, Wait::Warp { op: name });
             return Ok(Poll::Pending);
         }
@@ -133,6 +136,11 @@ impl Cluster {
         gather.come = 0;
         gather.meet = None;
         let first = t - lane as u32;
+        if let Some(guide) = &mut self.guide {
+            for l in (0..32).filter(|l| self.warps[w].lanes >> l & 1 == 1) {
+                guide.order.pass_on(first + l);
+            }
+        }
         match meet {
             Meet::LdMatrix { n, trans } => self.load_matrices(t, w, n, trans)?,
             Meet::StMatrix { n, trans } => self.store_matrices(t, w, n, trans)?,
@@ -150,6 +158,16 @@ impl Cluster {
         }
         self.wake_warp(w, first, Some(t));
         Ok(Poll::Ready(self.warps[w].gather.result[lane]))
+    }
+
+    /// A thread comes to a meeting; the last to come knows what all knew.
+    pub fn came(&mut self, key: Key, last: bool) {
+        if let Some(guide) = &mut self.guide {
+            guide.order.come(key);
+            if last {
+                guide.order.meet(key);
+            }
+        }
     }
 
     /// Wakes the lanes of a warp, but for one that is awake.
@@ -188,7 +206,10 @@ impl Cluster {
         });
         warp.partial_loc = loc;
         warp.partial[i].1 |= 1 << lane;
-        if warp.partial[i].1 != mask {
+        let all = warp.partial[i].1 == mask;
+        self.came(Key::Lanes(w, mask), all);
+        let warp = &mut self.warps[w];
+        if !all {
             self.sleep(t, Wait::Warp { op: "bar.warp.sync" });
             return Ok(Poll::Pending);
         }

@@ -17,6 +17,8 @@ struct Shared<'a> {
     grid: &'a Grid<'a>,
     entry: Entry<'a>,
     clusters: u32,
+    /// Number of this launch in its run.
+    number: u32,
     next: AtomicU32,
     failed: AtomicBool,
     /// Workers that have nothing but clusters that poll global memory.
@@ -54,6 +56,7 @@ pub fn launch(
         grid,
         entry,
         clusters,
+        number: config.schedule.launch(),
         next: AtomicU32::new(0),
         failed: AtomicBool::new(false),
         waiting: AtomicUsize::new(0),
@@ -77,7 +80,8 @@ impl Shared<'_> {
         if index >= self.clusters {
             return None;
         }
-        Some(Running::new(self.config, self.memory, self.grid, self.entry, index))
+        let place = (self.number, index);
+        Some(Running::new(self.config, self.memory, self.grid, self.entry, place))
     }
 
     /// One worker: runs clusters until there are none. A cluster that polls global memory is put
@@ -153,6 +157,8 @@ impl Report {
             kernel: grid.name.to_owned(),
             message,
             seed: config.seed,
+            schedule: config.schedule.with_seed(config.seed),
+            trace: 0,
             cluster: 0,
             culprit: None,
             at: None,

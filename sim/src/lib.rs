@@ -39,6 +39,7 @@ mod cp_async;
 mod current;
 mod diagnose;
 mod exit;
+mod explore;
 mod fault;
 mod gather;
 mod launch;
@@ -62,6 +63,7 @@ mod tma;
 mod warpgroup;
 
 pub use config::{Config, Grid, Progress, Stats};
+pub use explore::{Explored, Finding, Schedule, ScheduleError, Strategy, explore};
 pub use launch::launch;
 pub use memory::{GlobalError, GlobalMemory};
 pub use report::{BarrierState, Report, SourceLine, ThreadGroup, ThreadPlace};

@@ -25,6 +25,9 @@ impl Cluster {
             let mut matrix = [[0u16; 8]; 8];
             for (r, row) in matrix.iter_mut().enumerate() {
                 let addr = self.row_address(t, w, 8 * i + r)?;
+                if let Some(guide) = &mut self.guide {
+                    guide.touch(cta as u64, u64::from(addr), 16, false);
+                }
                 let bytes =
                     self.ctas[cta].smem.read(addr, 16).map_err(|c| self.conflict(cta, c))?;
                 for (e, b) in row.iter_mut().zip(bytes.chunks_exact(2)) {
@@ -58,6 +61,9 @@ impl Cluster {
             }
             for (r, row) in matrix.iter().enumerate() {
                 let addr = self.row_address(t, w, 8 * i + r)?;
+                if let Some(guide) = &mut self.guide {
+                    guide.touch(cta as u64, u64::from(addr), 16, true);
+                }
                 match self.ctas[cta].smem.write(addr, 16) {
                     Ok(out) => {
                         for (b, e) in out.chunks_exact_mut(2).zip(row) {

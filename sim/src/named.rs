@@ -5,6 +5,7 @@
 
 use crate::Rule;
 use crate::cluster::Cluster;
+use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::thread::{Loc, Wait, Wake};
 use std::task::Poll;
@@ -47,7 +48,8 @@ impl Cluster {
         let thread = &self.threads[t as usize];
         let loc = thread.loc.expect("the instruction has begun");
         let all = self.block_threads();
-        let cta = &mut self.ctas[thread.cta];
+        let key_cta = thread.cta;
+        let cta = &mut self.ctas[key_cta];
         let Some(slot) = cta.named.get_mut(id as usize) else {
             return Err(wrong(format!("named barrier {id}: there are 16, 0 to 15")));
         };
@@ -89,13 +91,24 @@ impl Cluster {
             slot.voters += 1;
         }
         slot.come.push((t, loc));
-        if slot.come.len() < threads as usize {
+        let full = slot.come.len() == threads as usize;
+        if wait.is_some() && !full {
+            slot.sleepers.push(t);
+        }
+        let key = Key::Named(key_cta, id);
+        if let Some(guide) = &mut self.guide {
+            guide.arrive(key, false, full);
+        }
+        let slot = &mut self.ctas[key_cta].named[id as usize];
+        if !full {
             if wait.is_some() {
-                slot.sleepers.push(t);
                 self.sleep(t, Wait::Named { id });
                 return Ok(Poll::Pending);
             }
             return Ok(Poll::Ready(0));
+        }
+        if let (Some(guide), true) = (&mut self.guide, wait.is_some()) {
+            guide.order.completed_for(key, t);
         }
         let done = std::mem::take(slot);
         let value = match done.reduction {
@@ -105,6 +118,9 @@ impl Cluster {
             Some(Reduction::None) | None => 0,
         };
         for s in done.sleepers {
+            if let Some(guide) = &mut self.guide {
+                guide.order.completed_for(key, s);
+            }
             self.wake(s, value);
         }
         Ok(Poll::Ready(value))

@@ -12,8 +12,12 @@ pub struct Report {
     pub kernel: String,
     /// What is wrong, in one line with its numbers.
     pub message: String,
-    /// Seed that reproduces the run.
+    /// Seed that reproduces the run, unless its choices were not drawn.
     pub seed: u64,
+    /// What [`crate::Config::replay`] takes to repeat the run to the letter.
+    pub schedule: String,
+    /// A hash of every step of the cluster: the same when the run is repeated.
+    pub trace: u64,
     /// Linear index of the cluster in the grid.
     pub cluster: u32,
     /// The thread that broke the rule; none for a deadlock, where all stand in `threads`.
@@ -117,7 +121,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.rule.code(), self.rule.title())?;
         writeln!(f, "  {}", self.message)?;
-        writeln!(f, "  kernel {}, cluster {}, seed {}", self.kernel, self.cluster, self.seed)?;
+        write!(f, "  kernel {}, cluster {}, ", self.kernel, self.cluster)?;
+        match self.schedule.strip_prefix("seed:") {
+            Some(seed) => writeln!(f, "seed {seed}")?,
+            None => writeln!(f, "schedule {}", self.schedule)?,
+        }
         if let Some(at) = self.at {
             write!(f, "  at {at}")?;
             self.culprit.map_or(Ok(()), |c| write!(f, ", {c}"))?;

@@ -5,6 +5,7 @@ use crate::Rule;
 use crate::cluster::{Cluster, Next};
 use crate::config::{Config, Grid, Stats};
 use crate::current::{Entered, Resume, Teardown, Yielder, set_yielder};
+use crate::explore::schedule::Place;
 use crate::fault::Fault;
 use crate::memory::GlobalMemory;
 use crate::panics;
@@ -50,9 +51,9 @@ impl<'a> Running<'a> {
         memory: &GlobalMemory,
         grid: &Grid<'_>,
         entry: Entry<'a>,
-        index: u32,
+        place: Place,
     ) -> Self {
-        let cluster = Cluster::new(config, memory, grid, index);
+        let cluster = Cluster::new(config, memory, grid, place);
         let threads = (0..cluster.threads.len()).map(|_| None).collect();
         let cluster = Box::new(UnsafeCell::new(cluster));
         Self { cluster, threads, entry, stack_bytes: config.stack_bytes }

@@ -43,6 +43,17 @@ fn rows<E>(
     Ok(())
 }
 
+/// Calls `f` with the runs of global memory that a box covers.
+pub(crate) fn spans(map: &TensorMapDesc, coords: [i32; 5], mut f: impl FnMut(u64, u64)) {
+    let each = |row: Row| {
+        if let Some((_, addr, len)) = row.inside {
+            f(addr, u64::from(len));
+        }
+        Ok::<(), std::convert::Infallible>(())
+    };
+    let Ok(()) = rows(map, coords, each);
+}
+
 fn allocation(memory: &GlobalMemory, map: &TensorMapDesc) -> Result<Arc<Allocation>, GlobalError> {
     memory.find(map.addr, 1)
 }

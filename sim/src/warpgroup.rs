@@ -6,6 +6,7 @@
 
 use crate::Rule;
 use crate::cluster::Cluster;
+use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::operand::{self, Operand};
 use crate::ops::wgmma::OperandType;
@@ -112,7 +113,10 @@ impl Cluster {
         }
         group.fragments[member as usize] = regs;
         group.come |= 1 << member;
-        if group.come != u128::MAX {
+        let all = group.come == u128::MAX;
+        self.came(Key::Warpgroup(cta, wg), all);
+        let group = &mut self.ctas[cta].warpgroups[wg];
+        if !all {
             self.sleep(t, Wait::Warpgroup);
             return Ok(Poll::Pending);
         }
@@ -162,6 +166,11 @@ impl Cluster {
         if let Some(c) = conflict {
             return Err(self.conflict(cta, c));
         }
+        if let Some(guide) = &mut self.guide {
+            for o in a.iter().chain([&b]) {
+                o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+            }
+        }
         group.open.push(InFlight { operands: [a, Some(b)], loc });
         group.product.resize(64 * n, 0.0);
         operand::product(&group.a, &group.b, n, &mut group.product);
@@ -195,7 +204,12 @@ impl Cluster {
         while group.commits - (group.committed.len() as u64) < retired {
             for f in group.committed.pop_front().into_iter().flatten() {
                 for o in f.operands.iter().flatten() {
-                    o.for_each_chunk(|_, _, addr| block.smem.end_read(addr, 16));
+                    o.for_each_chunk(|_, _, addr| {
+                        block.smem.end_read(addr, 16);
+                        if let Some(guide) = &mut self.guide {
+                            guide.touch(cta as u64, u64::from(addr), 16, false);
+                        }
+                    });
                 }
             }
         }

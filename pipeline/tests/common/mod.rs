@@ -66,10 +66,20 @@ pub fn run<R: Roles, K: ClusterShape>(
     smem_bytes: u32,
     kernel: impl Fn(Cta<R, K>) + Sync,
 ) -> Result<Stats, Box<Report>> {
+    let config = Config { seed, workers: Some(1), ..Config::default() };
+    run_with(&config, memory, smem_bytes, kernel)
+}
+
+/// The same with a configuration.
+pub fn run_with<R: Roles, K: ClusterShape>(
+    config: &Config,
+    memory: &GlobalMemory,
+    smem_bytes: u32,
+    kernel: impl Fn(Cta<R, K>) + Sync,
+) -> Result<Stats, Box<Report>> {
     let cluster = [K::SIZE as u32, 1, 1];
     let block = [Cta::<R, K>::THREADS, 1, 1];
     let grid = Grid { grid: cluster, block, cluster, smem_bytes, name: "test" };
-    let config = Config { seed, workers: Some(1), ..Config::default() };
     // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-    sim::launch(&config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))
+    sim::launch(config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))
 }

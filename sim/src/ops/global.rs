@@ -33,7 +33,7 @@ pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
 #[track_caller]
 pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
     block("ld.acquire.gpu", 0, |c, t| {
-        if c.woken(t) == Wake::No {
+        if c.woken(t) == Wake::No && !c.paused_here() {
             c.sleep(t, Wait::Poll { global: true });
             return Ok(Poll::Pending);
         }

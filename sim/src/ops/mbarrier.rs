@@ -1,7 +1,7 @@
 //! mbarriers.
 
 use crate::barriers::{Arrive, Want};
-use crate::current::{block, op};
+use crate::current::{block_for, op};
 use crate::mbarrier::MBarrier;
 
 /// `mbarrier.init`
@@ -132,7 +132,7 @@ pub fn complete_tx_remote(rbar: u32, bytes: u32) {
 /// latest when nothing else can happen.
 #[track_caller]
 fn wait(name: &'static str, bar: u32, want: Want, poll: bool) -> bool {
-    block(name, bar, |c, t| c.mbarrier_wait(t, bar, want, poll))
+    block_for(name, bar, Some((want, poll)), |c, t| c.mbarrier_wait(t, bar, want, poll))
 }
 
 /// `mbarrier.test_wait`

@@ -16,7 +16,7 @@ pub fn trap() -> ! {
 #[track_caller]
 pub fn nanosleep(ns: u32) {
     block("nanosleep", ns, |c, t| {
-        if c.woken(t) == Wake::No {
+        if c.woken(t) == Wake::No && !c.paused_here() {
             c.sleep(t, Wait::Poll { global: false });
             return Ok(Poll::Pending);
         }
