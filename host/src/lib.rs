@@ -33,6 +33,7 @@ pub mod reference;
 mod stream;
 mod tensor;
 mod tensor_error;
+mod tensor_nd;
 
 pub use buffer::{Buffer, Copy2d};
 pub use cuda::{DeviceInfo, cuda_devices};
@@ -45,3 +46,4 @@ pub use sim::{Config as SimConfig, Progress as SimProgress};
 pub use stream::{Event, Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
 pub use tensor_error::{TensorError, dtype_name};
+pub use tensor_nd::TensorNd;

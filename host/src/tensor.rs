@@ -54,19 +54,29 @@ impl TensorBox {
 #[derive(Clone)]
 pub struct TensorMap {
     bytes: TensorMapBytes,
-    dtype: Dtype,
+    /// None: the kernel's types don't name it.
+    dtype: Option<Dtype>,
     tile: TensorBox,
     memory: Arc<Memory>,
 }
 
 impl TensorMap {
+    pub(crate) fn new(
+        bytes: TensorMapBytes,
+        dtype: Option<Dtype>,
+        tile: TensorBox,
+        memory: Arc<Memory>,
+    ) -> Self {
+        Self { bytes, dtype, tile, memory }
+    }
+
     /// The 128 bytes as the kernel gets them.
     pub fn bytes(&self) -> &TensorMapBytes {
         &self.bytes
     }
 
-    /// Element type.
-    pub fn dtype(&self) -> Dtype {
+    /// Element type; none for a map of [`Device::tensor_map_nd`].
+    pub fn dtype(&self) -> Option<Dtype> {
         self.dtype
     }
 
@@ -85,7 +95,7 @@ impl TensorMap {
             kind: ParamKind::TensorMap as u32,
             size: 128,
             align: 64,
-            dtype: self.dtype as u32,
+            dtype: self.dtype.map_or(0, |d| d as u32),
             box_rows: self.tile.rows,
             box_cols: self.tile.cols,
             swizzle_bytes: self.tile.swizzle_bytes,
@@ -137,12 +147,7 @@ impl Device {
             }
             Backend::Sim(_) => crate::model::encode(addr, matrix, tile)?,
         };
-        Ok(TensorMap {
-            bytes: TensorMapBytes(words),
-            dtype: matrix.dtype,
-            tile,
-            memory: Arc::clone(memory),
-        })
+        Ok(TensorMap::new(TensorMapBytes(words), Some(matrix.dtype), tile, Arc::clone(memory)))
     }
 }
 
@@ -206,22 +211,30 @@ impl Matrix {
     }
 }
 
-fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
+/// The driver's name of an element type.
+pub(crate) fn cuda_dtype(dtype: Dtype) -> sys::CUtensorMapDataType {
     use sys::CUtensorMapDataType_enum as Type;
-    use sys::CUtensorMapSwizzle_enum as Swizzle;
-    let dtype = match matrix.dtype {
+    match dtype {
         Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         Dtype::U8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         Dtype::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
-    };
-    let swizzle = match tile.swizzle_bytes {
+    }
+}
+
+/// The driver's name of a swizzle.
+pub(crate) fn cuda_swizzle(span: u32) -> sys::CUtensorMapSwizzle {
+    use sys::CUtensorMapSwizzle_enum as Swizzle;
+    match span {
         32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
         64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
         128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
         _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
-    };
+    }
+}
+
+fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
     let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
     let (dims, strides) = ([matrix.cols, matrix.rows], [matrix.pitch]);
     let (box_dims, steps) = ([tile.cols, tile.rows], [1u32, 1]);
@@ -230,7 +243,7 @@ fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16],
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &raw mut map,
-            dtype,
+            cuda_dtype(matrix.dtype),
             2,
             addr as *mut _,
             dims.as_ptr(),
@@ -238,7 +251,7 @@ fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16],
             box_dims.as_ptr(),
             steps.as_ptr(),
             sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle,
+            cuda_swizzle(tile.swizzle_bytes),
             // L2 sectors are fetched in lines of 128 bytes, the row of a swizzled tile.
             sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             // Outside of the tensor reads give zero.

@@ -78,6 +78,18 @@ pub enum TensorError {
         /// The bound by the swizzle, if there is one.
         limit: String,
     },
+    /// Dimensions, strides and box that don't belong together.
+    #[error(
+        "tensor map: {dims} dimensions, {strides} strides and a box of {box_dims}; 1 to 5 dimensions, none empty, one stride less, a box of as many"
+    )]
+    Rank {
+        /// Dimensions.
+        dims: usize,
+        /// Strides.
+        strides: usize,
+        /// Dimensions of the box.
+        box_dims: usize,
+    },
     /// A swizzle that does not exist.
     #[error("tensor map: swizzle of {bytes} bytes; 0, 32, 64 and 128 exist")]
     Swizzle {

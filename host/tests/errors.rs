@@ -1,6 +1,6 @@
 //! What bad input gets: one line with the numbers, before any driver sees it.
 
-use host::{Copy2d, Device, Dtype, Error, SimConfig, TensorBox, TensorSpec};
+use host::{Copy2d, Device, Dtype, Error, SimConfig, TensorBox, TensorNd, TensorSpec};
 
 fn model() -> Device {
     Device::sim(SimConfig::default())
@@ -51,6 +51,34 @@ fn tensor(change: impl FnOnce(&mut TensorSpec<'_>, &mut TensorBox), words: &str)
     device.tensor_map(&spec, tile).expect("the unchanged tensor is right");
     change(&mut spec, &mut tile);
     assert_eq!(line(device.tensor_map(&spec, tile)), words);
+}
+
+#[test]
+fn tensor_maps_of_any_rank_have_as_many_of_everything() {
+    let device = model();
+    let buffer = device.alloc(4096).unwrap();
+    let good = TensorNd {
+        buffer: &buffer,
+        dtype: Dtype::F32,
+        dims: &[16, 8, 8],
+        strides: &[64, 512],
+        box_dims: &[16, 4, 2],
+        swizzle_bytes: 0,
+    };
+    assert_eq!(good.box_bytes(), 512);
+    device.tensor_map_nd(&good).unwrap();
+    assert_eq!(
+        line(device.tensor_map_nd(&TensorNd { strides: &[64], ..good })),
+        "tensor map: 3 dimensions, 1 strides and a box of 3; 1 to 5 dimensions, none empty, one \
+         stride less, a box of as many"
+    );
+    // 7 * 512 + 8 * 64 + 64 bytes.
+    assert_eq!(
+        line(device.tensor_map_nd(&TensorNd { dims: &[16, 9, 8], ..good })),
+        "tensor map: 72 rows of 64 bytes, from byte 0 on, need 4160 bytes; the buffer has 4096"
+    );
+    let other = model();
+    assert!(line(other.tensor_map_nd(&good)).contains("belongs to"));
 }
 
 #[test]

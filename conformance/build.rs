@@ -1,0 +1,7 @@
+//! Compiles the litmus kernels for the device; `src/lib.rs` embeds the image.
+
+use kernel_build::{Arch, KernelBuilder};
+
+fn main() {
+    KernelBuilder::new("kernels").arch(Arch::Sm90a).build_or_exit();
+}

@@ -1,0 +1,63 @@
+//! Every litmus on the model, judged by the manual, and on a GPU where there is one, compared value
+//! by value with the model.
+#![allow(missing_docs)]
+
+use conformance::report::{OnModel, on_chip, on_model, table};
+use conformance::{Bench, all};
+use host::Device;
+use std::io::Write;
+
+/// A line that the test harness does not swallow.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Schedules of the model.
+const SEEDS: u64 = 3;
+
+#[test]
+fn the_model_agrees_with_the_manual() {
+    let mut wrong = Vec::new();
+    let (mut count, mut refused) = (0, 0);
+    for litmus in all() {
+        for seed in 0..SEEDS {
+            match on_model(&litmus, seed) {
+                Ok(OnModel::Ran(log)) if seed == 0 => {
+                    say(&format!("{}: {} values", litmus.name, log.seen.len()));
+                    count += log.seen.len();
+                }
+                Ok(OnModel::Refused(code)) if seed == 0 => {
+                    say(&format!("{}: reported as {}", litmus.name, code.0));
+                    refused += 1;
+                }
+                Ok(_) => {}
+                Err(line) => wrong.push(line),
+            }
+        }
+    }
+    say(&format!("{count} values on the model; {refused} programs beyond the rules reported"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_chip_agrees_with_the_model() {
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(why) => {
+            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
+            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
+            return say(&format!("the_chip_agrees_with_the_model: skipped, {why}"));
+        }
+    };
+    let chip = Bench::new(device).unwrap_or_else(|e| panic!("{e}"));
+    let mut rows = Vec::new();
+    for litmus in all() {
+        let row = on_chip(&litmus, &chip).unwrap_or_else(|e| panic!("{e}"));
+        say(&row.line());
+        rows.push(row);
+    }
+    say(&table(&rows));
+    let wrong: Vec<_> =
+        rows.iter().filter(|r| r.comparison.disagreements > 0).map(|r| r.name).collect();
+    assert!(wrong.is_empty(), "chip and model disagree: {}", wrong.join("; "));
+}

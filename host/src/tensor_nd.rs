@@ -1,0 +1,118 @@
+//! Tensor maps of any rank, for kernels that take a map whose box their types don't state.
+//!
+//! The maps of [`crate::TensorSpec`] are matrices whose box a kernel's parameter names; the launch
+//! compares the two. Here the caller says all of it, and the kernel's parameter is a tensor map of
+//! no particular kind (`ParamMeta` with no element type and no box).
+
+use crate::buffer::Buffer;
+use crate::cuda::check;
+use crate::device::{Backend, Device};
+use crate::error::Error;
+use crate::tensor::{TensorBox, TensorMap, cuda_dtype, cuda_swizzle};
+use crate::tensor_error::TensorError;
+use cudarc::driver::sys;
+use isa::cp_async_bulk::TensorMapBytes;
+use isa::kernel::Dtype;
+use std::sync::Arc;
+
+/// A tensor that starts where its buffer does, and the box that one instruction moves.
+#[derive(Clone, Copy)]
+pub struct TensorNd<'a> {
+    /// Where it lies.
+    pub buffer: &'a Buffer,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements per dimension, innermost first: as many as the rank, 1 to 5.
+    pub dims: &'a [u64],
+    /// Bytes from one element to the next, of each dimension but the innermost.
+    pub strides: &'a [u64],
+    /// Elements of the box per dimension.
+    pub box_dims: &'a [u32],
+    /// Span of the swizzle in bytes: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+impl TensorNd<'_> {
+    /// Bytes of the box.
+    pub fn box_bytes(&self) -> u32 {
+        self.box_dims.iter().product::<u32>() * self.dtype.size() as u32
+    }
+
+    /// Ranks that agree, and a tensor inside its buffer: what the encoder can't see.
+    fn check(&self) -> Result<(), TensorError> {
+        let rank = self.dims.len();
+        if !(1..=5).contains(&rank)
+            || self.strides.len() + 1 != rank
+            || self.box_dims.len() != rank
+            || self.dims.contains(&0)
+        {
+            return Err(TensorError::Rank {
+                dims: rank,
+                strides: self.strides.len(),
+                box_dims: self.box_dims.len(),
+            });
+        }
+        let last = |(&dim, &stride): (&u64, &u64)| (dim - 1).checked_mul(stride);
+        let need = self.dims[1..]
+            .iter()
+            .zip(self.strides)
+            .map(last)
+            .try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
+            .and_then(|outer| {
+                self.dims[0].checked_mul(self.dtype.size() as u64)?.checked_add(outer)
+            })
+            .unwrap_or(u64::MAX);
+        let len = self.buffer.len() as u64;
+        if need > len {
+            let pitch = self.strides.first().copied().unwrap_or(0);
+            let rows = self.dims[1..].iter().product();
+            return Err(TensorError::OutOfBuffer { rows, pitch, offset: 0, need, len });
+        }
+        Ok(())
+    }
+}
+
+impl Device {
+    /// Encodes a tensor map of any rank.
+    ///
+    /// # Errors
+    /// A tensor larger than its buffer, ranks that differ, a buffer of another device; what the
+    /// driver or the model say of the rest.
+    pub fn tensor_map_nd(&self, spec: &TensorNd<'_>) -> Result<TensorMap, Error> {
+        self.owns("the buffer of a tensor map", &spec.buffer.memory.backend)?;
+        spec.check()?;
+        let words = match &self.backend {
+            Backend::Cuda(context) => {
+                context.bind()?;
+                encode_cuda(spec)?
+            }
+            Backend::Sim(_) => crate::model::encode_nd(spec)?,
+        };
+        let tile = TensorBox { rows: 0, cols: 0, swizzle_bytes: 0 };
+        Ok(TensorMap::new(TensorMapBytes(words), None, tile, Arc::clone(&spec.buffer.memory)))
+    }
+}
+
+fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
+    let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
+    let steps = [1u32; 5];
+    // SAFETY: dimensions, strides and box have the rank's length (strides one less), as checked, and
+    // `map` is the driver's own type, aligned as it wants. The address is only recorded.
+    check("cuTensorMapEncodeTiled", unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &raw mut map,
+            cuda_dtype(spec.dtype),
+            spec.dims.len() as u32,
+            spec.buffer.addr() as *mut _,
+            spec.dims.as_ptr(),
+            spec.strides.as_ptr(),
+            spec.box_dims.as_ptr(),
+            steps.as_ptr(),
+            sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            cuda_swizzle(spec.swizzle_bytes),
+            sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    })?;
+    Ok(map.opaque)
+}
