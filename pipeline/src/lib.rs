@@ -8,33 +8,75 @@
 //! "none" where there is nothing of the kind. `docs/vocabulary.md` has the names of CuTe DSL and Mojo
 //! too.
 //!
+//! This kernel multiplies two tiles; the example runs it on the SM model and checks the product.
+//!
 //! ```
 //! # use {half::bf16, pipeline::prelude::*};
 //! names! { MainLoop = "main loop" }
 //! roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
-//! type Panel = Tile<bf16, 128, 64>;
+//! type A = Tile<bf16, 128, 64>;
+//! type B = Tile<bf16, 64, 64>;
 //! type Alone = Cluster<1, 1>;
-//! type Plan = SmemPlan<(Ring<4, (Panel, Panel), Tma, Mma<Math>, MainLoop, Alone>,)>;
+//! type Plan = SmemPlan<(
+//!     Ring<4, (A, B), Tma, Mma<Math>, MainLoop, Alone>,
+//!     StoreBuffers<bf16, 1, Math>,
+//! )>;
 //!
-//! fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Panel>, b: &TensorMap<Panel>) {
-//!     let (cta, (ring,)) = Plan::init(cta);
+//! /// D = A·Bᵀ, 128 x 64, over `k_tiles` tiles of 64 columns.
+//! fn kernel(
+//!     cta: Cta<(Load, Math), Alone>,
+//!     a: &TensorMap<A>,
+//!     b: &TensorMap<B>,
+//!     d: &TensorMap<Tile<bf16, 64, 64>>,
+//!     k_tiles: u32,
+//! ) {
+//!     let (cta, (ring, stores)) = Plan::init(cta);
 //!     cta.specialize(
 //!         |load| {
 //!             let fill = |warp: pipeline::roles::Warp<Load, Alone>| {
 //!                 let Some(one) = warp.elect() else { return };
 //!                 let mut empty = ring.producer.by(&one);
-//!                 empty.acquire().load((a.tile(0, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
+//!                 for k in 0..k_tiles {
+//!                     let tiles =
+//!                         (a.tile(0, 64 * k, Peers::ALONE), b.tile(0, 64 * k, Peers::ALONE));
+//!                     empty.acquire().load(tiles);
+//!                 }
 //!                 empty.tail();
 //!             };
 //!             load.warps(fill, |_| {}, |_| {}, |_| {});
 //!         },
 //!         |group| {
 //!             let mut full = ring.consumer.by(&group);
-//!             let (_sum, last) = Accumulator::<128>::start(&group, full.wait()).finish();
+//!             let mut sum = Accumulator::<64>::start(&group, full.wait());
+//!             for _ in 1..k_tiles {
+//!                 sum.next(full.wait()).release();
+//!             }
+//!             let (sum, last) = sum.finish();
 //!             last.release();
+//!
+//!             let mut stores = stores.by(&group);
+//!             let mut out = stores.acquire();
+//!             for strip in 0..4 {
+//!                 out.put(strip, sum.strip(strip));
+//!             }
+//!             out.publish().store(d, 64 * group.index(), 0);
+//!             stores.tail();
 //!         },
 //!     );
 //! }
+//! # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+//! # use model::{Image, run};
+//! # let memory = sim::GlobalMemory::new();
+//! # let a = Image::new(&memory, 128, 192, |i| (i % 5) as f32 - 2.0);
+//! # let b = Image::new(&memory, 64, 192, |i| (i % 7) as f32 - 3.0);
+//! # let d = Image::new(&memory, 128, 64, |_| f32::NAN);
+//! # let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
+//! # run(1, &memory, Plan::BYTES, |cta| kernel(cta, &a_map, &b_map, &d_map, 3)).unwrap();
+//! # let (a, b, d) = (a.read(), b.read(), d.read());
+//! # for (row, col) in (0..128).flat_map(|row| (0..64).map(move |col| (row, col))) {
+//! #     let sum: f32 = (0..192).map(|k| a[192 * row + k] * b[192 * col + k]).sum();
+//! #     assert_eq!(d[64 * row + col], bf16::from_f32(sum).to_f32(), "({row}, {col})");
+//! # }
 //! ```
 //!
 //! | CUTLASS | here |

@@ -39,21 +39,24 @@ use core::marker::PhantomData;
 /// type Pair = Cluster<2, 1>;
 /// type Plan = SmemPlan<(Mailbox<2, Talk, Mail, Pair>,)>;
 ///
-/// /// Adds each thread's `x` over both CTAs.
-/// fn sum(cta: Cta<(Load, Talk), Pair>, x: [f32; 2]) {
+/// /// Each thread learns what the thread in its place in the other CTA has.
+/// fn kernel(cta: Cta<(Load, Talk), Pair>) {
 ///     let (cta, (mail,)) = Plan::init(cta);
+///     let rank = cta.coord().rank() as f32;
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
 ///             let mut outbox = mail.outbox.by(&group);
 ///             let mut inbox = mail.inbox.by(&group);
-///             outbox.send(x);
+///             outbox.send([rank, group.thread() as f32]);
 ///             let other = inbox.receive();
-///             let _sum = [x[0] + other[0], x[1] + other[1]];
+///             assert_eq!(other, [1.0 - rank, group.thread() as f32]);
 ///             outbox.tail();
 ///         },
 ///     );
 /// }
+/// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+/// # model::run(1, &sim::GlobalMemory::new(), Plan::BYTES, kernel).unwrap();
 /// ```
 pub struct Mailbox<const WORDS: usize, Ro, N, K>(PhantomData<(Ro, N, K)>);
 

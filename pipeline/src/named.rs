@@ -26,15 +26,26 @@ use core::marker::PhantomData;
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
+/// # use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 /// type Plan = SmemPlan<(LoadOrderBarrier<Ready>, NamedBarrier<Load, Math, Meet>)>;
 /// # names! { Meet = "meet" }
-/// fn kernel(cta: Cta<(Load, Math), Alone>) {
+/// /// Nobody of `Math` goes on before all threads of `Load` have arrived.
+/// fn kernel(cta: Cta<(Load, Math), Alone>, arrived: &AtomicU32) {
 ///     let (cta, (_, meet)) = Plan::init(cta);
 ///     cta.specialize(
-///         |load| meet.arriver.arrive(&load),
-///         |math| meet.waiter.sync(&math),
+///         |load| {
+///             arrived.fetch_add(1, SeqCst);
+///             meet.arriver.arrive(&load);
+///         },
+///         |math| {
+///             meet.waiter.sync(&math);
+///             assert_eq!(arrived.load(SeqCst), 128);
+///         },
 ///     );
 /// }
+/// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+/// # let (memory, arrived) = (sim::GlobalMemory::new(), AtomicU32::new(0));
+/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &arrived)).unwrap();
 /// ```
 pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 

@@ -116,15 +116,36 @@ impl Start for EpilogueFirst {
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
+/// # use std::sync::Mutex;
+/// # roles! { Math = 1 x 232 registers }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
-/// fn loads(ends: LoadOrderEnds<First>, one: &One) {
-///     let mut main_loop = ends.main_loop.by(one); // in one warp
-///     main_loop.arrive_and_step();
-///     let mut epilogue = ends.epilogue.by(one); // in another
-///     epilogue.wait_and_step();
+/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, log: &Mutex<Vec<&str>>) {
+///     let (cta, (order,)) = Plan::init(cta);
+///     cta.specialize(
+///         |load| {
+///             load.warps(
+///                 |warp| {
+///                     let Some(one) = warp.elect() else { return };
+///                     log.lock().unwrap().push("A and B"); // the main loop's first loads
+///                     order.main_loop.by(&one).arrive_and_step();
+///                 },
+///                 |warp| {
+///                     let Some(one) = warp.elect() else { return };
+///                     order.epilogue.by(&one).wait_and_step();
+///                     log.lock().unwrap().push("C");
+///                 },
+///                 |_| {},
+///                 |_| {},
+///             );
+///         },
+///         |_| {},
+///     );
 /// }
-/// # assert_eq!(Plan::BYTES, 8);
+/// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+/// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
+/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// assert_eq!(log.into_inner().unwrap(), ["A and B", "C"]);
 /// ```
 pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(PhantomData<(N, F)>);
 

@@ -10,7 +10,9 @@
 //! ```
 //!
 //! A turn is a token: it comes from waiting, and passing it on consumes it, so a group can neither
-//! pass on what it does not have nor pass twice. (CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
+//! pass on what it does not have nor pass twice. The next group's turn comes when all warps of the one
+//! before have passed it on: none of them is still in the section, or still waiting for a phase that
+//! is gone. (CUTLASS `OrderedSequenceBarrier<Depth, Length>`, whose `group_size` counts threads.)
 
 use crate::cluster::ClusterShape;
 use crate::ring::Name;
@@ -29,21 +31,42 @@ use core::marker::PhantomData;
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
+/// # use std::sync::Mutex;
+/// # roles! { Load = 1 x 40 registers }
 /// type Plan = SmemPlan<(OrderedSequence<2, Math, Turns>,)>;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 8);
 ///
-/// fn ping_pong(end: SequenceEnd<2, Math, Turns>, group: &Warpgroup<Math, Alone>) {
-///     let mut sequence = end.by(group);
-///     let main_loop = sequence.wait();
-///     main_loop.pass_on();
-///     let epilogue = sequence.wait();
-///     epilogue.pass_on();
+/// /// Ping-pong: one group's main loop beside the other's epilogue.
+/// fn kernel(cta: Cta<(Load, Math), Alone>, log: &Mutex<Vec<(&str, u32)>>) {
+///     let (cta, (turns,)) = Plan::init(cta);
+///     cta.specialize(
+///         |_| {},
+///         |group| {
+///             let mut sequence = turns.by(&group);
+///             for section in ["main loop", "epilogue"] {
+///                 let turn = sequence.wait();
+///                 if group.thread() == 0 {
+///                     log.lock().unwrap().push((section, group.index()));
+///                 }
+///                 turn.pass_on();
+///             }
+///         },
+///     );
 /// }
+/// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+/// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
+/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// # let mut log = log.into_inner().unwrap();
+/// # log.sort_by_key(|(section, _)| *section == "epilogue"); // stable: order within a section stays
+/// assert_eq!(log, [("main loop", 0), ("main loop", 1), ("epilogue", 0), ("epilogue", 1)]);
 /// ```
 pub struct OrderedSequence<const DEPTH: usize, Ro, N>(PhantomData<(Ro, N)>);
 
-// SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes, each expecting the one arrival that the group before
-// makes when it passes its turn on.
+/// Arrivals that pass a turn on: one from each warp of the group.
+const ARRIVALS: u32 = 4;
+
+// SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes, each expecting the arrivals that the warps of the
+// group before make when they pass their turn on.
 unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DEPTH, Ro, N> {
     const BYTES: usize = {
         assert!(DEPTH >= 1, "a sequence has at least one section");
@@ -57,7 +80,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
     unsafe fn init(place: Place) {
         for i in 0..(DEPTH * Ro::GROUPS) as u32 {
             // SAFETY: the region's own memory, initialised once.
-            unsafe { isa::mbarrier::init(place.base + 8 * i, 1) };
+            unsafe { isa::mbarrier::init(place.base + 8 * i, ARRIVALS) };
             isa::debug::label_barrier(place.base + 8 * i, N::NAME, i);
         }
     }
@@ -148,7 +171,11 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
             self.section = 0;
             self.phase ^= 1;
         }
-        Turn { next: passes_to, signals: self.group.thread() == 0, sequence: PhantomData }
+        Turn {
+            next: passes_to,
+            signals: self.group.thread().is_multiple_of(32),
+            sequence: PhantomData,
+        }
     }
 }
 
@@ -174,21 +201,24 @@ pub struct Turn<'s> {
 }
 
 impl Turn<'_> {
-    /// Passes the turn to the next group: one thread arrives, then its warp meets.
+    /// Passes the turn to the next group: each warp meets, and one of its lanes arrives.
     ///
-    /// Waits for the lanes of the warp. Signals the next group's barrier of this section. PTX:
-    /// `mbarrier.arrive`, `bar.warp.sync`. CUTLASS: `OrderedSequenceBarrier::arrive`, which also
-    /// steps. See the example of [`Turn`].
+    /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for
+    /// each warp. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier::arrive`,
+    /// which also steps. See the example of [`Turn`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn pass_on(self) {
-        if self.signals {
-            // SAFETY: initialised by the plan with a count of one, and the turn is held once.
-            unsafe { isa::mbarrier::arrive(self.next) };
-        }
-        // The warp meets, as after a store (`PublishedPanel::store` says why).
         // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the
         // pipeline's calls.
+        unsafe { isa::warp::sync_warp(u32::MAX) };
+        if self.signals {
+            // SAFETY: initialised by the plan with a count of one for each warp, and the turn is
+            // held once.
+            unsafe { isa::mbarrier::arrive(self.next) };
+        }
+        // The warp meets again, as after a store (`PublishedPanel::store` says why).
+        // SAFETY: as above.
         unsafe { isa::warp::sync_warp(u32::MAX) };
     }
 }

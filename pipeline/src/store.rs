@@ -127,21 +127,32 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
-/// fn store(
-///     end: StoreEnd<bf16, 2, Math>,
-///     group: &Warpgroup<Math, Alone>,
-///     to: &TensorMap<Tile<bf16, 64, 64>>,
-/// ) {
-///     let mut stores = end.by(group);
-///     for panel in 0..9 {
-///         let mut free = stores.acquire();
-///         for strip in 0..4 {
-///             free.put(strip, [1.0; 8]);
-///         }
-///         free.publish().store(to, 64 * panel, 0);
-///     }
-///     stores.tail();
+/// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
+///
+/// /// Fills panel p with p, each group every other one.
+/// fn kernel(cta: Cta<(Load, Math), Alone>, to: &TensorMap<Tile<bf16, 64, 64>>) {
+///     let (cta, (stores,)) = Plan::init(cta);
+///     cta.specialize(
+///         |_| {},
+///         |group| {
+///             let mut stores = stores.by(&group);
+///             for panel in (group.index()..9).step_by(2) {
+///                 let mut free = stores.acquire();
+///                 for strip in 0..4 {
+///                     free.put(strip, [panel as f32; 8]);
+///                 }
+///                 free.publish().store(to, 64 * panel, 0);
+///             }
+///             stores.tail();
+///         },
+///     );
 /// }
+/// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
+/// # let memory = sim::GlobalMemory::new();
+/// # let to = model::Image::new(&memory, 9 * 64, 64, |_| f32::NAN);
+/// # let map = to.map();
+/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &map)).unwrap();
+/// # assert!(to.read().iter().enumerate().all(|(i, &x)| x == (i / 4096) as f32));
 /// ```
 #[must_use]
 pub struct Stores<'g, O, const DEPTH: usize, Ro, K, const UNACQUIRED: usize = ALL_BUT_ONE> {

@@ -382,6 +382,7 @@ impl<R: Role> MmaReaders for MmaInTurn<R> {
 /// type Plan = SmemPlan<(MainLoop,)>;
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
+/// The [crate's example](crate) is a kernel around such a ring, and runs.
 pub struct Ring<const STAGES: usize, S, W, R, N, K>(PhantomData<(S, W, R, N, K)>);
 
 impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
