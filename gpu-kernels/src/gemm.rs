@@ -4,9 +4,9 @@ pub mod instances;
 pub mod kernel;
 pub mod scheduler;
 
+use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
-use isa::kernel::{KernelArg, ParamMeta};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instances::INSTANCES;
@@ -23,6 +23,8 @@ pub struct GemmParams {
     pub k: u32,
     /// Rows of cluster tiles in a raster group.
     pub group: u32,
+    /// Cluster tiles whose stages all clusters share; the others are computed whole.
+    pub streamed: u32,
     /// Factor of the product.
     pub alpha: f32,
     /// Factor of C.
@@ -39,10 +41,13 @@ unsafe impl KernelArg for GemmParams {
     }
 }
 
+// SAFETY: numbers are no way to memory.
+unsafe impl AfterWait for GemmParams {}
+
 /// One compiled GEMM kernel: its tile, cluster and types.
 ///
-/// Its parameters are the tensor maps of A, B, C and D, then [`GemmParams`]. Without C the third
-/// map is not read, and the host passes D's.
+/// Its parameters are the tensor maps of A, B, C and D, the partial sums' memory, then
+/// [`GemmParams`]. Without C the third map is not read, and the host passes D's.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct Instance {
@@ -56,6 +61,8 @@ pub struct Instance {
     pub bk: u32,
     /// Stages of the main loop's ring.
     pub stages: u32,
+    /// Warp groups that multiply, 64 rows of the tile each.
+    pub groups: u32,
     /// CTAs of a cluster along M.
     pub cluster_m: u32,
     /// CTAs of a cluster along N.

@@ -6,14 +6,14 @@
 //! gemm_check gpu_kernels.ptx               on GPU 0, with the kernels of that file
 //! gemm_check gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
 //! ```
-//! Every instance of the table runs every shape, with alpha = 0.5 and beta = -2 where it reads C.
+//! Every instance of the table runs every shape in every schedule that is worth a look, with alpha = 0.5 and beta = -2 where it reads C.
 //! The exit status is 1 if any result is off.
 
 mod common;
 
 use gpu_kernels::gemm::Instance;
 use host::data::{decode, encode, normal, rounded};
-use host::gemm::{Gemm, GemmProblem};
+use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::reference::Product;
 use host::{Device, Dtype, SimConfig};
 use std::error::Error;
@@ -46,7 +46,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 out: instance.out,
                 beta_c: instance.has_c,
             };
-            wrong += u32::from(!check(&device, &gemm, index, instance, &problem)?);
+            for (_, schedule) in gemm.schedules(&problem, index)? {
+                wrong += u32::from(!check(&device, &gemm, (index, instance), &problem, schedule)?);
+            }
         }
     }
     println!("{wrong} wrong");
@@ -57,9 +59,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 fn check(
     device: &Device,
     gemm: &Gemm,
-    index: usize,
-    instance: &Instance,
+    (index, instance): (usize, &Instance),
     problem: &GemmProblem,
+    schedule: Schedule,
 ) -> Result<bool, Box<dyn Error>> {
     let GemmProblem { ab, out, .. } = *problem;
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
@@ -71,7 +73,7 @@ fn check(
     let dc = if problem.beta_c { Some(up(&c, out)?) } else { None };
     let (alpha, beta) = if problem.beta_c { (0.5, -2.0) } else { (1.0, 0.0) };
 
-    let plan = gemm.plan_with(problem, index)?;
+    let plan = gemm.plan_scheduled(problem, index, schedule)?;
     let mut results = Vec::new();
     for _ in 0..2 {
         let mut d = device.alloc(problem.bytes('D') as usize)?;
@@ -89,11 +91,13 @@ fn check(
     };
     let (right, same) = (check.below(bound), results[0] == results[1]);
     println!(
-        "{:5} x {:5} x {:5}  {:32} {check}{}{}",
+        "{:5} x {:5} x {:5}  {:32} {:3} {:3}  {check}{}{}",
         m,
         n,
         k,
         instance.desc.meta.name(),
+        schedule.clusters,
+        schedule.streamed,
         if right { "" } else { "  WRONG" },
         if same { "" } else { "  DIFFERS FROM RUN TO RUN" },
     );

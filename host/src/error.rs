@@ -298,6 +298,20 @@ pub enum Error {
         /// What the row computes.
         have: String,
     },
+    /// A schedule that the device or the product has no room for.
+    #[error(
+        "a GEMM schedule of {clusters} clusters that share {streamed} tiles; this device holds {active} clusters, and there are {tiles} cluster tiles"
+    )]
+    BadSchedule {
+        /// Clusters asked for.
+        clusters: u32,
+        /// Shared tiles asked for.
+        streamed: u32,
+        /// Clusters that the device holds at once.
+        active: u64,
+        /// Cluster tiles of the product.
+        tiles: u64,
+    },
     /// An operand of another size than the plan's.
     #[error(
         "GEMM operand {operand}: {rows} x {cols} {dtype} need {need} bytes; the buffer has {have}"

@@ -234,12 +234,13 @@ impl Module {
 /// The first fact in which two descriptions of a kernel differ: its name, and both values.
 fn difference(image: &KernelMeta, program: &KernelMeta) -> Option<(&'static str, String, String)> {
     type Fact = (&'static str, fn(&KernelMeta) -> String);
-    let facts: [Fact; 6] = [
+    let facts: [Fact; 7] = [
         ("magic", |m| format!("{:?}", m.magic)),
         ("threads", |m| m.threads.to_string()),
         ("min_ctas", |m| m.min_ctas.to_string()),
         ("cluster", |m| format!("{:?}", m.cluster)),
         ("smem_bytes", |m| m.smem_bytes.to_string()),
+        ("dependent", |m| m.dependent.to_string()),
         ("parameters", |m| {
             let all: Vec<_> = m.params().iter().map(crate::param::describe).collect();
             format!("({})", all.join(", "))
@@ -281,6 +282,9 @@ pub(crate) fn check_shape(meta: &KernelMeta, grid: [u32; 3], limit: u32) -> Resu
 }
 
 /// Builds the launch configuration of `meta` and lends it.
+///
+/// A kernel with `dependent = true` may start before the kernel ahead of it in the stream has ended;
+/// it waits for that end itself (`isa::kernel::AfterWait`).
 fn with_config<R>(
     meta: &KernelMeta,
     grid: [u32; 3],
@@ -288,12 +292,25 @@ fn with_config<R>(
     then: impl FnOnce(*const sys::CUlaunchConfig) -> R,
 ) -> R {
     let [x, y, z] = meta.cluster;
-    let mut cluster = sys::CUlaunchAttribute_st {
-        id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    let attribute = |id| sys::CUlaunchAttribute_st {
+        id,
         pad: [0; 4],
         value: sys::CUlaunchAttributeValue_union { pad: [0; 64] },
     };
-    cluster.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+    let mut attributes = Vec::with_capacity(2);
+    if meta.cluster_size() > 1 {
+        let mut cluster =
+            attribute(sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+        cluster.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+        attributes.push(cluster);
+    }
+    if meta.dependent != 0 {
+        let mut overlap = attribute(
+            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        );
+        overlap.value.programmaticStreamSerializationAllowed = 1;
+        attributes.push(overlap);
+    }
     let config = sys::CUlaunchConfig_st {
         gridDimX: grid[0],
         gridDimY: grid[1],
@@ -303,8 +320,8 @@ fn with_config<R>(
         blockDimZ: 1,
         sharedMemBytes: meta.smem_bytes,
         hStream: stream,
-        attrs: &raw mut cluster,
-        numAttrs: u32::from(meta.cluster_size() > 1),
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
     };
     then(&raw const config)
 }

@@ -45,6 +45,12 @@ impl<'a> Param<'a> {
         Self::elements::<T>(buffer, true)
     }
 
+    /// Partial sums that the CTAs of the launch leave for one another. Not borrowed mutably: whoever
+    /// launches sees to it that two launches with the same memory do not overlap.
+    pub(crate) fn partials(buffer: &'a Buffer) -> Param<'a> {
+        Self::elements::<[f32; 4]>(buffer, true)
+    }
+
     fn elements<T: Element>(buffer: &'a Buffer, writes: bool) -> Param<'a> {
         let dtype = T::DTYPE.map_or(0, |d| d as u32);
         Param(Kind::Slice { buffer, dtype, elem_bytes: size_of::<T>(), writes })

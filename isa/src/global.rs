@@ -4,6 +4,8 @@
 //! `red`. On the model a pointer is a made-up device address, looked up among the allocations.
 
 use crate::Word;
+#[cfg(target_arch = "nvptx64")]
+use crate::patience::Patience;
 
 /// `ld.global` (weak): reads a word.
 ///
@@ -81,5 +83,17 @@ ops! { global;
     /// As [`atomic_add_u32`].
     pub unsafe fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
         ptx!("red.release.gpu.global.add.u32 [{}], {};", in(reg64) p, in(reg32) v)
+    }
+    /// A loop of [`ld_acquire_gpu_u32`]: returns when the flag is `v`. With the feature
+    /// `bounded-waits` a wait of two seconds traps.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
+        let limit = Patience::new();
+        // SAFETY: the caller's contract.
+        while unsafe { ld_acquire_gpu_u32(p) } != v {
+            limit.check();
+        }
     }
 }

@@ -30,6 +30,9 @@ pub struct KernelMeta {
     pub cluster: [u32; 3],
     /// Dynamic shared memory per CTA in bytes.
     pub smem_bytes: u32,
+    /// 1 if a launch may overlap the end of the kernel before it in its stream: the kernel reaches
+    /// no memory of others before `griddepcontrol.wait`. Else 0.
+    pub dependent: u32,
     /// How many of `params` count.
     pub param_count: u32,
     /// The parameters in order.
@@ -150,6 +153,23 @@ pub unsafe trait KernelArg {
     }
 }
 
+/// An argument through which a kernel reaches no memory before it has executed
+/// `griddepcontrol.wait`: what every argument of a kernel with `dependent = true` must be.
+///
+/// Such a kernel may start while the one before it in its stream still runs (programmatic dependent
+/// launch). A value can't be too early, nor can what needs a token that a shared-memory plan of
+/// `pipeline` hands out, for its initialisation ends with that wait.
+///
+/// # Safety
+/// No safe function reads or writes memory of other grids by way of the argument before the calling
+/// thread has executed `griddepcontrol.wait`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be an argument of a kernel with `dependent = true`",
+    label = "gives access to memory at once",
+    note = "a dependent kernel starts before the kernel that it depends on has ended: it may only take values, tensor maps and other arguments that are of use after `griddepcontrol.wait` alone"
+)]
+pub unsafe trait AfterWait: KernelArg {}
+
 macro_rules! scalar_args {
     ($($t:ty),*) => {$(
         // SAFETY: a scalar is its own ABI.
@@ -158,6 +178,8 @@ macro_rules! scalar_args {
             const META: ParamMeta = ParamMeta::value(size_of::<$t>(), align_of::<$t>());
             unsafe fn from_abi(abi: $t) -> $t { abi }
         }
+        // SAFETY: a value is no way to memory.
+        unsafe impl AfterWait for $t {}
     )*};
 }
 scalar_args!(u32, i32, u64, i64, f32);
@@ -226,6 +248,7 @@ impl KernelMeta {
         min_ctas: u32,
         cluster: [u32; 3],
         smem_bytes: u32,
+        dependent: bool,
         params: &[ParamMeta],
     ) -> Self {
         assert!(
@@ -277,6 +300,7 @@ impl KernelMeta {
             min_ctas,
             cluster,
             smem_bytes,
+            dependent: dependent as u32,
             param_count: count as u32,
             params: all,
         }

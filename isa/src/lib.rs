@@ -19,6 +19,8 @@ pub mod math;
 pub mod matrix;
 pub mod mbarrier;
 pub mod misc;
+#[cfg(target_arch = "nvptx64")]
+mod patience;
 pub mod setmaxnreg;
 pub mod shared;
 pub mod slice;

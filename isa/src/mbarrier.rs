@@ -13,6 +13,9 @@
 //! arrived at and expected on, never waited on. Arrivals release and waits acquire at CTA scope
 //! where the name says nothing else.
 
+#[cfg(target_arch = "nvptx64")]
+use crate::patience::Patience;
+
 ops! { mbarrier;
     /// `mbarrier.init.shared::cta.b64`: phase 0 in progress, `count` arrivals per phase.
     ///
@@ -311,30 +314,5 @@ ops! { mbarrier;
     /// `bar` is an initialised mbarrier whose phase still expects an arrival of this thread.
     pub unsafe fn cp_async_arrive_noinc(bar: u32) {
         ptx!("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{}];", in(reg32) bar)
-    }
-}
-
-/// How long a blocking wait may last: for ever, or two seconds with `bounded-waits`.
-#[cfg(target_arch = "nvptx64")]
-struct Patience {
-    #[cfg(feature = "bounded-waits")]
-    start_ns: u64,
-}
-
-#[cfg(target_arch = "nvptx64")]
-impl Patience {
-    #[inline(always)]
-    fn new() -> Self {
-        Self {
-            #[cfg(feature = "bounded-waits")]
-            start_ns: crate::sreg::globaltimer(),
-        }
-    }
-    #[inline(always)]
-    fn check(&self) {
-        #[cfg(feature = "bounded-waits")]
-        if crate::sreg::globaltimer() - self.start_ns > 2_000_000_000 {
-            crate::misc::trap()
-        }
     }
 }

@@ -38,14 +38,16 @@ impl DeviceImage {
             self.kernels.len()
         );
         for kernel in &self.kernels {
-            let KernelMeta { name, threads, min_ctas, cluster, smem_bytes, params } = kernel;
+            let KernelMeta { name, threads, min_ctas, cluster, smem_bytes, dependent, params } =
+                kernel;
             let _ = writeln!(
                 text,
                 "        KernelMeta {{\n            magic: META_MAGIC,\n            name: \
                  name64({name:?}),\n            threads: {threads},\n            min_ctas: \
                  {min_ctas},\n            cluster: {cluster:?},\n            smem_bytes: \
-                 {smem_bytes},\n            param_count: {},\n            params: {{\n                \
+                 {smem_bytes},\n            dependent: {},\n            param_count: {},\n            params: {{\n                \
                  let mut params = [ParamMeta::NONE; ::isa::kernel::MAX_PARAMS];",
+                u32::from(*dependent),
                 params.len()
             );
             for (i, param) in params.iter().enumerate() {

@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 64;
 /// Words of one entry of the parameter table.
 const PARAM_WORDS: usize = 7;
 /// Words between the name and the parameter table.
-const HEAD_WORDS: usize = 7;
+const HEAD_WORDS: usize = 8;
 /// Bytes of the whole constant.
 pub const META_BYTES: usize =
     META_MAGIC.len() + NAME_BYTES + 4 * (HEAD_WORDS + MAX_PARAMS * PARAM_WORDS);
@@ -39,6 +39,8 @@ pub struct KernelMeta {
     pub cluster: [u32; 3],
     /// Dynamic shared memory per CTA in bytes.
     pub smem_bytes: u32,
+    /// Whether a launch may overlap the end of the kernel before it.
+    pub dependent: bool,
     /// The parameters in order.
     pub params: Vec<ParamMeta>,
 }
@@ -86,7 +88,9 @@ impl KernelMeta {
             .map_err(|_| fault("its name is not UTF-8".to_owned()))?;
         let word: Vec<u32> =
             words.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
-        let [threads, min_ctas, c0, c1, c2, smem_bytes, param_count] = word[..HEAD_WORDS] else {
+        let [threads, min_ctas, c0, c1, c2, smem_bytes, dependent, param_count] =
+            word[..HEAD_WORDS]
+        else {
             return Err(fault("its head is cut short".to_owned()));
         };
         if param_count as usize > MAX_PARAMS {
@@ -114,7 +118,8 @@ impl KernelMeta {
                 swizzle_bytes: w[6],
             })
             .collect();
-        Ok(Self { name, threads, min_ctas, cluster: [c0, c1, c2], smem_bytes, params })
+        let (cluster, dependent) = ([c0, c1, c2], dependent != 0);
+        Ok(Self { name, threads, min_ctas, cluster, smem_bytes, dependent, params })
     }
 
     /// The function attributes that LLVM's NVPTX backend turns into `.maxntid`, `.minnctapersm`
@@ -157,13 +162,13 @@ pub(crate) mod tests {
             "s",
             &bytes(
                 "gemm",
-                [384, 1, 2, 1, 1, 4096, 2],
+                [384, 1, 2, 1, 1, 4096, 1, 2],
                 &[[3, 128, 64, 1, 128, 64, 128], [1, 24, 4, 0, 0, 0, 0]],
             ),
         )
         .unwrap();
         assert_eq!((meta.name.as_str(), meta.threads, meta.min_ctas), ("gemm", 384, 1));
-        assert_eq!((meta.cluster, meta.smem_bytes), ([2, 1, 1], 4096));
+        assert_eq!((meta.cluster, meta.smem_bytes, meta.dependent), ([2, 1, 1], 4096, true));
         assert_eq!(meta.params.len(), 2);
         assert_eq!((meta.params[0].kind, meta.params[0].swizzle_bytes), (3, 128));
         assert_eq!((meta.params[1].size, meta.params[1].align), (24, 4));
@@ -175,21 +180,21 @@ pub(crate) mod tests {
 
     #[test]
     fn no_cluster_leaves_the_attribute_out() {
-        let meta = KernelMeta::parse("s", &bytes("k", [32, 0, 1, 1, 1, 0, 0], &[])).unwrap();
+        let meta = KernelMeta::parse("s", &bytes("k", [32, 0, 1, 1, 1, 0, 0, 0], &[])).unwrap();
         assert_eq!(meta.attributes(), r#""nvvm.maxntid"="32,1,1""#);
     }
 
     #[test]
     fn refuses_what_no_kernel_can_be() {
         let line = |bytes: &[u8]| KernelMeta::parse("sym", bytes).unwrap_err().to_string();
-        assert!(line(&[0; 12]).contains("has 12 bytes, expected 436"));
+        assert!(line(&[0; 12]).contains("has 12 bytes, expected 440"));
         assert!(line(&[0; META_BYTES]).contains("expected \"WPKERN01\""));
-        assert!(line(&bytes("k", [1025, 1, 1, 1, 1, 0, 0], &[])).contains("threads = 1025"));
-        assert!(line(&bytes("k", [32, 1, 0, 1, 1, 0, 0], &[])).contains("cluster = (0, 1, 1)"));
+        assert!(line(&bytes("k", [1025, 1, 1, 1, 1, 0, 0, 0], &[])).contains("threads = 1025"));
+        assert!(line(&bytes("k", [32, 1, 0, 1, 1, 0, 0, 0], &[])).contains("cluster = (0, 1, 1)"));
         assert!(
-            line(&bytes("k", [32, 1, 65536, 65536, 1, 0, 0], &[])).contains("expected 1 to 16")
+            line(&bytes("k", [32, 1, 65536, 65536, 1, 0, 0, 0], &[])).contains("expected 1 to 16")
         );
-        assert!(line(&bytes("k", [32, 1, 1, 1, 1, 0, 13], &[])).contains("13 parameters"));
+        assert!(line(&bytes("k", [32, 1, 1, 1, 1, 0, 0, 13], &[])).contains("13 parameters"));
     }
 
     #[test]
@@ -215,11 +220,12 @@ pub(crate) mod tests {
             min_ctas: 2,
             cluster: [4, 2, 1],
             smem_bytes: 1000,
+            dependent: 1,
             param_count: 1,
             params,
         };
         assert_eq!(size_of_val(&meta), META_BYTES);
-        let head = [384, 2, 4, 2, 1, 1000, 1];
+        let head = [384, 2, 4, 2, 1, 1000, 1, 1];
         let bytes = bytes("gemm", head, &[[3, 128, 64, 1, 256, 64, 32]]);
         let ours = KernelMeta::parse("s", &bytes).unwrap();
         // SAFETY: `bytes` has the size of a KernelMeta, any bit pattern is one, and an unaligned

@@ -1,16 +1,18 @@
-//! The attribute's arguments: `threads`, `cluster`, `min_ctas`, `smem`.
+//! The attribute's arguments: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, Result, Token, parse_quote};
+use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token, parse_quote};
 
-/// What the author wrote, each value a constant expression of type `u32`.
+/// What the author wrote, each value a constant expression of type `u32`;
+/// `dependent` is a literal, for the arguments are checked by it.
 pub struct Bounds {
     pub threads: Expr,
     pub min_ctas: Expr,
     pub cluster: [Expr; 3],
     pub smem: Expr,
+    pub dependent: bool,
 }
 
 struct Entry {
@@ -30,17 +32,19 @@ impl Parse for Entry {
 
 impl Parse for Bounds {
     fn parse(input: ParseStream) -> Result<Self> {
-        let (mut threads, mut min_ctas, mut cluster, mut smem) = (None, None, None, None);
+        let (mut threads, mut min_ctas, mut cluster) = (None, None, None);
+        let (mut smem, mut dependent) = (None, None);
         for Entry { key, value } in Punctuated::<Entry, Token![,]>::parse_terminated(input)? {
             let slot = match key.to_string().as_str() {
                 "threads" => &mut threads,
                 "min_ctas" => &mut min_ctas,
                 "cluster" => &mut cluster,
                 "smem" => &mut smem,
+                "dependent" => &mut dependent,
                 other => {
                     let message = format!(
                         "`{other}` is not a key of #[kernel]; the keys are threads, cluster, \
-                         min_ctas and smem"
+                         min_ctas, smem and dependent"
                     );
                     return Err(Error::new(key.span(), message));
                 }
@@ -63,7 +67,16 @@ impl Parse for Bounds {
                 None => [parse_quote!(1), parse_quote!(1), parse_quote!(1)],
             },
             smem: smem.unwrap_or_else(|| parse_quote!(0)),
+            dependent: dependent.map_or(Ok(false), literal)?,
         })
+    }
+}
+
+/// `true` or `false`, in so many words.
+fn literal(value: Expr) -> Result<bool> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Bool(value), .. }) => Ok(value.value()),
+        other => Err(Error::new_spanned(other, "`dependent` is either `true` or `false`")),
     }
 }
 

@@ -14,13 +14,20 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let vis = &function.vis;
     let symbol = name.unraw().to_string();
     let meta_symbol = format!("__warpipe_kernel_{symbol}");
-    let Bounds { threads, min_ctas, cluster: [x, y, z], smem } = bounds;
+    let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent } = bounds;
     let types = &signature.params;
     let indices = 0..types.len();
     // Names of our own, whatever patterns the author's parameters have.
     let args: Vec<Ident> =
         (0..types.len()).map(|i| Ident::new(&format!("arg{i}"), Span::mixed_site())).collect();
     let host_doc = format!("The kernel [`{symbol}`](fn@{symbol}) as the host sees it.");
+    let after_wait = dependent.then(|| {
+        quote! {
+            const fn after_wait<T: ::isa::kernel::AfterWait>() {}
+            const _: () = { #(after_wait::<#types>();)* };
+        }
+    });
+
     // In a constant of each side, which rustc evaluates even if nobody uses it: bounds that the
     // hardware does not have are an error on both.
     let meta = quote! {
@@ -32,8 +39,10 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
             #min_ctas,
             [#x, #y, #z],
             #smem,
+            #dependent,
             ARGS,
         );
+        #after_wait
     };
 
     quote! {

@@ -36,6 +36,9 @@ use syn::{Item, ItemFn, parse_macro_input};
 /// - `min_ctas`: CTAs that an SM must be able to hold; default 1. With `threads` it caps the
 ///   registers.
 /// - `smem`: bytes of dynamic shared memory of a CTA; default 0, at most 232448.
+/// - `dependent`: `true` lets a launch overlap the end of the kernel before it in its stream
+///   (programmatic dependent launch). Every argument must then be `isa::kernel::AfterWait`; default
+///   `false`.
 ///
 /// Each parameter's type implements `isa::kernel::KernelArg`; there are at most 12. The function
 /// itself stays as it is. Beside it come

@@ -53,6 +53,24 @@ pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<const M: usize, const N: usize>(());
 
+#[cfg(not(target_arch = "nvptx64"))]
+impl<const M: usize, const N: usize> Cluster<M, N> {
+    /// Where CTA `rank` of such a cluster stands, for the host and for tests.
+    ///
+    /// Waits for nothing. Signals nothing. PTX and CUTLASS: none.
+    ///
+    /// ```
+    /// use pipeline::prelude::*;
+    /// let at = Cluster::<2, 2>::coord(3);
+    /// assert_eq!((at.m(), at.n()), (1, 1));
+    /// ```
+    #[must_use]
+    pub fn coord(rank: u32) -> ClusterCoord<Self> {
+        assert!(rank < (M * N) as u32, "a cluster of {M} x {N} has no CTA {rank}");
+        ClusterCoord { rank, shape: PhantomData }
+    }
+}
+
 impl<const M: usize, const N: usize> Sealed for Cluster<M, N> {}
 impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
     const M: usize = {

@@ -98,6 +98,7 @@
 //! | `NamedBarrier` | [`named::NamedBarrier`] |
 //! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`mailbox::Mailbox`] |
 //! | `SharedStorage` | [`smem::SmemPlan`] |
+//! | `PersistentTileSchedulerSm90StreamK::fixup` | [`partials::Partials`] |
 //! | `ClusterTransactionBarrier`, `ClusterBarrier`, by hand | [`raw::MBarrier`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
@@ -109,6 +110,7 @@ pub mod matrix;
 pub mod mma;
 pub mod named;
 pub mod order;
+pub mod partials;
 pub mod raw;
 pub mod ring;
 pub mod roles;
@@ -129,6 +131,7 @@ pub mod prelude {
     pub use crate::mma::{Accumulator, GROUP_ROWS};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
+    pub use crate::partials::Partials;
     pub use crate::ring::{CpAsync, Mma, MmaInTurn, Reads, Ring, Tma, TmaParts, Writes};
     pub use crate::roles::{Cta, Role, Warpgroup};
     pub use crate::sequence::OrderedSequence;

@@ -252,6 +252,22 @@ where
         let regs = self.regs.as_ref();
         core::array::from_fn(|i| regs[8 * strip + i])
     }
+
+    /// Four of this thread's sums, in the order of the registers.
+    #[inline(always)]
+    pub(crate) fn quad(&self, i: usize) -> [f32; 4] {
+        let regs = self.regs.as_ref();
+        core::array::from_fn(|j| regs[4 * i + j])
+    }
+
+    /// Adds to four of this thread's sums.
+    #[inline(always)]
+    pub(crate) fn add_quad(&mut self, i: usize, quad: [f32; 4]) {
+        let regs = self.regs.as_mut();
+        for j in 0..4 {
+            regs[4 * i + j] += quad[j];
+        }
+    }
 }
 
 impl<const N: usize, W, S, R, K> InFlight<'_, N, W, S, R, K>

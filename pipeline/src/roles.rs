@@ -12,7 +12,7 @@
 
 use crate::cluster::{ClusterCoord, ClusterShape};
 use core::marker::PhantomData;
-use isa::kernel::{KernelArg, ParamKind, ParamMeta};
+use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
 /// Threads of a warp group: four warps, the first one's index a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
@@ -189,6 +189,9 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
         Ready { at: ClusterCoord::read(), here: PhantomData }
     }
 }
+
+// SAFETY: the token alone reaches no memory.
+unsafe impl<R: Roles, K: ClusterShape> AfterWait for Cta<R, K> {}
 
 // SAFETY: nothing crosses the launch; `KernelMeta::new` admits one token a kernel and compares its
 // threads and cluster with the launch bounds, and the generated entry makes it first of all.

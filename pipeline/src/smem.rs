@@ -323,10 +323,17 @@ impl<R: Regions> SmemPlan<R> {
     /// every CTA of it) meets. The token is consumed by value and given back, and a kernel gets
     /// only one: a plan can't be initialised twice.
     ///
-    /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
-    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then `barrier.cta.sync` or
-    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS: construction
-    /// of the barriers, `fence_barrier_init`, `cluster_sync`. See the example of [`SmemPlan`].
+    /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) it then waits
+    /// for the end of that kernel: all this could be done early, and what comes after may read what
+    /// that kernel wrote.
+    ///
+    /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
+    /// on. Signals the same, and that dependents may start. PTX: `griddepcontrol.launch_dependents`,
+    /// `mbarrier.init`, `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then
+    /// `barrier.cta.sync` or `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`,
+    /// then `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`, construction of the barriers,
+    /// `fence_barrier_init`, `cluster_sync`, `wait_on_dependent_grids`. See the example of
+    /// [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
@@ -335,6 +342,8 @@ impl<R: Regions> SmemPlan<R> {
             Self::first_barrier::<Ro>()
         };
         let place = Place { base: isa::shared::dynamic_base(), barrier: first_barrier };
+        // At once: the dependents' own prologue, and then their wait, is all that can come early.
+        isa::griddepcontrol::launch_dependents();
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
             // launch made BYTES long; the token is there once per thread, so this runs once.
@@ -345,6 +354,7 @@ impl<R: Regions> SmemPlan<R> {
             }
         }
         let ready = cta.meet();
+        isa::griddepcontrol::wait();
         // SAFETY: initialised above, and made visible by the meeting.
         (ready, unsafe { R::ends(place) })
     }

@@ -201,18 +201,18 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
         FreePanel { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
-    /// Lets the CTA exit, and later kernels see the data.
+    /// Lets the CTA exit: its shared memory is read no more. The end of the grid is what makes the
+    /// data visible to later kernels.
     ///
-    /// Waits for every store to have been written to global memory. Signals nothing. PTX:
-    /// `cp.async.bulk.wait_group 0` in the issuing thread. CUTLASS:
-    /// `PipelineTmaStore::producer_tail`, which waits for the reads alone. See the example of
-    /// [`Stores`].
+    /// Waits for every store to have read its source. Signals nothing. PTX:
+    /// `cp.async.bulk.wait_group.read 0` in the issuing thread. CUTLASS:
+    /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(self) {
         if self.group.thread() == 0 {
             // This is the thread that issued the group's stores.
-            isa::cp_async_bulk::wait_group::<0>();
+            isa::cp_async_bulk::wait_group_read::<0>();
         }
     }
 }

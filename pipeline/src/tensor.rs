@@ -5,7 +5,7 @@ use crate::roles::{Cta, Roles};
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
-use isa::kernel::{KernelArg, ParamKind, ParamMeta};
+use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
 /// A two-dimensional, row-major tensor in global memory, seen in tiles of shape `T` of which each
 /// CTA of a group of `P` loads an equal slice of rows and multicasts it to the group.
@@ -178,6 +178,10 @@ impl<T: TileShape> TensorMap<T> {
         }
     }
 }
+
+// SAFETY: a prefetch brings the map itself; loads need a slot and stores a panel, and the ends that
+// give those come from `SmemPlan::init`, which waits.
+unsafe impl<T: TileShape, const SPLIT: usize> AfterWait for &TensorMap<T, SPLIT> {}
 
 // SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.
 unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {

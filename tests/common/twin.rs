@@ -1,7 +1,7 @@
 //! The typed GEMM and its raw twin, as the host launches them.
 
 use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
-use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem};
+use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
 use warpipe::host::{Device, Dtype, Error};
 use warpipe::isa::kernel::Kernel;
 
@@ -15,6 +15,7 @@ static RAW_TABLE: [Instance; 1] = [Instance {
     bn: 256,
     bk: 64,
     stages: 4,
+    groups: 2,
     cluster_m: 2,
     cluster_n: 1,
     ab: Dtype::Bf16,
@@ -27,11 +28,14 @@ pub fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
     GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
 }
 
-/// Plans of the typed and of the raw kernel.
+/// Plans of the typed and of the raw kernel, which can't share tiles: so neither does.
 pub fn plans(device: &Device, problem: &GemmProblem) -> Result<[GemmPlan; 2], Error> {
     let typed = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
     let raw = Gemm::with_instances(device, &raw_gemm_image::IMAGE, &RAW_TABLE)?;
     let index = INSTANCES.iter().position(|instance| instance.desc.meta.name() == TYPED);
     let index = index.expect("the typed kernel is in the table");
-    Ok([typed.plan_with(problem, index)?, raw.plan(problem)?])
+    let tiles = problem.m.div_ceil(256) * problem.n.div_ceil(256);
+    let schedule =
+        Schedule { clusters: tiles.min(u64::from(device.sms() / 2)) as u32, streamed: 0 };
+    Ok([typed.plan_scheduled(problem, index, schedule)?, raw.plan_scheduled(problem, 0, schedule)?])
 }

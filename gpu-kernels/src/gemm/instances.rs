@@ -16,7 +16,8 @@ macro_rules! instances {
                 cluster = ($cm * $cn, 1, 1),
                 smem = Plan::<
                     $t, $o, $math, $bm, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>,
-                >::BYTES
+                >::BYTES,
+                dependent = true
             )]
             pub fn $name(
                 cta: GemmCta<$math, Cluster<$cm, $cn>>,
@@ -24,9 +25,12 @@ macro_rules! instances {
                 b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
                 c: &TensorMap<<$o as Panels>::Panel<$bm>>,
                 d: &TensorMap<<$o as Panels>::Panel<GROUP_ROWS>>,
+                partials: Partials<'_>,
                 p: GemmParams,
             ) {
-                gemm::<$t, $o, $math, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(cta, a, b, c, d, p);
+                gemm::<$t, $o, $math, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(
+                    cta, a, b, c, d, partials, p,
+                );
             }
         )+
 
@@ -38,6 +42,7 @@ macro_rules! instances {
             bn: $bn,
             bk: $bk,
             stages: $stages,
+            groups: <$math as Role>::GROUPS as u32,
             cluster_m: $cm,
             cluster_n: $cn,
             ab: <$t as Element>::DTYPE,

@@ -85,6 +85,7 @@ pub fn gemm<
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<Panel<O, BM>>,
     d: &TensorMap<Panel<O, GROUP_ROWS>>,
+    partials: Partials<'_>,
     p: GemmParams,
 ) where
     T: Element + Operand,
@@ -95,14 +96,13 @@ pub fn gemm<
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let k_tiles = p.k.div_ceil(BK as u32);
     let (cta, (main_ring, c_ring, stores, order)) =
         Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::init(cta);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
     };
-    let tiles = TileScheduler::<BM, BN, _>::new(cta.coord(), &p);
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(cta.coord(), &p);
 
     cta.specialize(
         |load| {
@@ -112,8 +112,9 @@ pub fn gemm<
                     let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
-                    for tile in tiles.clone() {
-                        for k in 0..k_tiles {
+                    for work in tiles.clone() {
+                        let tile = tiles.origin(&work);
+                        for k in work.k..work.k + work.k_tiles {
                             let col = k * BK as u32;
                             loads.acquire().load((
                                 a.tile(tile.row, col, share_a),
@@ -130,10 +131,14 @@ pub fn gemm<
                     let (Some(c_loads), Some(one)) = (c_loads, warp.elect()) else { return };
                     let mut loads = c_loads.by(&one);
                     let mut order = Some(order.epilogue.by(&one));
-                    for tile in tiles.clone() {
+                    for work in tiles.clone() {
                         if let Some(mut order) = order.take() {
                             order.wait_and_step();
                         }
+                        if !work.finishes() {
+                            continue;
+                        }
+                        let tile = tiles.origin(&work);
                         for panel in 0..BN / O::PANEL_COLS {
                             let col = tile.col + (panel * O::PANEL_COLS) as u32;
                             loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
@@ -149,14 +154,22 @@ pub fn gemm<
             let mut operands = main_ring.consumer.by(&group);
             let mut c_panels = c_panels.map(|end| end.by(&group));
             let mut stores = stores.by(&group);
-            for tile in tiles.clone() {
+            for work in tiles.clone() {
                 let mut sum = Accumulator::<BN>::start(&group, operands.wait());
-                for _ in 1..k_tiles {
+                for _ in 1..work.k_tiles {
                     sum.next(operands.wait()).release();
                 }
-                let (sum, last) = sum.finish();
+                let (mut sum, last) = sum.finish();
                 last.release();
+                if !work.finishes() {
+                    partials.give(&group, tiles.cta(), sum);
+                    continue;
+                }
+                for i in 0..tiles.others(&work) {
+                    partials.take(&group, tiles.other(i), &mut sum);
+                }
 
+                let tile = tiles.origin(&work);
                 let row = tile.row + group.index() * GROUP_ROWS as u32;
                 for panel in 0..BN / O::PANEL_COLS {
                     let col = tile.col + (panel * O::PANEL_COLS) as u32;

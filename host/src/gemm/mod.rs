@@ -10,7 +10,7 @@ mod pick;
 mod plan;
 mod run;
 
-pub use pick::{Pick, pick};
+pub use pick::{Pick, Schedule, pick};
 pub use plan::{GemmPlan, KernelInfo, PlanInfo, StagingInfo};
 pub use run::BoundGemm;
 
@@ -19,7 +19,8 @@ use crate::error::Error;
 use crate::launch::Module;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
-use isa::kernel::{Dtype, Image, ParamKind};
+use isa::kernel::{Dtype, Image, KernelArg, ParamKind};
+use pipeline::partials::Partials;
 
 /// A product to plan for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -145,7 +146,21 @@ impl Gemm {
 
     /// Plans a product with row `index` of the table.
     pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan, Error> {
-        GemmPlan::new(self, problem, Some(index))
+        GemmPlan::new(self, problem, Some((index, None)))
+    }
+
+    /// Plans a product with row `index` of the table and a schedule of one's own.
+    ///
+    /// # Errors
+    /// [`Error::BadSchedule`] if the device does not hold so many clusters, or there are fewer tiles
+    /// than are to be shared.
+    pub fn plan_scheduled(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+        schedule: Schedule,
+    ) -> Result<GemmPlan, Error> {
+        GemmPlan::new(self, problem, Some((index, Some(schedule))))
     }
 }
 
@@ -165,10 +180,12 @@ fn check_instance(instance: &Instance) -> Result<(), Error> {
     }
     let params = meta.params();
     let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
-    let value = params.get(4).map_or(0, |p| p.size as usize);
-    if params.len() != 5 || maps != 4 || value != size_of::<GemmParams>() {
+    let value = params.get(5).map_or(0, |p| p.size as usize);
+    let partials = params.get(4).is_some_and(|p| *p == <Partials<'_> as KernelArg>::META);
+    if params.len() != 6 || maps != 4 || !partials || value != size_of::<GemmParams>() {
         return bad(format!(
-            "{maps} tensor maps, {} parameters and {value} bytes of values; 4, 5 and {} are right",
+            "{maps} tensor maps, {} parameters and {value} bytes of values behind the partial \
+             sums; 4, 6 and {} are right",
             params.len(),
             size_of::<GemmParams>()
         ));

@@ -58,19 +58,110 @@ const STAGE_US_PER_ELEMENT: f64 = 0.0137e-3;
 /// The epilogue of a tile of 128 x 256, as far as the next tile's main loop does not hide it.
 const EPILOGUE_US_PER_ELEMENT: f64 = 2.0 / (128.0 * 256.0);
 
-/// Predicted time of a product in microseconds: the CTA with the most tiles computes them one after
-/// the other.
+/// What it takes at least until a CTA has the sums that another one gave.
+const FIXUP_US: f64 = 2.0;
+/// What each element of the tile adds to that: it is written and read once.
+const FIXUP_US_PER_ELEMENT: f64 = 4.0 / (128.0 * 256.0);
+
+/// Stages that a cluster must have for a part of a tile to be worth its while.
+const SHORTEST_RUN: u64 = 2;
+/// Most parts of a tile that are tried.
+const MOST_PARTS: u64 = 16;
+
+/// How the cluster tiles are shared out (`gpu_kernels::gemm::scheduler`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// Clusters of the grid.
+    pub clusters: u32,
+    /// Cluster tiles whose stages all clusters share; the others are computed whole, in turn.
+    pub streamed: u32,
+}
+
+impl Schedule {
+    /// Every tile computed whole, by as many clusters as there is room or work for.
+    pub fn whole(tiles: u64, active: u64) -> Self {
+        Self { clusters: tiles.min(active) as u32, streamed: 0 }
+    }
+
+    /// This schedule, if `active` clusters can do it.
+    pub(super) fn checked(self, tiling: &Tiling, k_tiles: u64, active: u64) -> Result<Self, Error> {
+        let Self { clusters, streamed } = self;
+        let tiles = tiling.clusters();
+        let stages = u64::from(streamed).saturating_mul(k_tiles);
+        if clusters == 0
+            || u64::from(clusters) > active
+            || u64::from(streamed) > tiles
+            || stages > u64::from(u32::MAX)
+        {
+            return Err(Error::BadSchedule { clusters, streamed, active, tiles });
+        }
+        Ok(self)
+    }
+
+    /// What is worth a look for `tiles` cluster tiles of `k_tiles` stages on `active` clusters.
+    fn candidates(tiles: u64, k_tiles: u64, active: u64) -> impl Iterator<Item = Self> {
+        let streams = k_tiles > 1 && tiles.min(2 * active) * k_tiles <= u64::from(u32::MAX);
+        let of = |clusters: u64, streamed: u64| Self {
+            clusters: clusters as u32,
+            streamed: streamed as u32,
+        };
+        // A last round that does not fill the machine is shared out, alone or with the one before.
+        let rest = if tiles > active { tiles % active } else { 0 };
+        let tail = [rest, rest + active].into_iter().map(move |streamed| of(active, streamed));
+        // Fewer tiles than clusters: as many clusters for each as there is room for, or all.
+        let times = (active / tiles).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
+        let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
+        let long = tiles * k_tiles >= SHORTEST_RUN * active;
+        let all = (tiles < active && long).then_some(of(active, tiles));
+        let shared = tail.filter(move |_| rest > 0).chain(split).chain(all);
+        std::iter::once(Self::whole(tiles, active)).chain(shared.filter(move |_| streams))
+    }
+}
+
+/// Predicted time of a product in microseconds: that of the cluster with the most to do.
 ///
 /// The constants are fitted to 14 shapes of three instances on one H200 (docs/performance.md). The
 /// largest products take longer (power) and so do the thinnest (memory), whatever the instance: the
 /// order of the instances is what the prediction is for.
-fn predicted_us(instance: &Instance, tiling: &Tiling, k: u64, sms: u64) -> f64 {
-    let cluster = u64::from(instance.cluster_m * instance.cluster_n);
-    let rounds = tiling.clusters().div_ceil((sms / cluster).max(1)) as f64;
-    let stages = k.div_ceil(u64::from(instance.bk)).max(1) as f64;
+fn predicted_us(instance: &Instance, tiles: u64, k_tiles: u64, schedule: Schedule) -> f64 {
+    let (clusters, streamed) = (u64::from(schedule.clusters), u64::from(schedule.streamed));
     let elements = f64::from(instance.bm * instance.bn);
     let stage = (STAGE_US + STAGE_US_PER_ELEMENT * elements) * f64::from(instance.bk) / 64.0;
-    LAUNCH_US + rounds * (stages * stage + EPILOGUE_US_PER_ELEMENT * elements)
+    let epilogue = EPILOGUE_US_PER_ELEMENT * elements;
+    let rounds = (tiles - streamed).div_ceil(clusters) as f64;
+    let whole = rounds * (k_tiles as f64 * stage + epilogue);
+    if streamed == 0 {
+        return LAUNCH_US + whole;
+    }
+    let run = (streamed * k_tiles).div_ceil(clusters) as f64;
+    let fixup = FIXUP_US + FIXUP_US_PER_ELEMENT * elements;
+    let finished = streamed.div_ceil(clusters) as f64;
+    LAUNCH_US + whole + run * stage + finished * epilogue + fixup
+}
+
+/// The schedules that are worth a look on a device that holds `active` clusters, and their predicted
+/// times in microseconds.
+pub(super) fn schedules(
+    instance: &Instance,
+    tiling: &Tiling,
+    k: u64,
+    active: u64,
+) -> impl Iterator<Item = (f64, Schedule)> {
+    let (tiles, k_tiles) = (tiling.clusters(), k.div_ceil(u64::from(instance.bk)).max(1));
+    Schedule::candidates(tiles, k_tiles, active)
+        .map(move |s| (predicted_us(instance, tiles, k_tiles, s), s))
+}
+
+/// The one of them with the shortest predicted time.
+pub(super) fn schedule(
+    instance: &Instance,
+    tiling: &Tiling,
+    k: u64,
+    active: u64,
+) -> (f64, Schedule) {
+    schedules(instance, tiling, k, active)
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("there is always the one of whole tiles")
 }
 
 /// Picks the instance for `problem` (with C if `c`) on a device of `sms` SMs: the one with the
@@ -85,7 +176,8 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
         .filter(|(_, i)| fits(i, problem, c))
         .map(|(index, i)| {
             let tiling = Tiling::new(i, problem.m, problem.n);
-            (predicted_us(i, &tiling, problem.k, u64::from(sms)), index, i, tiling)
+            let active = u64::from(sms / (i.cluster_m * i.cluster_n)).max(1);
+            (schedule(i, &tiling, problem.k, active).0, index, i, tiling)
         })
         .min_by(|(time, _, i, _), (other, _, j, _)| {
             let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);

@@ -1,7 +1,7 @@
 //! A plan: everything about a product that does not depend on where its operands lie.
 
 use super::layout::{Layout, Place};
-use super::pick::{Tiling, fits, kind_in_words, pick, raster_group};
+use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_group, schedule, schedules};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -10,6 +10,7 @@ use crate::launch::Module;
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
+use pipeline::partials::Partials;
 use serde::Serialize;
 use std::fmt;
 use std::sync::Mutex;
@@ -26,7 +27,9 @@ pub struct GemmPlan {
     pub(super) layouts: [Layout; 4],
     /// Copies of what can't be used in place, in the same order.
     pub(super) staging: [Option<Buffer>; 4],
-    /// The stream that last used the staging copies.
+    /// Where CTAs leave sums for one another; empty if no kernel of the plan does.
+    pub(super) partials: Buffer,
+    /// The stream that last used the staging copies and the partial sums.
     pub(super) last: Mutex<Option<Stream>>,
     info: PlanInfo,
 }
@@ -36,6 +39,7 @@ pub(super) struct Choice {
     pub instance: &'static Instance,
     pub grid: [u32; 3],
     pub group: u32,
+    pub streamed: u32,
 }
 
 /// A plan in words and numbers.
@@ -88,6 +92,8 @@ pub struct KernelInfo {
     pub waves: f64,
     /// Rows of clusters in a raster group.
     pub raster_group: u32,
+    /// Cluster tiles whose K is shared by all clusters.
+    pub streamed: u32,
     /// Why this one.
     pub why: String,
 }
@@ -109,7 +115,7 @@ impl GemmPlan {
     pub(super) fn new(
         gemm: &Gemm,
         problem: &GemmProblem,
-        index: Option<usize>,
+        asked: Option<(usize, Option<Schedule>)>,
     ) -> Result<Self, Error> {
         problem.check()?;
         let mut info = PlanInfo::of(&gemm.device, problem);
@@ -119,20 +125,21 @@ impl GemmPlan {
         if problem.m == 0 || problem.n == 0 {
             info.notes.push("D is empty: nothing is launched".into());
         } else {
-            let (index, why) = if let Some(index) = index {
+            let schedule = asked.and_then(|(_, schedule)| schedule);
+            let (index, why) = if let Some((index, _)) = asked {
                 (gemm.checked(problem, index)?, "it was asked for".into())
             } else {
                 let p = pick(gemm.instances, problem, problem.beta_c, gemm.device.sms())?;
                 (p.index, p.why)
             };
-            let choice = gemm.choose(problem, index)?;
+            let choice = gemm.choose(problem, index, schedule)?;
             info.kernel = Some(KernelInfo::of(problem, index, &choice, why));
             choices.push(choice);
             // BLAS does not read C when beta is 0, so that it may hold anything, NaN included.
             if problem.beta_c
                 && let Ok(p) = pick(gemm.instances, problem, false, gemm.device.sms())
             {
-                choices.push(gemm.choose(problem, p.index)?);
+                choices.push(gemm.choose(problem, p.index, None)?);
             }
             for (layout, copy) in layouts.iter().zip(&mut staging) {
                 if layout.operand != 'C' || problem.beta_c {
@@ -140,6 +147,7 @@ impl GemmPlan {
                 }
             }
         }
+        let partials = choices.iter().map(Choice::partial_bytes).max().unwrap_or(0);
         Ok(Self {
             device: gemm.device.clone(),
             module: gemm.module.clone(),
@@ -147,6 +155,7 @@ impl GemmPlan {
             choices,
             layouts,
             staging,
+            partials: gemm.device.alloc_zeroed(partials)?,
             last: Mutex::new(None),
             info,
         })
@@ -176,13 +185,33 @@ impl Gemm {
         }
     }
 
-    fn choose(&self, problem: &GemmProblem, index: usize) -> Result<Choice, Error> {
+    /// The schedules that are worth a look for row `index` of the table, and their predicted times in
+    /// microseconds.
+    ///
+    /// # Errors
+    /// A row that is not for this product.
+    pub fn schedules(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+    ) -> Result<Vec<(f64, Schedule)>, Error> {
+        let instance = &self.instances[self.checked(problem, index)?];
+        let tiling = Tiling::new(instance, problem.m, problem.n);
+        let active = u64::from(self.module.max_active_clusters(instance.desc)?);
+        Ok(schedules(instance, &tiling, problem.k, active.max(1)).collect())
+    }
+
+    fn choose(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+        asked: Option<Schedule>,
+    ) -> Result<Choice, Error> {
         let instance = &self.instances[index];
         let tiling = Tiling::new(instance, problem.m, problem.n);
         let cluster = instance.desc.meta.cluster_size();
         let fit = u64::from(self.module.max_active_clusters(instance.desc)?);
-        let active = fit.min(tiling.clusters());
-        if active == 0 {
+        if fit == 0 {
             return Err(Error::LaunchCluster {
                 kernel: instance.desc.meta.name().into(),
                 grid: [cluster, 1, 1],
@@ -190,8 +219,25 @@ impl Gemm {
                 right: "the device has no room for one such cluster",
             });
         }
-        let group = raster_group(instance, &tiling, active);
-        Ok(Choice { instance, grid: [active as u32 * cluster, 1, 1], group })
+        let Schedule { clusters, streamed } = match asked {
+            Some(asked) => {
+                asked.checked(&tiling, problem.k.div_ceil(u64::from(instance.bk)), fit)?
+            }
+            None => schedule(instance, &tiling, problem.k, fit).1,
+        };
+        let group = raster_group(instance, &tiling, u64::from(clusters));
+        Ok(Choice { instance, grid: [clusters * cluster, 1, 1], group, streamed })
+    }
+}
+
+impl Choice {
+    /// Bytes of the partial sums.
+    fn partial_bytes(&self) -> usize {
+        if self.streamed == 0 {
+            return 0;
+        }
+        let (groups, columns) = (u64::from(self.instance.groups), u64::from(self.instance.bn));
+        Partials::bytes(u64::from(self.grid[0]), groups, columns) as usize
     }
 }
 
@@ -257,6 +303,7 @@ impl KernelInfo {
             tiles,
             waves: tiles as f64 / f64::from(choice.grid[0]),
             raster_group: choice.group,
+            streamed: choice.streamed,
             why,
         }
     }
@@ -284,6 +331,13 @@ impl fmt::Display for PlanInfo {
                 "  {} tiles on {} CTAs ({:.2} waves), raster groups of {} rows of clusters",
                 kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_group
             )?;
+            if kernel.streamed > 0 {
+                writeln!(
+                    f,
+                    "  K of {} cluster tiles is shared by all clusters (stream-K)",
+                    kernel.streamed
+                )?;
+            }
         }
         for s in &self.staging {
             writeln!(

@@ -90,8 +90,8 @@ fn matrix(layout: &Layout) -> Matrix {
 impl BoundGemm<'_> {
     /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
     ///
-    /// A plan with staging copies has one set of them: runs on different streams wait for one
-    /// another.
+    /// A plan with staging copies or partial sums has one set of them: runs on different streams wait
+    /// for one another.
     pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
         let plan = self.plan;
         let launch = match &self.launches[..] {
@@ -99,10 +99,10 @@ impl BoundGemm<'_> {
             [_, without_c] if beta == 0.0 => without_c,
             [first, ..] => first,
         };
-        let staged = plan.staging.iter().any(Option::is_some);
+        let shared = plan.staging.iter().any(Option::is_some) || !plan.partials.is_empty();
         // Held while queueing: two threads must not interleave their copies and launches.
         let mut last = plan.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if staged {
+        if shared {
             if let Some(other) = last.as_ref().filter(|s| s.raw() != stream.raw()) {
                 other.synchronize()?;
             }
@@ -118,15 +118,17 @@ impl BoundGemm<'_> {
             n: problem.n as u32,
             k: plan.layouts[0].cols as u32,
             group: launch.choice.group,
+            streamed: launch.choice.streamed,
             alpha,
             beta,
         };
         let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
+        let partials = Param::partials(&plan.partials);
         plan.device.launch(
             &plan.module,
             launch.choice.instance.desc,
             launch.choice.grid,
-            &[a, b, c, d, Param::value(params)],
+            &[a, b, c, d, partials, Param::value(params)],
             stream,
         )?;
         self.copy(3, stream, false)

@@ -2,7 +2,10 @@
 #![allow(dead_code)]
 
 use gpu_kernels::gemm::{GemmParams, Instance};
-use isa::kernel::{Dtype, Image, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64};
+use isa::kernel::{
+    Dtype, Image, KernelArg, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64,
+};
+use pipeline::partials::Partials;
 
 fn never(_: &[*const u8]) {
     unreachable!("plans run no kernel");
@@ -26,7 +29,8 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
     params[1] = map(Dtype::Bf16, bn / cluster);
     params[2] = map(out, 64);
     params[3] = map(out, 64);
-    params[4] = ParamMeta::value(size_of::<GemmParams>(), align_of::<GemmParams>());
+    params[4] = <Partials<'static> as KernelArg>::META;
+    params[5] = ParamMeta::value(size_of::<GemmParams>(), align_of::<GemmParams>());
     KernelDesc {
         meta: KernelMeta {
             magic: META_MAGIC,
@@ -35,7 +39,8 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
             min_ctas: 1,
             cluster: [cluster, 1, 1],
             smem_bytes: 200 * 1024,
-            param_count: 5,
+            dependent: 0,
+            param_count: 6,
             params,
         },
         entry: never,
@@ -62,6 +67,7 @@ pub const fn instance(
         bn,
         bk: 64,
         stages: 4,
+        groups: bm / 64,
         cluster_m,
         cluster_n: 1,
         ab: Dtype::Bf16,

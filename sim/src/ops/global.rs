@@ -41,6 +41,12 @@ pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
     })
 }
 
+/// Loop of `ld.acquire.gpu.global.u32`
+#[track_caller]
+pub fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
+    while ld_acquire_gpu_u32(p) != v {}
+}
+
 /// `st.release.gpu.global.u32`
 #[track_caller]
 pub fn st_release_gpu_u32(p: *mut u32, v: u32) {

@@ -1,0 +1,167 @@
+//! Partial sums: tiles of the result whose K is shared among CTAs (split-K, stream-K).
+//!
+//! A CTA that did not begin a tile gives its sums away: it writes them to its own place in global
+//! memory and raises a flag. The CTA that began the tile takes them, one giver after the other in a
+//! fixed order, so the rounding is the same in every run. An [`Accumulator`] that is given is gone;
+//! one that is added to is whole before anything reads it.
+//!
+//! ```text
+//!   CTA 7:  … k = 12..31 of tile 3 ──► give: sums, then flag 7
+//!   CTA 6:  k = 0..12 of tile 3 ──► take: wait for flag 7, add, lower the flag ──► epilogue
+//! ```
+
+use crate::cluster::ClusterShape;
+use crate::mma::{Accumulator, GROUP_ROWS};
+use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
+use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::slice::{DeviceSliceMut, SliceAbi};
+use isa::wgmma::{M64, Shape};
+
+/// Four sums: what a thread moves at once.
+type Quad = [f32; 4];
+
+/// Room for one partial tile and a flag of each CTA of the grid.
+///
+/// All flags must be 0 before the first launch; every launch leaves them so. The flags come first,
+/// 16 bytes each, then the sums; [`Partials::bytes`] is what the host allocates.
+///
+/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: the workspace of
+/// `PersistentTileSchedulerSm90StreamK`.
+///
+/// ```
+/// # use pipeline::prelude::*;
+/// # roles! { Math = 2 x 232 registers }
+/// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+/// /// CTA 0 finishes what CTA 1 has summed.
+/// fn fix_up(all: &Partials<'_>, group: &Group, cta: u32, mut sum: Accumulator<128>) {
+///     if cta == 1 {
+///         all.give(group, 1, sum);
+///         return;
+///     }
+///     all.take(group, 1, &mut sum);
+///     let _sixteen_columns: [f32; 8] = sum.strip(0);
+/// }
+/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (16 + 64 * 256 * 4));
+/// ```
+pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
+
+/// Where a thread finds its part of a tile.
+struct Place {
+    flag: *mut u32,
+    first: *mut [u32; 4],
+}
+
+impl Partials<'_> {
+    /// Bytes for `ctas` CTAs whose tiles have 64 rows of `columns` columns for each of `groups` warp
+    /// groups.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_workspace_size`. See the example
+    /// of [`Partials`].
+    #[must_use]
+    pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
+        ctas * groups * (size_of::<Quad>() as u64 + GROUP_ROWS as u64 * columns * 4)
+    }
+
+    /// The flag of the group's part of CTA `cta`, and the first of this thread's quads there. Memory
+    /// that is too small for the part traps.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn place<const N: usize, R: Role, K>(&self, group: &Warpgroup<R, K>, cta: u32) -> Place
+    where
+        K: ClusterShape,
+    {
+        let groups = R::GROUPS as u32;
+        let part = cta * groups + group.index();
+        let flags = isa::thread::grid_dim_x() * groups;
+        let quads = (GROUP_ROWS * N / 4) as u32;
+        if u64::from(flags + (part + 1) * quads) > self.0.elements {
+            isa::misc::trap();
+        }
+        let memory = self.0.address as *mut [u32; 4];
+        let first = flags + part * quads + group.thread();
+        Place {
+            flag: memory.wrapping_add(part as usize).cast(),
+            first: memory.wrapping_add(first as usize),
+        }
+    }
+
+    /// Gives the group's sums away, as those of CTA `cta`: writes them, and raises the flag. A CTA
+    /// gives once in a launch.
+    ///
+    /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
+    /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
+    /// `GenericBarrier::arrive_inc`. See the example of [`Partials`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn give<const N: usize, R: Role, K: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, K>,
+        cta: u32,
+        sum: Accumulator<N>,
+    ) where
+        M64<N>: Shape,
+    {
+        let Place { flag, first } = self.place::<N, R, K>(group, cta);
+        for i in 0..N / 8 {
+            let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
+            // SAFETY: inside the slice, which the launch lends to this grid alone; the place is this
+            // thread's until the flag is up.
+            unsafe { isa::global::st(at, sum.quad(i).map(f32::to_bits)) }
+        }
+        group.sync();
+        if group.thread() == 0 {
+            // SAFETY: a word that all reach atomically alone. The group has met, so the release
+            // covers the sums of all its threads.
+            unsafe { isa::global::st_release_gpu_u32(flag, 1) }
+        }
+    }
+
+    /// Adds what CTA `cta` gave to the group's sums, and lowers the flag for the next launch.
+    ///
+    /// Waits for the flag, and the group's other threads. Signals nothing. PTX: a loop of
+    /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
+    /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
+    /// [`Partials`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn take<const N: usize, R: Role, K: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, K>,
+        cta: u32,
+        sum: &mut Accumulator<N>,
+    ) where
+        M64<N>: Shape,
+    {
+        let Place { flag, first } = self.place::<N, R, K>(group, cta);
+        if group.thread() == 0 {
+            // SAFETY: a word that all reach atomically alone. Nobody raises it again in this launch:
+            // a CTA gives once.
+            unsafe {
+                isa::global::wait_acquire_gpu_u32(flag, 1);
+                isa::global::atomic_add_u32(flag, u32::MAX);
+            }
+        }
+        group.sync();
+        for i in 0..N / 8 {
+            let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
+            // SAFETY: inside the slice; written before the flag went up, and by nobody after.
+            let given = unsafe { isa::global::ld(at.cast_const()) };
+            sum.add_quad(i, given.map(f32::from_bits));
+        }
+    }
+}
+
+// SAFETY: the parameter is that of a slice of quads which the kernel may write; a checked launch
+// passes the address and length of a live buffer that it gives to no other argument.
+unsafe impl KernelArg for Partials<'_> {
+    type Abi = SliceAbi;
+    const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
+    #[inline(always)]
+    unsafe fn from_abi(abi: SliceAbi) -> Self {
+        Self(abi, core::marker::PhantomData)
+    }
+}
+
+// SAFETY: giving and taking need a warp group's token, which comes from `Ready::specialize`, after
+// the wait of `SmemPlan::init`.
+unsafe impl AfterWait for Partials<'_> {}
