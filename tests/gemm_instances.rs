@@ -1,8 +1,9 @@
-//! Every instance of the GEMM, on the SM model under several schedules, and on a GPU.
+//! Every instance of the GEMM, in every way of sharing out its tiles, on the SM model under several
+//! schedules, and on a GPU.
 //!
 //! The shapes reach residues in M, N and K, cluster tiles that hang over the edge, K of one stage and
-//! more stages than a ring has, more (small) tiles than one round, and a C that must be read or must
-//! not.
+//! more stages than a ring has, more (small) tiles than one round, K shared by two CTAs and by more, a
+//! last round that is shared, and a C that must be read or must not.
 
 #[path = "common/on_devices.rs"]
 mod on_devices;
@@ -41,17 +42,25 @@ fn multiplies(device: &Device, what: &str, (m, n, k): (u64, u64, u64)) {
         let upload = |bytes| device.upload(bytes).unwrap();
         let (a_dev, b_dev) = (upload(&a_bytes), upload(&b_bytes));
         let c_dev = instance.has_c.then(|| upload(&c_bytes));
-        let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
-        d.fill(0xff).unwrap();
-        let plan = gemm.plan_with(&problem, index).unwrap_or_else(|e| panic!("{name}: {e}"));
-        plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
-            .unwrap_or_else(|e| panic!("{what}: {name}, {m} x {n} x {k}:\n{e}"));
-        let d = data::decode(&d.to_vec().unwrap(), instance.out).unwrap();
         let sizes = (m as usize, n as usize, k as usize);
-        let (m, n, k) = sizes;
-        let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha, beta };
-        let check = product.check(&d).unwrap();
-        assert!(check.below(bound(instance.out)), "{what}: {name}, {m} x {n} x {k}: {check}");
+        let product =
+            Product { m: sizes.0, n: sizes.1, k: sizes.2, a: &a, b: &b, c: Some(&c), alpha, beta };
+        for (_, schedule) in gemm.schedules(&problem, index).unwrap() {
+            let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
+            let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
+            let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
+            // Twice: what the first launch leaves behind must not matter to the second.
+            let mut results = (0..2).map(|_| {
+                d.fill(0xff).unwrap();
+                plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
+                    .unwrap_or_else(|e| panic!("{case}:\n{e}"));
+                d.to_vec().unwrap()
+            });
+            let (first, second) = (results.next().unwrap(), results.next().unwrap());
+            assert!(first == second, "{case}: two runs differ");
+            let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
+            assert!(check.below(bound(instance.out)), "{case}: {check}");
+        }
     }
 }
 

@@ -63,6 +63,8 @@ pub struct Instance {
     pub stages: u32,
     /// Warp groups that multiply, 64 rows of the tile each.
     pub groups: u32,
+    /// Whether its CTAs can share a tile's K ([`GemmParams::streamed`]).
+    pub shares: bool,
     /// CTAs of a cluster along M.
     pub cluster_m: u32,
     /// CTAs of a cluster along N.

@@ -14,6 +14,7 @@ use isa::kernel;
 use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamMeta};
 use isa::{cp_async_bulk, cvt, fence, mbarrier, shared, thread};
 use map::{Map, TILE};
+use pipeline::partials::Partials;
 
 /// Rows of every box; columns are 64 bf16.
 const SIDE: u32 = TILE.rows;
@@ -145,13 +146,13 @@ fn plain_gemm(maps: [&Map; 4], p: GemmParams, with_c: bool) {
 
 /// Without C.
 #[kernel(threads = THREADS, smem = 3 * TILE_BYTES + 8)]
-pub fn plain(a: &Map, b: &Map, c: &Map, d: &Map, p: Params) {
+pub fn plain(a: &Map, b: &Map, c: &Map, d: &Map, _partials: Partials<'_>, p: Params) {
     plain_gemm([a, b, c, d], p.0, false);
 }
 
 /// With C.
 #[kernel(threads = THREADS, smem = 3 * TILE_BYTES + 8)]
-pub fn plain_c(a: &Map, b: &Map, c: &Map, d: &Map, p: Params) {
+pub fn plain_c(a: &Map, b: &Map, c: &Map, d: &Map, _partials: Partials<'_>, p: Params) {
     plain_gemm([a, b, c, d], p.0, true);
 }
 
@@ -168,6 +169,8 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         bn: SIDE,
         bk: SIDE,
         stages: 1,
+        groups: 1,
+        shares: false,
         cluster_m: 1,
         cluster_n: 1,
         ab: Dtype::Bf16,

@@ -58,24 +58,26 @@ fn metadata_layout() {
     use std::mem::offset_of;
     assert_eq!(META_SYMBOL_PREFIX, "__warpipe_kernel_");
     assert_eq!(size_of::<ParamMeta>(), 28);
-    assert_eq!(size_of::<KernelMeta>(), 436);
+    assert_eq!(size_of::<KernelMeta>(), 440);
     assert_eq!(offset_of!(KernelMeta, name), 8);
     assert_eq!(offset_of!(KernelMeta, threads), 72);
     assert_eq!(offset_of!(KernelMeta, min_ctas), 76);
     assert_eq!(offset_of!(KernelMeta, cluster), 80);
     assert_eq!(offset_of!(KernelMeta, smem_bytes), 92);
-    assert_eq!(offset_of!(KernelMeta, param_count), 96);
-    assert_eq!(offset_of!(KernelMeta, params), 100);
+    assert_eq!(offset_of!(KernelMeta, dependent), 96);
+    assert_eq!(offset_of!(KernelMeta, param_count), 100);
+    assert_eq!(offset_of!(KernelMeta, params), 104);
 
     let meta = shows::DESC.meta;
     // SAFETY: `KernelMeta` is repr(C) of u8 and u32 without padding (the sizes above add up).
-    let bytes: [u8; 436] = unsafe { std::mem::transmute(meta) };
+    let bytes: [u8; 440] = unsafe { std::mem::transmute(meta) };
     assert_eq!(&bytes[..8], b"WPKERN01");
     assert_eq!(&bytes[8..14], b"shows\0");
     assert_eq!(bytes[72..76], 32u32.to_le_bytes());
-    assert_eq!(bytes[96..100], 4u32.to_le_bytes());
+    assert_eq!(bytes[96..100], 0u32.to_le_bytes());
+    assert_eq!(bytes[100..104], 4u32.to_le_bytes());
     // Parameter 1, the slice: kind 2, 16 bytes, alignment 8, element f32 of 4 bytes, read only.
     let words: Vec<u32> =
-        bytes[128..156].chunks(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect();
+        bytes[132..160].chunks(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect();
     assert_eq!(words, [2, 16, 8, 3, 0, 4, 0]);
 }

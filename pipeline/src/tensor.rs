@@ -181,7 +181,7 @@ impl<T: TileShape> TensorMap<T> {
 
 // SAFETY: a prefetch brings the map itself; loads need a slot and stores a panel, and the ends that
 // give those come from `SmemPlan::init`, which waits.
-unsafe impl<T: TileShape, const SPLIT: usize> AfterWait for &TensorMap<T, SPLIT> {}
+unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}
 
 // SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.
 unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {

@@ -16,6 +16,7 @@ static RAW_TABLE: [Instance; 1] = [Instance {
     bk: 64,
     stages: 4,
     groups: 2,
+    shares: false,
     cluster_m: 2,
     cluster_n: 1,
     ab: Dtype::Bf16,
@@ -37,5 +38,5 @@ pub fn plans(device: &Device, problem: &GemmProblem) -> Result<[GemmPlan; 2], Er
     let tiles = problem.m.div_ceil(256) * problem.n.div_ceil(256);
     let schedule =
         Schedule { clusters: tiles.min(u64::from(device.sms() / 2)) as u32, streamed: 0 };
-    Ok([typed.plan_scheduled(problem, index, schedule)?, raw.plan_scheduled(problem, 0, schedule)?])
+    Ok([typed.plan_scheduled(problem, index, schedule)?, raw.plan(problem)?])
 }

@@ -43,6 +43,7 @@ macro_rules! instances {
             bk: $bk,
             stages: $stages,
             groups: <$math as Role>::GROUPS as u32,
+            shares: true,
             cluster_m: $cm,
             cluster_n: $cn,
             ab: <$t as Element>::DTYPE,
@@ -70,7 +71,6 @@ instances! {
     gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
     gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
     gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_f32_128x256_2x1_c:    bf16 => f32,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
     gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
     gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
     gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
@@ -96,7 +96,6 @@ instances! {
     gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false;
     gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true;
     gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_f32_128x256_2x1_c:     f16  => f32,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
     gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
     gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
     gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;

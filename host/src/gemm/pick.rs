@@ -84,7 +84,13 @@ impl Schedule {
     }
 
     /// This schedule, if `active` clusters can do it.
-    pub(super) fn checked(self, tiling: &Tiling, k_tiles: u64, active: u64) -> Result<Self, Error> {
+    pub(super) fn checked(
+        self,
+        shares: bool,
+        tiling: &Tiling,
+        k_tiles: u64,
+        active: u64,
+    ) -> Result<Self, Error> {
         let Self { clusters, streamed } = self;
         let tiles = tiling.clusters();
         let stages = u64::from(streamed).saturating_mul(k_tiles);
@@ -92,6 +98,7 @@ impl Schedule {
             || u64::from(clusters) > active
             || u64::from(streamed) > tiles
             || stages > u64::from(u32::MAX)
+            || (streamed > 0 && !shares)
         {
             return Err(Error::BadSchedule { clusters, streamed, active, tiles });
         }
@@ -99,8 +106,14 @@ impl Schedule {
     }
 
     /// What is worth a look for `tiles` cluster tiles of `k_tiles` stages on `active` clusters.
-    fn candidates(tiles: u64, k_tiles: u64, active: u64) -> impl Iterator<Item = Self> {
-        let streams = k_tiles > 1 && tiles.min(2 * active) * k_tiles <= u64::from(u32::MAX);
+    fn candidates(
+        shares: bool,
+        tiles: u64,
+        k_tiles: u64,
+        active: u64,
+    ) -> impl Iterator<Item = Self> {
+        let streams =
+            shares && k_tiles > 1 && tiles.min(2 * active) * k_tiles <= u64::from(u32::MAX);
         let of = |clusters: u64, streamed: u64| Self {
             clusters: clusters as u32,
             streamed: streamed as u32,
@@ -148,7 +161,7 @@ pub(super) fn schedules(
     active: u64,
 ) -> impl Iterator<Item = (f64, Schedule)> {
     let (tiles, k_tiles) = (tiling.clusters(), k.div_ceil(u64::from(instance.bk)).max(1));
-    Schedule::candidates(tiles, k_tiles, active)
+    Schedule::candidates(instance.shares, tiles, k_tiles, active)
         .map(move |s| (predicted_us(instance, tiles, k_tiles, s), s))
 }
 

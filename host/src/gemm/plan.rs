@@ -220,9 +220,12 @@ impl Gemm {
             });
         }
         let Schedule { clusters, streamed } = match asked {
-            Some(asked) => {
-                asked.checked(&tiling, problem.k.div_ceil(u64::from(instance.bk)), fit)?
-            }
+            Some(asked) => asked.checked(
+                instance.shares,
+                &tiling,
+                problem.k.div_ceil(u64::from(instance.bk)),
+                fit,
+            )?,
             None => schedule(instance, &tiling, problem.k, fit).1,
         };
         let group = raster_group(instance, &tiling, u64::from(clusters));

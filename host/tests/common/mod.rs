@@ -68,6 +68,7 @@ pub const fn instance(
         bk: 64,
         stages: 4,
         groups: bm / 64,
+        shares: true,
         cluster_m,
         cluster_n: 1,
         ab: Dtype::Bf16,

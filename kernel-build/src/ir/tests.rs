@@ -163,7 +163,7 @@ const VALUE: [u32; 7] = [1, 4, 4, 0, 0, 0, 0];
 
 #[test]
 fn metadata_becomes_attributes_and_grid_constants() {
-    let meta = meta::tests::bytes("k", [384, 1, 2, 1, 1, 2048, 2], &[TENSOR_MAP, VALUE]);
+    let meta = meta::tests::bytes("k", [384, 1, 2, 1, 1, 2048, 0, 2], &[TENSOR_MAP, VALUE]);
     let marked = mark(
         &kernel("ptr noalias noundef align 64 dereferenceable(128) %a, i32 noundef %n", &meta),
         ON,
@@ -181,7 +181,7 @@ fn metadata_becomes_attributes_and_grid_constants() {
 
 #[test]
 fn without_convergence_the_attributes_remain() {
-    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0], &[]);
+    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
     let marked = mark(&kernel("", &meta), OFF).unwrap().text;
     assert!(marked.contains("\"nvvm.maxntid\"=\"64,1,1\""));
     assert!(!marked.contains("convergent"));
@@ -189,7 +189,7 @@ fn without_convergence_the_attributes_remain() {
 
 #[test]
 fn other_used_globals_stay_used() {
-    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0], &[]);
+    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
     let source = kernel("", &meta).replace(
         "[1 x ptr] [ptr @__warpipe_kernel_k]",
         "[3 x ptr] [ptr @a, ptr @__warpipe_kernel_k, ptr addrspacecast (ptr addrspace(3) @b to ptr)]",
@@ -202,7 +202,7 @@ fn other_used_globals_stay_used() {
 
 #[test]
 fn metadata_in_pieces() {
-    let bytes = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0], &[]);
+    let bytes = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
     let head = escape(&bytes[..100]);
     let source = kernel("", &bytes);
     let from = source.find("constant").unwrap();
@@ -217,7 +217,7 @@ fn metadata_in_pieces() {
 #[test]
 fn disagreements_are_errors() {
     let line = |source: &str| mark(source, ON).unwrap_err().to_string();
-    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 2], &[TENSOR_MAP, VALUE]);
+    let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 2], &[TENSOR_MAP, VALUE]);
     assert_eq!(
         line(&kernel("ptr %a", &meta)),
         "kernel k: its metadata names 2 parameters, the function has 1"
@@ -226,7 +226,7 @@ fn disagreements_are_errors() {
         line(&kernel("i64 noundef %a, i32 %b", &meta)),
         "kernel k: parameter 0 is a tensor map and must be a pointer, it is `i64 noundef %a`"
     );
-    let other = meta::tests::bytes("other", [64, 1, 1, 1, 1, 0, 0], &[]);
+    let other = meta::tests::bytes("other", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
     assert!(line(&kernel("", &other)).contains("kernel other: there is metadata, and no"));
     let not_a_kernel = kernel("ptr %a, i32 %b", &meta).replace("ptx_kernel ", "");
     assert!(line(&not_a_kernel).contains("no extern \"ptx-kernel\" function"));
