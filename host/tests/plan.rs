@@ -34,7 +34,7 @@ fn the_tile_of_the_shortest_predicted_time_is_picked() {
     assert!(why.starts_with("2048 tiles of 128x256 on 132 SMs"), "{why}");
     // One round of large tiles beats two of half the size; measured: 24.7 against 25.1 us.
     assert_eq!(picked(2048, 2048, 2048).0, "big");
-    // 128 tiles of 128x128 in one round, or 64 of twice the size: the smaller tile is through first.
+    // 128 tiles of 128x128 in one round, or 64 of twice the size, whose K two CTAs share.
     assert_eq!(picked(256, 8192, 8192).0, "mid");
     // Few tiles: the smallest keep the most SMs busy.
     assert_eq!(picked(64, 512, 4096).0, "small");

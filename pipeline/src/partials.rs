@@ -45,6 +45,15 @@ type Quad = [f32; 4];
 /// ```
 pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
+/// Brings a warp together after one of its threads has been elsewhere: without it ptxas allows for a
+/// warp that comes in parts from here on, and keeps what wgmma needs out of the uniform registers.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn meet() {
+    // SAFETY: called where the group's token says that all lanes of the warp are here.
+    unsafe { isa::warp::sync_warp(u32::MAX) }
+}
+
 /// Where a thread finds its part of a tile.
 struct Place {
     flag: *mut u32,
@@ -114,6 +123,7 @@ impl Partials<'_> {
             // covers the sums of all its threads.
             unsafe { isa::global::st_release_gpu_u32(flag, 1) }
         }
+        meet();
     }
 
     /// Adds what CTA `cta` gave to the group's sums, and lowers the flag for the next launch.
@@ -141,6 +151,7 @@ impl Partials<'_> {
                 isa::global::atomic_add_u32(flag, u32::MAX);
             }
         }
+        meet();
         group.sync();
         for i in 0..N / 8 {
             let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);

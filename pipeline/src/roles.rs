@@ -218,8 +218,8 @@ unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
 /// # use pipeline::{prelude::*, roles::Ready};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn split(cta: Ready<(Load, Math), Cluster<2, 1>>) {
-///     let first_row = 128 * cta.coord().m();
-///     cta.specialize(|_load| {}, |_math| { let _ = first_row; });
+///     let third = cta.broadcast(cta.coord().cluster_id() / 3);
+///     cta.specialize(|_load| {}, |_math| { let _ = third; });
 /// }
 /// ```
 #[must_use]
@@ -236,6 +236,18 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<K> {
         self.at
+    }
+
+    /// The first lane's value, in all lanes: for a value that is the same in all of them without the
+    /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
+    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Ready`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn broadcast(&self, value: u32) -> u32 {
+        // SAFETY: the token says that the warp is converged.
+        unsafe { isa::warp::shfl_idx(value, 0) }
     }
 
     /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
@@ -320,6 +332,7 @@ tuple_of_roles!(A a, B b, C c, D d);
 /// fn math(group: &Warpgroup<Math, Cluster<1, 1>>) {
 ///     let _first_row = 64 * group.index() + 128 * group.coord().m();
 ///     assert!(group.thread() < 128);
+///     for _ in 0..group.broadcast(_first_row / 3) {}
 ///     group.sync();
 /// }
 /// ```
@@ -365,6 +378,17 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
         unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
+    }
+    /// The first lane's value, in all lanes: for a value that is the same in all of them without the
+    /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
+    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Warpgroup`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn broadcast(&self, value: u32) -> u32 {
+        // SAFETY: the token says that the warp is converged.
+        unsafe { isa::warp::shfl_idx(value, 0) }
     }
     /// Splits a role of one warp group into its warps: each runs its own function. An end that one
     /// function takes is gone for the others.

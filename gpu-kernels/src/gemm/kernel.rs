@@ -102,7 +102,7 @@ pub fn gemm<
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
     };
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(cta.coord(), &p);
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p);
 
     cta.specialize(
         |load| {
@@ -165,7 +165,7 @@ pub fn gemm<
                     partials.give(&group, tiles.cta(), sum);
                     continue;
                 }
-                for i in 0..tiles.others(&work) {
+                for i in 0..group.broadcast(tiles.others(&work)) {
                     partials.take(&group, tiles.other(i), &mut sum);
                 }
 

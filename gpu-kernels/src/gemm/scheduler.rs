@@ -3,6 +3,7 @@
 
 use super::GemmParams;
 use pipeline::prelude::*;
+use pipeline::roles::{Ready, Roles};
 
 /// A piece of work: one tile of D, and the columns of A and B that this CTA sums for it, in units of
 /// main-loop stages. (CUTLASS `WorkTileInfo`.)
@@ -55,9 +56,10 @@ impl WorkTile {
 /// for each tile, for the accumulators leave few registers.
 #[derive(Clone, Debug)]
 pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
-    /// Stages of this cluster's run that are still to do.
-    run: u32,
-    run_end: u32,
+    /// The tile in which this cluster's run goes on, the stage there, and the stages still to do.
+    tile: u32,
+    k: u32,
+    left: u32,
     /// The next whole tile.
     next: u32,
     cluster: u32,
@@ -80,19 +82,25 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
 
     /// Starts at the first work of the CTA's own cluster.
     #[inline(always)]
-    pub fn new(at: ClusterCoord<K>, p: &GemmParams) -> Self {
-        Self::of(at, at.cluster_id(), at.clusters(), p)
+    pub fn new<R: Roles>(cta: &Ready<R, K>, p: &GemmParams) -> Self {
+        let at = cta.coord();
+        let new = Self::of(at, at.cluster_id(), at.clusters(), p);
+        // The quotients decide how long loops run: the compiler must know that all lanes agree.
+        let same = |x| cta.broadcast(x);
+        Self { tile: same(new.tile), k: same(new.k), left: same(new.left), ..new }
     }
 
     #[inline(always)]
     fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &GemmParams) -> Self {
-        let mut scheduler = Self { run: 0, run_end: 0, next: 0, cluster, clusters, at, p: *p };
-        scheduler.next = p.streamed + cluster;
+        let next = p.streamed + cluster;
+        let mut scheduler = Self { tile: 0, k: 0, left: 0, next, cluster, clusters, at, p: *p };
         let (stages, runs) = (p.streamed * scheduler.k_tiles(), scheduler.runs());
         if cluster < runs {
             let number = runs - 1 - cluster;
-            scheduler.run = share(number, stages, runs);
-            scheduler.run_end = share(number + 1, stages, runs);
+            let start = share(number, stages, runs);
+            scheduler.left = share(number + 1, stages, runs) - start;
+            scheduler.tile = start / scheduler.k_tiles();
+            scheduler.k = start % scheduler.k_tiles();
         }
         scheduler
     }
@@ -177,11 +185,13 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterato
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
         let all = self.k_tiles();
-        if self.run < self.run_end {
-            let (tile, k) = (self.run / all, self.run % all);
-            let k_tiles = (all - k).min(self.run_end - self.run);
-            self.run += k_tiles;
-            return Some(WorkTile { tile, k, k_tiles });
+        if self.left > 0 {
+            let work =
+                WorkTile { tile: self.tile, k: self.k, k_tiles: self.left.min(all - self.k) };
+            self.tile += 1;
+            self.k = 0;
+            self.left -= work.k_tiles;
+            return Some(work);
         }
         let tile = self.next;
         if tile >= self.tiles_m() * self.tiles_n() {

@@ -59,9 +59,9 @@ const STAGE_US_PER_ELEMENT: f64 = 0.0137e-3;
 const EPILOGUE_US_PER_ELEMENT: f64 = 2.0 / (128.0 * 256.0);
 
 /// What it takes at least until a CTA has the sums that another one gave.
-const FIXUP_US: f64 = 2.0;
+const FIXUP_US: f64 = 1.5;
 /// What each element of the tile adds to that: it is written and read once.
-const FIXUP_US_PER_ELEMENT: f64 = 4.0 / (128.0 * 256.0);
+const FIXUP_US_PER_ELEMENT: f64 = 8.0 / (128.0 * 256.0);
 
 /// Stages that a cluster must have for a part of a tile to be worth its while.
 const SHORTEST_RUN: u64 = 2;

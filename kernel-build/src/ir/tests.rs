@@ -203,12 +203,12 @@ fn other_used_globals_stay_used() {
 #[test]
 fn metadata_in_pieces() {
     let bytes = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
-    let head = escape(&bytes[..100]);
+    let head = escape(&bytes[..104]);
     let source = kernel("", &bytes);
     let from = source.find("constant").unwrap();
     let to = source.find(", align 4").unwrap();
     let pieces = format!(
-        "constant <{{ [100 x i8], [336 x i8] }}> <{{ [100 x i8] c\"{head}\", [336 x i8] zeroinitializer }}>"
+        "constant <{{ [104 x i8], [336 x i8] }}> <{{ [104 x i8] c\"{head}\", [336 x i8] zeroinitializer }}>"
     );
     let marked = mark(&(source[..from].to_owned() + &pieces + &source[to..]), ON).unwrap();
     assert_eq!((marked.kernels[0].name.as_str(), marked.kernels[0].threads), ("k", 64));
