@@ -102,6 +102,7 @@ impl Partials<'_> {
     /// `GenericBarrier::arrive_inc`. See the example of [`Partials`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
     pub fn give<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,

@@ -29,7 +29,7 @@ macro_rules! instances {
                 p: GemmParams,
             ) {
                 gemm::<$t, $o, $math, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(
-                    cta, a, b, c, d, partials, p,
+                    cta, a, b, c, d, &partials, p,
                 );
             }
         )+

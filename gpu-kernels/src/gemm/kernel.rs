@@ -85,7 +85,7 @@ pub fn gemm<
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<Panel<O, BM>>,
     d: &TensorMap<Panel<O, GROUP_ROWS>>,
-    partials: Partials<'_>,
+    partials: &Partials<'_>,
     p: GemmParams,
 ) where
     T: Element + Operand,
