@@ -113,7 +113,7 @@ impl Schedule {
         active: u64,
     ) -> impl Iterator<Item = Self> {
         let streams =
-            shares && k_tiles > 1 && tiles.min(2 * active) * k_tiles <= u64::from(u32::MAX);
+            shares && k_tiles > 1 && u32::try_from(tiles.min(2 * active) * k_tiles).is_ok();
         let of = |clusters: u64, streamed: u64| Self {
             clusters: clusters as u32,
             streamed: streamed as u32,
