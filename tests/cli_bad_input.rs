@@ -255,11 +255,50 @@ fn an_input_is_not_replaced() {
 
 #[test]
 fn help_is_no_error() {
-    for arguments in [&["--help"][..], &["gemm", "--help"], &["doctor", "--help"], &["--version"]] {
+    let commands = ["doctor", "gemm", "plan", "bench"].map(|command| [command, "--help"]);
+    for arguments in commands.iter().map(|c| &c[..]).chain([&["--help"][..], &["--version"]]) {
         let (code, stdout, stderr) = outcome(&warpipe(arguments));
         assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
         assert!(stdout.contains("warpipe"), "{stdout}");
     }
+}
+
+#[test]
+fn plans() {
+    fn of<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["plan", "--m", "64", "--n", "64"][..], more].concat()
+    }
+    refused(&of(&[]), &["--k"]);
+    refused(&of(&["--k", "0"]), &["--k", "0"]);
+    refused(&of(&["--k", "64", "--sms", "0"]), &["--sms", "0"]);
+    refused(&of(&["--k", "64", "--dtype", "f32"]), &["f32", "bf16 or f16"]);
+    refused(&of(&["--k", "64", "--out-dtype", "i8"]), &["i8", "bf16, f16 or f32"]);
+    refused(&of(&["--k", "4294967296"]), &["K = 4294967296", "2^31-1"]);
+}
+
+#[test]
+fn tune_caches() {
+    let f = Fixture::new();
+    let before = f.folder.list();
+    let out = f.folder.arg("out.safetensors");
+    let sizes = ["--m", "8", "--n", "8", "--k", "8", "--device", "sim"];
+    for command in [&["gemm"][..], &["gemm", "--tune"], &["bench", "--tune"]] {
+        let of = |file| [command, &sizes[..], &["--tune-cache", file]].concat();
+        refused(&of(&out), &["out.safetensors", "not a tune cache", "stays as it is"]);
+        assert!(same_bytes(&f.folder.path("out.safetensors"), PRECIOUS));
+        assert_eq!(f.folder.list(), before);
+    }
+    let none = f.folder.arg("none.json");
+    refused(&[&["gemm"], &sizes[..], &["--tune-cache", &none]].concat(), &["none.json", "No such"]);
+    refused(&[&["gemm"], &sizes[..], &["--tune"]].concat(), &["--tune-cache"]);
+    let tune = ["--tune", "--tune-cache", &none];
+    refused(&[&["gemm"], &sizes[..], &tune].concat(), &["needs a GPU"]);
+    let unwritable = f.folder.arg("no/such/folder/cache.json");
+    let tune = ["--tune", "--tune-cache", &unwritable];
+    refused(&[&["gemm"], &sizes[..], &tune].concat(), &["cannot write", "no/such/folder"]);
+    let both = ["bench", "--shape", "8x8x8", "--all-instances", "--tune-cache", &none];
+    refused(&both, &["--all-instances", "--tune-cache"]);
+    assert_eq!(f.folder.list(), before);
 }
 
 #[test]

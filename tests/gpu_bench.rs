@@ -92,3 +92,32 @@ fn a_report_is_printed_and_drawn_again() {
     assert!(line(&stdout).is_some() && line(&stdout) == line(&again), "{stdout}\n{again}");
     assert!(std::fs::read_to_string(svg).expect("the picture").starts_with("<svg"));
 }
+
+#[test]
+fn a_tuned_product_is_planned_from_the_cache() {
+    if !gpu("a_tuned_product_is_planned_from_the_cache") {
+        return;
+    }
+    let folder = Folder::new();
+    let cache = folder.arg("cache.json");
+    let sizes = ["gemm", "--m", "300", "--n", "520", "--k", "720", "--check", "--json"];
+    let run = |more: &[&str]| {
+        let (code, stdout, stderr) = outcome(&warpipe([&sizes[..], more].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        let report: Value = serde_json::from_str(&stdout).expect("JSON");
+        report["plan"]["kernel"]["name"].clone()
+    };
+    let tuned = run(&["--tune", "--tune-cache", &cache]);
+    let kept = std::fs::read_to_string(&cache).expect("the cache");
+    let entries: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!(entries["entries"][0]["instance"], tuned);
+    assert!(entries["entries"][0]["us"].as_f64() > Some(0.5), "{kept}");
+    // Neither command times what is there.
+    assert_eq!(run(&["--tune-cache", &cache]), tuned);
+    assert_eq!(run(&["--tune", "--tune-cache", &cache]), tuned);
+    assert_eq!(std::fs::read_to_string(&cache).expect("the cache"), kept);
+    let report = bench(&["--shape", "300x520x720,64x64x64", "--tune", "--tune-cache", &cache]);
+    assert_eq!(report["lines"][0]["instance"], tuned);
+    let both = std::fs::read_to_string(&cache).expect("the cache");
+    assert_eq!(both.matches("\"instance\"").count(), 2, "{both}");
+}

@@ -82,6 +82,11 @@ pub enum Error {
     #[error("{}: not a benchmark as `warpipe bench --json` writes it: {reason}", file.display())]
     NotAReport { file: PathBuf, reason: String },
 
+    #[error("{}: not a tune cache: {reason}; it stays as it is", file.display())]
+    NotATuneCache { file: PathBuf, reason: String },
+    #[error("{}: it has {instance} for {shape}, and this program has no such kernel; give --tune to time again", file.display())]
+    TuneStale { file: PathBuf, instance: String, shape: String },
+
     // Options that don't fit.
     #[error("{0}")]
     Usage(String),

@@ -7,6 +7,7 @@ use super::operands::{Generate, Operands, file_dtype};
 use super::output::Output;
 use super::progress::Progress;
 use super::say;
+use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
 use host::{Device, SimConfig};
 use isa::kernel::Dtype;
@@ -69,6 +70,8 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    tuning: TuneArgs,
 }
 
 /// What a run gives, as `--json` prints it.
@@ -90,13 +93,17 @@ struct Report {
 pub fn run(args: &Args) -> Result<(), Error> {
     let progress = Progress::new(4);
     let output = args.output()?;
+    let mut tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, progress.model())?;
     let operands = progress.step("reading the operands", || args.operands())?;
     let problem = operands.problem;
     let beta = args.beta.unwrap_or(if problem.beta_c { 1.0 } else { 0.0 });
 
     let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-    let plan = gemm.plan(&problem)?;
+    let plan = match &mut tuner {
+        Some(tuner) => tuner.plan(&device, &gemm, &problem, None)?,
+        None => gemm.plan(&problem)?,
+    };
     let product = || -> Result<_, host::Error> {
         let a = device.upload(&operands.a.data)?;
         let b = device.upload(&operands.b.data)?;

@@ -8,8 +8,10 @@ mod error;
 mod gemm;
 mod operands;
 mod output;
+mod plan;
 mod progress;
 mod tensor_file;
+mod tune;
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use error::Error;
@@ -60,6 +62,8 @@ enum Command {
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
+    /// Say what the picker predicts for every kernel that computes a product; needs no GPU
+    Plan(plan::Args),
     /// Time products on a GPU, in turn with cuBLASLt if asked to
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -74,6 +78,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Gemm(args) => gemm::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Bench(args) => bench::run(args),
     };
     match result {

@@ -8,10 +8,12 @@
 mod layout;
 mod pick;
 mod plan;
+mod predict;
 mod run;
 
 pub use pick::{Pick, Schedule, pick};
 pub use plan::{GemmPlan, KernelInfo, PlanInfo, StagingInfo};
+pub use predict::{Candidate, Prediction, candidates};
 pub use run::BoundGemm;
 
 use crate::device::Device;
@@ -71,7 +73,10 @@ impl GemmProblem {
     }
 
     /// Types that exist and sizes that fit.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::GemmDtype`] and [`Error::SizeOverflow`].
+    pub fn check(&self) -> Result<(), Error> {
         if !matches!(self.ab, Dtype::Bf16 | Dtype::F16) {
             let dtype = dtype_name(self.ab);
             return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 and f16 are" });

@@ -1,10 +1,13 @@
 //! Which instance, which grid, which raster.
 
 use super::GemmProblem;
+use super::predict::{Candidate, candidates};
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
-use std::fmt::Write;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Write};
+use std::str::FromStr;
 
 /// What the picker chose, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,33 +51,37 @@ pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool 
     (instance.ab, instance.out, instance.has_c) == (problem.ab, problem.out, c)
 }
 
-/// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
-const LAUNCH_US: f64 = 2.5;
-/// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
-const STAGE_US: f64 = 0.125;
-/// What each element of the tile adds to a stage of 64 columns: 2048 multiplications a clock would
-/// give 0.017 µs per 1000 elements; shared memory and L2 hide some and add some.
-const STAGE_US_PER_ELEMENT: f64 = 0.0137e-3;
-/// The epilogue of a tile of 128 x 256, as far as the next tile's main loop does not hide it.
-const EPILOGUE_US_PER_ELEMENT: f64 = 2.0 / (128.0 * 256.0);
-
-/// What it takes at least until a CTA has the sums that another one gave.
-const FIXUP_US: f64 = 1.5;
-/// What each element of the tile adds to that: it is written and read once.
-const FIXUP_US_PER_ELEMENT: f64 = 8.0 / (128.0 * 256.0);
-
 /// Stages that a cluster must have for a part of a tile to be worth its while.
 const SHORTEST_RUN: u64 = 2;
 /// Most parts of a tile that are tried.
 const MOST_PARTS: u64 = 16;
 
 /// How the cluster tiles are shared out (`gpu_kernels::gemm::scheduler`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Schedule {
     /// Clusters of the grid.
     pub clusters: u32,
     /// Cluster tiles whose stages all clusters share; the others are computed whole, in turn.
     pub streamed: u32,
+}
+
+/// As it is written and read: clusters, then shared tiles.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}/{}", self.clusters, self.streamed))
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').map(|(c, s)| (c.parse(), s.parse()));
+        match numbers {
+            Some((Ok(clusters), Ok(streamed))) => Ok(Self { clusters, streamed }),
+            _ => Err("a schedule is CLUSTERS/SHARED, for example 66/22".to_owned()),
+        }
+    }
 }
 
 impl Schedule {
@@ -106,7 +113,7 @@ impl Schedule {
     }
 
     /// What is worth a look for `tiles` cluster tiles of `k_tiles` stages on `active` clusters.
-    fn candidates(
+    pub(super) fn worth_a_look(
         shares: bool,
         tiles: u64,
         k_tiles: u64,
@@ -122,7 +129,7 @@ impl Schedule {
         let rest = if tiles > active { tiles % active } else { 0 };
         let tail = [rest, rest + active].into_iter().map(move |streamed| of(active, streamed));
         // Fewer tiles than clusters: as many clusters for each as there is room for, or all.
-        let times = (active / tiles).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
+        let times = (active / tiles.max(1)).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
         let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
         let long = tiles * k_tiles >= SHORTEST_RUN * active;
         let all = (tiles < active && long).then_some(of(active, tiles));
@@ -131,72 +138,14 @@ impl Schedule {
     }
 }
 
-/// Predicted time of a product in microseconds: that of the cluster with the most to do.
-///
-/// The constants are fitted to 14 shapes of three instances on one H200 (docs/performance.md). The
-/// largest products take longer (power) and so do the thinnest (memory), whatever the instance: the
-/// order of the instances is what the prediction is for.
-fn predicted_us(instance: &Instance, tiles: u64, k_tiles: u64, schedule: Schedule) -> f64 {
-    let (clusters, streamed) = (u64::from(schedule.clusters), u64::from(schedule.streamed));
-    let elements = f64::from(instance.bm * instance.bn);
-    let stage = (STAGE_US + STAGE_US_PER_ELEMENT * elements) * f64::from(instance.bk) / 64.0;
-    let epilogue = EPILOGUE_US_PER_ELEMENT * elements;
-    let rounds = (tiles - streamed).div_ceil(clusters) as f64;
-    let whole = rounds * (k_tiles as f64 * stage + epilogue);
-    if streamed == 0 {
-        return LAUNCH_US + whole;
-    }
-    let run = (streamed * k_tiles).div_ceil(clusters) as f64;
-    let fixup = FIXUP_US + FIXUP_US_PER_ELEMENT * elements;
-    let finished = streamed.div_ceil(clusters) as f64;
-    LAUNCH_US + whole + run * stage + finished * epilogue + fixup
-}
-
-/// The schedules that are worth a look on a device that holds `active` clusters, and their predicted
-/// times in microseconds.
-pub(super) fn schedules(
-    instance: &Instance,
-    tiling: &Tiling,
-    k: u64,
-    active: u64,
-) -> impl Iterator<Item = (f64, Schedule)> {
-    let (tiles, k_tiles) = (tiling.clusters(), k.div_ceil(u64::from(instance.bk)).max(1));
-    Schedule::candidates(instance.shares, tiles, k_tiles, active)
-        .map(move |s| (predicted_us(instance, tiles, k_tiles, s), s))
-}
-
-/// The one of them with the shortest predicted time.
-pub(super) fn schedule(
-    instance: &Instance,
-    tiling: &Tiling,
-    k: u64,
-    active: u64,
-) -> (f64, Schedule) {
-    schedules(instance, tiling, k, active)
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("there is always the one of whole tiles")
-}
-
 /// Picks the instance for `problem` (with C if `c`) on a device of `sms` SMs: the one with the
-/// shortest predicted time. Among equals the larger cluster (more multicast), then the deeper ring.
+/// shortest predicted time in any schedule. Among equals the larger cluster (more multicast), then the
+/// deeper ring.
 ///
 /// # Errors
 /// [`Error::NoInstance`] names what the table has.
 pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Result<Pick, Error> {
-    let best = table
-        .iter()
-        .enumerate()
-        .filter(|(_, i)| fits(i, problem, c))
-        .map(|(index, i)| {
-            let tiling = Tiling::new(i, problem.m, problem.n);
-            let active = u64::from(sms / (i.cluster_m * i.cluster_n)).max(1);
-            (schedule(i, &tiling, problem.k, active).0, index, i, tiling)
-        })
-        .min_by(|(time, _, i, _), (other, _, j, _)| {
-            let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);
-            time.total_cmp(other).then(second(j).cmp(&second(i)))
-        });
-    let Some((time, index, i, t)) = best else {
+    let Some(best) = candidates(table, problem, c, sms).min_by(Candidate::order) else {
         return Err(Error::NoInstance {
             ab: dtype_name(problem.ab),
             out: dtype_name(problem.out),
@@ -205,12 +154,13 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
             have: table_in_words(table),
         });
     };
-    let (bm, bn, tiles) = (i.bm, i.bn, t.tiles);
+    let (Instance { bm, bn, .. }, tiles) = (best.instance, best.prediction.tiles);
+    let time = best.prediction.total_us();
     let why = format!(
         "{tiles} tiles of {bm}x{bn} on {sms} SMs have the shortest predicted time on an H200, \
          {time:.1} us"
     );
-    Ok(Pick { index, why })
+    Ok(Pick { index: best.index, why })
 }
 
 /// The kinds of product that a table has.

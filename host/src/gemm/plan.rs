@@ -1,7 +1,8 @@
 //! A plan: everything about a product that does not depend on where its operands lie.
 
 use super::layout::{Layout, Place};
-use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_group, schedule, schedules};
+use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_group};
+use super::predict::{schedule, schedules};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -196,9 +197,8 @@ impl Gemm {
         index: usize,
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
-        let tiling = Tiling::new(instance, problem.m, problem.n);
         let active = u64::from(self.module.max_active_clusters(instance.desc)?);
-        Ok(schedules(instance, &tiling, problem.k, active.max(1)).collect())
+        Ok(schedules(instance, problem, active).map(|p| (p.total_us(), p.schedule)).collect())
     }
 
     fn choose(
@@ -226,7 +226,7 @@ impl Gemm {
                 problem.k.div_ceil(u64::from(instance.bk)),
                 fit,
             )?,
-            None => schedule(instance, &tiling, problem.k, fit).1,
+            None => schedule(instance, problem, fit),
         };
         let group = raster_group(instance, &tiling, u64::from(clusters));
         Ok(Choice { instance, grid: [clusters * cluster, 1, 1], group, streamed })

@@ -4,6 +4,7 @@ use super::{Args, Rival};
 use crate::cli::check::bound;
 use crate::cli::error::Error;
 use crate::cli::progress::Progress;
+use crate::cli::tune::Tuner;
 use host::Device;
 use host::bench::line::{Line, heading, text_of};
 use host::bench::report::Report;
@@ -18,6 +19,7 @@ pub fn measure(
     args: &Args,
     device: &Device,
     items: &[(&str, GemmProblem)],
+    mut tuner: Option<Tuner>,
     tell: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let config = BenchConfig {
@@ -56,7 +58,10 @@ pub fn measure(
         if lines.last().is_none_or(|line| line.suite != *suite) {
             tell(&format!("\n{suite}\n{}", heading()))?;
         }
-        let plans = plans(args, &gemm, problem)?;
+        let plans = match &mut tuner {
+            Some(tuner) => vec![tuner.plan(device, &gemm, problem, Some(&mut bench))?],
+            None => plans(args, &gemm, problem)?,
+        };
         if items.len() == 1 {
             tell(&plans[0].describe().to_string())?;
         }

@@ -12,6 +12,7 @@ use super::operands::check_size;
 use super::output::Place;
 use super::say;
 use super::tensor_file::one_line;
+use super::tune::{TuneArgs, Tuner};
 use clap::ValueEnum;
 use host::SimConfig;
 use host::bench::BenchConfig;
@@ -66,11 +67,13 @@ pub struct Args {
     #[arg(help_heading = METHOD, long, value_name = "LIBRARY")]
     vs: Option<Rival>,
     /// Time this instance instead of the picker's choice: a kernel's name, or the end of one
-    #[arg(help_heading = METHOD, long, value_name = "NAME")]
+    #[arg(help_heading = METHOD, long, value_name = "NAME", conflicts_with = "tune_cache")]
     instance: Option<String>,
     /// Time every instance that computes a shape, in turn
-    #[arg(help_heading = METHOD, long, conflicts_with = "instance")]
+    #[arg(help_heading = METHOD, long, conflicts_with_all = ["instance", "tune_cache"])]
     all_instances: bool,
+    #[command(flatten)]
+    tuning: TuneArgs,
     /// Timed samples of each contender, at least
     #[arg(help_heading = METHOD, long, default_value_t = BenchConfig::default().rounds as u64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
@@ -87,7 +90,7 @@ pub struct Args {
     #[arg(help_heading = OUTPUT, long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     json: Option<PathBuf>,
     /// Print and draw what an earlier --json wrote, instead of measuring
-    #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances"])]
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances", "tune_cache"])]
     from: Option<PathBuf>,
     /// Draw arithmetic intensity against TFLOP/s into this file
     #[arg(help_heading = OUTPUT, long, value_name = "FILE")]
@@ -162,12 +165,13 @@ fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Rep
     for (_, problem) in &items {
         check_size(problem)?;
     }
+    let tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, SimConfig::default())?;
     if device.is_sim() {
         let usage = format!("a benchmark needs a GPU; this is the {}", device.describe());
         return Err(Error::Usage(usage));
     }
-    measure::measure(args, &device, &items, tell)
+    measure::measure(args, &device, &items, tuner, tell)
 }
 
 /// A time of a wrong product is no time.

@@ -123,9 +123,9 @@ fn rates(area: &Area<'_>, report: &Report, roof: &Roof, x: Range<f64>) -> Drawn 
         .y_label_formatter(&|y| number(*y))
         .y_desc("TFLOP/s")
         .draw()?;
-    let steps = 200;
-    let grow = (x.end / x.start).powf(1.0 / f64::from(steps));
-    let points = (0..=steps).map(|i| x.start * grow.powi(i)).map(|x| (x, roof.at(x)));
+    // Straight on logarithmic axes, up to where both ceilings meet.
+    let knee = roof.tflops / (roof.gbs * 1e-3);
+    let points = [x.start, knee.clamp(x.start, x.end), x.end].map(|x| (x, roof.at(x)));
     chart
         .draw_series(LineSeries::new(points, BLACK.stroke_width(2)))?
         .label("the GPU's ceilings")

@@ -1,0 +1,186 @@
+//! `warpipe plan`: what the picker thinks of every instance and schedule for a product. Needs no device.
+
+use super::args::{operand_dtype, result_dtype};
+use super::error::Error;
+use super::say;
+use host::dtype_name;
+use host::gemm::{Candidate, GemmProblem, candidates, pick};
+use isa::kernel::Dtype;
+use serde::Serialize;
+use std::fmt;
+use warpipe::gpu_kernels::gemm::INSTANCES;
+
+/// Rows that are shown unless all are asked for.
+const ROWS: usize = 12;
+
+/// Options of `warpipe plan`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Rows of A and D
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
+    m: u64,
+    /// Rows of B, columns of D
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    n: u64,
+    /// Columns of A and B
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    k: u64,
+    /// Element type of A and B: bf16 or f16
+    #[arg(long, value_parser = operand_dtype, default_value = "bf16")]
+    dtype: Dtype,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
+    out_dtype: Option<Dtype>,
+    /// With C, as `warpipe gemm --beta` has it
+    #[arg(long)]
+    with_c: bool,
+    /// Streaming multiprocessors of the GPU: 132 of an H100 (SXM) or H200, 114 of an H100 (PCIe)
+    #[arg(long, value_name = "SMS", default_value_t = 132, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sms: u32,
+    /// Show every candidate instead of the best 12
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// An instance in a schedule, and its predicted time.
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    index: usize,
+    tile: [u32; 3],
+    ring_stages: u32,
+    cluster: [u32; 2],
+    threads: u32,
+    smem_bytes: u32,
+    predicted_us: f64,
+    whole_us: f64,
+    run_us: f64,
+    epilogues_us: f64,
+    /// How much of what the clusters have time for is done.
+    filled: f64,
+    fetched_bytes: u64,
+    #[serde(flatten)]
+    prediction: host::gemm::Prediction,
+}
+
+impl Row {
+    fn new(candidate: &Candidate<'_>, problem: &GemmProblem) -> Self {
+        let Candidate { index, instance: i, prediction } = *candidate;
+        Self {
+            name: i.desc.meta.name(),
+            index,
+            tile: [i.bm, i.bn, i.bk],
+            ring_stages: i.stages,
+            cluster: [i.cluster_m, i.cluster_n],
+            threads: i.desc.meta.threads,
+            smem_bytes: i.desc.meta.smem_bytes,
+            predicted_us: prediction.total_us(),
+            whole_us: prediction.whole_us(),
+            run_us: prediction.run_us(),
+            epilogues_us: prediction.epilogues_us(),
+            filled: prediction.filled(),
+            fetched_bytes: candidate.fetched_bytes(problem),
+            prediction,
+        }
+    }
+}
+
+/// The best of them first.
+#[derive(Serialize)]
+struct Report {
+    m: u64,
+    n: u64,
+    k: u64,
+    ab: &'static str,
+    out: &'static str,
+    with_c: bool,
+    sms: u32,
+    /// What has to be moved at least: A, B, D and C if there is one.
+    bytes: u64,
+    /// How many candidates there are.
+    count: usize,
+    candidates: Vec<Row>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let out = args.out_dtype.unwrap_or(args.dtype);
+    let Args { m, n, k, sms, .. } = *args;
+    let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.with_c };
+    problem.check()?;
+    // Says what the table has if it has nothing for these types.
+    pick(INSTANCES, &problem, args.with_c, sms)?;
+    let mut all: Vec<Candidate<'_>> = candidates(INSTANCES, &problem, args.with_c, sms).collect();
+    all.sort_by(Candidate::order);
+    let shown = if args.all { all.len() } else { ROWS.min(all.len()) };
+    let operands = if args.with_c { "ABCD" } else { "ABD" };
+    let report = Report {
+        m,
+        n,
+        k,
+        ab: dtype_name(args.dtype),
+        out: dtype_name(out),
+        with_c: args.with_c,
+        sms,
+        bytes: operands.chars().map(|operand| problem.bytes(operand)).sum(),
+        count: all.len(),
+        candidates: all[..shown].iter().map(|candidate| Row::new(candidate, &problem)).collect(),
+    };
+    say(&if args.json { serde_json::json!(report).to_string() } else { report.to_string() })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { m, n, k, ab, out, sms, .. } = self;
+        let c = if self.with_c { " + C" } else { "" };
+        writeln!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}{c} on {sms} SMs")?;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        writeln!(f, "at least {:.1} MiB are moved", mib(self.bytes))?;
+        let rows = &self.candidates;
+        writeln!(f, "the best {} of {} instances in a schedule; times in us", rows.len(), self.count)?;
+        writeln!(f, "predicted = launch + whole tiles + run + epilogues + fix-up")?;
+        writeln!(
+            f,
+            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}",
+            "instance",
+            "schedule",
+            "predicted",
+            "launch",
+            "whole",
+            "run",
+            "epilogues",
+            "fix-up",
+            "stages",
+            "tiles",
+            "clusters",
+            "filled",
+            "smem",
+            "fetched"
+        )?;
+        for row in rows {
+            let p = &row.prediction;
+            writeln!(
+                f,
+                "{:<28} {:>8} {:>9.2} {:>6.2} {:>9.2} {:>8.2} {:>9.2} {:>6.2} {:>14} {:>7} {:>8} {:>6.1}% {:>4} KiB {:>6.0} MiB",
+                row.name,
+                p.schedule,
+                row.predicted_us,
+                p.launch_us,
+                row.whole_us,
+                row.run_us,
+                row.epilogues_us,
+                p.fixup_us,
+                format!("{} x {} + {}", p.rounds, p.stages, p.run),
+                p.tiles,
+                p.cluster_tiles,
+                100.0 * row.filled,
+                row.smem_bytes / 1024,
+                mib(row.fetched_bytes)
+            )?;
+        }
+        Ok(())
+    }
+}
