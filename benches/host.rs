@@ -1,11 +1,13 @@
-//! The host side on any machine: planning a product, and the SM model running one.
+//! The host side on any machine: planning a product, binding its operands, making and checking its
+//! data, and the SM model running one.
 //!
 //! `cargo bench --bench host`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use warpipe::GEMM_IMAGE;
-use warpipe::host::gemm::{Gemm, GemmProblem, pick};
-use warpipe::host::{Device, Dtype, SimConfig, data};
+use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, candidates, pick};
+use warpipe::host::reference::Product;
+use warpipe::host::{Device, Dtype, SimConfig, TensorBox, TensorSpec, data};
 
 fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
     GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
@@ -21,10 +23,62 @@ fn plans(c: &mut Criterion) {
         group.bench_function(format!("pick {m}x{n}x{k}"), |b| {
             b.iter(|| pick(gemm.instances(), &problem, false, 132).expect("an instance"));
         });
+        group.bench_function(format!("all candidates {m}x{n}x{k}"), |b| {
+            b.iter(|| {
+                let mut all: Vec<Candidate<'_>> =
+                    candidates(gemm.instances(), &problem, false, 132).collect();
+                all.sort_by(Candidate::order);
+                all.len()
+            });
+        });
         group.bench_function(format!("plan {m}x{n}x{k}"), |b| {
             b.iter_batched(|| problem, |p| gemm.plan(&p).expect("a plan"), BatchSize::SmallInput);
         });
     }
+    group.finish();
+}
+
+/// Operands change with every call; their tensor maps with them.
+fn tensor_maps(c: &mut Criterion) {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::new(&device, &GEMM_IMAGE).expect("the embedded image");
+    let mut group = c.benchmark_group("tensor maps");
+    let (rows, cols) = (4096, 4096);
+    let buffer = device.alloc((rows * cols * 2) as usize).expect("a matrix");
+    let (dtype, pitch_bytes) = (Dtype::Bf16, cols * 2);
+    let spec = TensorSpec { buffer: &buffer, offset: 0, dtype, rows, cols, pitch_bytes };
+    let tile = TensorBox { rows: 128, cols: 64, swizzle_bytes: 128 };
+    group.bench_function("check and encode one, as the model has it", |b| {
+        b.iter(|| device.tensor_map(&spec, tile).expect("a tensor map"));
+    });
+    let problem = problem(16, rows, cols);
+    let plan = gemm.plan(&problem).expect("a plan");
+    let a = device.alloc(problem.bytes('A') as usize).expect("A");
+    let mut d = device.alloc(problem.bytes('D') as usize).expect("D");
+    group.bench_function("bind a product's operands", |b| {
+        b.iter(|| plan.bind(&a, &buffer, None, &mut d).expect("bound"));
+    });
+    group.finish();
+}
+
+/// What a benchmark or a check does on the CPU for each product.
+fn values(c: &mut Criterion) {
+    let mut group = c.benchmark_group("values");
+    let count = 1 << 20;
+    group.throughput(Throughput::Elements(count));
+    group.bench_function("normal", |b| b.iter(|| data::normal(1, count as usize)));
+    let values = data::normal(1, count as usize);
+    group.bench_function("to bf16", |b| {
+        b.iter(|| data::encode(&values, Dtype::Bf16).expect("bf16"));
+    });
+    let size = 256;
+    let (x, y) = (&values[..size * size], &values[size * size..2 * size * size]);
+    let product = Product { m: size, n: size, k: size, a: x, b: y, c: None, alpha: 1.0, beta: 0.0 };
+    let d: Vec<f32> = product.compute().expect("sizes").iter().map(|&x| x as f32).collect();
+    group.throughput(Throughput::Elements((size * size * size) as u64));
+    group.bench_function("compare 256 cubed with f64", |b| {
+        b.iter(|| product.check(&d).expect("sizes"));
+    });
     group.finish();
 }
 
@@ -34,20 +88,23 @@ fn model(c: &mut Criterion) {
     let gemm = Gemm::new(&device, &GEMM_IMAGE).expect("the embedded image");
     let mut group = c.benchmark_group("model");
     group.sample_size(10);
-    for size in [128, 512] {
-        let problem = problem(size, size, size);
+    // The last is 128 tiles of one stage: the tile scheduler, barriers and stores, hardly a product.
+    for (m, n, k) in [(128, 128, 128), (512, 512, 512), (512, 1024, 64)] {
+        let problem = problem(m, n, k);
         let plan = gemm.plan(&problem).expect("a plan");
-        let values = data::normal(1, (size * size) as usize);
-        let bytes = data::encode(&values, Dtype::Bf16).expect("bf16");
-        let (a, b) = (device.upload(&bytes).expect("A"), device.upload(&bytes).expect("B"));
+        let operand = |seed, rows: u64| {
+            let values = data::normal(seed, (rows * k) as usize);
+            device.upload(&data::encode(&values, Dtype::Bf16).expect("bf16")).expect("an operand")
+        };
+        let (a, b) = (operand(1, m), operand(2, n));
         let mut d = device.alloc(problem.bytes('D') as usize).expect("D");
-        group.throughput(Throughput::Elements(size * size * size));
-        group.bench_function(format!("gemm {size} cubed"), |bench| {
+        group.throughput(Throughput::Elements(m * n * k));
+        group.bench_function(format!("gemm {m}x{n}x{k}"), |bench| {
             bench.iter(|| plan.run(&a, &b, None, &mut d, 1.0, 0.0).expect("a run"));
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, plans, model);
+criterion_group!(benches, plans, tensor_maps, values, model);
 criterion_main!(benches);
