@@ -140,7 +140,12 @@ impl fmt::Display for Report {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(f, "at least {:.1} MiB are moved", mib(self.bytes))?;
         let rows = &self.candidates;
-        writeln!(f, "the best {} of {} instances in a schedule; times in us", rows.len(), self.count)?;
+        writeln!(
+            f,
+            "the best {} of {} instances in a schedule; times in us",
+            rows.len(),
+            self.count
+        )?;
         writeln!(f, "predicted = launch + whole tiles + run + epilogues + fix-up")?;
         writeln!(
             f,

@@ -177,7 +177,10 @@ pub fn candidates<'t>(
     let fitting = table.iter().enumerate().filter(move |(_, i)| fits(i, problem, c));
     fitting.flat_map(move |(index, instance)| {
         let active = u64::from(sms / (instance.cluster_m * instance.cluster_n));
-        schedules(instance, problem, active)
-            .map(move |prediction| Candidate { index, instance, prediction })
+        schedules(instance, problem, active).map(move |prediction| Candidate {
+            index,
+            instance,
+            prediction,
+        })
     })
 }
