@@ -132,7 +132,7 @@ impl Schedule {
         let times = (active / tiles.max(1)).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
         let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
         let long = tiles * k_tiles >= SHORTEST_RUN * active;
-        let all = (tiles < active && long).then_some(of(active, tiles));
+        let all = (tiles < active && long && tiles * times != active).then_some(of(active, tiles));
         let shared = tail.filter(move |_| rest > 0).chain(split).chain(all);
         std::iter::once(Self::whole(tiles, active)).chain(shared.filter(move |_| streams))
     }
