@@ -62,6 +62,12 @@ fn a_lag_of_one_needs_two_stages() {
         assert_eq!(report.rule, Rule::Deadlock, "{report}");
         let text = report.to_string();
         assert!(text.contains("operands.full") && text.contains("operands.empty"), "{text}");
+        // Both sides' waits, and where they close.
+        let [one, other, closes] = &report.waits[..] else { panic!("{report}") };
+        for part in ["Load of CTA 0 waits", "Math of CTA 0 waits", "planted.rs:"] {
+            assert!(format!("{one} {other}").contains(part), "{part}: {report}");
+        }
+        assert!(closes.starts_with("which closes the cycle"), "{report}");
         let kernel = |cta| lagging::<2>(cta, &a, &b);
         run(seed, &memory, Product::<2>::BYTES, kernel).unwrap_or_else(|report| panic!("{report}"));
     }

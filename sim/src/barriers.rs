@@ -110,7 +110,7 @@ impl Cluster {
         self.ctas[cta].smem.set_barrier(addr, bar).map_err(|c| self.conflict(cta, c))?;
         let init = self.threads[t as usize].loc.expect("the instruction has begun");
         let (waiters, arrivals) = (Vec::new(), Vec::new());
-        self.bars.push(Bar { cta, addr, state, live: true, init, waiters, arrivals });
+        self.bars.push(Bar { cta, addr, state, live: true, init, waiters, looked: None, arrivals });
         if let Some(guide) = &mut self.guide {
             guide.init(bar);
             guide.touch(cta as u64, u64::from(addr), 8, true);
@@ -229,6 +229,7 @@ impl Cluster {
             _ => {}
         }
         let bar = self.bar_at(self.own(t, addr)?)?;
+        self.bars[bar].looked = Some(t);
         let state = &self.bars[bar].state;
         let done = match want {
             Want::Parity(p @ 0..=1) => state.parity_done(p),

@@ -153,7 +153,7 @@ pub struct Stats {
 
 impl Stats {
     /// Adds a cluster's counts. The trace is a sum, so the order of the clusters does not matter.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.clusters += other.clusters;
         self.steps += other.steps;
         self.switches += other.switches;

@@ -3,8 +3,9 @@
 use crate::Rule;
 use crate::cluster::Cluster;
 use crate::fault::Fault;
-use crate::report::{BarrierState, Report, SourceLine, ThreadGroup, ThreadPlace};
+use crate::report::{BarrierState, Report, SourceLine, StepLine, ThreadGroup, ThreadPlace};
 use crate::thread::{Loc, Status, Thread, Wait};
+use crate::waits;
 use std::fmt::Write;
 
 /// Writes the report of a broken rule.
@@ -53,7 +54,8 @@ pub(crate) fn deadlock(c: &Cluster) -> Report {
     let mut notes: Vec<String> = bars.iter().map(|&b| missing(c, b)).collect();
     notes.extend(named_notes(c));
     let at = stuck.and_then(|b| c.bars[b].arrivals.last()).map(|a| a.loc.into());
-    Report { message, at, notes, ..state(c, rule, &bars, None) }
+    let waits = waits::chain(c);
+    Report { message, at, notes, waits, ..state(c, rule, &bars, None) }
 }
 
 fn waited_bar(t: &Thread) -> Option<usize> {
@@ -151,7 +153,8 @@ fn named_notes(c: &Cluster) -> Vec<String> {
     out
 }
 
-fn place(c: &Cluster, t: u32) -> ThreadPlace {
+/// Where a thread is.
+pub(crate) fn place(c: &Cluster, t: u32) -> ThreadPlace {
     let t = &c.threads[t as usize];
     ThreadPlace { cta: t.cta as u32, warp: t.index / 32, lane: t.lane(), role: t.role }
 }
@@ -227,6 +230,7 @@ fn state(c: &Cluster, rule: Rule, bars: &[usize], culprit: Option<u32>) -> Repor
         threads,
         barriers: bars.iter().map(|&b| barrier(c, b)).collect(),
         notes: Vec::new(),
+        waits: Vec::new(),
         steps: steps(c, bars, culprit),
     }
 }
@@ -254,28 +258,37 @@ fn barrier(c: &Cluster, bar: usize) -> BarrierState {
     }
 }
 
-/// The last steps on these barriers and of the culprit, oldest first.
-fn steps(c: &Cluster, bars: &[usize], culprit: Option<u32>) -> Vec<String> {
-    let matters = |s: &&crate::steps::Step| {
-        Some(s.thread) == culprit
-            || bars.iter().any(|&b| {
-                let remote = (c.bars[b].cta as u32 + 1) << 24 | c.bars[b].addr;
-                let own = c.threads[s.thread as usize].cta == c.bars[b].cta;
-                s.arg == remote || (own && s.arg == c.bars[b].addr)
-            })
+/// Lines of a report's table of steps, and how many of them may be the culprit's own.
+const STEPS: usize = 10;
+const OWN_STEPS: usize = 4;
+
+/// The last steps on these barriers, copies' landings there among them, and of the culprit, oldest
+/// first.
+fn steps(c: &Cluster, bars: &[usize], culprit: Option<u32>) -> Vec<StepLine> {
+    let on_a_barrier = |s: &crate::steps::Step| {
+        bars.iter().any(|&b| {
+            let remote = (c.bars[b].cta as u32 + 1) << 24 | c.bars[b].addr;
+            let own = c.threads[s.thread as usize].cta == c.bars[b].cta;
+            s.name.starts_with("mbarrier") && (s.arg == remote || (own && s.arg == c.bars[b].addr))
+        })
     };
-    let mut out: Vec<String> = Vec::new();
-    let mut last = None;
-    for s in c.steps.newest().filter(matters) {
+    let mut out: Vec<StepLine> = Vec::new();
+    let (mut last, mut own) = (None, 0);
+    for s in c.steps.newest() {
+        let matters = on_a_barrier(s);
+        if !matters && (Some(s.thread) != culprit || own == OWN_STEPS) {
+            continue;
+        }
         // Threads of a warp do the same: one line for all.
         let key = (c.threads[s.thread as usize].warp, s.name, s.arg);
         if last == Some(key) {
             continue;
         }
+        own += usize::from(!matters);
         last = Some(key);
-        let at = s.loc.map_or_else(String::new, |l| format!(" at {}", SourceLine::from(l)));
-        out.push(format!("{}: {}{at}", place(c, s.thread), s.name));
-        if out.len() == 8 {
+        let at = s.loc.map(SourceLine::from);
+        out.push(StepLine { who: place(c, s.thread), what: s.name, at });
+        if out.len() == STEPS {
             break;
         }
     }

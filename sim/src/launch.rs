@@ -165,6 +165,7 @@ impl Report {
             other: None,
             threads: Vec::new(),
             barriers: Vec::new(),
+            waits: Vec::new(),
             notes: Vec::new(),
             steps: Vec::new(),
         }

@@ -60,11 +60,12 @@ mod steps;
 pub mod tensor_map;
 mod thread;
 mod tma;
+mod waits;
 mod warpgroup;
 
 pub use config::{Config, Grid, Progress, Stats};
 pub use explore::{Explored, Finding, Schedule, ScheduleError, Strategy, explore};
 pub use launch::launch;
 pub use memory::{GlobalError, GlobalMemory};
-pub use report::{BarrierState, Report, SourceLine, ThreadGroup, ThreadPlace};
+pub use report::{BarrierState, Report, SourceLine, StepLine, ThreadGroup, ThreadPlace};
 pub use rule::Rule;

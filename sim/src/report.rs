@@ -1,6 +1,8 @@
 //! What the model found, on one page.
 
 use crate::Rule;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A finding: one rule, broken at one place, with the state of the cluster around it.
@@ -32,12 +34,26 @@ pub struct Report {
     pub barriers: Vec<BarrierState>,
     /// What follows from these: which arrival is missing, who could give it.
     pub notes: Vec<String>,
+    /// Where threads wait for each other: who waits on what, whose arrival that lacks, and who waits
+    /// on what in turn, until it comes round or ends.
+    pub waits: Vec<String>,
     /// The last steps that matter, oldest first.
-    pub steps: Vec<String>,
+    pub steps: Vec<StepLine>,
+}
+
+/// An instruction that was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StepLine {
+    /// Who executed it, or issued the copy that landed.
+    pub who: ThreadPlace,
+    /// The instruction; `(lands)` for a copy.
+    pub what: &'static str,
+    /// The line of the kernel.
+    pub at: Option<SourceLine>,
 }
 
 /// A line of source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct SourceLine {
     /// File as rustc was given it.
     pub file: &'static str,
@@ -58,7 +74,7 @@ impl fmt::Display for SourceLine {
 }
 
 /// Where a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadPlace {
     /// CTA's rank in its cluster.
     pub cta: u32,
@@ -78,7 +94,7 @@ impl fmt::Display for ThreadPlace {
 }
 
 /// Threads that do the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ThreadGroup {
     /// CTA's rank in its cluster.
     pub cta: u32,
@@ -95,7 +111,7 @@ pub struct ThreadGroup {
 }
 
 /// State of a barrier.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct BarrierState {
     /// CTA's rank in its cluster.
     pub cta: u32,
@@ -117,9 +133,50 @@ pub struct BarrierState {
     pub arrivals: Vec<String>,
 }
 
+/// The fields keep their names; `rule`, `title` and `chapter` are texts.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// The other side of a finding.
+        #[derive(Serialize)]
+        struct Other<'a> {
+            what: &'a str,
+            at: SourceLine,
+        }
+        let other = self.other.as_ref().map(|(what, at)| Other { what, at: *at });
+        let mut s = serializer.serialize_struct("Report", 17)?;
+        s.serialize_field("rule", self.rule.code())?;
+        s.serialize_field("title", self.rule.title())?;
+        s.serialize_field("chapter", self.rule.chapter())?;
+        s.serialize_field("message", &self.message)?;
+        s.serialize_field("kernel", &self.kernel)?;
+        s.serialize_field("cluster", &self.cluster)?;
+        s.serialize_field("seed", &self.seed)?;
+        s.serialize_field("schedule", &self.schedule)?;
+        // As text: not every reader of JSON has 64-bit integers.
+        s.serialize_field("trace", &format!("{:016x}", self.trace))?;
+        s.serialize_field("culprit", &self.culprit)?;
+        s.serialize_field("at", &self.at)?;
+        s.serialize_field("other", &other)?;
+        s.serialize_field("threads", &self.threads)?;
+        s.serialize_field("barriers", &self.barriers)?;
+        s.serialize_field("waits", &self.waits)?;
+        s.serialize_field("notes", &self.notes)?;
+        s.serialize_field("steps", &self.steps)?;
+        s.end()
+    }
+}
+
+impl Report {
+    /// The report as one JSON object, with the names of the fields.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.rule.code(), self.rule.title())?;
+        let rule = self.rule;
+        writeln!(f, "{}: {} ({})", rule.code(), rule.title(), rule.chapter())?;
         writeln!(f, "  {}", self.message)?;
         write!(f, "  kernel {}, cluster {}, ", self.kernel, self.cluster)?;
         match self.schedule.strip_prefix("seed:") {
@@ -162,14 +219,24 @@ impl fmt::Display for Report {
         if self.threads.len() > 14 {
             writeln!(f, "  and {} more groups", self.threads.len() - 14)?;
         }
+        if !self.waits.is_empty() {
+            writeln!(f, "who waits for whom:")?;
+        }
+        for w in &self.waits {
+            writeln!(f, "  {w}")?;
+        }
         for n in self.notes.iter().take(8) {
             writeln!(f, "note: {n}")?;
         }
         if !self.steps.is_empty() {
             writeln!(f, "last steps:")?;
         }
+        let width = |of: fn(&StepLine) -> usize| self.steps.iter().map(of).max().unwrap_or(0);
+        let (who, what) = (width(|s| s.who.to_string().len()), width(|s| s.what.len()));
         for s in &self.steps {
-            writeln!(f, "  {s}")?;
+            write!(f, "  {:who$}  {:what$}", s.who.to_string(), s.what)?;
+            s.at.map_or(Ok(()), |at| write!(f, "  {at}"))?;
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -229,6 +296,21 @@ mod tests {
         for rule in Rule::ALL {
             let row = format!("\n| {} | {} | ", rule.code(), rule.title());
             assert!(readme.contains(&row), "no row {row}");
+        }
+    }
+
+    #[test]
+    fn every_chapter_is_there() {
+        let docs = [
+            ("docs/semantics.md", include_str!("../../docs/semantics.md")),
+            ("docs/misuses.md", include_str!("../../docs/misuses.md")),
+        ];
+        for rule in Rule::ALL {
+            let (file, anchor) = rule.chapter().split_once('#').unwrap();
+            let text = docs.iter().find(|d| d.0 == file).unwrap().1;
+            let heads = text.lines().filter_map(|l| l.strip_prefix("## "));
+            let mut anchors = heads.map(|h| h.to_lowercase().replace(' ', "-"));
+            assert!(anchors.any(|a| a == anchor), "{}", rule.chapter());
         }
     }
 

@@ -19,6 +19,28 @@ macro_rules! rules {
             pub const fn code(self) -> &'static str {
                 match self { $(Self::$name => concat!("WP", $code),)* }
             }
+            /// The chapter of the documentation that says what the rule is about, with its folder in
+            /// the repository.
+            pub const fn chapter(self) -> &'static str {
+                match self {
+                    Self::NamedBarrier => "docs/semantics.md#named-barriers",
+                    Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads => {
+                        "docs/semantics.md#proxies"
+                    }
+                    Self::Deadlock
+                    | Self::TxLeftOver
+                    | Self::TxOverrun
+                    | Self::TooManyArrivals
+                    | Self::CountRange
+                    | Self::NotABarrier
+                    | Self::InitTwice
+                    | Self::InvalInUse
+                    | Self::BarrierMemory
+                    | Self::Lapped
+                    | Self::NoComplete => "docs/semantics.md#mbarrier",
+                    _ => "docs/misuses.md#reported-by-the-sm-model",
+                }
+            }
             /// One line that says what is wrong.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }

@@ -122,6 +122,8 @@ pub(crate) struct Bar {
     pub live: bool,
     pub init: Loc,
     pub waiters: Vec<u32>,
+    /// Who looked last, for reports.
+    pub looked: Option<u32>,
     pub arrivals: Vec<Arrival>,
 }
 

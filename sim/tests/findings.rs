@@ -429,3 +429,37 @@ fn registers() {
     });
     assert!(report.to_string().contains("setmaxnreg for 232 registers, has 168"), "{report}");
 }
+
+/// The names of the fields are what tools rely on.
+#[test]
+fn a_report_as_json() {
+    let report = breaks(Rule::TooManyArrivals, Shape(2, 1, 64), || {
+        sim::ops::debug::label_role("Twice");
+        if tid() == 0 {
+            mbarrier::init(shared::dynamic_base(), 1);
+            sim::ops::debug::label_barrier(shared::dynamic_base(), "ring.full", 3);
+        }
+        barrier::sync_unaligned(1, 2);
+        if tid() == 0 {
+            mbarrier::expect_tx(shared::dynamic_base(), 16);
+            mbarrier::arrive(shared::dynamic_base());
+            mbarrier::arrive(shared::dynamic_base());
+        }
+    });
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    let names: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let readme = include_str!("../README.md");
+    let table = readme.split("# Reports as JSON").nth(1).unwrap();
+    for name in &names {
+        assert!(table.contains(&format!("`{name}`")), "{name} is not in the README");
+    }
+    assert_eq!(names.len(), 17);
+    assert_eq!(json["rule"], "WP004");
+    assert_eq!(json["chapter"], "docs/semantics.md#mbarrier");
+    assert_eq!(json["culprit"]["role"], "Twice");
+    assert_eq!(json["barriers"][0]["stage"], 3);
+    assert_eq!(json["barriers"][0]["tx"], 16);
+    assert_eq!(json["steps"][0]["who"]["warp"], 0);
+    assert_eq!(json["at"]["line"], report.at.unwrap().line);
+    assert_eq!(json["trace"], format!("{:016x}", report.trace));
+}
