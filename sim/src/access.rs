@@ -8,6 +8,7 @@ use crate::explore::guide::GLOBAL;
 use crate::fault::Fault;
 use crate::memory::shared::Conflict;
 use crate::ops::Word;
+use crate::race::location::{Place, Word as At};
 
 impl Cluster {
     /// Turns a conflict in shared memory into a fault that names the other side.
@@ -43,8 +44,9 @@ impl Cluster {
             }
             Rule::CopyInFlight => {
                 let fault = Fault::new(c.rule, format!("{at} of CTA {cta}"));
-                match self.copies.iter().find(|k| writes(k, cta, c.addr)) {
-                    Some(k) => fault.against("a copy that has not landed", k.loc),
+                let bulk = self.copies.iter().find(|k| writes(k, cta, c.addr)).map(|k| k.loc);
+                match bulk.or_else(|| self.threads.iter().find_map(|t| t.cp.writes(cta, c.addr))) {
+                    Some(loc) => fault.against("a copy that has not landed", loc),
                     None => fault,
                 }
             }
@@ -62,10 +64,12 @@ impl Cluster {
     pub fn smem_load<T: Word>(&mut self, t: u32, addr: u32, remote: bool) -> Result<T, Fault> {
         let (cta, addr) = self.word(t, addr, T::BYTES, remote)?;
         self.note_load(t, cta as u64, u64::from(addr), T::BYTES as u64);
-        match self.ctas[cta].smem.read(addr, T::BYTES as u32) {
-            Ok(bytes) => Ok(T::from_bytes(bytes)),
-            Err(c) => Err(self.conflict(cta, c)),
-        }
+        let v = match self.ctas[cta].smem.read(addr, T::BYTES as u32) {
+            Ok(bytes) => T::from_bytes(bytes),
+            Err(c) => return Err(self.conflict(cta, c)),
+        };
+        self.race_load(t, (cta, addr, T::BYTES as u32))?;
+        Ok(v)
     }
 
     pub fn smem_store<T: Word>(
@@ -81,12 +85,10 @@ impl Cluster {
             guide.touch(cta as u64, u64::from(addr), T::BYTES as u64, true);
         }
         match self.ctas[cta].smem.write(addr, T::BYTES as u32) {
-            Ok(bytes) => {
-                v.to_bytes(bytes);
-                Ok(())
-            }
-            Err(c) => Err(self.conflict(cta, c)),
+            Ok(bytes) => v.to_bytes(bytes),
+            Err(c) => return Err(self.conflict(cta, c)),
         }
+        self.race_store(t, (cta, addr, T::BYTES as u32), false)
     }
 
     fn note_load(&mut self, t: u32, space: u64, addr: u64, len: u64) {
@@ -99,30 +101,78 @@ impl Cluster {
         }
     }
 
-    pub fn gmem_load<T: Word>(&mut self, addr: u64) -> Result<T, Fault> {
-        aligned(addr, T::BYTES)?;
-        let len = T::BYTES as u64;
-        self.note_load(self.current, GLOBAL, addr, len);
-        Ok(self.memory.find(addr, len)?.with(|v| v.get(addr, len).map(T::from_bytes))?)
+    /// An atomic update in the own CTA's shared memory; gives the old value.
+    pub fn smem_update(
+        &mut self,
+        t: u32,
+        addr: u32,
+        f: impl FnOnce(u32) -> u32,
+    ) -> Result<u32, Fault> {
+        let (cta, addr) = self.word(t, addr, 4, false)?;
+        if let Some(guide) = &mut self.guide {
+            guide.visit(cta);
+            guide.touch(cta as u64, u64::from(addr), 4, true);
+        }
+        let old = match self.ctas[cta].smem.read(addr, 4) {
+            Ok(bytes) => u32::from_bytes(bytes),
+            Err(c) => return Err(self.conflict(cta, c)),
+        };
+        match self.ctas[cta].smem.write(addr, 4) {
+            Ok(bytes) => f(old).to_bytes(bytes),
+            Err(c) => return Err(self.conflict(cta, c)),
+        }
+        self.race_store(t, (cta, addr, 4), true)?;
+        self.race_word(t, Place::Shared { cluster: self.index, cta, addr }, At::Update);
+        Ok(old)
     }
 
-    pub fn gmem_store<T: Word>(&mut self, addr: u64, value: T) -> Result<(), Fault> {
-        self.gmem_update(addr, |_: T| value).map(|_| ())
+    /// Loads a word; `acquire` says that it is an acquiring load.
+    pub fn gmem_load<T: Word>(
+        &mut self,
+        t: u32,
+        addr: u64,
+        acquire: Option<At>,
+    ) -> Result<T, Fault> {
+        aligned(addr, T::BYTES)?;
+        let len = T::BYTES as u64;
+        self.note_load(t, GLOBAL, addr, len);
+        // Value and order are one: other clusters run on other OS threads.
+        self.memory.find(addr, len)?.with(|view| {
+            let v = T::from_bytes(view.get(addr, len)?);
+            self.race_gload(t, addr, len, acquire)?;
+            Ok(v)
+        })
+    }
+
+    pub fn gmem_store<T: Word>(
+        &mut self,
+        t: u32,
+        addr: u64,
+        value: T,
+        order: At,
+    ) -> Result<(), Fault> {
+        self.gmem_update(t, addr, |_: T| value, order).map(|_| ())
     }
 
     /// Reads, changes and writes a word in one step; gives the old value.
-    pub fn gmem_update<T: Word>(&mut self, addr: u64, f: impl FnOnce(T) -> T) -> Result<T, Fault> {
+    pub fn gmem_update<T: Word>(
+        &mut self,
+        t: u32,
+        addr: u64,
+        f: impl FnOnce(T) -> T,
+        order: At,
+    ) -> Result<T, Fault> {
         aligned(addr, T::BYTES)?;
         let len = T::BYTES as u64;
         if let Some(guide) = &mut self.guide {
             guide.touch(GLOBAL, addr, len, true);
         }
-        let old = self.memory.find(addr, len)?.with_mut(|v| {
-            v.get(addr, len).map(|bytes| {
-                let old = T::from_bytes(bytes);
-                f(old).to_bytes(bytes);
-                old
-            })
+        let old = self.memory.find(addr, len)?.with_mut(|view| {
+            let bytes = view.get(addr, len)?;
+            let old = T::from_bytes(bytes);
+            f(old).to_bytes(bytes);
+            self.race_gstore(t, addr, len, order)?;
+            Ok::<T, Fault>(old)
         })?;
         self.memory.wrote();
         Ok(old)

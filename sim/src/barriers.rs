@@ -7,6 +7,7 @@ use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::mbarrier::MBarrier;
 use crate::memory::shared::Conflict;
+use crate::race::sync::Scope;
 use crate::thread::{Arrival, Bar, Wait, Wake};
 use std::task::Poll;
 
@@ -115,7 +116,7 @@ impl Cluster {
             guide.init(bar);
             guide.touch(cta as u64, u64::from(addr), 8, true);
         }
-        Ok(())
+        self.race_init(t, bar, (cta, addr, 8))
     }
 
     pub fn mbarrier_inval(&mut self, t: u32, addr: u32) -> Result<(), Fault> {
@@ -139,7 +140,7 @@ impl Cluster {
             guide.touch(at.0 as u64, u64::from(at.1), 8, true);
         }
         self.ctas[at.0].smem.clear_barrier(at.1);
-        Ok(())
+        self.race_store(t, (at.0, at.1, 8), false)
     }
 
     /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before.
@@ -201,6 +202,8 @@ impl Cluster {
     }
 
     fn phase_done(&mut self, bar: usize) {
+        let phase = self.bars[bar].state.phase.wrapping_sub(1);
+        self.edge(|race| race.phase_done(bar, phase));
         if let Some(t) = self.lapped(bar) {
             let done = self.bars[bar].state.phase.wrapping_sub(1);
             let fault = self.lap(bar, done.wrapping_sub(1));
@@ -219,17 +222,21 @@ impl Cluster {
         addr: u32,
         want: Want,
         poll: bool,
+        scope: Scope,
     ) -> Result<Poll<bool>, Fault> {
         let waited = self.threads[t as usize].wait;
         match (self.woken(t), waited) {
             (Wake::TimedOut, _) => return Ok(Poll::Ready(false)),
             (Wake::Go(_), Wait::MBarrier { bar, phase, .. }) => {
-                return self.after_wait(bar, phase).map(|()| Poll::Ready(true));
+                self.after_wait(bar, phase)?;
+                self.edge(|race| race.waited(t, bar, scope));
+                return Ok(Poll::Ready(true));
             }
             _ => {}
         }
         let bar = self.bar_at(self.own(t, addr)?)?;
         self.bars[bar].looked = Some(t);
+        self.race_uses(t, bar, false)?;
         let state = &self.bars[bar].state;
         let done = match want {
             Want::Parity(p @ 0..=1) => state.parity_done(p),
@@ -254,6 +261,7 @@ impl Cluster {
             }
         }
         if done {
+            self.edge(|race| race.waited(t, bar, scope));
             return Ok(Poll::Ready(true));
         }
         self.bars[bar].waiters.push(t);

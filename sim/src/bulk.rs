@@ -37,6 +37,8 @@ pub(crate) struct Target {
     pub dst: u32,
     pub bytes: u32,
     pub bar: usize,
+    /// The number of the line that issued it.
+    pub site: u32,
 }
 
 /// Where a store goes.

@@ -9,11 +9,13 @@ use crate::explore::schedule::{Place, Schedule};
 use crate::fault::Fault;
 use crate::gather::{Log, WarpGather};
 use crate::memory::GlobalMemory;
+use crate::race::Race;
 use crate::sched::{PATIENCE, Sched};
 use crate::steps::Steps;
 use crate::thread::{Bar, Cta, Loc, Status, Thread, Wait, Wake, Warp, registers_at_entry};
 use crate::{Rule, diagnose};
 use std::ptr;
+use std::sync::Arc;
 
 /// Everything about a running cluster but its stacks.
 pub(crate) struct Cluster {
@@ -50,6 +52,8 @@ pub(crate) struct Cluster {
     pub refusals: u32,
     pub stats: Stats,
     pub steps: Steps,
+    /// What happened before what, if races are looked for.
+    pub race: Option<Box<Race>>,
 }
 
 /// What the scheduler's loop does next.
@@ -114,6 +118,10 @@ impl Cluster {
                 wgmma_commits: 0,
             }));
         }
+        let race = memory.shadow.as_ref().map(|shadow| {
+            let n = threads.len() as u32;
+            Box::new(Race::new(n, size, grid.smem_bytes, Arc::clone(shadow)))
+        });
         let count = threads.len() as u32;
         let mut sched = Sched::new(config.seed, u64::from(index), count, &config.schedule);
         sched.ready.extend(0..count);
@@ -149,6 +157,7 @@ impl Cluster {
             refusals: 0,
             stats: Stats { clusters: 1, ..Stats::default() },
             steps: Steps::default(),
+            race,
         }
     }
 

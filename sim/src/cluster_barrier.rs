@@ -7,6 +7,7 @@ use crate::Rule;
 use crate::cluster::Cluster;
 use crate::explore::order::Key;
 use crate::fault::Fault;
+use crate::race::Race;
 use crate::thread::Wait;
 use std::task::Poll;
 
@@ -23,7 +24,7 @@ pub(crate) struct ClusterBarrier {
 }
 
 impl Cluster {
-    pub fn cluster_arrive(&mut self, t: u32) -> Result<(), Fault> {
+    pub fn cluster_arrive(&mut self, t: u32, release: bool) -> Result<(), Fault> {
         let thread = &mut self.threads[t as usize];
         if thread.cluster_arrived.is_some() {
             return Err(Fault::new(
@@ -33,6 +34,7 @@ impl Cluster {
         }
         thread.cluster_arrived = Some(self.all.phase);
         self.all.arrived += 1;
+        self.edge(|race| race.cluster_arrives(t, release));
         self.settle_cluster();
         Ok(())
     }
@@ -50,6 +52,7 @@ impl Cluster {
             if let Some(guide) = &mut self.guide {
                 guide.look_cluster();
             }
+            self.edge(|race| race.cluster_waited(t));
             return Ok(Poll::Ready(()));
         }
         self.all.waiters.push(t);
@@ -79,7 +82,9 @@ impl Cluster {
         b.phase += 1;
         b.arrived = 0;
         b.gone = b.exited;
-        for t in std::mem::take(&mut b.waiters) {
+        let waiters = std::mem::take(&mut b.waiters);
+        self.edge(Race::cluster_done);
+        for t in waiters {
             self.wake(t, 0);
         }
     }

@@ -21,6 +21,9 @@ pub struct Config {
     pub max_steps: u64,
     /// Whether to report reads of shared memory that nobody wrote.
     pub check_uninitialised: bool,
+    /// Whether to look for data races, missing proxy fences and scopes that do not reach: every
+    /// rule that is about what happens before what.
+    pub races: bool,
     /// Where a launch counts its clusters, for someone who watches.
     pub progress: Option<Arc<Progress>>,
 }
@@ -60,6 +63,7 @@ impl Default for Config {
             stack_bytes: 256 * 1024,
             max_steps: 1 << 36,
             check_uninitialised: true,
+            races: true,
             progress: None,
         }
     }

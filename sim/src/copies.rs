@@ -6,6 +6,7 @@ use crate::bulk::{Copy, Kind, Sink, Target};
 use crate::cluster::Cluster;
 use crate::fault::Fault;
 use crate::memory::GlobalMemory;
+use crate::race::Agent;
 use crate::tensor_map::{self, DataType, TensorMapDesc};
 use crate::thread::{Wait, Wake};
 use crate::tma::{self, Combine};
@@ -63,14 +64,23 @@ impl Cluster {
     }
 
     /// Marks the destination of a load as being written.
-    fn target(&mut self, cta: usize, dst: u32, bytes: u32, bar: u32) -> Result<Target, Fault> {
+    fn target(
+        &mut self,
+        t: u32,
+        cta: usize,
+        dst: u32,
+        bytes: u32,
+        bar: u32,
+    ) -> Result<Target, Fault> {
         let bar = self.bar_at((cta, bar))?;
         self.ctas[cta].smem.begin_write(dst, bytes).map_err(|c| self.conflict(cta, c))?;
         if let Some(guide) = &mut self.guide {
             guide.visit(cta);
             guide.touch(cta as u64, u64::from(dst), u64::from(bytes), true);
         }
-        Ok(Target { cta, dst, bytes, bar })
+        let site = self.race_target(t, (cta, dst, bytes))?;
+        self.race_uses(t, bar, true)?;
+        Ok(Target { cta, dst, bytes, bar, site })
     }
 
     /// `cp.async.bulk.tensor` to shared memory; `mask` for a multicast.
@@ -84,7 +94,6 @@ impl Cluster {
         mask: Option<u16>,
     ) -> Result<(), Fault> {
         let map = self.tensor_map(map, coords.len())?;
-        let coords = five(coords);
         let (cta, dst) = self.split(t, dst)?;
         let (bar_cta, bar) = self.split(t, bar)?;
         Self::box_alignment("destination", dst, &map)?;
@@ -93,8 +102,10 @@ impl Cluster {
             return Err(Fault::new(Rule::RemoteAddress, message));
         }
         let bytes = map.box_bytes();
+        let coords = five(coords);
+        self.race_gbox(t, &map, coords)?;
         let Some(mask) = mask else {
-            let to = self.target(cta, dst, bytes, bar)?;
+            let to = self.target(t, cta, dst, bytes, bar)?;
             self.start(t, Kind::TensorLoad { map, coords, to });
             return Ok(());
         };
@@ -105,7 +116,7 @@ impl Cluster {
         for rank in (0..self.ctas.len()).filter(|r| mask >> r & 1 == 1) {
             // The same offsets in each destination; each must be there to receive.
             let (cta, dst) = self.split(t, (rank as u32 + 1) << 24 | dst)?;
-            let to = self.target(cta, dst, bytes, bar)?;
+            let to = self.target(t, cta, dst, bytes, bar)?;
             self.start(t, Kind::TensorLoad { map: map.clone(), coords, to });
         }
         Ok(())
@@ -120,6 +131,8 @@ impl Cluster {
         }
         let thread = &mut self.threads[t as usize];
         let group = thread.bulk.add(thread.loc.expect("the instruction has begun"));
+        self.race_store_source(t, (cta, src, bytes), group + 1)?;
+        self.race_sink(t, &sink, bytes, group + 1)?;
         self.start(t, Kind::StoreRead { group, cta, src, bytes, sink });
         Ok(())
     }
@@ -162,7 +175,8 @@ impl Cluster {
         Self::check_run(dst, src, bytes)?;
         let (cta, dst) = self.own(t, dst)?;
         let (_, bar) = self.own(t, bar)?;
-        let to = self.target(cta, dst, bytes, bar)?;
+        self.race_grun(t, src, u64::from(bytes), true)?;
+        let to = self.target(t, cta, dst, bytes, bar)?;
         self.start(t, Kind::RunLoad { src, to });
         Ok(())
     }
@@ -200,7 +214,8 @@ impl Cluster {
         if let Some(guide) = &mut self.guide {
             guide.touch(cta as u64, u64::from(src), u64::from(bytes), false);
         }
-        let to = self.target(to_cta, dst, bytes, bar)?;
+        self.race_copy_source(t, (cta, src, bytes))?;
+        let to = self.target(t, to_cta, dst, bytes, bar)?;
         self.start(t, Kind::Peer { cta, src, to });
         Ok(())
     }
@@ -212,6 +227,12 @@ impl Cluster {
             if let Some(guide) = &mut self.guide {
                 guide.order.groups(t, covered, read);
             }
+            self.edge(|race| {
+                race.learns(t, Agent::BulkReads(t), covered);
+                if !read {
+                    race.learns(t, Agent::BulkWrites(t), covered);
+                }
+            });
             return Poll::Ready(());
         }
         self.sleep(t, Wait::BulkGroups { left, read });
@@ -239,6 +260,7 @@ impl Cluster {
                 let smem = &mut self.ctas[to.cta].smem;
                 let bytes = smem.end_write(to.dst, to.bytes).expect("checked when it started");
                 tma::load(&self.memory, &map, coords, to.dst, bytes)?;
+                self.race_lands(to, None);
                 self.mbarrier_complete(to.bar, to.bytes)
             }
             Kind::RunLoad { src, to } => {
@@ -246,6 +268,7 @@ impl Cluster {
                 let smem = &mut self.ctas[to.cta].smem;
                 let bytes = smem.end_write(to.dst, to.bytes).expect("checked when it started");
                 self.memory.read(src, bytes)?;
+                self.race_lands(to, None);
                 self.mbarrier_complete(to.bar, to.bytes)
             }
             Kind::Peer { cta, src, to } => {
@@ -254,6 +277,7 @@ impl Cluster {
                 let smem = &mut self.ctas[to.cta].smem;
                 let bytes = smem.end_write(to.dst, to.bytes).expect("checked when it started");
                 bytes.copy_from_slice(&data);
+                self.race_lands(to, Some((cta, src)));
                 self.mbarrier_complete(to.bar, to.bytes)
             }
             Kind::StoreRead { group, cta, src, bytes, sink } => {

@@ -7,6 +7,7 @@ use crate::cluster::Cluster;
 use crate::explore::guide::GLOBAL;
 use crate::explore::order::{Key, QUEUE};
 use crate::fault::Fault;
+use crate::race::Agent;
 use crate::thread::{Loc, Wait, Wake};
 use std::collections::VecDeque;
 use std::task::Poll;
@@ -17,6 +18,8 @@ pub(crate) struct CpAsync {
     queue: VecDeque<Item>,
     issued: u64,
     landed: u64,
+    /// Copies of the groups that the thread has waited for.
+    waited: u64,
     /// How many copies had been issued at the end of each group that may be pending.
     groups: VecDeque<u64>,
 }
@@ -35,6 +38,16 @@ enum Item {
 }
 
 impl CpAsync {
+    /// Where the copy in flight was issued that writes to an address.
+    pub fn writes(&self, in_cta: usize, addr: u32) -> Option<Loc> {
+        self.queue.iter().find_map(|i| match i {
+            Item::Copy { cta, dst, loc, .. } if *cta == in_cta && addr.wrapping_sub(*dst) < 16 => {
+                Some(*loc)
+            }
+            _ => None,
+        })
+    }
+
     /// Where a copy that nobody has waited for was issued.
     pub fn left_over(&self) -> Option<Loc> {
         self.queue
@@ -60,6 +73,11 @@ impl Cluster {
         if let Some(guide) = &mut self.guide {
             guide.touch(cta as u64, u64::from(dst), 16, true);
         }
+        let n = self.threads[t as usize].cp.issued + 1;
+        self.race_cp_async(t, (cta, dst, 16), n)?;
+        if read > 0 {
+            self.race_grun(t, src, u64::from(read), false)?;
+        }
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
         self.queue_cp_async(t, Item::Copy { cta, dst, src, read: read as usize, loc });
         Ok(())
@@ -67,6 +85,7 @@ impl Cluster {
 
     pub fn cp_async_arrive(&mut self, t: u32, addr: u32) -> Result<(), Fault> {
         let bar = self.bar_at(self.own(t, addr)?)?;
+        self.race_uses(t, bar, false)?;
         self.queue_cp_async(t, Item::Arrive { bar });
         Ok(())
     }
@@ -88,13 +107,16 @@ impl Cluster {
         loop {
             let cp = &mut self.threads[t as usize].cp;
             if cp.groups.len() <= left as usize {
+                let waited = cp.waited;
+                self.edge(|race| race.learns(t, Agent::CpAsync(t), waited));
                 return Poll::Ready(());
             }
             if cp.groups[0] > cp.landed {
                 self.sleep(t, Wait::CpAsync { left });
                 return Poll::Pending;
             }
-            let landed = cp.groups.pop_front().unwrap_or(0);
+            cp.waited = cp.groups.pop_front().unwrap_or(cp.waited);
+            let landed = cp.waited;
             if let Some(guide) = &mut self.guide {
                 guide.order.groups(t | QUEUE, landed, false);
             }
@@ -120,6 +142,8 @@ impl Cluster {
                 zeros.fill(0);
             }
             Some(Item::Arrive { bar }) => {
+                let landed = cp.landed;
+                self.edge(|race| race.cp_async_arrives(t, bar, landed));
                 self.mbarrier_arrive(t, bar, 1, Arrive::Plain, None)?;
             }
             None => {}

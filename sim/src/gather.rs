@@ -154,6 +154,10 @@ impl Cluster {
                     return Ok(Poll::Pending);
                 }
             }
+            Meet::Sync => {
+                let lanes = self.warps[w].lanes;
+                self.edge(|race| race.meet(members(first, lanes)));
+            }
             _ => exchange(meet, self.warps[w].lanes, &mut self.warps[w].gather),
         }
         self.wake_warp(w, first, Some(t));
@@ -215,11 +219,17 @@ impl Cluster {
         }
         warp.partial.swap_remove(i);
         let first = t - lane;
+        self.edge(|race| race.meet(members(first, mask)));
         for l in (0..32).filter(|&l| mask >> l & 1 == 1 && l != lane) {
             self.wake(first + l, 0);
         }
         Ok(Poll::Ready(()))
     }
+}
+
+/// The threads of some lanes of a warp.
+fn members(first: u32, lanes: u32) -> impl Iterator<Item = u32> + Clone {
+    (0..32).filter(move |l| lanes >> l & 1 == 1).map(move |l| first + l)
 }
 
 /// What the lanes get from each other.

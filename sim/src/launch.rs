@@ -50,9 +50,10 @@ pub fn launch(
     }
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let workers = config.workers.unwrap_or_else(cores).clamp(1, clusters as usize);
+    let memory = memory.watched(config.races);
     let shared = Shared {
         config,
-        memory,
+        memory: &memory,
         grid,
         entry,
         clusters,

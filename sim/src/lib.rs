@@ -50,6 +50,7 @@ mod named;
 mod operand;
 pub mod ops;
 mod panics;
+mod race;
 mod reduce;
 mod report;
 mod rule;

@@ -19,6 +19,12 @@ impl Cluster {
         Err(Fault::new(Rule::Misaligned, message))
     }
 
+    /// The thread of a lane of `t`'s warp: a matrix's row counts as accessed by the lane that gives
+    /// its address.
+    fn lane(&self, t: u32, lane: usize) -> u32 {
+        t - self.threads[t as usize].lane() + lane as u32
+    }
+
     pub fn load_matrices(&mut self, t: u32, w: usize, n: u8, trans: bool) -> Result<(), Fault> {
         let cta = self.threads[t as usize].cta;
         for i in 0..n as usize {
@@ -33,6 +39,7 @@ impl Cluster {
                 for (e, b) in row.iter_mut().zip(bytes.chunks_exact(2)) {
                     *e = u16::from_le_bytes([b[0], b[1]]);
                 }
+                self.race_load(self.lane(t, 8 * i + r), (cta, addr, 16))?;
             }
             let result = &mut self.warps[w].gather.result;
             for (l, lane) in result.iter_mut().enumerate() {
@@ -72,6 +79,7 @@ impl Cluster {
                     }
                     Err(c) => return Err(self.conflict(cta, c)),
                 }
+                self.race_store(self.lane(t, 8 * i + r), (cta, addr, 16), false)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::Rule;
 use crate::cluster::Cluster;
 use crate::explore::order::Key;
 use crate::fault::Fault;
+use crate::race::clock::Released;
 use crate::thread::{Loc, Wait, Wake};
 use std::task::Poll;
 
@@ -30,6 +31,7 @@ pub(crate) struct Named {
     reduction: Option<Reduction>,
     ones: u32,
     voters: u32,
+    released: Released,
 }
 
 impl Cluster {
@@ -91,6 +93,9 @@ impl Cluster {
             slot.voters += 1;
         }
         slot.come.push((t, loc));
+        if let Some(race) = &mut self.race {
+            race.gives(t, &mut slot.released);
+        }
         let full = slot.come.len() == threads as usize;
         if wait.is_some() && !full {
             slot.sleepers.push(t);
@@ -117,6 +122,10 @@ impl Cluster {
             Some(Reduction::Or) => u32::from(done.ones > 0),
             Some(Reduction::None) | None => 0,
         };
+        self.edge(|race| {
+            let waits = wait.is_some().then_some(&t);
+            race.take(done.sleepers.iter().chain(waits).copied(), &done.released);
+        });
         for s in done.sleepers {
             if let Some(guide) = &mut self.guide {
                 guide.order.completed_for(key, s);

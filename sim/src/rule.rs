@@ -24,8 +24,11 @@ macro_rules! rules {
             pub const fn chapter(self) -> &'static str {
                 match self {
                     Self::NamedBarrier => "docs/semantics.md#named-barriers",
-                    Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads => {
+                    Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads | Self::Proxy => {
                         "docs/semantics.md#proxies"
+                    }
+                    Self::SharedRace | Self::GlobalRace | Self::Scope | Self::TwoWriters => {
+                        "docs/semantics.md#data-races"
                     }
                     Self::Deadlock
                     | Self::TxLeftOver
@@ -37,6 +40,7 @@ macro_rules! rules {
                     | Self::InvalInUse
                     | Self::BarrierMemory
                     | Self::Lapped
+                    | Self::InitUnseen
                     | Self::NoComplete => "docs/semantics.md#mbarrier",
                     _ => "docs/misuses.md#reported-by-the-sm-model",
                 }
@@ -116,4 +120,16 @@ rules! {
     Launch = "032", "a launch that can't be";
     /// An operand outside its instruction's range.
     Operand = "033", "an operand outside the instruction's range";
+    /// Two accesses to shared memory, one a write, that nothing orders.
+    SharedRace = "034", "a data race in shared memory";
+    /// The same in global memory.
+    GlobalRace = "035", "a data race in global memory";
+    /// An asynchronous operation on what was written through the generic proxy.
+    Proxy = "036", "a generic write not fenced for the async proxy";
+    /// Ordered by operations of a scope that does not reach.
+    Scope = "037", "a scope too narrow: .cta where .cluster is needed";
+    /// Bytes of global memory written by two CTAs that nothing orders.
+    TwoWriters = "038", "two CTAs write the same bytes of global memory";
+    /// An mbarrier used before its initialisation has reached the user.
+    InitUnseen = "039", "an mbarrier used before its initialisation is visible";
 }

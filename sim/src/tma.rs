@@ -43,11 +43,18 @@ fn rows<E>(
     Ok(())
 }
 
-/// Calls `f` with the runs of global memory that a box covers.
-pub(crate) fn spans(map: &TensorMapDesc, coords: [i32; 5], mut f: impl FnMut(u64, u64)) {
+/// Calls `f` with the runs of global memory that a box covers; `whole` if they are written.
+pub(crate) fn spans(
+    map: &TensorMapDesc,
+    coords: [i32; 5],
+    whole: bool,
+    mut f: impl FnMut(u64, u64),
+) {
+    let row_bytes = map.box_dims[0] * map.dtype.size();
     let each = |row: Row| {
-        if let Some((_, addr, len)) = row.inside {
-            f(addr, u64::from(len));
+        if let Some((skip, addr, len)) = row.inside {
+            let to_end = whole_writes(addr, len).min(row_bytes - skip);
+            f(addr, u64::from(if whole { to_end } else { len }));
         }
         Ok::<(), std::convert::Infallible>(())
     };

@@ -10,6 +10,7 @@ use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::operand::{self, Operand};
 use crate::ops::wgmma::OperandType;
+use crate::race::Agent;
 use crate::thread::{Loc, Wait, Wake};
 use std::collections::VecDeque;
 use std::task::Poll;
@@ -122,7 +123,7 @@ impl Cluster {
         }
         group.come = 0;
         group.meet = None;
-        self.multiply(cta, wg, mma, loc)?;
+        self.multiply(t, cta, wg, mma, loc)?;
         self.stats.wgmmas += 1;
         let first = t - member;
         for other in (first..first + 128).filter(|&o| o != t) {
@@ -133,7 +134,7 @@ impl Cluster {
     }
 
     /// Reads the operands, holds them, and computes A*B.
-    fn multiply(&mut self, cta: usize, wg: usize, mma: Mma, loc: Loc) -> Result<(), Fault> {
+    fn multiply(&mut self, t: u32, cta: usize, wg: usize, mma: Mma, loc: Loc) -> Result<(), Fault> {
         let a = mma.a.map(|d| Operand::new(d, 64)).transpose()?;
         let b = Operand::new(mma.b, mma.n)?;
         let block = &mut self.ctas[cta];
@@ -171,6 +172,9 @@ impl Cluster {
                 o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
             }
         }
+        let number = group.commits + 1;
+        self.race_wgmma(t, cta, wg, &[a, Some(b)], number)?;
+        let group = &mut self.ctas[cta].warpgroups[wg];
         group.open.push(InFlight { operands: [a, Some(b)], loc });
         group.product.resize(64 * n, 0.0);
         operand::product(&group.a, &group.b, n, &mut group.product);
@@ -213,6 +217,7 @@ impl Cluster {
                 }
             }
         }
+        self.edge(|race| race.learns(t, Agent::Warpgroup { cta, wg }, retired));
         Ok(())
     }
 }

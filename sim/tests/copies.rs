@@ -218,9 +218,11 @@ fn reductions_add_up() {
     let float = memory.alloc(16);
     run_on(&memory, 0, Shape(32, 1, 1024), || {
         shared::st(smem(128 + 8 * tid()), [100u32; 2]);
+        fence::proxy_async_shared_cta();
         thread::sync_threads();
         if tid() == 0 {
             shared::st(smem(512), [1.5f32.to_bits(); 4]);
+            fence::proxy_async_shared_cta();
             bulk::tensor_reduce(ReduceOp::Add, m.at(), [0, 0], smem(128));
             bulk::reduce_add_u32(run as *mut u8, smem(128), 16);
             bulk::reduce_add_f32(float as *mut u8, smem(512), 16);

@@ -5,7 +5,7 @@ mod common;
 use common::{Map, Shape, breaks, breaks_on, run_on, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
-    barrier, cluster, cp_async, debug, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
+    barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
 };
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{GlobalMemory, Rule};
@@ -17,6 +17,7 @@ fn smem(at: u32) -> u32 {
 fn init(at: u32, count: u32) {
     if tid() == 0 {
         mbarrier::init(smem(at), count);
+        fence::mbarrier_init_release_cluster();
     }
     thread::sync_threads();
 }
@@ -251,6 +252,7 @@ fn a_store_source_overwritten() {
     let map = tensor(&memory);
     let report = breaks_on(&memory, Rule::StoreReads, Shape(32, 1, 1024), || {
         shared::st(smem(128 + 8 * tid()), [0u32; 2]);
+        fence::proxy_async_shared_cta();
         thread::sync_threads();
         if tid() == 0 {
             bulk::tensor_store(map.at(), [0, 0], smem(128)); // STORES
@@ -277,6 +279,7 @@ fn an_operand_overwritten_before_the_wait() {
         for i in 0..8 {
             shared::st(smem(tid() * 32 + i * 4), 0u32);
         }
+        fence::proxy_async_shared_cta();
         thread::sync_threads();
         let mut d = [0.0; 32];
         let (a, b) = (descriptor(smem(0)), descriptor(smem(2048)));
@@ -311,6 +314,7 @@ fn wgmma_out_of_order() {
         for i in 0..8 {
             shared::st(smem(tid() * 32 + i * 4), 0u32);
         }
+        fence::proxy_async_shared_cta();
         thread::sync_threads();
         mma(descriptor(smem(0)));
     });
@@ -408,6 +412,7 @@ fn work_in_flight_at_exit() {
     for commit in [false, true] {
         breaks_on(&memory, rule, Shape(1, 1, 1024), || {
             shared::st(smem(128), [0u32; 4]);
+            fence::proxy_async_shared_cta();
             bulk::store(at as *mut u8, smem(128), 16);
             if commit {
                 bulk::commit_group();

@@ -150,6 +150,15 @@ fn bytes(v: &[bf16]) -> Vec<u8> {
 
 /// Runs the GEMM; gives the largest error relative to the values' size, and the run's trace.
 fn gemm<const BN: u32, const REGS: usize>(m: u32, n: u32, k: u32, seed: u64) -> (f32, u64) {
+    gemm_with::<BN, REGS>(m, n, k, &Config { seed, ..Config::default() })
+}
+
+fn gemm_with<const BN: u32, const REGS: usize>(
+    m: u32,
+    n: u32,
+    k: u32,
+    config: &Config,
+) -> (f32, u64) {
     let memory = GlobalMemory::new();
     let (a, b) = (random((m * k) as usize, 1), random((n * k) as usize, 2));
     let put = |v: &[bf16]| {
@@ -174,8 +183,7 @@ fn gemm<const BN: u32, const REGS: usize>(m: u32, n: u32, k: u32, seed: u64) -> 
         smem_bytes: smem,
         name: "gemm",
     };
-    let config = Config { seed, ..Config::default() };
-    let stats = sim::launch(&config, &memory, &grid, &|| kernel::<BN, REGS>(&p))
+    let stats = sim::launch(config, &memory, &grid, &|| kernel::<BN, REGS>(&p))
         .unwrap_or_else(|r| panic!("{r}"));
     let mut out = vec![0; (m * n * 2) as usize];
     memory.read(pd, &mut out).unwrap();
@@ -218,7 +226,10 @@ fn the_seed_decides_the_steps_and_not_the_result() {
 #[test]
 #[ignore = "a measurement: 1024 cubed, in release"]
 fn speed() {
-    let start = std::time::Instant::now();
-    let (error, _) = gemm::<256, 128>(1024, 1024, 1024, 0);
-    println!("1024x1024x1024: {:?}, error {error}", start.elapsed());
+    for races in [false, true, false, true] {
+        let config = Config { races, ..Config::default() };
+        let start = std::time::Instant::now();
+        let (error, _) = gemm_with::<256, 128>(1024, 1024, 1024, &config);
+        println!("1024x1024x1024, races {races}: {:?}, error {error}", start.elapsed());
+    }
 }

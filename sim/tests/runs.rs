@@ -135,12 +135,13 @@ fn a_busy_loop_ends_at_the_step_limit() {
         grid: [1, 1, 1],
         block: [32, 1, 1],
         cluster: [1, 1, 1],
-        smem_bytes: 64,
+        smem_bytes: 128,
         name: "spin",
     };
     let spin = || {
-        shared::st(bar(), 0u32);
-        while shared::ld::<u32>(bar()) == 0 {}
+        let own = shared::dynamic_base() + 4 * tid();
+        shared::st(own, 0u32);
+        while shared::ld::<u32>(own) == 0 {}
     };
     let report = sim::launch(&config, &GlobalMemory::new(), &grid, &spin).unwrap_err();
     assert_eq!(report.rule, Rule::StepLimit);

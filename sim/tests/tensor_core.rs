@@ -5,7 +5,7 @@ mod common;
 use common::{Shape, passes, tid};
 use half::{bf16, f16};
 use sim::ops::wgmma::{self, OperandType};
-use sim::ops::{matrix, shared, thread, warp};
+use sim::ops::{fence, matrix, shared, thread, warp};
 use sim::tensor_map::Swizzle;
 
 fn a(m: u32, k: u32) -> f32 {
@@ -70,6 +70,7 @@ fn product<const REGS: usize>(swizzle: Swizzle, dtype: OperandType, from_registe
         for i in (tid()..n * K).step_by(128) {
             shared::st(lb.address(i / K, i % K), half(b(i / K, i % K), dtype));
         }
+        fence::proxy_async_shared_cta();
         thread::sync_threads();
         let row = warp::warp_id() * 16 + warp::lane_id() / 4;
         let col = warp::lane_id() % 4 * 2;
@@ -149,6 +150,7 @@ fn matrices_go_out_and_come_back() {
             } else {
                 matrix::stmatrix_x4(row_address, all(false));
             }
+            warp::sync_warp(u32::MAX);
             for r in 0..8 {
                 let i = lane / 8;
                 let at = base + i * 128 + r * 16 + lane % 8 * 2;

@@ -91,8 +91,10 @@ impl<E: std::fmt::Display + std::fmt::Debug> std::error::Error for Finding<E> {}
 /// ```
 /// use sim::{Config, GlobalMemory, Grid, Rule, Strategy, explore, launch, ops};
 ///
-/// // Two threads add one, without an atomic instruction: sometimes one of them is lost.
-/// let found = explore(&Config::default(), &Strategy::Exhaustive { limit: 100 }, |config| {
+/// // Two threads add one, without an atomic instruction: sometimes one of them is lost. (The race is
+/// // found in any schedule; this is about what comes of it.)
+/// let config = Config { races: false, ..Config::default() };
+/// let found = explore(&config, &Strategy::Exhaustive { limit: 100 }, |config| {
 ///     let memory = GlobalMemory::new();
 ///     let sum = memory.alloc(4);
 ///     let grid = Grid { grid: [1; 3], block: [2, 1, 1], cluster: [1; 3], smem_bytes: 0, name: "sum" };

@@ -18,7 +18,7 @@ impl Cluster {
         match &copy.kind {
             Kind::TensorLoad { map, coords, to } => {
                 shared(to.cta, to.dst, to.bytes, true);
-                tma::spans(map, *coords, |addr, len| guide.touch(GLOBAL, addr, len, false));
+                tma::spans(map, *coords, false, |addr, len| guide.touch(GLOBAL, addr, len, false));
             }
             Kind::RunLoad { src, to } => {
                 shared(to.cta, to.dst, to.bytes, true);
@@ -35,7 +35,9 @@ impl Cluster {
             Kind::StoreWrite { group, data, sink, .. } => {
                 match sink {
                     Sink::Tensor { map, coords, .. } => {
-                        tma::spans(map, *coords, |addr, len| guide.touch(GLOBAL, addr, len, true));
+                        tma::spans(map, *coords, true, |addr, len| {
+                            guide.touch(GLOBAL, addr, len, true);
+                        });
                     }
                     Sink::Run { dst, .. } => {
                         guide.touch(GLOBAL, *dst, data.len() as u64, true);

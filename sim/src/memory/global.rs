@@ -3,6 +3,7 @@
 //! Addresses are never reused and lie outside what a host process can map, so a kernel's stray
 //! pointer is found, not followed. Between two allocations lies a gap that belongs to nobody.
 
+use crate::race::global::GlobalShadow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +75,11 @@ impl Allocation {
         Ok(start as usize..(start + bytes) as usize)
     }
 
+    /// Its first address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Runs `f` on all bytes and the offset function for reading.
     pub fn with<R>(&self, f: impl FnOnce(&View<'_>) -> R) -> R {
         let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
@@ -125,6 +131,8 @@ pub struct GlobalMemory {
     registry: Arc<RwLock<Registry>>,
     /// Counts writes by kernels: a thread that polls memory sleeps until it moves.
     writes: Arc<AtomicU64>,
+    /// Who accessed what, in the handle that a launch makes for itself.
+    pub(crate) shadow: Option<Arc<GlobalShadow>>,
 }
 
 impl Default for GlobalMemory {
@@ -139,7 +147,13 @@ impl GlobalMemory {
         Self {
             registry: Arc::new(RwLock::new(Registry { next: FIRST, allocations: BTreeMap::new() })),
             writes: Arc::default(),
+            shadow: None,
         }
+    }
+
+    /// A handle for a launch, with a shadow of its own if races are looked for.
+    pub(crate) fn watched(&self, races: bool) -> Self {
+        Self { shadow: races.then(Arc::default), ..self.clone() }
     }
 
     /// Allocates zeroed bytes, aligned to 256, at an address that was never used before.

@@ -47,7 +47,7 @@ places! {
 }
 
 macro_rules! halves {
-    ($($(#[$doc:meta])* $name:ident($aligned:literal) = $ptx:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($aligned:literal, $release:literal) = $ptx:literal;)*) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name() {
@@ -55,7 +55,7 @@ macro_rules! halves {
                 if $aligned {
                     c.aligned(t, $ptx)?;
                 }
-                c.cluster_arrive(t)
+                c.cluster_arrive(t, $release)
             });
         }
     )*};
@@ -63,13 +63,13 @@ macro_rules! halves {
 
 halves! {
     /// `barrier.cluster.arrive.release.aligned`
-    arrive_release(true) = "barrier.cluster.arrive";
+    arrive_release(true, true) = "barrier.cluster.arrive";
     /// `barrier.cluster.arrive.relaxed.aligned`
-    arrive_relaxed(true) = "barrier.cluster.arrive.relaxed";
+    arrive_relaxed(true, false) = "barrier.cluster.arrive.relaxed";
     /// `barrier.cluster.arrive.release`
-    arrive_release_unaligned(false) = "barrier.cluster.arrive";
+    arrive_release_unaligned(false, true) = "barrier.cluster.arrive";
     /// `barrier.cluster.arrive.relaxed`
-    arrive_relaxed_unaligned(false) = "barrier.cluster.arrive.relaxed";
+    arrive_relaxed_unaligned(false, false) = "barrier.cluster.arrive.relaxed";
 }
 
 /// `barrier.cluster.wait.acquire.aligned`

@@ -1,32 +1,36 @@
 //! Global memory. Pointers are device addresses of [`crate::GlobalMemory`]; none is followed.
 
-use super::Word;
+use super::Word as Value;
 use crate::current::{block, look, op};
+use crate::race::location::Word;
+use crate::race::sync::Scope;
 use crate::thread::{Wait, Wake};
 use std::task::Poll;
 
 /// `ld.global`
 #[track_caller]
-pub fn ld<T: Word>(p: *const T) -> T {
-    look("ld.global", 0, |c, _| c.gmem_load(p as u64))
+pub fn ld<T: Value>(p: *const T) -> T {
+    look("ld.global", 0, |c, t| c.gmem_load(t, p as u64, None))
 }
 
 /// `st.global`
 #[track_caller]
-pub fn st<T: Word>(p: *mut T, v: T) {
-    op("st.global", 0, |c, _| c.gmem_store(p as u64, v));
+pub fn st<T: Value>(p: *mut T, v: T) {
+    op("st.global", 0, |c, t| c.gmem_store(t, p as u64, v, Word::Store));
 }
 
 /// `atom.global.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
-    op("atom.global.add", 0, |c, _| c.gmem_update(p as u64, |old: u32| old.wrapping_add(v)))
+    op("atom.global.add", 0, |c, t| {
+        c.gmem_update(t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
+    })
 }
 
 /// `atom.global.add.f32`
 #[track_caller]
 pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
-    op("atom.global.add", 0, |c, _| c.gmem_update(p as u64, |old: f32| old + v))
+    op("atom.global.add", 0, |c, t| c.gmem_update(t, p as u64, |old: f32| old + v, Word::Update))
 }
 
 /// `ld.acquire.gpu.global.u32`: others run first, for this is what polling loops are made of.
@@ -37,7 +41,8 @@ pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
             c.sleep(t, Wait::Poll { global: true });
             return Ok(Poll::Pending);
         }
-        c.gmem_load(p as u64).map(Poll::Ready)
+        let acquire = Word::LoadAcquire(Scope::Gpu);
+        c.gmem_load(t, p as u64, Some(acquire)).map(Poll::Ready)
     })
 }
 
@@ -50,13 +55,14 @@ pub fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
 /// `st.release.gpu.global.u32`
 #[track_caller]
 pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
-    op("st.release.gpu", 0, |c, _| c.gmem_store(p as u64, v));
+    op("st.release.gpu", 0, |c, t| c.gmem_store(t, p as u64, v, Word::StoreRelease(Scope::Gpu)));
 }
 
 /// `red.release.gpu.global.add.u32`
 #[track_caller]
 pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
-    op("red.release.gpu.add", 0, |c, _| {
-        c.gmem_update(p as u64, |old: u32| old.wrapping_add(v)).map(|_| ())
+    op("red.release.gpu.add", 0, |c, t| {
+        let release = Word::UpdateRelease(Scope::Gpu);
+        c.gmem_update(t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
     });
 }

@@ -3,6 +3,7 @@
 use crate::barriers::{Arrive, Want};
 use crate::current::{block_for, op};
 use crate::mbarrier::MBarrier;
+use crate::race::sync::Scope;
 
 /// `mbarrier.init`
 #[track_caller]
@@ -20,14 +21,16 @@ pub fn inval(bar: u32) {
 fn arrive_own(name: &'static str, bar: u32, n: u32, kind: Arrive, tx: Option<u32>) -> u64 {
     op(name, bar, |c, t| {
         let at = c.bar_at(c.own(t, bar)?)?;
+        c.race_arrives(t, at, Scope::Cta)?;
         c.mbarrier_arrive(t, at, n, kind, tx)
     })
 }
 
 #[track_caller]
-fn arrive_at(name: &'static str, rbar: u32, n: u32, tx: Option<u32>) {
+fn arrive_at(name: &'static str, rbar: u32, n: u32, tx: Option<u32>, scope: Scope) {
     op(name, rbar, |c, t| {
         let at = c.bar_at(c.split(t, rbar)?)?;
+        c.race_arrives(t, at, scope)?;
         c.mbarrier_arrive(t, at, n, Arrive::Plain, tx).map(|_| ())
     });
 }
@@ -73,6 +76,7 @@ pub fn arrive_expect_tx(bar: u32, bytes: u32) -> u64 {
 pub fn expect_tx(bar: u32, bytes: u32) {
     op("mbarrier.expect_tx", bar, |c, t| {
         let at = c.bar_at(c.own(t, bar)?)?;
+        c.race_uses(t, at, false)?;
         c.mbarrier_expect(t, at, bytes)
     });
 }
@@ -82,6 +86,7 @@ pub fn expect_tx(bar: u32, bytes: u32) {
 pub fn complete_tx(bar: u32, bytes: u32) {
     op("mbarrier.complete_tx", bar, |c, t| {
         let at = c.bar_at(c.own(t, bar)?)?;
+        c.race_uses(t, at, false)?;
         c.mbarrier_complete(at, bytes)
     });
 }
@@ -89,25 +94,25 @@ pub fn complete_tx(bar: u32, bytes: u32) {
 /// `mbarrier.arrive.shared::cluster`
 #[track_caller]
 pub fn arrive_remote(rbar: u32) {
-    arrive_at("mbarrier.arrive", rbar, 1, None);
+    arrive_at("mbarrier.arrive", rbar, 1, None, Scope::Cta);
 }
 
 /// The same with a count
 #[track_caller]
 pub fn arrive_remote_count(rbar: u32, n: u32) {
-    arrive_at("mbarrier.arrive", rbar, n, None);
+    arrive_at("mbarrier.arrive", rbar, n, None, Scope::Cta);
 }
 
 /// `mbarrier.arrive.release.cluster.shared::cluster`
 #[track_caller]
 pub fn arrive_remote_release_cluster(rbar: u32) {
-    arrive_at("mbarrier.arrive.release.cluster", rbar, 1, None);
+    arrive_at("mbarrier.arrive.release.cluster", rbar, 1, None, Scope::Cluster);
 }
 
 /// `mbarrier.arrive.expect_tx.shared::cluster`
 #[track_caller]
 pub fn arrive_expect_tx_remote(rbar: u32, bytes: u32) {
-    arrive_at("mbarrier.arrive.expect_tx", rbar, 1, Some(bytes));
+    arrive_at("mbarrier.arrive.expect_tx", rbar, 1, Some(bytes), Scope::Cta);
 }
 
 /// `mbarrier.expect_tx.relaxed.cluster.shared::cluster`
@@ -115,6 +120,7 @@ pub fn arrive_expect_tx_remote(rbar: u32, bytes: u32) {
 pub fn expect_tx_remote(rbar: u32, bytes: u32) {
     op("mbarrier.expect_tx", rbar, |c, t| {
         let at = c.bar_at(c.split(t, rbar)?)?;
+        c.race_uses(t, at, false)?;
         c.mbarrier_expect(t, at, bytes)
     });
 }
@@ -124,6 +130,7 @@ pub fn expect_tx_remote(rbar: u32, bytes: u32) {
 pub fn complete_tx_remote(rbar: u32, bytes: u32) {
     op("mbarrier.complete_tx", rbar, |c, t| {
         let at = c.bar_at(c.split(t, rbar)?)?;
+        c.race_uses(t, at, false)?;
         c.mbarrier_complete(at, bytes)
     });
 }
@@ -131,56 +138,56 @@ pub fn complete_tx_remote(rbar: u32, bytes: u32) {
 /// Waits or polls. A poll may sleep while others run; it gives up when the scheduler likes, at the
 /// latest when nothing else can happen.
 #[track_caller]
-fn wait(name: &'static str, bar: u32, want: Want, poll: bool) -> bool {
-    block_for(name, bar, Some((want, poll)), |c, t| c.mbarrier_wait(t, bar, want, poll))
+fn wait(name: &'static str, bar: u32, want: Want, poll: bool, scope: Scope) -> bool {
+    block_for(name, bar, Some((want, poll)), |c, t| c.mbarrier_wait(t, bar, want, poll, scope))
 }
 
 /// `mbarrier.test_wait`
 #[track_caller]
 pub fn test_wait(bar: u32, token: u64) -> bool {
-    wait("mbarrier.test_wait", bar, Want::Token(token), true)
+    wait("mbarrier.test_wait", bar, Want::Token(token), true, Scope::Cta)
 }
 
 /// `mbarrier.test_wait.parity`
 #[track_caller]
 pub fn test_wait_parity(bar: u32, parity: u32) -> bool {
-    wait("mbarrier.test_wait", bar, Want::Parity(parity), true)
+    wait("mbarrier.test_wait", bar, Want::Parity(parity), true, Scope::Cta)
 }
 
 /// `mbarrier.test_wait.parity.acquire.cluster`
 #[track_caller]
 pub fn test_wait_parity_cluster(bar: u32, parity: u32) -> bool {
-    wait("mbarrier.test_wait", bar, Want::Parity(parity), true)
+    wait("mbarrier.test_wait", bar, Want::Parity(parity), true, Scope::Cluster)
 }
 
 /// `mbarrier.try_wait`
 #[track_caller]
 pub fn try_wait(bar: u32, token: u64) -> bool {
-    wait("mbarrier.try_wait", bar, Want::Token(token), true)
+    wait("mbarrier.try_wait", bar, Want::Token(token), true, Scope::Cta)
 }
 
 /// `mbarrier.try_wait.parity`
 #[track_caller]
 pub fn try_wait_parity(bar: u32, parity: u32) -> bool {
-    wait("mbarrier.try_wait", bar, Want::Parity(parity), true)
+    wait("mbarrier.try_wait", bar, Want::Parity(parity), true, Scope::Cta)
 }
 
 /// `mbarrier.try_wait.parity` with a time limit, which the model does not measure
 #[track_caller]
 pub fn try_wait_parity_for(bar: u32, parity: u32, _ns: u32) -> bool {
-    wait("mbarrier.try_wait", bar, Want::Parity(parity), true)
+    wait("mbarrier.try_wait", bar, Want::Parity(parity), true, Scope::Cta)
 }
 
 /// A loop over `mbarrier.try_wait.parity`: sleeps until the phase has completed
 #[track_caller]
 pub fn wait_parity(bar: u32, parity: u32) {
-    wait("mbarrier wait", bar, Want::Parity(parity), false);
+    wait("mbarrier wait", bar, Want::Parity(parity), false, Scope::Cta);
 }
 
 /// The same with `.acquire.cluster`
 #[track_caller]
 pub fn wait_parity_cluster(bar: u32, parity: u32) {
-    wait("mbarrier wait", bar, Want::Parity(parity), false);
+    wait("mbarrier wait", bar, Want::Parity(parity), false, Scope::Cluster);
 }
 
 /// `mbarrier.pending_count`

@@ -36,9 +36,5 @@ pub fn st_cluster<T: Word>(raddr: u32, v: T) {
 /// `atom.shared.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(addr: u32, v: u32) -> u32 {
-    op("atom.shared.add", addr, |c, t| {
-        let old: u32 = c.smem_load(t, addr, false)?;
-        c.smem_store(t, addr, old.wrapping_add(v), false)?;
-        Ok(old)
-    })
+    op("atom.shared.add", addr, |c, t| c.smem_update(t, addr, |old| old.wrapping_add(v)))
 }

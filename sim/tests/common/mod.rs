@@ -1,6 +1,8 @@
 //! Launching small kernels.
 #![allow(dead_code)] // Each test takes what it needs.
 
+pub mod twins;
+
 use sim::{Config, GlobalMemory, Grid, Report, Rule, Stats};
 use std::sync::Mutex;
 

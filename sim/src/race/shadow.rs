@@ -1,0 +1,352 @@
+//! Who accessed each byte last.
+//!
+//! The shadow works in chunks of 16 bytes, as every asynchronous copy and wgmma does: a chunk that
+//! is written and read as a whole takes one record of the write and two of reads. A chunk of which
+//! parts were accessed, or that many read, has a list instead, with a mask of bytes per entry: two
+//! threads that write neighbouring halves of a word do not meet.
+
+use crate::Rule;
+use crate::memory::shared::CHUNK;
+use std::ops::Range;
+
+/// An access: what an agent did at a time of its clock. None while the time is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Access {
+    pub agent: u32,
+    pub time: u32,
+    /// Which line did it: an index into the table of sites.
+    pub site: u32,
+}
+
+impl Access {
+    fn is(self) -> bool {
+        self.time != 0
+    }
+}
+
+/// Says whether an access may follow an older one.
+pub(crate) trait Judge {
+    /// The older one is a write.
+    fn after_write(&self, old: Access) -> bool;
+    /// The older one is a read, and this is a write.
+    fn after_read(&self, old: Access) -> bool;
+    /// This read makes the older one superfluous: what follows this one follows that one.
+    fn replaces(&self, old: Access) -> bool;
+}
+
+/// Two accesses that nothing orders: the older one, whether it was a write, and the first byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clash {
+    pub old: Access,
+    pub write: bool,
+    pub at: u32,
+    /// Which rule that breaks; whoever judged fills it in.
+    pub rule: Rule,
+}
+
+impl Clash {
+    fn new(old: Access, write: bool, at: u32) -> Self {
+        Self { old, write, at, rule: Rule::SharedRace }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Chunk {
+    write: Access,
+    reads: [Access; 2],
+    /// Index + 1 of its list, which then replaces the others.
+    list: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    mask: u16,
+    write: bool,
+    access: Access,
+}
+
+/// The shadow of a range of memory, from offset 0.
+pub(crate) struct Shadow {
+    chunks: Vec<Chunk>,
+    lists: Vec<Vec<Entry>>,
+    free: Vec<u32>,
+    /// Readers of a chunk that are remembered; the oldest are forgotten.
+    readers: usize,
+}
+
+/// The chunks that a range of bytes touches, each with the mask of its bytes.
+fn parts(range: &Range<u32>) -> impl Iterator<Item = (usize, u16)> + use<> {
+    let range = range.clone();
+    (range.start / CHUNK..range.end.div_ceil(CHUNK)).map(move |c| {
+        let first = c * CHUNK;
+        let from = range.start.max(first) - first;
+        let to = range.end.min(first + CHUNK) - first;
+        (c as usize, (((1u32 << (to - from)) - 1) << from) as u16)
+    })
+}
+
+impl Shadow {
+    pub fn new(bytes: u32) -> Self {
+        let chunks = vec![Chunk::default(); bytes.div_ceil(CHUNK) as usize];
+        Self { chunks, lists: Vec::new(), free: Vec::new(), readers: usize::MAX }
+    }
+
+    /// The same, which remembers no more than so many readers per chunk.
+    pub fn with_readers(bytes: u32, readers: usize) -> Self {
+        Self { readers, ..Self::new(bytes) }
+    }
+
+    /// Reads a range: after its writes.
+    pub fn read(
+        &mut self,
+        range: Range<u32>,
+        new: Access,
+        judge: &impl Judge,
+    ) -> Result<(), Clash> {
+        let mut good = Access::default();
+        for (c, mask) in parts(&range) {
+            if mask == u16::MAX {
+                self.read_chunk(c, new, judge, &mut good)?;
+            } else {
+                self.read_part(c, mask, new, judge)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a whole chunk; `good` is a write that the reader is known to follow.
+    #[inline]
+    pub fn read_chunk(
+        &mut self,
+        c: usize,
+        new: Access,
+        judge: &impl Judge,
+        good: &mut Access,
+    ) -> Result<(), Clash> {
+        let chunk = &mut self.chunks[c];
+        if chunk.list != 0 {
+            return self.read_part(c, u16::MAX, new, judge);
+        }
+        let w = chunk.write;
+        if w != *good && w.is() {
+            if !judge.after_write(w) {
+                return Err(Clash::new(w, true, c as u32 * CHUNK));
+            }
+            *good = w;
+        }
+        let [a, b] = &mut chunk.reads;
+        if a.agent == new.agent || !a.is() || (b.is() && judge.replaces(*a)) {
+            *a = new;
+        } else if b.agent == new.agent || !b.is() {
+            *b = new;
+        } else {
+            return self.read_part(c, u16::MAX, new, judge);
+        }
+        Ok(())
+    }
+
+    /// Looks at a range as a reader that leaves no trace.
+    pub fn look(&mut self, range: Range<u32>, judge: &impl Judge) -> Result<(), Clash> {
+        for (c, mask) in parts(&range) {
+            let chunk = self.chunks[c];
+            let uniform = Entry { mask: u16::MAX, write: true, access: chunk.write };
+            let entries = match chunk.list {
+                0 => std::slice::from_ref(&uniform),
+                i => &self.lists[i as usize - 1],
+            };
+            for e in entries.iter().filter(|e| e.write && e.access.is()) {
+                check(e, c, mask, judge)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a range: after its reads and writes.
+    pub fn write(
+        &mut self,
+        range: Range<u32>,
+        new: Access,
+        judge: &impl Judge,
+    ) -> Result<(), Clash> {
+        self.ready(range.clone(), judge)?;
+        self.set(range, new);
+        Ok(())
+    }
+
+    /// Whether a range may be written: after its reads and writes.
+    pub fn ready(&mut self, range: Range<u32>, judge: &impl Judge) -> Result<(), Clash> {
+        let mut good = [Access::default(); 3];
+        for (c, mask) in parts(&range) {
+            let chunk = &self.chunks[c];
+            if chunk.list != 0 {
+                for e in &self.lists[chunk.list as usize - 1] {
+                    check(e, c, mask, judge)?;
+                }
+                continue;
+            }
+            let all = [chunk.write, chunk.reads[0], chunk.reads[1]];
+            for (i, (&old, good)) in all.iter().zip(&mut good).enumerate() {
+                if old == *good || !old.is() {
+                    continue;
+                }
+                let fine = if i == 0 { judge.after_write(old) } else { judge.after_read(old) };
+                if !fine {
+                    let at = c as u32 * CHUNK + mask.trailing_zeros();
+                    return Err(Clash::new(old, i == 0, at));
+                }
+                *good = old;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a write that is known to be in order.
+    pub fn set(&mut self, range: Range<u32>, new: Access) {
+        for (c, mask) in parts(&range) {
+            if mask == u16::MAX {
+                let list = std::mem::replace(
+                    &mut self.chunks[c],
+                    Chunk { write: new, ..Chunk::default() },
+                )
+                .list;
+                if list != 0 {
+                    self.lists[list as usize - 1].clear();
+                    self.free.push(list);
+                }
+                continue;
+            }
+            let list = self.list(c);
+            for e in list.iter_mut() {
+                e.mask &= !mask;
+            }
+            list.retain(|e| e.mask != 0);
+            put(list, Entry { mask, write: true, access: new });
+        }
+    }
+
+    fn read_part(
+        &mut self,
+        c: usize,
+        mask: u16,
+        new: Access,
+        judge: &impl Judge,
+    ) -> Result<(), Clash> {
+        let readers = self.readers;
+        let list = self.list(c);
+        for e in list.iter().filter(|e| e.write) {
+            check(e, c, mask, judge)?;
+        }
+        list.retain(|e| {
+            e.write
+                || e.mask & !mask != 0
+                || !(e.access.agent == new.agent || judge.replaces(e.access))
+        });
+        if list.len() >= readers
+            && let Some(oldest) = list.iter().position(|e| !e.write)
+        {
+            list.remove(oldest);
+        }
+        put(list, Entry { mask, write: false, access: new });
+        Ok(())
+    }
+
+    /// The chunk's list, made when there was none.
+    fn list(&mut self, c: usize) -> &mut Vec<Entry> {
+        let chunk = &mut self.chunks[c];
+        if chunk.list == 0 {
+            let i = self.free.pop().unwrap_or_else(|| {
+                self.lists.push(Vec::new());
+                self.lists.len() as u32
+            });
+            let list = &mut self.lists[i as usize - 1];
+            for (i, access) in [chunk.write, chunk.reads[0], chunk.reads[1]].into_iter().enumerate()
+            {
+                if access.is() {
+                    list.push(Entry { mask: u16::MAX, write: i == 0, access });
+                }
+            }
+            chunk.list = i;
+        }
+        &mut self.lists[chunk.list as usize - 1]
+    }
+}
+
+/// Adds to an entry of the same access, or a new one.
+fn put(list: &mut Vec<Entry>, new: Entry) {
+    match list.iter_mut().find(|e| e.access == new.access && e.write == new.write) {
+        Some(e) => e.mask |= new.mask,
+        None => list.push(new),
+    }
+}
+
+fn check(e: &Entry, chunk: usize, mask: u16, judge: &impl Judge) -> Result<(), Clash> {
+    let both = e.mask & mask;
+    if both == 0 {
+        return Ok(());
+    }
+    let fine = if e.write { judge.after_write(e.access) } else { judge.after_read(e.access) };
+    if fine {
+        return Ok(());
+    }
+    let at = chunk as u32 * CHUNK + both.trailing_zeros();
+    Err(Clash::new(e.access, e.write, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Follows whatever the same agent did, and nothing else.
+    struct Same(u32);
+    impl Judge for Same {
+        fn after_write(&self, old: Access) -> bool {
+            old.agent == self.0
+        }
+        fn after_read(&self, old: Access) -> bool {
+            old.agent == self.0
+        }
+        fn replaces(&self, old: Access) -> bool {
+            old.agent == self.0
+        }
+    }
+
+    fn by(agent: u32) -> Access {
+        Access { agent, time: 1, site: 0 }
+    }
+
+    #[test]
+    fn bytes_are_told_apart() {
+        let mut s = Shadow::new(64);
+        s.write(2..4, by(1), &Same(1)).unwrap();
+        s.write(4..6, by(2), &Same(2)).unwrap();
+        s.read(2..4, by(1), &Same(1)).unwrap();
+        assert_eq!(s.read(2..5, by(1), &Same(1)).unwrap_err(), Clash::new(by(2), true, 4));
+        s.write(0..2, by(3), &Same(3)).unwrap();
+        assert_eq!(s.write(3..4, by(3), &Same(3)).unwrap_err().at, 3);
+    }
+
+    #[test]
+    fn whole_chunks_and_parts_of_them() {
+        let mut s = Shadow::new(64);
+        s.write(0..48, by(1), &Same(1)).unwrap();
+        assert_eq!(s.read(20..24, by(2), &Same(2)).unwrap_err().at, 20);
+        s.write(20..24, by(1), &Same(1)).unwrap();
+        s.set(0..64, by(2));
+        s.read(16..32, by(2), &Same(2)).unwrap();
+        assert_eq!(s.ready(0..64, &Same(1)).unwrap_err().at, 0);
+    }
+
+    #[test]
+    fn many_readers_are_all_remembered() {
+        let mut s = Shadow::new(16);
+        for agent in 1..6 {
+            s.read(0..16, by(agent), &Same(agent)).unwrap();
+            s.read(0..16, by(agent), &Same(agent)).unwrap();
+        }
+        for agent in 1..6 {
+            let clash = s.ready(0..16, &Same(agent)).unwrap_err();
+            assert!(!clash.write && clash.old.agent != agent);
+        }
+        assert_eq!(s.lists[0].len(), 5, "one entry per reader");
+    }
+}
