@@ -316,6 +316,12 @@ fn benchmarks() {
         &["bench", "--suite", "llm", "--instance", "x", "--all-instances"],
         &["--instance", "--all-instances"],
     );
+    refused(&["bench", "--suite", "llm", "--schedule", "66/0"], &["--instance"]);
+    for bad in ["66", "66/", "-1/2"] {
+        let asked = format!("--schedule={bad}");
+        let options = ["bench", "--suite", "llm", "--instance", "128x192_2x1", &asked];
+        refused(&options, &[bad, "CLUSTERS/STREAMED"]);
+    }
     refused(&["bench", "--suite", "llm", "--peak-gbs", "4000"], &["--svg"]);
     refused(&["bench", "--suite", "llm", "--rounds", "0"], &["--rounds"]);
     refused(&["bench", "--shape", "4294967296x1x1"], &["M = 4294967296", "2147483647"]);

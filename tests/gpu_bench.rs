@@ -6,6 +6,7 @@ mod common;
 
 use common::{Folder, outcome, warpipe};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use warpipe::host::Device;
 
 fn gpu(test: &str) -> bool {
@@ -67,11 +68,27 @@ fn all_instances_and_one_of_them() {
     let instances = line["instances"].as_array().expect("instances");
     assert!(instances.len() > 1, "{line}");
     assert_eq!(instances[0]["instance"], line["instance"]);
-    let last = &instances[instances.len() - 1]["instance"];
-    let asked = last.as_str().expect("a name");
-    let report = bench(&["--shape", "512x512x512", "--instance", asked]);
-    assert_eq!(report["lines"][0]["instance"], *last);
-    assert!(report["lines"][0]["instances"].is_null());
+    assert_eq!(instances[0]["schedule"], line["schedule"]);
+    let all: BTreeSet<String> =
+        instances.iter().map(|i| format!("{} {}", i["instance"], i["schedule"])).collect();
+    assert_eq!(all.len(), instances.len(), "one was timed twice: {line}");
+    let sharing: Vec<&Value> =
+        instances.iter().filter(|i| i["schedule"]["streamed"] != 0).collect();
+    assert!(!sharing.is_empty() && sharing.len() < instances.len(), "{line}");
+    assert!(instances.iter().all(|i| i["right"] == true && i["same_bits"] == true), "{line}");
+    let last = sharing[sharing.len() - 1];
+    let asked = last["instance"].as_str().expect("a name");
+    let schedule = format!("{}/{}", last["schedule"]["clusters"], last["schedule"]["streamed"]);
+    let one = ["--shape", "512x512x512", "--instance", asked];
+    let report = bench(&[&one[..], &["--schedule", &schedule]].concat());
+    let line = &report["lines"][0];
+    assert_eq!((&line["instance"], &line["schedule"]), (&last["instance"], &last["schedule"]));
+    assert!(line["instances"].is_null());
+    assert_eq!(bench(&one)["lines"][0]["instance"], last["instance"]);
+    // More clusters than any device holds.
+    let (code, _, stderr) =
+        outcome(&warpipe([&["bench"], &one[..], &["--schedule", "99999/0"]].concat()));
+    assert!(code != 0 && stderr.contains("99999 clusters"), "{stderr}");
 }
 
 #[test]
@@ -105,19 +122,23 @@ fn a_tuned_product_is_planned_from_the_cache() {
         let (code, stdout, stderr) = outcome(&warpipe([&sizes[..], more].concat()));
         assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
         let report: Value = serde_json::from_str(&stdout).expect("JSON");
-        report["plan"]["kernel"]["name"].clone()
+        report["plan"]["kernel"].clone()
     };
     let tuned = run(&["--tune", "--tune-cache", &cache]);
     let kept = std::fs::read_to_string(&cache).expect("the cache");
     let entries: Value = serde_json::from_str(&kept).expect("JSON");
-    assert_eq!(entries["entries"][0]["instance"], tuned);
+    let entry = &entries["entries"][0];
+    assert_eq!(entry["instance"], tuned["name"]);
+    assert_eq!(entry["schedule"]["streamed"], tuned["streamed"]);
     assert!(entries["entries"][0]["us"].as_f64() > Some(0.5), "{kept}");
     // Neither command times what is there.
-    assert_eq!(run(&["--tune-cache", &cache]), tuned);
-    assert_eq!(run(&["--tune", "--tune-cache", &cache]), tuned);
+    let what = |kernel: &Value| ["name", "ctas", "streamed"].map(|field| kernel[field].clone());
+    assert_eq!(what(&run(&["--tune-cache", &cache])), what(&tuned));
+    assert_eq!(what(&run(&["--tune", "--tune-cache", &cache])), what(&tuned));
     assert_eq!(std::fs::read_to_string(&cache).expect("the cache"), kept);
     let report = bench(&["--shape", "300x520x720,64x64x64", "--tune", "--tune-cache", &cache]);
-    assert_eq!(report["lines"][0]["instance"], tuned);
+    assert_eq!(report["lines"][0]["instance"], tuned["name"]);
+    assert_eq!(report["lines"][0]["schedule"], entry["schedule"]);
     let both = std::fs::read_to_string(&cache).expect("the cache");
     assert_eq!(both.matches("\"instance\"").count(), 2, "{both}");
 }

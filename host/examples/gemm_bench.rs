@@ -5,9 +5,6 @@
 //! ```text
 //! gemm_bench gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
 //! ```
-//! With `WARPIPE_ALL=1` it times every instance that fits in every schedule that is worth a look, one
-//! line each: row, clusters, shared tiles, measured and predicted microseconds.
-//!
 //! `WARPIPE_CUBLASLT` names libcublasLt.so.13 if the loader does not find it. `WARPIPE_OUT` is the
 //! result's type, bf16 (the default) or f32; `WARPIPE_INSTANCE` forces a row of the table;
 //! `WARPIPE_JSON=1` prints everything that was measured, a line for each product.
@@ -16,7 +13,7 @@ mod common;
 
 use host::bench::{Bench, BenchConfig};
 use host::cublaslt::CublasLt;
-use host::gemm::{Gemm, GemmProblem, Schedule};
+use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype};
 use std::error::Error;
 
@@ -45,10 +42,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect();
     let mut bench = Bench::new(&device, Dtype::Bf16, 0, &problems)?;
     for problem in &problems {
-        if env("WARPIPE_ALL").is_some() {
-            every(&mut bench, &gemm, lt.as_ref(), problem)?;
-            continue;
-        }
         let plan = match env("WARPIPE_INSTANCE") {
             Some(index) => gemm.plan_with(problem, index.parse()?)?,
             None => gemm.plan(problem)?,
@@ -73,40 +66,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         if env("WARPIPE_JSON").is_some() {
             println!("{}", serde_json::to_string(&measured)?);
         }
-    }
-    Ok(())
-}
-
-/// Times every candidate of a product in turn, and cuBLASLt among them.
-fn every(
-    bench: &mut Bench,
-    gemm: &Gemm,
-    lt: Option<&CublasLt>,
-    problem: &GemmProblem,
-) -> Result<(), Box<dyn Error>> {
-    let GemmProblem { m, n, k, .. } = *problem;
-    let (mut plans, mut rows) = (Vec::new(), Vec::new());
-    for (index, instance) in gemm.instances().iter().enumerate() {
-        let Ok(schedules) = gemm.schedules(problem, index) else { continue };
-        for (predicted, schedule) in schedules {
-            plans.push(gemm.plan_scheduled(problem, index, schedule)?);
-            rows.push((instance.desc.meta.name(), schedule, predicted));
-        }
-    }
-    let theirs = lt.map(|lt| lt.plan(problem)).transpose()?;
-    let config = BenchConfig { rounds: 15, warmup: 3, ..BenchConfig::default() };
-    let measured = bench.measure(&plans, theirs.as_ref(), &config)?;
-    let theirs = measured.cublaslt.as_ref().map_or(f64::NAN, |t| t.median_us);
-    let mut rows: Vec<_> = rows.iter().zip(&measured.ours).collect();
-    rows.sort_by(|x, y| x.1.timing.median_us.total_cmp(&y.1.timing.median_us));
-    println!("{m}x{n}x{k}: cuBLASLt {theirs:.2} us");
-    for ((name, Schedule { clusters, streamed }, predicted), ours) in rows {
-        let us = ours.timing.median_us;
-        println!(
-            "  {name:32} {clusters:4} {streamed:4} {us:9.2} {predicted:9.2} {:6.3} {}",
-            theirs / us,
-            ours.check
-        );
     }
     Ok(())
 }

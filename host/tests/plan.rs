@@ -4,9 +4,12 @@ mod common;
 
 use common::{BIG, IMAGE, MID, TABLE, instance};
 use gpu_kernels::gemm::Instance;
-use host::gemm::{Candidate, Gemm, GemmProblem, Prediction, Schedule, candidates, pick};
+use host::gemm::{
+    Candidate, Gemm, GemmPlan, GemmProblem, KernelInfo, Prediction, Schedule, candidates, pick,
+};
 use host::{Device, Dtype, Error, SimConfig};
 use isa::kernel::Image;
+use std::collections::BTreeSet;
 
 fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
     GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
@@ -78,11 +81,26 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
 }
 
 #[test]
+fn among_equal_times_the_fewest_tiles_are_shared() {
+    // 72 cluster tiles on 66 clusters: 6 shared or all 72, the busiest has 123 stages in both.
+    let p = problem(2048, 2112, 7168);
+    let of = |streamed| {
+        let mut all = candidates(&TABLE, &p, false, 132);
+        let found = all.find(|c| c.index == 1 && c.prediction.schedule.streamed == streamed);
+        found.expect("worth a look").prediction.total_us().to_bits()
+    };
+    assert_eq!(of(6), of(72));
+    let plan = gemm().plan_with(&p, 1).unwrap();
+    let kernel = plan.describe().kernel.clone().unwrap();
+    assert_eq!(kernel.schedule(), Schedule { clusters: 66, streamed: 6 });
+}
+
+#[test]
 fn schedules_are_two_numbers() {
     let schedule = Schedule { clusters: 66, streamed: 22 };
     assert_eq!((schedule.to_string().as_str(), "66/22".parse()), ("66/22", Ok(schedule)));
     for bad in ["", "66", "66/", "/22", "66/-1", "66/22/1", "66 /22", "66/4294967296"] {
-        assert!(bad.parse::<Schedule>().unwrap_err().contains("CLUSTERS/SHARED"), "{bad}");
+        assert!(bad.parse::<Schedule>().unwrap_err().contains("CLUSTERS/STREAMED"), "{bad}");
     }
 }
 
@@ -99,6 +117,25 @@ fn grids_are_whole_clusters_within_the_device_and_the_tiles() {
     let plan = gemm.plan_with(&problem(300, 200, 64), 1).unwrap();
     let kernel = plan.describe().kernel.clone().unwrap();
     assert_eq!((kernel.ctas, kernel.tiles, kernel.raster_group), (4, 3, 1));
+}
+
+#[test]
+fn every_plan_is_of_an_instance_and_schedule_of_its_own_and_the_picker_s_is_among_them() {
+    let gemm = gemm();
+    let p = problem(300, 520, 7200);
+    let kernel = |plan: &GemmPlan| plan.describe().kernel.clone().unwrap();
+    let all: Vec<_> = gemm.plan_every(&p).unwrap().iter().map(kernel).collect();
+    let own: BTreeSet<_> =
+        all.iter().map(|k| (k.index, k.schedule().clusters, k.schedule().streamed)).collect();
+    assert_eq!(own.len(), all.len());
+    // Rows 3 and 4 are not for this product.
+    assert_eq!(own.iter().map(|o| o.0).collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2]));
+    let picked = kernel(&gemm.plan(&p).unwrap());
+    let same = |k: &&KernelInfo| (k.index, k.schedule()) == (picked.index, picked.schedule());
+    let among = all.iter().find(same).expect("the picker's");
+    assert!((among.predicted_us - picked.predicted_us).abs() < 1e-12);
+    assert!(all.iter().all(|k| k.predicted_us >= picked.predicted_us));
+    assert!(picked.why.contains(&format!("{:.1} us", picked.predicted_us)), "{}", picked.why);
 }
 
 #[test]

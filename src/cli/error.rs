@@ -84,8 +84,8 @@ pub enum Error {
 
     #[error("{}: not a tune cache: {reason}; it stays as it is", file.display())]
     NotATuneCache { file: PathBuf, reason: String },
-    #[error("{}: it has {instance} for {shape}, and this program has no such kernel; give --tune to time again", file.display())]
-    TuneStale { file: PathBuf, instance: String, shape: String },
+    #[error("{}: it has {instance} for {shape}, but {reason}; give --tune to time again", file.display())]
+    TuneStale { file: PathBuf, instance: String, shape: String, reason: String },
 
     // Options that don't fit.
     #[error("{0}")]

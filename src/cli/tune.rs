@@ -1,4 +1,5 @@
-//! `--tune`: the fastest instance of a product, found by timing all of them, and kept in a file.
+//! `--tune`: the fastest instance and schedule of a product, found by timing all of them, and kept in a
+//! file.
 //!
 //! The file is one JSON object with a line of its own for each product on each kind of GPU. It is
 //! replaced as a whole, and never when it could not be read: what is not a tune cache stays as it is.
@@ -8,11 +9,12 @@ use super::error::Error;
 use super::output::Place;
 use super::tensor_file::one_line;
 use host::bench::{Bench, BenchConfig};
-use host::gemm::{Gemm, GemmPlan, GemmProblem};
+use host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
 use host::{Device, dtype_name};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use warpipe::gpu_kernels::gemm::Instance;
 
 /// What the file's first field must be.
 const FORMAT: &str = "warpipe tune cache 1";
@@ -20,11 +22,11 @@ const FORMAT: &str = "warpipe tune cache 1";
 /// Options of commands that plan products.
 #[derive(clap::Args, Debug, Default)]
 pub struct TuneArgs {
-    /// Time every instance that computes the product on the GPU, and keep the fastest in the tune
-    /// cache; what is there already is not timed again
+    /// Time every instance that computes the product in every schedule on the GPU, and keep the
+    /// fastest in the tune cache; what is there already is not timed again
     #[arg(help_heading = "Tuning", long, requires = "tune_cache")]
     tune: bool,
-    /// Take instances from this file where it has the product; the picker's otherwise
+    /// Take instances and schedules from this file where it has the product; the picker's otherwise
     #[arg(help_heading = "Tuning", long, value_name = "FILE")]
     tune_cache: Option<PathBuf>,
 }
@@ -37,17 +39,18 @@ struct Cache {
     entries: Vec<Entry>,
 }
 
-/// A product on a kind of GPU, and its fastest instance.
+/// A product on a kind of GPU, and its fastest instance and schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     #[serde(flatten)]
     key: Key,
     instance: String,
+    schedule: Schedule,
     /// Its median when it was found.
     us: f64,
 }
 
-/// What decides which instance is the fastest.
+/// What decides which one is the fastest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Key {
     gpu: String,
@@ -69,7 +72,7 @@ impl Key {
     }
 }
 
-/// Plans products with the instances of a tune cache.
+/// Plans products with the instances and schedules of a tune cache.
 pub struct Tuner {
     file: PathBuf,
     cache: Cache,
@@ -86,7 +89,7 @@ impl Tuner {
         Ok(Some(Self { file, cache, place }))
     }
 
-    /// A plan with the instance that the cache has, or that is found now, or else the picker's.
+    /// A plan with what the cache has, or that is found now, or else the picker's.
     pub fn plan(
         &mut self,
         device: &Device,
@@ -102,23 +105,21 @@ impl Tuner {
         }
         let key = Key::new(device, problem);
         if let Some(entry) = self.cache.entries.iter().find(|entry| entry.key == key) {
-            let named = |i: &warpipe::gpu_kernels::gemm::Instance| {
-                i.desc.meta.name() == entry.instance
-                    && (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false)
-            };
-            if let Some(index) = gemm.instances().iter().position(named) {
-                return Ok(gemm.plan_with(problem, index)?);
-            }
-            if self.place.is_none() {
-                return Err(Error::TuneStale {
-                    file: self.file.clone(),
-                    instance: entry.instance.clone(),
-                    shape: format!("{}x{}x{}", key.m, key.n, key.k),
-                });
+            match cached(gemm, problem, entry) {
+                Ok(plan) => return Ok(plan),
+                Err(reason) if self.place.is_none() => {
+                    return Err(Error::TuneStale {
+                        file: self.file.clone(),
+                        instance: format!("{} {}", entry.instance, entry.schedule),
+                        shape: format!("{}x{}x{}", key.m, key.n, key.k),
+                        reason,
+                    });
+                }
+                Err(_) => {}
             }
         }
         let Some(place) = &self.place else { return Ok(gemm.plan(problem)?) };
-        let (index, entry) = if let Some(bench) = bench {
+        let (plan, entry) = if let Some(bench) = bench {
             fastest(gemm, problem, key, bench)?
         } else {
             let mut bench = Bench::new(device, problem.ab, 0, &[*problem])?;
@@ -127,34 +128,43 @@ impl Tuner {
         self.cache.entries.retain(|other| other.key != entry.key);
         self.cache.entries.push(entry);
         place.write(text(&self.cache).as_bytes())?;
-        Ok(gemm.plan_with(problem, index)?)
+        Ok(plan)
     }
 }
 
-/// Times every instance; the fastest whose result is right.
+/// The plan of an entry, or why there is none.
+fn cached(gemm: &Gemm, problem: &GemmProblem, entry: &Entry) -> Result<GemmPlan, String> {
+    let named = |i: &Instance| {
+        i.desc.meta.name() == entry.instance
+            && (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false)
+    };
+    let index = gemm.instances().iter().position(named);
+    let index = index.ok_or("this program has no such kernel")?;
+    gemm.plan_scheduled(problem, index, entry.schedule).map_err(|e| e.to_string())
+}
+
+/// Times every instance in every schedule; the fastest whose result is right.
 fn fastest(
     gemm: &Gemm,
     problem: &GemmProblem,
     key: Key,
     bench: &mut Bench,
-) -> Result<(usize, Entry), Error> {
-    let fits = |i: &warpipe::gpu_kernels::gemm::Instance| {
-        (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false)
-    };
-    let rows = gemm.instances().iter().enumerate().filter(|(_, i)| fits(i)).map(|(index, _)| index);
-    let plans = rows.clone().map(|index| gemm.plan_with(problem, index));
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+) -> Result<(GemmPlan, Entry), Error> {
+    let plans = gemm.plan_every(problem)?;
     let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
     let measured = bench.measure(&plans, None, &config)?;
     let bound = bound(problem.out, problem.k);
-    let right = rows.zip(&measured.ours).filter(|(_, ours)| ours.check.below(bound));
-    let by_time = right.min_by(|(_, a), (_, b)| a.timing.median_us.total_cmp(&b.timing.median_us));
-    let Some((index, ours)) = by_time else {
+    let right = measured.ours.iter().zip(plans).filter(|(ours, _)| ours.check.below(bound));
+    let by_time = right.min_by(|(a, _), (b, _)| a.timing.median_us.total_cmp(&b.timing.median_us));
+    let Some((ours, plan)) = by_time else {
         let error = measured.ours.first().map_or(f64::NAN, |ours| ours.check.error());
         return Err(Error::Check { error, bound, dtype: dtype_name(problem.out), k: problem.k });
     };
-    let instance = gemm.instances()[index].desc.meta.name().to_owned();
-    Ok((index, Entry { key, instance, us: ours.timing.median_us }))
+    let Some(kernel) = &plan.describe().kernel else {
+        unreachable!("a benchmark has no empty products")
+    };
+    let (instance, schedule) = (kernel.name.clone(), kernel.schedule());
+    Ok((plan, Entry { key, instance, schedule, us: ours.timing.median_us }))
 }
 
 /// The cache in `file`; an empty one where there is no file, if it `may_be_new`.
@@ -195,8 +205,9 @@ mod tests {
         GemmProblem { m, n: 64, k: 64, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
     }
 
-    fn entry(device: &Device, m: u64, instance: &str) -> Entry {
-        Entry { key: Key::new(device, &problem(m)), instance: instance.to_owned(), us: 3.5 }
+    fn entry(device: &Device, m: u64, instance: &str, clusters: u32) -> Entry {
+        let (key, schedule) = (Key::new(device, &problem(m)), Schedule { clusters, streamed: 0 });
+        Entry { key, instance: instance.to_owned(), schedule, us: 3.5 }
     }
 
     fn tuner(file: &Path, tune: bool) -> Result<Tuner, Error> {
@@ -210,7 +221,11 @@ mod tests {
         let file = folder.path().join("cache.json");
         let device = Device::sim(SimConfig::default());
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap();
-        let entries = vec![entry(&device, 512, NAME), entry(&device, 9, "gemm_of_last_year")];
+        let entries = vec![
+            entry(&device, 512, NAME, 3),
+            entry(&device, 9, "gemm_of_last_year", 1),
+            entry(&device, 10, NAME, 5000),
+        ];
         let cache = Cache { format: FORMAT.to_owned(), entries };
         fs::write(&file, text(&cache)).unwrap();
         assert_eq!(read(&file, false).unwrap(), cache);
@@ -221,10 +236,14 @@ mod tests {
         };
         let kernel = planned(512, 64).unwrap();
         assert_eq!((kernel.name.as_str(), kernel.why.as_str()), (NAME, "it was asked for"));
+        // Eight tiles on three CTAs: no schedule that the picker looks at.
+        assert_eq!((kernel.tiles, kernel.schedule().to_string().as_str()), (8, "3/0"));
         // Another K is another product: the picker's.
         assert!(planned(512, 72).unwrap().why.contains("predicted"));
         let stale = planned(9, 64).unwrap_err().to_string();
-        assert!(stale.contains("gemm_of_last_year") && stale.contains("9x64x64"), "{stale}");
+        assert!(stale.contains("gemm_of_last_year 1/0 for 9x64x64"), "{stale}");
+        let stale = planned(10, 64).unwrap_err().to_string();
+        assert!(stale.contains("5000/0 for 10x64x64") && stale.contains("holds 132"), "{stale}");
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! Nothing here measures: lines come from [`Measured`], or from a file.
 
 use super::measure::{Measured, Ours};
-use crate::gemm::GemmProblem;
+use crate::gemm::{GemmProblem, KernelInfo, Schedule};
 use crate::tensor_error::dtype_name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// Rows of instances and schedules below a shape's own.
+const FASTEST: usize = 5;
 
 /// M, N and K of a product.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -65,8 +68,12 @@ impl Times {
 pub struct Run {
     /// The kernel's name.
     pub instance: String,
+    /// How its cluster tiles were shared out.
+    pub schedule: Option<Schedule>,
     /// BM, BN, BK.
     pub tile: [u32; 3],
+    /// What the picker takes its time for, in microseconds.
+    pub predicted_us: Option<f64>,
     /// Its times.
     #[serde(flatten)]
     pub times: Times,
@@ -84,12 +91,41 @@ impl Run {
         let kernel = ours.plan.kernel.as_ref();
         Self {
             instance: kernel.map_or_else(|| "none".to_owned(), |k| k.name.clone()),
+            schedule: kernel.map(KernelInfo::schedule),
             tile: kernel.map_or([0; 3], |k| k.tile),
+            predicted_us: kernel.map(|k| k.predicted_us),
             times: Times::of(&ours.timing),
             error: ours.check.error(),
             right: ours.check.below(bound),
             same_bits: ours.same_bits,
         }
+    }
+
+    /// The kernel's name and its schedule.
+    pub fn name(&self) -> String {
+        self.with_schedule(&self.instance)
+    }
+
+    /// The same without what all names of a table share.
+    fn short(&self) -> String {
+        // gemm_bf16_bf16_128x256_2x1
+        self.with_schedule(self.instance.splitn(4, '_').nth(3).unwrap_or(&self.instance))
+    }
+
+    fn with_schedule(&self, name: &str) -> String {
+        self.schedule.map_or_else(|| name.to_owned(), |schedule| format!("{name} {schedule}"))
+    }
+
+    /// What is wrong with its results.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !self.right {
+            faults.push(format!("WRONG: error {:.1e}", self.error));
+        }
+        if !self.same_bits {
+            faults.push("other bits in another run".to_owned());
+        }
+        faults
     }
 }
 
@@ -120,7 +156,7 @@ pub struct Line {
     pub run: Run,
     /// cuBLASLt, if it was there.
     pub cublaslt: Option<Times>,
-    /// Every instance that computes it, if all were timed; the line's own first.
+    /// Every instance that computes it in every schedule, if all were timed; the line's own first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Run>,
 }
@@ -174,67 +210,64 @@ impl Line {
         std::iter::once(&self.run).chain(self.instances.iter().skip(1))
     }
 
-    /// The fastest of all instances.
-    pub fn best(&self) -> Option<&Run> {
-        self.instances.iter().min_by(|a, b| a.times.median_us.total_cmp(&b.times.median_us))
+    /// All instances and schedules, the fastest first.
+    pub fn by_time(&self) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.instances.iter().collect();
+        runs.sort_by(|a, b| a.times.median_us.total_cmp(&b.times.median_us));
+        runs
     }
 
     /// `floor` is the least good ratio.
     fn mark(&self, floor: f64) -> String {
-        let mut marks = Vec::new();
-        if !self.run.right {
-            marks.push(format!("WRONG: error {:.1e}", self.run.error));
-        }
-        if !self.run.same_bits {
-            marks.push("other bits in another run".to_owned());
-        }
+        let mut marks = self.run.faults();
         if self.ratio().is_some_and(|ratio| ratio < floor) {
             marks.push(format!("below {floor}"));
         }
-        if let Some(best) = self.best().filter(|best| best.instance != self.run.instance) {
+        if let Some(best) = self.by_time().first().filter(|best| best.name() != self.run.name()) {
             let gain = 100.0 * (self.run.times.median_us / best.times.median_us - 1.0);
-            marks.push(format!("{} is {gain:.1}% faster", short(best)));
+            marks.push(format!("{} is {gain:.1}% faster", best.short()));
         }
         marks.join("; ")
     }
-}
 
-/// A kernel's name without what all of a table share.
-fn short(run: &Run) -> &str {
-    // gemm_bf16_bf16_128x256_2x1
-    run.instance.splitn(4, '_').nth(3).unwrap_or(&run.instance)
+    /// A row of the table: `run`, which is this line's or one of its `instances`.
+    fn row(&self, name: &str, run: &Run, marks: &str) -> String {
+        let Times { median_us, .. } = run.times;
+        let [theirs, spread, ratio] = match self.cublaslt {
+            Some(t) => [
+                format!("{:.2}", t.median_us),
+                format!("{:.1}", t.spread()),
+                format!("{:.3}", t.median_us / median_us),
+            ],
+            None => ["-", "-", "-"].map(str::to_owned),
+        };
+        let text = format!(
+            "{name:<20} {:<20} {median_us:>9.2} {:>5.1} {theirs:>9} {spread:>5} {:>8.1} {ratio:>6}  {marks}",
+            run.short(),
+            run.times.spread(),
+            self.tflops(median_us),
+        );
+        text.trim_end().to_owned()
+    }
 }
 
 /// The heading of [`text_of`]'s lines.
 pub fn heading() -> String {
     format!(
-        "{:<20} {:<16} {:>9} {:>5} {:>9} {:>5} {:>8} {:>6}  marks",
+        "{:<20} {:<20} {:>9} {:>5} {:>9} {:>5} {:>8} {:>6}  marks",
         "M x N x K", "instance", "us", "+-%", "cuBLASLt", "+-%", "TFLOP/s", "ratio"
     )
 }
 
-/// One line of a table.
+/// A line of a table; below it, if all instances were timed, those that were the fastest.
 pub fn text_of(line: &Line, floor: f64) -> String {
-    let Times { median_us, .. } = line.run.times;
-    let (theirs, spread, ratio) = match (line.cublaslt, line.ratio()) {
-        (Some(t), Some(ratio)) => {
-            (format!("{:.2}", t.median_us), format!("{:.1}", t.spread()), format!("{ratio:.3}"))
-        }
-        _ => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
-    };
-    let text = format!(
-        "{:<20} {:<16} {:>9.2} {:>5.1} {:>9} {:>5} {:>8.1} {:>6}  {}",
-        line.shape,
-        short(&line.run),
-        median_us,
-        line.run.times.spread(),
-        theirs,
-        spread,
-        line.tflops(median_us),
-        ratio,
-        line.mark(floor)
-    );
-    text.trim_end().to_owned()
+    let mut text = line.row(&line.shape.to_string(), &line.run, &line.mark(floor));
+    for run in line.by_time().into_iter().take(FASTEST) {
+        let mut marks = run.faults();
+        marks.extend(run.predicted_us.map(|us| format!("predicted {us:.2}")));
+        text = format!("{text}\n{}", line.row("", run, &marks.join("; ")));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -246,7 +279,9 @@ pub(super) mod tests {
             |median_us| Times { median_us, p10_us: 0.98 * median_us, p90_us: 1.03 * median_us };
         let run = |tile: [u32; 3], us| Run {
             instance: format!("gemm_bf16_bf16_{}x{}_2x1", tile[0], tile[1]),
+            schedule: Some(Schedule { clusters: 66, streamed: 22 }),
             tile,
+            predicted_us: Some(0.9 * us),
             times: times(us),
             error: 1.7e-3,
             right: true,
@@ -282,8 +317,7 @@ pub(super) mod tests {
         assert_eq!(l.ratio(), Some(0.96));
         assert!((l.tflops(100.0) - 343.597).abs() < 1e-3);
         let text = text_of(&l, 0.97);
-        let start =
-            "2048x4096x2048       128x256_2x1         100.00   5.0     96.00   5.0    343.6  0.960";
+        let start = "2048x4096x2048       128x256_2x1 66/22       100.00   5.0     96.00   5.0    343.6  0.960";
         assert_eq!(text, format!("{start}  below 0.97"));
         assert_eq!(text_of(&l, 0.95), start);
         l.run.right = false;
@@ -300,7 +334,39 @@ pub(super) mod tests {
         faster.times.median_us = 80.0;
         l.instances = vec![l.run.clone(), faster];
         let text = text_of(&l, 0.97);
-        assert!(text.ends_with("-     -    343.6      -  64x64_1x1 is 25.0% faster"), "{text}");
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), 3, "{text}");
+        assert!(
+            rows[0].ends_with("-     -    343.6      -  64x64_1x1 66/22 is 25.0% faster"),
+            "{text}"
+        );
+        // Below it all of them, the fastest first, each with what was predicted.
+        assert!(rows[1].trim_start().starts_with("64x64_1x1 66/22 "), "{text}");
+        assert!(rows[1].ends_with("429.5      -  predicted 90.00"), "{text}");
+        assert!(rows[2].trim_start().starts_with("128x256_2x1 66/22 "), "{text}");
+        assert_eq!(rows[1].find("80.00"), rows[0].find("00.00"), "{text}");
+    }
+
+    #[test]
+    fn another_schedule_of_the_same_kernel_is_another_contender() {
+        let mut l = line("llm", 2048, 100.0, None);
+        l.instances = (0..9)
+            .map(|i| Run {
+                schedule: Some(Schedule { clusters: 66, streamed: 22 - i }),
+                times: Times { median_us: 100.0 - f64::from(i), ..l.run.times },
+                ..l.run.clone()
+            })
+            .collect();
+        l.instances[3].right = false;
+        let text = text_of(&l, 0.97);
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows[0].ends_with("128x256_2x1 66/14 is 8.7% faster"), "{text}");
+        assert_eq!(rows.len(), 1 + FASTEST, "{text}");
+        assert!(rows.iter().all(|row| !row.contains("WRONG")), "{text}");
+        l.instances[8].right = false;
+        let text = text_of(&l, 0.97);
+        assert!(text.contains("WRONG: error 1.7e-3; predicted 90.00"), "{text}");
+        assert_eq!(l.run.name(), "gemm_bf16_bf16_128x256_2x1 66/22");
     }
 
     #[test]
@@ -310,5 +376,6 @@ pub(super) mod tests {
         let json = serde_json::to_string(&l).unwrap();
         assert!(json.contains("\"m\":2048") && json.contains("\"median_us\":100.0"), "{json}");
         assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), l);
+        assert!(json.contains(r#""schedule":{"clusters":66,"streamed":22}"#), "{json}");
     }
 }

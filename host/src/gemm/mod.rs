@@ -167,6 +167,23 @@ impl Gemm {
     ) -> Result<GemmPlan, Error> {
         GemmPlan::new(self, problem, Some((index, Some(schedule))))
     }
+
+    /// Plans a product with every row of the table that computes it, each in every schedule that is
+    /// worth a look: what is to be timed to find the fastest.
+    ///
+    /// # Errors
+    /// What [`Gemm::plan_scheduled`] finds.
+    pub fn plan_every(&self, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
+        let mut plans = Vec::new();
+        for (index, instance) in self.instances.iter().enumerate() {
+            if pick::fits(instance, problem, problem.beta_c) {
+                for (_, schedule) in self.schedules(problem, index)? {
+                    plans.push(self.plan_scheduled(problem, index, schedule)?);
+                }
+            }
+        }
+        Ok(plans)
+    }
 }
 
 /// A row of the table must say what its kernel says.

@@ -79,7 +79,7 @@ impl FromStr for Schedule {
         let numbers = text.split_once('/').map(|(c, s)| (c.parse(), s.parse()));
         match numbers {
             Some((Ok(clusters), Ok(streamed))) => Ok(Self { clusters, streamed }),
-            _ => Err("a schedule is CLUSTERS/SHARED, for example 66/22".to_owned()),
+            _ => Err("a schedule is CLUSTERS/STREAMED, for example 66/22".to_owned()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::{Layout, Place};
 use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_group};
-use super::predict::{schedule, schedules};
+use super::predict::{Prediction, schedule, schedules};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -95,6 +95,8 @@ pub struct KernelInfo {
     pub raster_group: u32,
     /// Cluster tiles whose K is shared by all clusters.
     pub streamed: u32,
+    /// Its predicted time in microseconds.
+    pub predicted_us: f64,
     /// Why this one.
     pub why: String,
 }
@@ -234,6 +236,11 @@ impl Gemm {
 }
 
 impl Choice {
+    fn schedule(&self) -> Schedule {
+        let cluster = self.instance.desc.meta.cluster_size();
+        Schedule { clusters: self.grid[0] / cluster, streamed: self.streamed }
+    }
+
     /// Bytes of the partial sums.
     fn partial_bytes(&self) -> usize {
         if self.streamed == 0 {
@@ -293,7 +300,8 @@ impl KernelInfo {
     fn of(problem: &GemmProblem, index: usize, choice: &Choice, why: String) -> Self {
         let i = choice.instance;
         let meta = &i.desc.meta;
-        let tiles = Tiling::new(i, problem.m, problem.n).tiles;
+        let tiling = Tiling::new(i, problem.m, problem.n);
+        let (tiles, schedule) = (tiling.tiles, choice.schedule());
         Self {
             name: meta.name().into(),
             index,
@@ -307,8 +315,15 @@ impl KernelInfo {
             waves: tiles as f64 / f64::from(choice.grid[0]),
             raster_group: choice.group,
             streamed: choice.streamed,
+            predicted_us: Prediction::new(i, &tiling, problem.k, schedule).total_us(),
             why,
         }
+    }
+
+    /// How the cluster tiles are shared out.
+    pub fn schedule(&self) -> Schedule {
+        let [m, n] = self.cluster;
+        Schedule { clusters: self.ctas / (m * n), streamed: self.streamed }
     }
 }
 

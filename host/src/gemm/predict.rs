@@ -100,14 +100,26 @@ impl Prediction {
 
     /// All of it.
     pub fn total_us(&self) -> f64 {
-        self.launch_us + self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
+        // Counted before they are multiplied: schedules with as many stages take exactly as long.
+        let main_loop_us = self.busiest() as f64 * self.stage_us;
+        self.launch_us + main_loop_us + self.epilogues_us() + self.fixup_us
+    }
+
+    /// Stages of the busiest cluster.
+    fn busiest(&self) -> u64 {
+        self.rounds * self.stages + self.run
+    }
+
+    /// The shorter time first; among equals the fewer shared tiles.
+    fn order(&self, other: &Self) -> Ordering {
+        let time = self.total_us().total_cmp(&other.total_us());
+        time.then(self.schedule.streamed.cmp(&other.schedule.streamed))
     }
 
     /// How many of the stages that all clusters have time for are done: 1 if none waits for the
     /// busiest.
     pub fn filled(&self) -> f64 {
-        let busiest = self.rounds * self.stages + self.run;
-        let room = u64::from(self.schedule.clusters) * busiest;
+        let room = u64::from(self.schedule.clusters) * self.busiest();
         (self.cluster_tiles * self.stages) as f64 / room.max(1) as f64
     }
 }
@@ -128,10 +140,10 @@ pub(super) fn schedules(
         .map(move |schedule| Prediction::new(instance, &tiling, k, schedule))
 }
 
-/// The one of them with the shortest time.
+/// The one of them with the shortest time; among equals the one with the fewest shared tiles.
 pub(super) fn schedule(instance: &Instance, problem: &GemmProblem, active: u64) -> Schedule {
     schedules(instance, problem, active)
-        .min_by(|a, b| a.total_us().total_cmp(&b.total_us()))
+        .min_by(Prediction::order)
         .expect("there is always the one of whole tiles")
         .schedule
 }
@@ -149,11 +161,13 @@ pub struct Candidate<'t> {
 
 impl Candidate<'_> {
     /// Whether it goes before `other`: the shorter time; among equals the larger cluster (more
-    /// multicast), then the deeper ring.
+    /// multicast), then the deeper ring, then the fewer shared tiles.
     pub fn order(&self, other: &Self) -> Ordering {
         let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);
         let (time, others) = (self.prediction.total_us(), other.prediction.total_us());
-        time.total_cmp(&others).then_with(|| second(other.instance).cmp(&second(self.instance)))
+        time.total_cmp(&others)
+            .then_with(|| second(other.instance).cmp(&second(self.instance)))
+            .then_with(|| self.prediction.order(&other.prediction))
     }
 
     /// Bytes of A and B that the clusters fetch: each row of a cluster tile once, thanks to

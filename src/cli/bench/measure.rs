@@ -29,9 +29,11 @@ pub fn measure(
         ..BenchConfig::default()
     };
     let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
-    // Names that fit nothing are refused before anything is measured.
+    // What fits nothing is refused before anything is measured.
     for (_, problem) in items {
-        instances(args, &gemm, problem)?;
+        if args.instance.is_some() {
+            plans(args, &gemm, problem)?;
+        }
     }
     let progress = Progress::new(items.len() as u64 + 1);
     let problems: Vec<GemmProblem> = items.iter().map(|(_, problem)| *problem).collect();
@@ -89,23 +91,28 @@ pub fn measure(
     })
 }
 
-/// The picker's plan or that of the instance asked for; behind it those of all instances, if they
-/// are.
+/// The picker's plan or that of the instance asked for; behind it those of all instances and schedules,
+/// if they are.
 fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
-    let rows = instances(args, gemm, problem)?;
-    let mut plans = Vec::with_capacity(rows.len() + 1);
-    if args.instance.is_none() {
-        plans.push(gemm.plan(problem)?);
+    if let Some(index) = instance(args, gemm, problem)? {
+        let plan = match args.schedule {
+            Some(schedule) => gemm.plan_scheduled(problem, index, schedule)?,
+            None => gemm.plan_with(problem, index)?,
+        };
+        return Ok(vec![plan]);
     }
-    let picked = plans.first().and_then(|plan| plan.describe().kernel.as_ref()).map(|k| k.index);
-    for index in rows.into_iter().filter(|&index| Some(index) != picked) {
-        plans.push(gemm.plan_with(problem, index)?);
+    let mut plans = vec![gemm.plan(problem)?];
+    if args.all_instances {
+        let of = |plan: &GemmPlan| plan.describe().kernel.as_ref().map(|k| (k.index, k.schedule()));
+        let picked = of(&plans[0]);
+        plans.extend(gemm.plan_every(problem)?.into_iter().filter(|plan| of(plan) != picked));
     }
     Ok(plans)
 }
 
-/// Rows of the table that are asked for.
-fn instances(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<usize>, Error> {
+/// The row of the table that is asked for.
+fn instance(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Option<usize>, Error> {
+    let Some(asked) = &args.instance else { return Ok(None) };
     let fits: Vec<(usize, &str)> = gemm
         .instances()
         .iter()
@@ -113,13 +120,9 @@ fn instances(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<usiz
         .filter(|(_, i)| (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false))
         .map(|(index, i)| (index, i.desc.meta.name()))
         .collect();
-    let Some(asked) = &args.instance else {
-        let all = if args.all_instances { fits } else { Vec::new() };
-        return Ok(all.into_iter().map(|(index, _)| index).collect());
-    };
     let end = format!("_{asked}");
     if let Some((index, _)) = fits.iter().find(|(_, name)| name == asked || name.ends_with(&end)) {
-        return Ok(vec![*index]);
+        return Ok(Some(*index));
     }
     let names: Vec<&str> = fits.iter().map(|(_, name)| *name).collect();
     let usage = format!("no instance {asked} for these types; there are: {}", names.join(", "));

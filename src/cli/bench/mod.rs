@@ -19,7 +19,7 @@ use host::bench::BenchConfig;
 use host::bench::line::{Line, Shape};
 use host::bench::report::Report;
 use host::dtype_name;
-use host::gemm::GemmProblem;
+use host::gemm::{GemmProblem, Schedule};
 use isa::kernel::Dtype;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,11 @@ pub struct Args {
     /// Time this instance instead of the picker's choice: a kernel's name, or the end of one
     #[arg(help_heading = METHOD, long, value_name = "NAME", conflicts_with = "tune_cache")]
     instance: Option<String>,
-    /// Time every instance that computes a shape, in turn
+    /// Time it in this schedule instead of the one predicted to be its fastest: how many clusters run,
+    /// and how many cluster tiles they share
+    #[arg(help_heading = METHOD, long, value_name = "CLUSTERS/STREAMED", requires = "instance")]
+    schedule: Option<Schedule>,
+    /// Time every instance that computes a shape in every schedule that is worth a look, in turn
     #[arg(help_heading = METHOD, long, conflicts_with_all = ["instance", "tune_cache"])]
     all_instances: bool,
     #[command(flatten)]
@@ -189,7 +193,7 @@ fn verdict(report: &Report) -> Result<(), Error> {
     }
     let differs = |line: &Line| line.runs().find(|run| !run.same_bits).cloned();
     match report.lines.iter().find_map(|line| Some((line.shape, differs(line)?))) {
-        Some((shape, run)) => Err(Error::Bits { shape: shape.to_string(), instance: run.instance }),
+        Some((shape, run)) => Err(Error::Bits { shape: shape.to_string(), instance: run.name() }),
         None => Ok(()),
     }
 }
