@@ -111,7 +111,18 @@ impl Cluster {
         self.ctas[cta].smem.set_barrier(addr, bar).map_err(|c| self.conflict(cta, c))?;
         let init = self.threads[t as usize].loc.expect("the instruction has begun");
         let (waiters, arrivals) = (Vec::new(), Vec::new());
-        self.bars.push(Bar { cta, addr, state, live: true, init, waiters, looked: None, arrivals });
+        let (inval, looked) = (None, None);
+        self.bars.push(Bar {
+            cta,
+            addr,
+            state,
+            live: true,
+            init,
+            inval,
+            waiters,
+            looked,
+            arrivals,
+        });
         if let Some(guide) = &mut self.guide {
             guide.init(bar);
             guide.touch(cta as u64, u64::from(addr), 8, true);
@@ -135,6 +146,7 @@ impl Cluster {
             return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
         }
         self.bars[bar].live = false;
+        self.bars[bar].inval = self.threads[t as usize].loc;
         if let Some(guide) = &mut self.guide {
             guide.init(bar);
             guide.touch(at.0 as u64, u64::from(at.1), 8, true);
@@ -274,7 +286,9 @@ impl Cluster {
         let b = &self.bars[bar];
         if !b.live {
             let message = "invalidated after the phase completed, before a waiter could see it";
-            return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
+            let fault = Fault::new(Rule::InvalInUse, message).bar(bar);
+            let inval = b.inval.expect("it is not live");
+            return Err(fault.against("its invalidation", inval));
         }
         let behind = b.state.phase.wrapping_sub(phase);
         if behind >= 2 {

@@ -74,8 +74,10 @@ impl Cluster {
         for (i, b) in self.bars.iter().enumerate() {
             if b.cta == thread.cta && b.live && b.state.tx != 0 {
                 let name = block.name_of(b.addr);
+                // Bytes that landed and were not expected, of which no later phase will hear.
+                let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
                 let message = format!("CTA {} exits with tx {} on {name}", b.cta, b.state.tx);
-                let fault = Fault::new(Rule::TxLeftOver, message).bar(i);
+                let fault = Fault::new(rule, message).bar(i);
                 return Err((fault, b.arrivals.last().map(|a| a.loc)));
             }
         }

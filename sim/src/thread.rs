@@ -121,6 +121,8 @@ pub(crate) struct Bar {
     pub state: MBarrier,
     pub live: bool,
     pub init: Loc,
+    /// Where it was invalidated, once it has been.
+    pub inval: Option<Loc>,
     pub waiters: Vec<u32>,
     /// Who looked last, for reports.
     pub looked: Option<u32>,

@@ -1,0 +1,116 @@
+//! The bug zoo: small kernels with one planted bug each, and the same kernels without it.
+//!
+//! An entry is a function that gives a [`Bug`]: what went wrong, where it comes from, and one kernel
+//! that takes `bug: bool`, so that the difference is a line. A comment `//~ WP017` stands at the end
+//! of the line that the model must name, with the code of the rule. The model must find it within
+//! 100 seeds, and say nothing about the kernel without the bug under 20 (`WARPIPE_SEEDS` widens).
+//! docs/zoo.md is the table of all; `WARPIPE_BLESS=1` writes it.
+
+// The kernels break the contracts of `isa`: that is what they are for. Here these calls run on the
+// SM model, where a broken contract is a report.
+#![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(missing_docs)]
+
+mod check;
+mod table;
+mod world;
+
+mod barriers;
+mod counts;
+mod deadlocks;
+mod memory;
+mod phases;
+mod places;
+mod tensor_core;
+mod transfers;
+mod warps;
+
+use world::World;
+
+/// An entry.
+pub struct Bug {
+    /// What went wrong, in one sentence.
+    wrong: &'static str,
+    /// Issues, rows of docs/misuses.md.
+    from: &'static str,
+    shape: Shape,
+    /// The launch of the correct kernel, where that is not the same.
+    right_shape: Option<Shape>,
+    /// The kernel; with the bug if `bug`.
+    kernel: fn(w: &World, bug: bool),
+}
+
+/// A launch.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    threads: u32,
+    ctas: u32,
+    /// CTAs of a cluster.
+    cluster: u32,
+    /// Bytes of shared memory.
+    smem: u32,
+}
+
+/// One CTA of this many threads, with 4 KiB of shared memory.
+const fn threads(threads: u32) -> Shape {
+    Shape { threads, ctas: 1, cluster: 1, smem: 4096 }
+}
+
+/// One cluster of this many CTAs of `threads` threads.
+const fn cluster(cluster: u32, threads: u32) -> Shape {
+    Shape { threads, ctas: cluster, cluster, smem: 4096 }
+}
+
+fn bug(
+    wrong: &'static str,
+    from: &'static str,
+    shape: Shape,
+    kernel: fn(w: &World, bug: bool),
+) -> Bug {
+    Bug { wrong, from, shape, right_shape: None, kernel }
+}
+
+impl Bug {
+    /// The correct kernel is launched in another shape.
+    fn right(self, shape: Shape) -> Self {
+        Self { right_shape: Some(shape), ..self }
+    }
+}
+
+/// The entries of a file.
+struct Family {
+    name: &'static str,
+    /// What the file is about: its first line.
+    source: &'static str,
+    bugs: &'static [(&'static str, fn() -> Bug)],
+}
+
+/// Lists a file's entries: a test for each, and the table's rows.
+macro_rules! family {
+    ($file:literal: $($entry:ident)*) => {
+        pub(crate) const FAMILY: crate::Family = crate::Family {
+            name: $file,
+            source: include_str!($file),
+            bugs: &[$((stringify!($entry), $entry)),*],
+        };
+        mod zoo {
+            $(#[test]
+            fn $entry() {
+                crate::check::entry(&super::FAMILY, stringify!($entry));
+            })*
+        }
+    };
+}
+pub(crate) use family;
+
+const FAMILIES: &[Family] = &[
+    deadlocks::FAMILY,
+    counts::FAMILY,
+    phases::FAMILY,
+    barriers::FAMILY,
+    transfers::FAMILY,
+    memory::FAMILY,
+    places::FAMILY,
+    tensor_core::FAMILY,
+    warps::FAMILY,
+];

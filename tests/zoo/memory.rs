@@ -1,0 +1,130 @@
+//! Addresses and contents: bounds, alignment, what nobody wrote.
+
+use crate::world::{BOX, OUT, init, load, smem, tid};
+use crate::{Bug, Shape, bug, family, threads};
+use isa::{cp_async_bulk as bulk, global, mbarrier, shared, thread};
+
+family! { "memory.rs":
+    a_grid_beyond_the_output
+    a_partial_beyond_the_shared_memory
+    a_tile_beyond_the_shared_memory
+    a_partial_of_a_warp_that_is_not_there
+    a_tile_at_a_sixteen_byte_offset
+    a_run_of_odd_bytes
+    three_coordinates_for_a_matrix
+}
+
+fn a_grid_beyond_the_output() -> Bug {
+    bug(
+        "The grid is rounded up, and the kernel does not ask whether its element is there",
+        "row 36",
+        Shape { ctas: 5, ..threads(256) },
+        |w, bug| unsafe {
+            let i = thread::block_idx_x() * 256 + tid();
+            if bug || i < OUT / 4 {
+                global::st(w.out(i), i); //~ WP014
+            }
+        },
+    )
+}
+
+fn a_partial_beyond_the_shared_memory() -> Bug {
+    bug(
+        "One word per thread, in the shared memory of one word per warp",
+        "row 20",
+        Shape { smem: 16, ..threads(128) },
+        |_, bug| unsafe {
+            let at = if bug { tid() } else { tid() / 32 };
+            if bug || tid().is_multiple_of(32) {
+                shared::st(smem(4 * at), tid()); //~ WP013
+            }
+        },
+    )
+}
+
+fn a_tile_beyond_the_shared_memory() -> Bug {
+    bug(
+        "The bytes of the launch leave out what the tile's alignment costs",
+        "row 20",
+        Shape { smem: 256, ..threads(32) },
+        |w, _| unsafe {
+            let [full] = init([1]);
+            if tid() == 0 {
+                load(w, smem(128), full); //~ WP013
+            }
+            mbarrier::wait_parity(full, 0);
+        },
+    )
+    .right(Shape { smem: 384, ..threads(32) })
+}
+
+fn a_partial_of_a_warp_that_is_not_there() -> Bug {
+    bug(
+        "A reduction sums the partials of 32 warps, and the block has two",
+        "row 39",
+        threads(64),
+        |w, bug| unsafe {
+            if tid().is_multiple_of(32) {
+                shared::st(smem(tid() / 8), tid());
+            }
+            thread::sync_threads();
+            if tid() == 0 {
+                let warps = if bug { 32 } else { thread::block_dim_x() / 32 };
+                let sum = (0..warps).map(|i| shared::ld::<u32>(smem(4 * i))).sum(); //~ WP016
+                global::st(w.out(0), sum);
+            }
+        },
+    )
+}
+
+fn a_tile_at_a_sixteen_byte_offset() -> Bug {
+    bug(
+        "The tile comes right after two barriers: aligned for a vector, not for TMA",
+        "row 20",
+        threads(32),
+        |w, bug| unsafe {
+            let [full, _] = init([1, 1]);
+            if tid() == 0 {
+                load(w, smem(if bug { 16 } else { 128 }), full); //~ WP015
+            }
+            mbarrier::wait_parity(full, 0);
+        },
+    )
+}
+
+fn a_run_of_odd_bytes() -> Bug {
+    bug(
+        "A bulk copy of exactly the bytes that are left, 4 short of a multiple of 16",
+        "row 20",
+        threads(32),
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            let bytes = if bug { BOX - 4 } else { BOX };
+            if tid() == 0 {
+                mbarrier::arrive_expect_tx(full, bytes);
+                bulk::load(smem(128), w.words(), bytes, full); //~ WP015
+            }
+            mbarrier::wait_parity(full, 0);
+        },
+    )
+}
+
+fn three_coordinates_for_a_matrix() -> Bug {
+    bug(
+        "The instruction for a batch of matrices, with the tensor map of one",
+        "row 21",
+        threads(32),
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            if tid() == 0 {
+                mbarrier::arrive_expect_tx(full, BOX);
+                if bug {
+                    bulk::tensor_load(smem(128), w.map(), [0, 0, 0], full); //~ WP025
+                } else {
+                    bulk::tensor_load(smem(128), w.map(), [0, 0], full);
+                }
+            }
+            mbarrier::wait_parity(full, 0);
+        },
+    )
+}

@@ -1,0 +1,70 @@
+//! docs/zoo.md is what the entries say and what the model finds.
+
+use crate::check::{find, marks};
+use crate::{FAMILIES, Family};
+use sim::Rule;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const HEAD: &str = "# The bug zoo
+
+Kernels with one planted bug each, in tests/zoo. The SM model must name the rule and the line, which a
+`//~` comment marks, under one of 100 seeds (*seed*: the first that does); the same kernel without the
+bug must pass under 20, or under `WARPIPE_SEEDS` of them. *From*: where the bug was met, and its row in
+[misuses.md](misuses.md); sim/README.md has the rules. Entries are tests:
+`cargo test -p warpipe --test zoo an_arrive_that_laps`.
+
+`WARPIPE_BLESS=1 cargo test -p warpipe --test zoo the_table` writes this file; without it, the test
+compares.
+";
+
+fn section(family: &Family, out: &mut String) -> std::fmt::Result {
+    let title = family.source.lines().next().unwrap_or_default();
+    let title = title.trim_start_matches("//! ").trim_end_matches('.');
+    writeln!(out, "\n## {title}\n\ntests/zoo/{}\n", family.name)?;
+    writeln!(out, "| test | bug | from | rule | line | seed |\n|---|---|---|---|---|---|")?;
+    for (name, bug) in family.bugs {
+        let bug = bug();
+        let found = find(family, name, &bug);
+        writeln!(
+            out,
+            "| `{name}` | {} | {} | {} | {} | {} |",
+            bug.wrong,
+            bug.from,
+            found.rule.code(),
+            found.line,
+            found.seed
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_table_is_what_the_entries_say() {
+    let mut table = HEAD.to_owned();
+    for family in FAMILIES {
+        section(family, &mut table).expect("a string");
+    }
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/zoo.md");
+    if std::env::var_os("WARPIPE_BLESS").is_some() {
+        std::fs::write(&path, &table).expect("docs/zoo.md");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    for (line, (there, wanted)) in (1..).zip(there.lines().zip(table.lines())) {
+        assert_eq!(there, wanted, "docs/zoo.md:{line}; WARPIPE_BLESS=1 writes it");
+    }
+    assert_eq!(there.lines().count(), table.lines().count(), "WARPIPE_BLESS=1 writes docs/zoo.md");
+}
+
+#[test]
+fn every_rule_has_an_entry() {
+    let marked: BTreeSet<&str> = FAMILIES
+        .iter()
+        .flat_map(|f| f.bugs.iter().flat_map(|(name, _)| marks(f, name)))
+        .map(|m| m.code)
+        .collect();
+    for rule in Rule::ALL {
+        assert!(marked.contains(rule.code()), "{}: {}", rule.code(), rule.title());
+    }
+}

@@ -1,0 +1,199 @@
+//! wgmma: its operands in shared memory, its warps, its groups.
+
+use crate::world::{BOX, init, smem, tid, warp_id};
+use crate::{Bug, Shape, bug, family, threads};
+use half::bf16;
+use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::{cp_async_bulk as bulk, fence, mbarrier, shared, thread};
+
+family! { "tensor_core.rs":
+    a_slot_released_under_the_tensor_core
+    a_wait_that_leaves_the_batch_that_reads
+    an_epilogue_over_an_operand
+    a_warp_that_sits_out
+    another_operand_in_each_warp
+    an_operand_inside_the_swizzles_pattern
+    an_operand_that_nobody_loaded
+    a_batch_that_nobody_awaits
+}
+
+/// A's 64 rows of 32 bytes, then B's 8, then another A.
+const A: u32 = 1024;
+const B: u32 = A + 64 * 32;
+const A2: u32 = B + 8 * 32;
+
+/// A group of 128 threads.
+const GROUP: Shape = Shape { smem: 8192, ..threads(128) };
+
+/// 128 threads write the operands.
+unsafe fn fill() {
+    if tid() < 128 {
+        for word in (tid()..136 * 8).step_by(128) {
+            unsafe { shared::st(smem(A + 4 * word), 0_u32) };
+        }
+        fence::proxy_async_shared_cta();
+    }
+    unsafe { thread::sync_threads() };
+}
+
+/// One batch of the operands at `a` and [`B`], not swizzled.
+#[track_caller]
+unsafe fn batch(a: u32) {
+    let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
+    let mut sums = M64::<8>::ZERO;
+    unsafe {
+        wgmma::fence();
+        M64::<8>::mma::<bf16>(&mut sums, describe(a), describe(B), false);
+        wgmma::commit_group();
+    }
+}
+
+fn a_slot_released_under_the_tensor_core() -> Bug {
+    bug(
+        "The slot is released when its wgmma was issued, and the next copy overwrites what that reads",
+        "early release, as with tcgen05.mma; row 16",
+        Shape { smem: 8192, ..threads(160) },
+        |w, bug| unsafe {
+            let [full, empty] = init([1, 128]);
+            fill();
+            if tid() == 128 {
+                mbarrier::wait_parity(empty, 0);
+                mbarrier::arrive_expect_tx(full, BOX);
+                bulk::tensor_load(smem(A), w.map(), [0, 0], full); //~ WP018
+                mbarrier::wait_parity(full, 0);
+            } else if tid() < 128 {
+                batch(A); //~ WP018
+                if bug {
+                    mbarrier::arrive(empty);
+                }
+                batch(A2);
+                wgmma::wait_group::<1>();
+                if !bug {
+                    mbarrier::arrive(empty);
+                }
+                wgmma::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn a_wait_that_leaves_the_batch_that_reads() -> Bug {
+    bug(
+        "One batch stays in flight, and the slot that is released is its own, not that of the one before",
+        "CUTLASS's lagging release state; row 16",
+        Shape { smem: 8192, ..threads(160) },
+        |w, bug| unsafe {
+            let [full, first, second] = init([1, 128, 128]);
+            fill();
+            if tid() == 128 {
+                mbarrier::wait_parity(second, 0);
+                mbarrier::arrive_expect_tx(full, BOX);
+                bulk::tensor_load(smem(A2), w.map(), [0, 0], full); //~ WP018
+                mbarrier::wait_parity(full, 0);
+            } else if tid() < 128 {
+                batch(A);
+                batch(A2); //~ WP018
+                wgmma::wait_group::<1>();
+                mbarrier::arrive(if bug { second } else { first });
+                batch(A);
+                wgmma::wait_group::<0>();
+                mbarrier::arrive(if bug { first } else { second });
+            }
+        },
+    )
+}
+
+fn an_epilogue_over_an_operand() -> Bug {
+    bug(
+        "The epilogue stages its tile where A was, before the last batch has been waited for",
+        "row 31",
+        GROUP,
+        |_, bug| unsafe {
+            fill();
+            batch(A); //~ WP018
+            if !bug {
+                wgmma::wait_group::<0>();
+            }
+            thread::sync_threads();
+            shared::st(smem(A + 4 * tid()), 1_u32); //~ WP018
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
+fn a_warp_that_sits_out() -> Bug {
+    bug(
+        "A warp without rows of its own skips the wgmma of its group",
+        "row 25",
+        GROUP,
+        |_, bug| unsafe {
+            fill();
+            if !bug || warp_id() != 3 {
+                batch(A); //~ WP021
+            }
+            wgmma::wait_group::<0>(); //~ WP021
+        },
+    )
+}
+
+fn another_operand_in_each_warp() -> Bug {
+    bug(
+        "Each warp points its descriptor at its own 16 rows, where the instruction wants the group's 64",
+        "row 25",
+        GROUP,
+        |_, bug| unsafe {
+            fill();
+            batch(if bug { A + 512 * warp_id() } else { A }); //~ WP021
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
+fn an_operand_inside_the_swizzles_pattern() -> Bug {
+    bug(
+        "A 128-byte-swizzled operand that starts half-way into its pattern of 1024 bytes",
+        "row 21",
+        Shape { smem: 12 * 1024, ..GROUP },
+        |_, bug| unsafe {
+            for word in (tid()..3 * 1024).step_by(128) {
+                shared::st(smem(4 * word), 0_u32);
+            }
+            fence::proxy_async_shared_cta();
+            thread::sync_threads();
+            let describe = |at: u32| wgmma::descriptor(smem(at), 16, 1024, Swizzle::B128);
+            let mut sums = M64::<8>::ZERO;
+            let b = if bug { 8192 + 512 } else { 8192 };
+            wgmma::fence();
+            M64::<8>::mma::<bf16>(&mut sums, describe(0), describe(b), false); //~ WP026
+            wgmma::commit_group();
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
+fn an_operand_that_nobody_loaded() -> Bug {
+    bug(
+        "The rows of a partial tile that no copy brings are read all the same",
+        "row 39",
+        GROUP,
+        |_, bug| unsafe {
+            for word in (tid()..if bug { 40 * 8 } else { 72 * 8 }).step_by(128) {
+                shared::st(smem(A + 4 * word), 0_u32);
+            }
+            fence::proxy_async_shared_cta();
+            thread::sync_threads();
+            batch(A); //~ WP016
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
+fn a_batch_that_nobody_awaits() -> Bug {
+    bug("The kernel ends with its last batch in flight", "row 40", GROUP, |_, bug| unsafe {
+        fill();
+        batch(A); //~ WP028
+        if !bug {
+            wgmma::wait_group::<0>();
+        }
+    })
+}

@@ -1,0 +1,277 @@
+//! TMA, bulk stores and `cp.async`: memory used while a copy does, and copies that nobody awaits.
+
+use crate::world::{BOX, init, init_cluster, load, meet, smem, tid, warp_id};
+use crate::{Bug, bug, cluster as clusters, family, threads};
+use isa::{cluster, cp_async, cp_async_bulk as bulk, fence, mbarrier, shared, thread};
+
+family! { "transfers.rs":
+    a_tile_read_by_threads_that_did_not_wait
+    a_store_source_overwritten
+    a_wait_group_in_another_thread
+    a_store_not_drained_at_exit
+    a_store_never_committed
+    a_load_that_nobody_awaits
+    cp_async_read_without_a_wait
+    cp_async_wait_that_leaves_the_last_group
+    cp_async_left_at_exit
+    a_multicast_to_a_peer_that_expects_nothing
+    a_multicast_over_a_slot_in_use
+    a_multicast_mask_of_four_in_a_cluster_of_two
+}
+
+/// Every thread writes its 8 bytes of the box at `at`, for a store by thread 0.
+#[track_caller]
+unsafe fn fill(at: u32) {
+    unsafe { shared::st(at + 8 * tid(), [tid(); 2]) };
+    fence::proxy_async_shared_cta();
+    unsafe { thread::sync_threads() };
+}
+
+fn a_tile_read_by_threads_that_did_not_wait() -> Bug {
+    bug(
+        "The thread that issued the copy waits for it, and the others read",
+        "row 3",
+        threads(32),
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            if tid() == 0 {
+                load(w, smem(128), full); //~ WP017
+            }
+            if !bug || tid() == 0 {
+                mbarrier::wait_parity(full, 0);
+            }
+            shared::ld::<u32>(smem(128)); //~ WP017 WP016
+        },
+    )
+}
+
+fn a_store_source_overwritten() -> Bug {
+    bug(
+        "The staging buffer is filled again while the store still reads it",
+        "row 18",
+        threads(32),
+        |w, bug| unsafe {
+            fill(smem(128));
+            if tid() == 0 {
+                bulk::tensor_store(w.map(), [0, 0], smem(128));
+                bulk::commit_group();
+                if !bug {
+                    bulk::wait_group_read::<0>();
+                }
+            }
+            thread::sync_threads();
+            shared::st(smem(128 + 8 * tid()), [0_u32; 2]); //~ WP019
+            if tid() == 0 {
+                bulk::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn a_wait_group_in_another_thread() -> Bug {
+    bug(
+        "Thread 0 issues the store, thread 1 waits for its groups, which are none",
+        "row 19",
+        threads(32),
+        |w, bug| unsafe {
+            fill(smem(128));
+            if tid() == 0 {
+                bulk::tensor_store(w.map(), [0, 0], smem(128));
+                bulk::commit_group();
+            }
+            if tid() == u32::from(bug) {
+                bulk::wait_group_read::<0>();
+            }
+            thread::sync_threads();
+            shared::st(smem(128 + 8 * tid()), [0_u32; 2]); //~ WP019
+            if tid() == 0 {
+                bulk::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn a_store_not_drained_at_exit() -> Bug {
+    bug(
+        "The kernel returns after its last TMA store, and does not wait until it has read its source",
+        "fast.cu; row 40",
+        threads(32),
+        |w, bug| unsafe {
+            fill(smem(128));
+            if tid() == 0 {
+                bulk::tensor_store(w.map(), [0, 0], smem(128)); //~ WP028
+                bulk::commit_group();
+                if !bug {
+                    bulk::wait_group::<0>();
+                }
+            }
+        },
+    )
+}
+
+fn a_store_never_committed() -> Bug {
+    bug(
+        "`wait_group` without `commit_group` waits for nothing",
+        "row 40",
+        threads(32),
+        |w, bug| unsafe {
+            fill(smem(128));
+            if tid() == 0 {
+                bulk::tensor_store(w.map(), [0, 0], smem(128)); //~ WP028
+                if !bug {
+                    bulk::commit_group();
+                }
+                bulk::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn a_load_that_nobody_awaits() -> Bug {
+    bug(
+        "The producer prefetches a step that the consumer does not have, and the CTA ends under it",
+        "rows 27, 40",
+        threads(64),
+        |w, bug| unsafe {
+            let full = init([1, 1]);
+            if tid() == 0 {
+                load(w, smem(128), full[0]);
+                if bug {
+                    load(w, smem(512), full[1]); //~ WP028
+                }
+            } else if warp_id() == 1 {
+                mbarrier::wait_parity(full[0], 0);
+            }
+        },
+    )
+}
+
+fn cp_async_read_without_a_wait() -> Bug {
+    bug(
+        "`cp.async` is committed, met for with `__syncthreads`, and not waited for",
+        "row 3",
+        threads(32),
+        |w, bug| unsafe {
+            let mine = smem(16 * tid());
+            cp_async::copy_16(mine, w.words().add(16 * tid() as usize));
+            cp_async::commit_group();
+            if !bug {
+                cp_async::wait_group::<0>();
+            }
+            thread::sync_threads();
+            shared::ld::<u32>(smem(16 * (31 - tid()))); //~ WP017 WP016
+            cp_async::wait_group::<0>();
+        },
+    )
+}
+
+fn cp_async_wait_that_leaves_the_last_group() -> Bug {
+    bug(
+        "The main loop's `wait_group 1` is kept for the last stage, which is the one group it leaves",
+        "row 3",
+        threads(32),
+        |w, bug| unsafe {
+            for stage in 0..2 {
+                let from = w.words().add((512 * stage + 16 * tid()) as usize);
+                cp_async::copy_16(smem(512 * stage + 16 * tid()), from);
+                cp_async::commit_group();
+            }
+            for stage in 0..2 {
+                if bug || stage == 0 {
+                    cp_async::wait_group::<1>();
+                } else {
+                    cp_async::wait_group::<0>();
+                }
+                shared::ld::<u32>(smem(512 * stage + 16 * tid())); //~ WP017 WP016
+            }
+            cp_async::wait_group::<0>();
+        },
+    )
+}
+
+fn cp_async_left_at_exit() -> Bug {
+    bug(
+        "A kernel with an early exit leaves the copies of its prologue in flight",
+        "row 40",
+        threads(32),
+        |w, bug| unsafe {
+            cp_async::copy_16(smem(16 * tid()), w.words().add(16 * tid() as usize)); //~ WP028
+            cp_async::commit_group();
+            if !bug {
+                cp_async::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn a_multicast_to_a_peer_that_expects_nothing() -> Bug {
+    bug(
+        "One CTA multicasts a tile, and its peer waits for the tile without expecting its bytes",
+        "row 30",
+        clusters(2, 32),
+        |w, bug| unsafe {
+            let [full] = init_cluster([1]);
+            if tid() == 0 {
+                if bug && cluster::cta_rank() == 1 {
+                    mbarrier::arrive(full); //~ WP003
+                } else {
+                    mbarrier::arrive_expect_tx(full, BOX);
+                }
+                if cluster::cta_rank() == 0 {
+                    bulk::tensor_load_multicast(smem(128), w.map(), [0, 0], full, 3); //~ WP003
+                }
+            }
+            mbarrier::wait_parity(full, 0);
+            shared::ld::<u32>(smem(128)); //~ WP017 WP016
+            meet();
+        },
+    )
+}
+
+fn a_multicast_over_a_slot_in_use() -> Bug {
+    bug(
+        "The empty barrier hears the own CTA alone, and the multicast overwrites the slot that the peer reads",
+        "row 30",
+        clusters(2, 64),
+        |w, bug| unsafe {
+            let [full, empty] = init_cluster([1, if bug { 32 } else { 64 }]);
+            for phase in [0, 1] {
+                if tid() == 0 {
+                    // Each CTA expects its own bytes; rank 0 loads for both.
+                    mbarrier::arrive_expect_tx(full, BOX);
+                    if cluster::cta_rank() == 0 {
+                        mbarrier::wait_parity_cluster(empty, phase ^ 1);
+                        bulk::tensor_load_multicast(smem(128), w.map(), [0, 0], full, 3); //~ WP017
+                    }
+                    mbarrier::wait_parity(full, phase);
+                } else if warp_id() == 1 {
+                    mbarrier::wait_parity(full, phase); //~ WP010 WP001
+                    shared::ld::<u32>(smem(128)); //~ WP017
+                    let readers = if bug { cluster::cta_rank() } else { 0 };
+                    mbarrier::arrive_remote_release_cluster(cluster::mapa(empty, readers));
+                }
+            }
+            meet();
+        },
+    )
+}
+
+fn a_multicast_mask_of_four_in_a_cluster_of_two() -> Bug {
+    bug(
+        "The multicast mask is a constant for clusters of four",
+        "row 30",
+        clusters(2, 32),
+        |w, bug| unsafe {
+            let [full] = init_cluster([1]);
+            if tid() == 0 {
+                mbarrier::arrive_expect_tx(full, BOX);
+                if cluster::cta_rank() == 0 {
+                    let mask = if bug { 0b1111 } else { 0b11 };
+                    bulk::tensor_load_multicast(smem(128), w.map(), [0, 0], full, mask); //~ WP033
+                }
+            }
+            mbarrier::wait_parity(full, 0);
+            meet();
+        },
+    )
+}
