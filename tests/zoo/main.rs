@@ -21,13 +21,14 @@ mod deadlocks;
 mod memory;
 mod phases;
 mod places;
+mod races;
 mod tensor_core;
 mod transfers;
 mod warps;
 
 use world::World;
 
-/// An entry.
+/// What an entry says.
 pub struct Bug {
     /// What went wrong, in one sentence.
     wrong: &'static str,
@@ -77,12 +78,15 @@ impl Bug {
     }
 }
 
+/// A bug's name, and what makes it.
+type Entry = (&'static str, fn() -> Bug);
+
 /// The entries of a file.
 struct Family {
     name: &'static str,
     /// What the file is about: its first line.
     source: &'static str,
-    bugs: &'static [(&'static str, fn() -> Bug)],
+    bugs: &'static [Entry],
 }
 
 /// Lists a file's entries: a test for each, and the table's rows.
@@ -113,4 +117,5 @@ const FAMILIES: &[Family] = &[
     places::FAMILY,
     tensor_core::FAMILY,
     warps::FAMILY,
+    races::FAMILY,
 ];

@@ -93,7 +93,7 @@ fn a_phase_per_step_in_a_ring_of_two() -> Bug {
             for step in 0..4 {
                 let stage = step % 2;
                 let (full, empty) = (bars[stage], bars[2 + stage]);
-                let phase = step as u32 / 2 & 1;
+                let phase = (step as u32 / 2) & 1;
                 if tid() == 0 {
                     mbarrier::wait_parity(empty, phase ^ 1); //~ WP001
                     load(w, smem(256 + 256 * stage as u32), full);
@@ -116,11 +116,11 @@ fn an_advance_between_wait_and_copy() -> Bug {
         |w, bug| unsafe {
             let bars = init([1, 1, 32, 32]);
             for step in 0..4_u32 {
-                let (stage, phase) = (step as usize % 2, step / 2 & 1);
+                let (stage, phase) = (step as usize % 2, (step / 2) & 1);
                 let slot = smem(256 + 256 * stage as u32);
                 if tid() == 0 {
                     let had = if bug { step.saturating_sub(1) } else { step };
-                    mbarrier::wait_parity(bars[2 + had as usize % 2], (had / 2 & 1) ^ 1); //~ WP001 WP010
+                    mbarrier::wait_parity(bars[2 + had as usize % 2], ((had / 2) & 1) ^ 1); //~ WP001 WP010
                     load(w, slot, bars[stage]); //~ WP017
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(bars[stage], phase); //~ WP010

@@ -1,0 +1,162 @@
+//! What nothing orders, though it came out in order: races, fences, scopes.
+
+use crate::world::{OUT, init, init_cluster, load, meet, smem, tid};
+use crate::{Bug, Shape, bug, cluster as clusters, family, threads};
+use half::bf16;
+use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::{cluster, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
+
+family! { "races.rs":
+    partials_read_before_the_barrier
+    a_tile_stored_without_the_proxy_fence
+    an_operand_written_without_the_proxy_fence
+    a_turn_passed_on_without_release
+    an_arrival_that_ends_at_the_cta
+    tiles_that_overlap_by_a_row
+    a_copy_on_a_barrier_without_its_fence
+}
+
+fn partials_read_before_the_barrier() -> Bug {
+    bug(
+        "The partial sums of the warps are read without `__syncthreads` after the writes",
+        "row 43",
+        threads(64),
+        |_, bug| unsafe {
+            shared::st(smem(4 * tid()), tid()); //~ WP034
+            if !bug {
+                thread::sync_threads();
+            }
+            if tid() == 0 {
+                for other in 0..64 {
+                    shared::ld::<u32>(smem(4 * other)); //~ WP034 WP016
+                }
+            }
+        },
+    )
+}
+
+fn a_tile_stored_without_the_proxy_fence() -> Bug {
+    bug(
+        "The epilogue's tile is written, met for, and given to TMA, without `fence.proxy.async`",
+        "fast.cu; FlashKDA #24; row 17",
+        threads(32),
+        |w, bug| unsafe {
+            shared::st(smem(128 + 8 * tid()), [tid(); 2]); //~ WP036
+            if !bug {
+                fence::proxy_async_shared_cta();
+            }
+            thread::sync_threads();
+            if tid() == 0 {
+                bulk::tensor_store(w.map(), [0, 0], smem(128)); //~ WP036
+                bulk::commit_group();
+                bulk::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn an_operand_written_without_the_proxy_fence() -> Bug {
+    bug(
+        "Threads convert an operand in shared memory, and wgmma reads it without a proxy fence",
+        "row 17",
+        Shape { smem: 4096, ..threads(128) },
+        |_, bug| unsafe {
+            for word in (tid()..72 * 8).step_by(128) {
+                shared::st(smem(4 * word), 0_u32); //~ WP036
+            }
+            if !bug {
+                fence::proxy_async_shared_cta();
+            }
+            thread::sync_threads();
+            let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
+            let mut sums = M64::<8>::ZERO;
+            wgmma::fence();
+            M64::<8>::mma::<bf16>(&mut sums, describe(0), describe(64 * 32), false); //~ WP036
+            wgmma::commit_group();
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
+fn a_turn_passed_on_without_release() -> Bug {
+    bug(
+        "Stream-K: the partial sum is written, and the turn is passed on with a relaxed atomic",
+        "row 43, between CTAs",
+        Shape { ctas: 2, ..threads(32) },
+        |w, bug| unsafe {
+            let turn = w.out(0);
+            if tid() > 0 {
+                return;
+            }
+            if thread::block_idx_x() == 0 {
+                global::st(w.out(8), 7); //~ WP035
+                if bug {
+                    global::atomic_add_u32(turn, 1);
+                } else {
+                    global::red_release_gpu_add_u32(turn, 1);
+                }
+            } else {
+                global::wait_acquire_gpu_u32(turn, 1);
+                global::ld::<u32>(w.out(8)); //~ WP035
+            }
+        },
+    )
+}
+
+fn an_arrival_that_ends_at_the_cta() -> Bug {
+    bug(
+        "A word for the peer is handed over by a wait that acquires from the own CTA alone",
+        "Triton #10922; row 37",
+        clusters(2, 32),
+        |_, bug| unsafe {
+            let [bar] = init_cluster([1]);
+            if tid() == 0 {
+                let peer = cluster::cta_rank() ^ 1;
+                shared::st_cluster(cluster::mapa(smem(128), peer), 7_u32); //~ WP037
+                mbarrier::arrive_remote_release_cluster(cluster::mapa(bar, peer));
+                if bug {
+                    mbarrier::wait_parity(bar, 0);
+                } else {
+                    mbarrier::wait_parity_cluster(bar, 0);
+                }
+                shared::ld::<u32>(smem(128)); //~ WP037
+            }
+            meet();
+        },
+    )
+}
+
+fn tiles_that_overlap_by_a_row() -> Bug {
+    bug(
+        "The tiles of the output are 32 wide, and their stride is 31: two CTAs write a word",
+        "row 36",
+        Shape { ctas: 4, ..threads(32) },
+        |w, bug| unsafe {
+            let stride = if bug { 31 } else { 32 };
+            let at = thread::block_idx_x() * stride + tid();
+            debug_assert!(at < OUT / 4);
+            global::st(w.out(at), at); //~ WP038
+        },
+    )
+}
+
+fn a_copy_on_a_barrier_without_its_fence() -> Bug {
+    bug(
+        "`mbarrier.init` and a barrier for the threads, and no fence for the copy that completes there",
+        "FlashKDA #24; row 7",
+        threads(32),
+        |w, bug| unsafe {
+            let full = if bug { smem(0) } else { init([1])[0] };
+            if bug {
+                if tid() == 0 {
+                    mbarrier::init(full, 1); //~ WP039
+                }
+                thread::sync_threads();
+            }
+            if tid() == 0 {
+                load(w, smem(128), full); //~ WP039
+            }
+            mbarrier::wait_parity(full, 0);
+        },
+    )
+}
