@@ -50,16 +50,18 @@ pub struct Shape {
     cluster: u32,
     /// Bytes of shared memory.
     smem: u32,
+    /// Instructions after which a cluster counts as stuck.
+    steps: u64,
 }
 
 /// One CTA of this many threads, with 4 KiB of shared memory.
 const fn threads(threads: u32) -> Shape {
-    Shape { threads, ctas: 1, cluster: 1, smem: 4096 }
+    Shape { threads, ctas: 1, cluster: 1, smem: 4096, steps: 20_000 }
 }
 
 /// One cluster of this many CTAs of `threads` threads.
 const fn cluster(cluster: u32, threads: u32) -> Shape {
-    Shape { threads, ctas: cluster, cluster, smem: 4096 }
+    Shape { threads, ctas: cluster, cluster, smem: 4096, steps: 20_000 }
 }
 
 fn bug(

@@ -72,10 +72,10 @@ fn a_phase_that_is_not_flipped() -> Bug {
             for phase in [0, 1] {
                 if tid() == 0 {
                     mbarrier::wait_parity(empty, phase ^ 1);
-                    load(w, smem(128), full); //~ WP017
+                    load(w, smem(128), full); //~ WP017 WP034
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(full, if bug { 0 } else { phase });
-                    shared::ld::<u32>(smem(128)); //~ WP017
+                    shared::ld::<u32>(smem(128)); //~ WP017 WP034
                     mbarrier::arrive(empty);
                 }
             }
@@ -142,13 +142,13 @@ fn a_release_before_the_read() -> Bug {
             for phase in [0, 1] {
                 if tid() == 0 {
                     mbarrier::wait_parity(empty, phase ^ 1);
-                    load(w, smem(128), full); //~ WP017
+                    load(w, smem(128), full); //~ WP017 WP034
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(full, phase);
                     if bug {
                         mbarrier::arrive(empty);
                     }
-                    shared::ld::<u32>(smem(128)); //~ WP017
+                    shared::ld::<u32>(smem(128)); //~ WP017 WP034
                     if !bug {
                         mbarrier::arrive(empty);
                     }

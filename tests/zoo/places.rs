@@ -47,7 +47,7 @@ fn a_flag_read_as_plain_memory() -> Bug {
     bug(
         "A loop of ordinary loads on a flag that is set only after the loop",
         "row 26",
-        threads(32),
+        Shape { steps: 500, ..threads(32) },
         |_, bug| unsafe {
             if tid() == 0 {
                 shared::st(smem(0), u32::from(!bug));

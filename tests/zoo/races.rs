@@ -19,7 +19,7 @@ family! { "races.rs":
 fn partials_read_before_the_barrier() -> Bug {
     bug(
         "The partial sums of the warps are read without `__syncthreads` after the writes",
-        "row 43",
+        "the race rules' first example",
         threads(64),
         |_, bug| unsafe {
             shared::st(smem(4 * tid()), tid()); //~ WP034
@@ -81,7 +81,7 @@ fn an_operand_written_without_the_proxy_fence() -> Bug {
 fn a_turn_passed_on_without_release() -> Bug {
     bug(
         "Stream-K: the partial sum is written, and the turn is passed on with a relaxed atomic",
-        "row 43, between CTAs",
+        "the same, between CTAs",
         Shape { ctas: 2, ..threads(32) },
         |w, bug| unsafe {
             let turn = w.out(0);

@@ -52,7 +52,7 @@ impl World {
 /// Runs an entry's kernel once.
 pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
     let shape = if bug { entry.shape } else { entry.right_shape.unwrap_or(entry.shape) };
-    let Shape { threads, ctas, cluster, smem } = shape;
+    let Shape { threads, ctas, cluster, smem, steps } = shape;
     let grid = Grid {
         grid: [ctas, 1, 1],
         block: [threads, 1, 1],
@@ -60,7 +60,7 @@ pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
         smem_bytes: smem,
         name: "zoo",
     };
-    let config = Config { seed, workers: Some(1), max_steps: 100_000, ..Config::default() };
+    let config = Config { seed, workers: Some(1), max_steps: steps, ..Config::default() };
     let memory = GlobalMemory::new();
     let world = World::new(&memory);
     sim::launch(&config, &memory, &grid, &|| (entry.kernel)(&world, bug)).map(|_| ())
