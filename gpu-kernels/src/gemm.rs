@@ -1,5 +1,6 @@
 //! The GEMM family: D = alpha * A * B^T + beta * C.
 
+pub mod epilogue;
 pub mod instances;
 pub mod kernel;
 pub mod scheduler;
@@ -75,4 +76,7 @@ pub struct Instance {
     pub out: Dtype,
     /// Whether it reads C.
     pub has_c: bool,
+    /// Whether A and B are exchanged: its A is B, its rows D's columns, and what it stores is turned
+    /// back.
+    pub turned: bool,
 }

@@ -176,6 +176,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         ab: Dtype::Bf16,
         out: Dtype::Bf16,
         has_c,
+        turned: false,
     }
 }
 static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];

@@ -116,6 +116,28 @@ pub trait Strips: Panels {
     unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
 }
 
+/// Result types whose strips a warp group can write turned, columns as rows.
+///
+/// Waits for nothing. Signals nothing. PTX: `stmatrix.trans`, which 16-bit types have. CUTLASS:
+/// `SM90_U16x8_STSM_T`. See the example of
+/// [`FreePanel::put_turned`](crate::store::FreePanel::put_turned).
+#[diagnostic::on_unimplemented(
+    message = "a strip of `{Self}` can't be turned on its way to shared memory",
+    label = "`stmatrix.trans` has 16-bit elements",
+    note = "bf16 and f16 can be turned; store f32 by rows, with `put`"
+)]
+pub trait TurnedStrips: Strips {
+    /// Writes a strip's columns as rows 16 * `strip`.. of the panel, in the 16 columns of `warp`.
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX:
+    /// `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS: `SM90_U16x8_STSM_T`. See the example of
+    /// [`FreePanel::put_turned`](crate::store::FreePanel::put_turned).
+    ///
+    /// # Safety
+    /// `panel` is a panel that this warp may write; the warp is converged.
+    unsafe fn store_turned(panel: u32, warp: u32, strip: u32, values: [f32; 8]);
+}
+
 /// The row that this lane names to stmatrix/ldmatrix `.x4`: lanes 0-7 the first 8x8 matrix (upper
 /// rows, left columns), 8-15 the lower rows, 16-31 the same for the right columns.
 #[inline(always)]
@@ -146,6 +168,28 @@ macro_rules! sixteen_bit {
         }
     };
 }
+
+macro_rules! turned {
+    ($t:ty, $pack:path) => {
+        impl TurnedStrips for $t {
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn store_turned(panel: u32, warp: u32, strip: u32, v: [f32; 8]) {
+                let packed =
+                    [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
+                // Lanes 0-7 name the rows of the first 8x8 matrix (the warp's upper rows, left
+                // columns), 8-15 those of the lower rows, 16-31 the same for the right columns.
+                let lane = isa::warp::lane_id();
+                let row = 16 * strip + lane / 16 * 8 + lane % 8;
+                let at = panel + swizzled(row, 2 * warp + lane / 8 % 2);
+                // SAFETY: the caller's contract.
+                unsafe { isa::matrix::stmatrix_x4_trans(at, packed) }
+            }
+        }
+    };
+}
+turned!(bf16, isa::cvt::bf16x2);
+turned!(f16, isa::cvt::f16x2);
 sixteen_bit!(bf16, isa::cvt::bf16x2, isa::cvt::bf16x2_to_f32);
 sixteen_bit!(f16, isa::cvt::f16x2, isa::cvt::f16x2_to_f32);
 

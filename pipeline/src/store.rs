@@ -6,7 +6,7 @@
 //! proxy, then async.)
 
 use crate::cluster::ClusterShape;
-use crate::fragment::Strips;
+use crate::fragment::{Strips, TurnedStrips};
 use crate::mma::GROUP_ROWS;
 use crate::roles::{Role, Warpgroup};
 use crate::smem::{Place, Region};
@@ -256,6 +256,36 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
         unsafe { O::store_strip(self.at, warp_row, strip as u32, values) }
     }
 
+    /// Writes this warp's 16 x 16 strip number `strip` turned: the strip's 16 columns become rows
+    /// 16 * `strip`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
+    /// product whose operands were exchanged come out as rows of D.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS:
+    /// `copy` with `SM90_U16x8_STSM_T`.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// # type Map = TensorMap<Tile<bf16, 32, 64>>;
+    /// fn fill(mut free: FreePanel<'_, bf16, 2, Math, Alone>, sum: &Accumulator<32>, to: &Map) {
+    ///     for strip in 0..2 {
+    ///         free.put_turned(strip, sum.strip(strip));
+    ///     }
+    ///     free.publish().store(to, 0, 0); // 32 rows of 64 columns
+    /// }
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn put_turned(&mut self, strip: usize, values: [f32; 8])
+    where
+        O: TurnedStrips,
+    {
+        let warp = self.group.thread() / 32;
+        // SAFETY: the panel is free and the group's own; the group is converged.
+        unsafe { O::store_turned(self.at, warp, strip as u32, values) }
+    }
+
     /// Makes the panel visible to TMA: every thread fences its stores, then the group meets.
     ///
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
@@ -294,7 +324,8 @@ pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
 }
 
 impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
-    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group.
+    /// One thread stores the panel, or its first rows if the tensor map's box has fewer, to (`row`,
+    /// `col`) of the tensor and commits it as a bulk group.
     /// What lies outside of the tensor is not written, except that the last element of a row takes
     /// the rest of its 16 bytes with it (docs/semantics.md).
     ///
@@ -304,7 +335,11 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
     /// See the example of [`PublishedPanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
+    pub fn store<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
+    where
+        P: TileShape<Element = O>,
+    {
+        const { assert!(P::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
         if self.group.thread() == 0 {
             // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
             // group's read.

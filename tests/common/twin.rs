@@ -22,6 +22,7 @@ static RAW_TABLE: [Instance; 1] = [Instance {
     ab: Dtype::Bf16,
     out: Dtype::Bf16,
     has_c: false,
+    turned: false,
 }];
 
 /// M x N x K of what both compute.

@@ -1,6 +1,7 @@
 //! The table of compiled GEMM kernels. Adding one is adding a line.
 
 use super::GemmParams;
+use super::epilogue::{AlongColumns, AlongRows, Epilogue};
 use super::kernel::{GemmCta, Math1, Math2, Plan, gemm};
 use half::{bf16, f16};
 use isa::kernel;
@@ -8,7 +9,7 @@ use pipeline::prelude::*;
 
 macro_rules! instances {
     ($($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal x $bk:literal by $math:ty,
-       stages $stages:literal, cluster $cm:literal x $cn:literal, C $has_c:literal;)+) => {
+       stages $stages:literal, cluster $cm:literal x $cn:literal, C $has_c:literal, D $d:ident;)+) => {
         $(
             /// A GEMM kernel of the table in this file.
             #[kernel(
@@ -24,11 +25,13 @@ macro_rules! instances {
                 a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
                 b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
                 c: &TensorMap<<$o as Panels>::Panel<$bm>>,
-                d: &TensorMap<<$o as Panels>::Panel<GROUP_ROWS>>,
+                d: &TensorMap<
+                    <$d as Epilogue<$o, $math, Cluster<$cm, $cn>, $bm, $bn>>::Panel,
+                >,
                 partials: Partials<'_>,
                 p: GemmParams,
             ) {
-                gemm::<$t, $o, $math, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(
+                gemm::<$t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(
                     cta, a, b, c, d, &partials, p,
                 );
             }
@@ -49,59 +52,79 @@ macro_rules! instances {
             ab: <$t as Element>::DTYPE,
             out: <$o as Element>::DTYPE,
             has_c: $has_c,
+            turned: <$d as Epilogue<$o, $math, Cluster<$cm, $cn>, $bm, $bn>>::TURNED,
         }),+];
     };
 }
 
+#[rustfmt::skip]
 instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
-    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_bf16_bf16_64x128_1x1_c:    bf16 => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_bf16_bf16_128x192_2x1:     bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true;
-    gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false;
-    gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true;
-    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
-    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_bf16_f32_64x128_1x1_c:     bf16 => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_bf16_f32_128x192_2x1:      bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true;
-    gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false;
-    gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true;
-    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
-    gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true;
-    gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_f16_f16_64x128_1x1_c:      f16  => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_f16_f16_128x192_2x1:       f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true;
-    gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false;
-    gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true;
-    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false;
-    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true;
-    gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false;
-    gemm_f16_f32_64x128_1x1_c:      f16  => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true;
-    gemm_f16_f32_128x192_2x1:       f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false;
-    gemm_f16_f32_128x192_2x1_c:     f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true;
-    gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false;
-    gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x128_1x1_c:    bf16 => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x192_2x1:     bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_64x128_1x1_c:     bf16 => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_128x192_2x1:      bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x128_1x1_c:      f16  => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x192_2x1:       f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_64x128_1x1_c:      f16  => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_128x192_2x1:       f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x192_2x1_c:     f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x224_2x1:     bf16 => bf16, 128 x 224 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x112_2x1:     bf16 => bf16, 128 x 112 x 64 by Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_2x1:     bf16 => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x64_2x1:      bf16 => bf16, 128 x 64 x 64  by Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x112_1x2:     bf16 => bf16, 128 x 112 x 64 by Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_128x64_1x2:      bf16 => bf16, 128 x 64 x 64  by Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_64x64_2x2:       bf16 => bf16, 64 x 64 x 64   by Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_16x64t_1x1:      bf16 => bf16, 64 x 16 x 64   by Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
+    gemm_bf16_bf16_32x64t_1x1:      bf16 => bf16, 64 x 32 x 64   by Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_128x224_2x1:       f16  => f16,  128 x 224 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x112_2x1:       f16  => f16,  128 x 112 x 64 by Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_2x1:       f16  => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x64_2x1:        f16  => f16,  128 x 64 x 64  by Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_16x64t_1x1:        f16  => f16,  64 x 16 x 64   by Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_32x64t_1x1:        f16  => f16,  64 x 32 x 64   by Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_128x112_1x2:      f16  => f16,  128 x 112 x 64 by Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
+    gemm_f16_f16_128x64_1x2:       f16  => f16,  128 x 64 x 64  by Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
+    gemm_f16_f16_64x64_2x2:        f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
 }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 use super::GemmParams;
+use super::epilogue::Epilogue;
 use super::scheduler::TileScheduler;
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
@@ -39,9 +40,9 @@ roles! {
 /// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies.
 pub type GemmCta<M, K> = Cta<(Load, M), K>;
 /// Slots of the ring of C panels.
-const C_STAGES: usize = 2;
+pub const C_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
-const STORE_DEPTH: usize = 2;
+pub const STORE_DEPTH: usize = 2;
 
 type Operands<T, const BM: usize, const BN: usize, const BK: usize> =
     (Tile<T, BM, BK>, Tile<T, BN, BK>);
@@ -65,13 +66,15 @@ pub type Plan<
     LoadOrderBarrier<Order>,
 )>;
 
-/// One CTA of the GEMM: tile `BM` x `BN`, 64 rows for each warp group of `M`, `BK` columns of A and B a stage, `STAGES` stages, clusters
-/// of `CM` x `CN` CTAs, which multicast A along N and B along M.
+/// One CTA of the GEMM: tile `BM` x `BN`, 64 rows for each warp group of `M`, `BK` columns of A and B
+/// a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A along N and B along M; `E`
+/// writes the tile to D.
 #[inline(always)]
 pub fn gemm<
     T,
     O,
     M,
+    E,
     const BM: usize,
     const BN: usize,
     const BK: usize,
@@ -84,13 +87,14 @@ pub fn gemm<
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<Panel<O, BM>>,
-    d: &TensorMap<Panel<O, GROUP_ROWS>>,
+    d: &TensorMap<E::Panel>,
     partials: &Partials<'_>,
     p: GemmParams,
 ) where
     T: Element + Operand,
     O: Strips,
     M: Role,
+    E: Epilogue<O, M, Cluster<CM, CN>, BM, BN>,
     M64<BN>: Shape,
 {
     a.prefetch(&cta);
@@ -139,8 +143,8 @@ pub fn gemm<
                             continue;
                         }
                         let tile = tiles.origin(&work);
-                        for panel in 0..BN / O::PANEL_COLS {
-                            let col = tile.col + (panel * O::PANEL_COLS) as u32;
+                        for panel in 0..E::PANELS {
+                            let col = tile.col + E::start(panel) as u32;
                             loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
                         }
                     }
@@ -169,28 +173,7 @@ pub fn gemm<
                     partials.take(&group, tiles.other(i), &mut sum);
                 }
 
-                let tile = tiles.origin(&work);
-                let row = tile.row + group.index() * GROUP_ROWS as u32;
-                for panel in 0..BN / O::PANEL_COLS {
-                    let col = tile.col + (panel * O::PANEL_COLS) as u32;
-                    let addend = c_panels.as_mut().map(|panels| panels.wait());
-                    let mut out = stores.acquire();
-                    for strip in 0..O::PANEL_COLS / 16 {
-                        let mut x =
-                            sum.strip(panel * O::PANEL_COLS / 16 + strip).map(|x| p.alpha * x);
-                        if let Some(addend) = &addend {
-                            let c = addend.strip(&group, strip);
-                            for i in 0..8 {
-                                x[i] += p.beta * c[i];
-                            }
-                        }
-                        out.put(strip, x);
-                    }
-                    if let Some(addend) = addend {
-                        addend.release();
-                    }
-                    out.publish().store(d, row, col);
-                }
+                E::write(&group, &sum, &mut c_panels, &mut stores, d, tiles.origin(&work), &p);
             }
             stores.tail();
         },

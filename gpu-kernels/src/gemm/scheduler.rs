@@ -56,12 +56,12 @@ impl WorkTile {
 /// for each tile, for the accumulators leave few registers.
 #[derive(Clone, Debug)]
 pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
-    /// The tile in which this cluster's run goes on, the stage there, and the stages still to do.
+    /// The next tile: that in which this cluster's run goes on, then the next whole one.
     tile: u32,
+    /// The stage in which the run begins, and 0 from then on.
     k: u32,
+    /// Stages of the run that are still to do.
     left: u32,
-    /// The next whole tile.
-    next: u32,
     cluster: u32,
     clusters: u32,
     at: ClusterCoord<K>,
@@ -92,8 +92,8 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
 
     #[inline(always)]
     fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &GemmParams) -> Self {
-        let next = p.streamed + cluster;
-        let mut scheduler = Self { tile: 0, k: 0, left: 0, next, cluster, clusters, at, p: *p };
+        let tile = p.streamed + cluster;
+        let mut scheduler = Self { tile, k: 0, left: 0, cluster, clusters, at, p: *p };
         let (stages, runs) = (p.streamed * scheduler.k_tiles(), scheduler.runs());
         if cluster < runs {
             let number = runs - 1 - cluster;
@@ -188,16 +188,17 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterato
         if self.left > 0 {
             let work =
                 WorkTile { tile: self.tile, k: self.k, k_tiles: self.left.min(all - self.k) };
-            self.tile += 1;
-            self.k = 0;
             self.left -= work.k_tiles;
+            self.k = 0;
+            let whole = self.p.streamed + self.cluster;
+            self.tile = if self.left > 0 { self.tile + 1 } else { whole };
             return Some(work);
         }
-        let tile = self.next;
+        let tile = self.tile;
         if tile >= self.tiles_m() * self.tiles_n() {
             return None;
         }
-        self.next += self.clusters;
+        self.tile += self.clusters;
         Some(WorkTile { tile, k: 0, k_tiles: all })
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Tiling {
 
 impl Tiling {
     pub fn new(instance: &Instance, m: u64, n: u64) -> Self {
+        let (m, n) = if instance.turned { (n, m) } else { (m, n) };
         let (bm, bn) = (u64::from(instance.bm), u64::from(instance.bn));
         let (cm, cn) = (u64::from(instance.cluster_m), u64::from(instance.cluster_n));
         let (tiles_m, tiles_n) = (m.div_ceil(bm), n.div_ceil(bn));

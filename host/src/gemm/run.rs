@@ -65,9 +65,14 @@ impl GemmPlan {
             .choices
             .iter()
             .map(|choice| {
+                let turned = choice.instance.turned;
                 let map = |i: usize| {
-                    // Without C the kernel ignores its map, and gets D's.
-                    let from = if i == 2 && !choice.instance.has_c { 3 } else { i };
+                    // Without C the kernel ignores its map, and gets D's; a turned one takes B for A.
+                    let from = match i {
+                        0 | 1 if turned => 1 - i,
+                        2 if !choice.instance.has_c => 3,
+                        _ => i,
+                    };
                     let copy = self.staging[from].as_ref().map(|b| &b.memory);
                     let memory = copy.or(operands[from].as_ref());
                     let tile = TensorBox::of(&choice.instance.desc.meta.params[i]);
@@ -113,9 +118,13 @@ impl BoundGemm<'_> {
             self.copy(i, stream, true)?;
         }
         let problem = &plan.problem;
+        let (m, n) = match launch.choice.instance.turned {
+            true => (problem.n, problem.m),
+            false => (problem.m, problem.n),
+        };
         let params = GemmParams {
-            m: problem.m as u32,
-            n: problem.n as u32,
+            m: m as u32,
+            n: n as u32,
             k: plan.layouts[0].cols as u32,
             group: launch.choice.group,
             streamed: launch.choice.streamed,

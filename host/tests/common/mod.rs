@@ -74,6 +74,7 @@ pub const fn instance(
         ab: Dtype::Bf16,
         out,
         has_c,
+        turned: false,
     }
 }
 
