@@ -27,6 +27,8 @@ pub(super) struct Tiling {
     pub clusters_m: u64,
     /// Columns of clusters.
     pub clusters_n: u64,
+    /// Whether rows are columns of D.
+    pub turned: bool,
 }
 
 impl Tiling {
@@ -39,6 +41,7 @@ impl Tiling {
             tiles: tiles_m * tiles_n,
             clusters_m: tiles_m.div_ceil(cm),
             clusters_n: tiles_n.div_ceil(cn),
+            turned: instance.turned,
         }
     }
 
@@ -86,9 +89,11 @@ impl FromStr for Schedule {
 }
 
 impl Schedule {
-    /// Every tile computed whole, by as many clusters as there is room or work for.
+    /// Every tile computed whole, in as few rounds as there is room for, by no more clusters than
+    /// these rounds need.
     pub fn whole(tiles: u64, active: u64) -> Self {
-        Self { clusters: tiles.min(active) as u32, streamed: 0 }
+        let rounds = tiles.div_ceil(active.max(1)).max(1);
+        Self { clusters: tiles.div_ceil(rounds) as u32, streamed: 0 }
     }
 
     /// This schedule, if `active` clusters can do it.
@@ -120,21 +125,21 @@ impl Schedule {
         k_tiles: u64,
         active: u64,
     ) -> impl Iterator<Item = Self> {
-        let streams =
-            shares && k_tiles > 1 && u32::try_from(tiles.min(2 * active) * k_tiles).is_ok();
+        let streams = shares && k_tiles > 1 && u32::try_from(tiles.min(active) * k_tiles).is_ok();
         let of = |clusters: u64, streamed: u64| Self {
             clusters: clusters as u32,
             streamed: streamed as u32,
         };
-        // A last round that does not fill the machine is shared out, alone or with the one before.
+        // A last round that does not fill the machine is shared out.
         let rest = if tiles > active { tiles % active } else { 0 };
-        let tail = [rest, rest + active].into_iter().map(move |streamed| of(active, streamed));
-        // Fewer tiles than clusters: as many clusters for each as there is room for, or all.
+        let tail = (rest > 0).then_some(of(active, rest));
+        // Fewer tiles than clusters: as many clusters for each as there is room for, or, if that is
+        // one, all for all.
         let times = (active / tiles.max(1)).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
         let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
         let long = tiles * k_tiles >= SHORTEST_RUN * active;
-        let all = (tiles < active && long && tiles * times != active).then_some(of(active, tiles));
-        let shared = tail.filter(move |_| rest > 0).chain(split).chain(all);
+        let all = (tiles < active && long && times < 2).then_some(of(active, tiles));
+        let shared = tail.into_iter().chain(split).chain(all);
         std::iter::once(Self::whole(tiles, active)).chain(shared.filter(move |_| streams))
     }
 }

@@ -1,11 +1,14 @@
 //! How long a product takes with an instance and a schedule, term by term.
 //!
 //! ```text
-//! launch + whole tiles + run + epilogues + fix-up
+//! launch + the longest of { whole tiles + run + epilogues + fix-up, memory, power } + outside
 //! ```
-//! These are what the cluster with the most to do does, one after the other: `rounds` whole tiles of
-//! `stages` stages each; its run of the shared tiles' stages, if there are any; the epilogue of each
-//! tile that it finishes; and once the wait for the sums that another cluster gives.
+//! The first of the three is what the cluster with the most to do does, one after the other: `rounds`
+//! whole tiles of `stages` stages each; its run of the shared tiles' stages, if there are any; the
+//! epilogue of each tile that it finishes; and the sums that others give. No product is faster than
+//! its operands come from memory, and none than the power limit lets the tensor cores multiply. Where
+//! two of the three are equal, neither hides all of the other: the sixth root of the sum of sixth
+//! powers.
 
 use super::GemmProblem;
 use super::pick::{Schedule, Tiling, fits};
@@ -13,23 +16,45 @@ use gpu_kernels::gemm::Instance;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-// The constants are fitted to 14 shapes of three instances on one H200 (docs/performance.md). The
-// largest products take longer (power) and so do the thinnest (memory), whatever the instance: the
-// order of the candidates is what the prediction is for.
+// The constants are fitted to the measurements in docs/data/h200-candidates.txt, by what they pick
+// more than by what they predict (docs/performance.md says how).
 
 /// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
-const LAUNCH_US: f64 = 2.5;
+const LAUNCH_US: f64 = 2.1;
+/// What a cluster adds to that: its CTAs start together and meet.
+const CLUSTER_US: f64 = 0.35;
 /// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
-const STAGE_US: f64 = 0.125;
-/// What each element of the tile adds to a stage of 64 columns: 2048 multiplications a clock would
-/// give 0.017 µs per 1000 elements; shared memory and L2 hide some and add some.
-const STAGE_US_PER_ELEMENT: f64 = 0.0137e-3;
-/// The epilogue of a tile of 128 x 256, as far as the next tile's main loop does not hide it.
-const EPILOGUE_US_PER_ELEMENT: f64 = 2.0 / (128.0 * 256.0);
+const STAGE_US: f64 = 0.03;
+/// What the tensor cores take for each element of the tile in a stage of 64 columns: 2048
+/// multiplications a clock give 0.017e-3 µs at 1.9 GHz.
+const MMA_US_PER_ELEMENT: f64 = 0.0176e-3;
+/// Bytes a microsecond that the L2 cache gives to all CTAs together.
+const L2_BYTES_PER_US: f64 = 23.9e6;
+/// Bytes a microsecond that come into one SM.
+const SM_BYTES_PER_US: f64 = 172e3;
+/// What the operand with more rows costs the L2 cache beyond its bytes: more of it misses.
+const LARGER_OPERAND: f64 = 0.25;
+/// What each row of a box that lies outside of the tensor adds to a stage, beyond the first few: TMA
+/// fills it with zeros more slowly than from the cache.
+const OUTSIDE_US: f64 = 1.9e-3;
+const OUTSIDE_FREE: f64 = 15.0;
+/// An epilogue, and that of a tile of 128 x 256, as far as the next main loop does not hide it.
+const EPILOGUE_US: f64 = 0.43;
+const EPILOGUE_US_PER_ELEMENT: f64 = 0.67 / (128.0 * 256.0);
+/// What a stage of a shared tile takes, by one of a whole tile: the clusters of a run are at different
+/// columns of A and B, and find less of them in the L2 cache.
+const SHARED_STAGE: f64 = 1.05;
 /// What it takes at least until a CTA has the sums that another one gave.
-const FIXUP_US: f64 = 1.5;
+const FIXUP_US: f64 = 0.17;
 /// What each element of the tile adds to that: it is written and read once.
-const FIXUP_US_PER_ELEMENT: f64 = 8.0 / (128.0 * 256.0);
+const FIXUP_US_PER_ELEMENT: f64 = 12.2 / (128.0 * 256.0);
+/// Bytes a microsecond from memory, and how long until the first are there.
+const MEMORY_BYTES_PER_US: f64 = 3.7e6;
+const MEMORY_US: f64 = 1.1;
+/// What an operand that several clusters read, each for itself, adds to its bytes from memory.
+const READ_AGAIN: f64 = 0.2;
+/// Operations a microsecond that the power limit allows, over milliseconds.
+const POWER_FLOPS_PER_US: f64 = 720e6;
 
 /// A predicted time and what it is made of.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -57,17 +82,31 @@ pub struct Prediction {
     pub epilogue_us: f64,
     /// Taking the sums that others gave; 0 if no tile is shared.
     pub fixup_us: f64,
+    /// What rows outside of the tensors add to a stage, hidden by nothing.
+    pub outside_us: f64,
+    /// Operands and result, from and to memory.
+    pub memory_us: f64,
+    /// The multiplications, as fast as the power limit allows.
+    pub power_us: f64,
 }
 
 impl Prediction {
     /// Of a problem that falls into `tiling`.
-    pub(super) fn new(instance: &Instance, tiling: &Tiling, k: u64, schedule: Schedule) -> Self {
+    pub(super) fn new(
+        instance: &Instance,
+        tiling: &Tiling,
+        problem: &GemmProblem,
+        schedule: Schedule,
+    ) -> Self {
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
-        let (cluster_tiles, stages) = (tiling.clusters(), stages(instance, k));
-        let elements = f64::from(instance.bm * instance.bn);
-        let columns = f64::from(instance.bk) / 64.0;
-        let fixup_us = FIXUP_US + FIXUP_US_PER_ELEMENT * elements;
+        let (cluster_tiles, stages) = (tiling.clusters(), stages(instance, problem.k));
+        let i = instance;
+        let elements = f64::from(i.bm * i.bn);
+        // Whole panels of 128 bytes are stored.
+        let panel = 128 / problem.out.size() as u32;
+        let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
+        let stored = f64::from(stored);
         Self {
             schedule,
             tiles: tiling.tiles,
@@ -76,10 +115,16 @@ impl Prediction {
             rounds: (cluster_tiles - streamed).div_ceil(clusters),
             run: (streamed * stages).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
-            launch_us: LAUNCH_US,
-            stage_us: (STAGE_US + STAGE_US_PER_ELEMENT * elements) * columns,
-            epilogue_us: EPILOGUE_US_PER_ELEMENT * elements,
-            fixup_us: if streamed > 0 { fixup_us } else { 0.0 },
+            launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
+            stage_us: stage_us(instance, problem, clusters),
+            epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
+            fixup_us: match givers(clusters, streamed) {
+                0 => 0.0,
+                n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
+            },
+            outside_us: outside_us(i, problem),
+            memory_us: memory_us(tiling, problem),
+            power_us: problem.flops() / POWER_FLOPS_PER_US,
         }
     }
 
@@ -90,7 +135,7 @@ impl Prediction {
 
     /// Main loops of the shared tiles.
     pub fn run_us(&self) -> f64 {
-        self.run as f64 * self.stage_us
+        self.run as f64 * self.stage_us * SHARED_STAGE
     }
 
     /// Epilogues of the whole tiles and of the shared ones.
@@ -98,11 +143,16 @@ impl Prediction {
         (self.rounds + self.finished) as f64 * self.epilogue_us
     }
 
+    /// What the busiest cluster does.
+    pub fn busiest_us(&self) -> f64 {
+        self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
+    }
+
     /// All of it.
     pub fn total_us(&self) -> f64 {
-        // Counted before they are multiplied: schedules with as many stages take exactly as long.
-        let main_loop_us = self.busiest() as f64 * self.stage_us;
-        self.launch_us + main_loop_us + self.epilogues_us() + self.fixup_us
+        let sixth = |x: f64| x.powi(6);
+        let sum = sixth(self.busiest_us()) + sixth(self.memory_us) + sixth(self.power_us);
+        self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
     }
 
     /// Stages of the busiest cluster.
@@ -129,15 +179,77 @@ fn stages(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
 }
 
+/// One stage of the main loop, when `clusters` clusters run: the tensor cores, the L2 cache and the way
+/// into the SM work side by side, and the slowest counts.
+fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
+    let i = instance;
+    let bytes = f64::from(i.bk) * problem.ab.size() as f64;
+    let (m, n) = sides(i, problem);
+    let larger = |rows: f64| 1.0 + LARGER_OPERAND * rows / (m + n);
+    // Multicast: a CTA fetches its share of the rows, and receives them all.
+    let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
+    let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
+    let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
+    let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
+    let l2 = ctas * (a + b) / L2_BYTES_PER_US;
+    let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
+    STAGE_US + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
+}
+
+/// Rows of a stage's boxes that lie outside of a tensor which has fewer than one tile.
+fn outside_us(instance: &Instance, problem: &GemmProblem) -> f64 {
+    let (m, n) = sides(instance, problem);
+    let outside = |tile: u32, side: f64| (f64::from(tile) - side - OUTSIDE_FREE).max(0.0);
+    OUTSIDE_US * (outside(instance.bm, m) + outside(instance.bn, n))
+}
+
+/// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs: clusters of more
+/// than two leave some of them out. (The launch asks the driver.)
+fn held(sms: u32, size: u32) -> u64 {
+    u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
+}
+
+/// How many clusters give sums to the one that finishes a shared tile, at most.
+fn givers(clusters: u64, streamed: u64) -> u64 {
+    if streamed == 0 {
+        return 0;
+    }
+    let uneven = clusters > streamed && !clusters.is_multiple_of(streamed);
+    (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
+}
+
+/// A and B in, D out. An operand that one cluster holds for all of the tiles' rows or columns is read
+/// once.
+fn memory_us(tiling: &Tiling, problem: &GemmProblem) -> f64 {
+    let (rows, columns) = match tiling.turned {
+        true => ('B', 'A'),
+        false => ('A', 'B'),
+    };
+    let again = |operand, others: u64| {
+        problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
+    };
+    let bytes = again(rows, tiling.clusters_n)
+        + again(columns, tiling.clusters_m)
+        + problem.bytes('D') as f64;
+    MEMORY_US + bytes / MEMORY_BYTES_PER_US
+}
+
+/// Rows and columns of the product as the instance sees it.
+fn sides(instance: &Instance, problem: &GemmProblem) -> (f64, f64) {
+    let (m, n) = (problem.m as f64, problem.n as f64);
+    if instance.turned { (n, m) } else { (m, n) }
+}
+
 /// The schedules of an instance that are worth a look on a device that holds `active` of its clusters.
 pub(super) fn schedules(
     instance: &Instance,
     problem: &GemmProblem,
     active: u64,
 ) -> impl Iterator<Item = Prediction> {
-    let (tiling, k) = (Tiling::new(instance, problem.m, problem.n), problem.k);
-    Schedule::worth_a_look(instance.shares, tiling.clusters(), stages(instance, k), active.max(1))
-        .map(move |schedule| Prediction::new(instance, &tiling, k, schedule))
+    let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
+    let stages = stages(instance, problem.k);
+    Schedule::worth_a_look(instance.shares, tiling.clusters(), stages, active.max(1))
+        .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule))
 }
 
 /// The one of them with the shortest time; among equals the one with the fewest shared tiles.
@@ -190,7 +302,7 @@ pub fn candidates<'t>(
 ) -> impl Iterator<Item = Candidate<'t>> {
     let fitting = table.iter().enumerate().filter(move |(_, i)| fits(i, problem, c));
     fitting.flat_map(move |(index, instance)| {
-        let active = u64::from(sms / (instance.cluster_m * instance.cluster_n));
+        let active = held(sms, instance.cluster_m * instance.cluster_n);
         schedules(instance, problem, active).map(move |prediction| Candidate {
             index,
             instance,
