@@ -146,10 +146,13 @@ impl fmt::Display for Report {
             rows.len(),
             self.count
         )?;
-        writeln!(f, "predicted = launch + whole tiles + run + epilogues + fix-up")?;
         writeln!(
             f,
-            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}",
+            "predicted = launch + the longest of {{whole tiles + run + epilogues + fix-up, memory, power}} + outside"
+        )?;
+        writeln!(
+            f,
+            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}",
             "instance",
             "schedule",
             "predicted",
@@ -158,6 +161,8 @@ impl fmt::Display for Report {
             "run",
             "epilogues",
             "fix-up",
+            "memory",
+            "power",
             "stages",
             "tiles",
             "clusters",
@@ -169,7 +174,7 @@ impl fmt::Display for Report {
             let p = &row.prediction;
             writeln!(
                 f,
-                "{:<28} {:>8} {:>9.2} {:>6.2} {:>9.2} {:>8.2} {:>9.2} {:>6.2} {:>14} {:>7} {:>8} {:>6.1}% {:>4} KiB {:>6.0} MiB",
+                "{:<28} {:>8} {:>9.2} {:>6.2} {:>9.2} {:>8.2} {:>9.2} {:>6.2} {:>8.2} {:>8.2} {:>14} {:>7} {:>8} {:>6.1}% {:>4} KiB {:>6.0} MiB",
                 row.name,
                 p.schedule,
                 row.predicted_us,
@@ -178,6 +183,8 @@ impl fmt::Display for Report {
                 row.run_us,
                 row.epilogues_us,
                 p.fixup_us,
+                p.memory_us,
+                p.power_us,
                 format!("{} x {} + {}", p.rounds, p.stages, p.run),
                 p.tiles,
                 p.cluster_tiles,

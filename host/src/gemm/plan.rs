@@ -315,7 +315,7 @@ impl KernelInfo {
             waves: tiles as f64 / f64::from(choice.grid[0]),
             raster_group: choice.group,
             streamed: choice.streamed,
-            predicted_us: Prediction::new(i, &tiling, problem.k, schedule).total_us(),
+            predicted_us: Prediction::new(i, &tiling, problem, schedule).total_us(),
             why,
         }
     }
