@@ -286,6 +286,41 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
         unsafe { O::store_turned(self.at, warp, strip as u32, values) }
     }
 
+    /// Lets the panel overwrite what earlier ones have stored: only the last `pending` stores, 0 to 3,
+    /// may still be on their way to global memory.
+    ///
+    /// Waits for the older stores to have been written. Signals nothing. PTX:
+    /// `cp.async.bulk.wait_group` in the issuing thread, `bar.warp.sync`. CUTLASS: none:
+    /// `tma_store_wait` waits for the reads.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
+    /// fn twice(stores: &mut Stores<'_, bf16, 2, Math, Alone>, to: &Map) {
+    ///     stores.acquire().publish().store(to, 0, 0);
+    ///     let mut again = stores.acquire();
+    ///     again.wait_written(0);
+    ///     again.publish().store(to, 0, 32);
+    /// }
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait_written(&mut self, pending: usize) {
+        if self.group.thread() == 0 {
+            // This is the thread that issues the group's stores.
+            match pending {
+                0 => isa::cp_async_bulk::wait_group::<0>(),
+                1 => isa::cp_async_bulk::wait_group::<1>(),
+                2 => isa::cp_async_bulk::wait_group::<2>(),
+                _ => isa::cp_async_bulk::wait_group::<3>(),
+            }
+        }
+        // SAFETY: the group token: all lanes of the warp are here. (See `store`.)
+        unsafe { isa::warp::sync_warp(u32::MAX) };
+    }
+
     /// Makes the panel visible to TMA: every thread fences its stores, then the group meets.
     ///
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:

@@ -54,8 +54,8 @@ where
     type Panel = O::Panel<GROUP_ROWS>;
     const PANELS: usize = BN.div_ceil(O::PANEL_COLS);
 
-    /// In a tile that is no multiple of panels the last one begins early: the columns that it shares
-    /// with the one before are written twice, with the same values.
+    /// In a tile that is no multiple of panels the first one is that of the last columns. The last one
+    /// shares some of them, which are written twice: it waits for the first.
     #[inline(always)]
     fn start(panel: usize) -> usize {
         const {
@@ -64,7 +64,11 @@ where
                 "a tile is at least a panel wide, and a multiple of 16 columns"
             );
         }
-        (panel * O::PANEL_COLS).min(BN - O::PANEL_COLS)
+        match (BN.is_multiple_of(O::PANEL_COLS), panel) {
+            (true, _) => panel * O::PANEL_COLS,
+            (false, 0) => BN - O::PANEL_COLS,
+            (false, _) => (panel - 1) * O::PANEL_COLS,
+        }
     }
 
     #[inline(always)]
@@ -94,6 +98,10 @@ where
             }
             if let Some(addend) = addend {
                 addend.release();
+            }
+            let panels = <Self as Epilogue<O, M, K, BM, BN>>::PANELS;
+            if !BN.is_multiple_of(O::PANEL_COLS) && panel == panels - 1 {
+                out.wait_written(panels - 2);
             }
             out.publish().store(d, row, tile.col + first as u32);
         }
