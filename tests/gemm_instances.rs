@@ -1,4 +1,4 @@
-//! Every instance of the GEMM, in every way of sharing out its tiles, on the SM model under several
+//! Every instance of the GEMM, with whole tiles and with shared ones, on the SM model under several
 //! schedules, and on a GPU.
 //!
 //! The shapes reach residues in M, N and K, cluster tiles that hang over the edge, K of one stage and
@@ -29,6 +29,11 @@ fn multiplies(device: &Device, what: &str, (m, n, k): (u64, u64, u64)) {
     let gemm = Gemm::new(device, &GEMM_IMAGE).unwrap_or_else(|e| panic!("{what}: {e}"));
     for (index, instance) in gemm.instances().iter().enumerate() {
         let name = instance.desc.meta.name();
+        // The other types differ from bf16 in their conversions: one shape has everything for them.
+        let bf16 = (instance.ab, instance.out) == (Dtype::Bf16, Dtype::Bf16);
+        if !bf16 && (m, n, k) != SHAPES[2] {
+            continue;
+        }
         let problem =
             GemmProblem { m, n, k, ab: instance.ab, out: instance.out, beta_c: instance.has_c };
         let values = |seed, count: u64, dtype| {
@@ -45,7 +50,11 @@ fn multiplies(device: &Device, what: &str, (m, n, k): (u64, u64, u64)) {
         let sizes = (m as usize, n as usize, k as usize);
         let product =
             Product { m: sizes.0, n: sizes.1, k: sizes.2, a: &a, b: &b, c: Some(&c), alpha, beta };
-        for (_, schedule) in gemm.schedules(&problem, index).unwrap() {
+        // Whole tiles, and the tiles shared by the most clusters.
+        let all = gemm.schedules(&problem, index).unwrap();
+        let schedules = [all[0].1, all[all.len() - 1].1];
+        for schedule in &schedules[..all.len().min(2)] {
+            let schedule = *schedule;
             let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
             let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
             let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
@@ -66,7 +75,7 @@ fn multiplies(device: &Device, what: &str, (m, n, k): (u64, u64, u64)) {
 
 #[test]
 fn every_instance_multiplies_every_shape() {
-    on_devices(&GEMM_IMAGE, "every_instance_multiplies_every_shape", 2, |bench| {
+    on_devices(&GEMM_IMAGE, "every_instance_multiplies_every_shape", 1, |bench| {
         for shape in SHAPES {
             multiplies(&bench.device, bench.what(), shape);
         }

@@ -221,10 +221,7 @@ fn givers(clusters: u64, streamed: u64) -> u64 {
 /// A and B in, D out. An operand that one cluster holds for all of the tiles' rows or columns is read
 /// once.
 fn memory_us(tiling: &Tiling, problem: &GemmProblem) -> f64 {
-    let (rows, columns) = match tiling.turned {
-        true => ('B', 'A'),
-        false => ('A', 'B'),
-    };
+    let (rows, columns) = if tiling.turned { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
     };

@@ -118,10 +118,8 @@ impl BoundGemm<'_> {
             self.copy(i, stream, true)?;
         }
         let problem = &plan.problem;
-        let (m, n) = match launch.choice.instance.turned {
-            true => (problem.n, problem.m),
-            false => (problem.m, problem.n),
-        };
+        let turned = launch.choice.instance.turned;
+        let (m, n) = if turned { (problem.n, problem.m) } else { (problem.m, problem.n) };
         let params = GemmParams {
             m: m as u32,
             n: n as u32,
