@@ -272,7 +272,7 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
     ///     for strip in 0..2 {
     ///         free.put_turned(strip, sum.strip(strip));
     ///     }
-    ///     free.publish().store(to, 0, 0); // 32 rows of 64 columns
+    ///     free.publish().store_rows(to, 0, 0); // 32 rows of 64 columns
     /// }
     /// ```
     #[inline(always)]
@@ -359,8 +359,7 @@ pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
 }
 
 impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
-    /// One thread stores the panel, or its first rows if the tensor map's box has fewer, to (`row`,
-    /// `col`) of the tensor and commits it as a bulk group.
+    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group.
     /// What lies outside of the tensor is not written, except that the last element of a row takes
     /// the rest of its 16 bytes with it (docs/semantics.md).
     ///
@@ -370,7 +369,17 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
     /// See the example of [`PublishedPanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn store<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
+    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
+        self.store_rows(tensor, row, col);
+    }
+
+    /// As [`store`](Self::store), of the panel's first rows: as many as the tensor map's box has.
+    ///
+    /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
+    /// [`FreePanel::put_turned`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn store_rows<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
     where
         P: TileShape<Element = O>,
     {

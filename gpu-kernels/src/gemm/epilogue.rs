@@ -140,6 +140,6 @@ where
         for strip in 0..BN / 16 {
             out.put_turned(strip, sum.strip(strip).map(|x| p.alpha * x));
         }
-        out.publish().store(d, tile.col, tile.row + group.index() * GROUP_ROWS as u32);
+        out.publish().store_rows(d, tile.col, tile.row + group.index() * GROUP_ROWS as u32);
     }
 }
