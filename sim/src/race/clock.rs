@@ -146,10 +146,8 @@ impl Knows {
     /// Whether what an agent did at a time is known.
     #[inline]
     pub fn knows(&self, lane: Lane, agent: u32, time: u32) -> bool {
-        if agent == self.id {
-            return self.own(lane) >= time;
-        }
-        at(&self.base[lane as usize], agent) >= time
+        // Of its own work it may have heard from another: whose fence covers it just as well.
+        at(&self.base[lane as usize], agent) >= time || (agent == self.id && self.own(lane) >= time)
     }
 
     /// A fence: what it knows is so in this lane, too.
@@ -271,5 +269,20 @@ mod tests {
         Told::new(&out).tell(&mut b);
         assert!(b.knows(Lane::Async, 0, 2) && !b.knows(Lane::Inits, 0, 1));
         assert!(a.knows(Lane::Ordered, 0, 3) && !a.knows(Lane::Async, 0, 3));
+    }
+
+    #[test]
+    fn another_threads_fence_covers_ones_own_work() {
+        let (mut a, mut b) = (Knows::new(0), Knows::new(1));
+        let mut there = Released::default();
+        there.add(&a, &LANES);
+        a.time += 1;
+        Told::new(&there).tell(&mut b);
+        b.fence(Lane::Async);
+        let mut back = Released::default();
+        back.add(&b, &LANES);
+        Told::new(&back).tell(&mut a);
+        assert!(a.knows(Lane::Async, 0, 1), "told before the fence");
+        assert!(!a.knows(Lane::Async, 0, 2), "done after it was told");
     }
 }
