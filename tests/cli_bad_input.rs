@@ -344,3 +344,19 @@ fn benchmarks() {
     assert!(same_bytes(&f.folder.path("out.safetensors"), PRECIOUS));
     assert_eq!(f.folder.list(), before);
 }
+
+#[test]
+fn check_refuses_what_it_cannot_run() {
+    refused(&["check", "example", "none_such"], &["none_such", "ordered_loads"]);
+    refused(&["check", "gemm", "stream_copy"], &["--instance"]);
+    refused(
+        &["check", "example", "ping_pong", "--m", "1", "--n", "1", "--k", "1"],
+        &["own shapes"],
+    );
+    refused(&["check", "gemm", "--instance", "gemm_x"], &["gemm_x", "gemm_bf16_bf16_128x256_2x1"]);
+    refused(&["check", "gemm", "--m", "0", "--n", "8", "--k", "8"], &["0 x 8 x 8"]);
+    refused(&["check", "gemm", "--m", "4"], &["--n"]);
+    refused(&["check", "gemm", "--seed", "pct:x"], &["pct:x", "SEED"]);
+    refused(&["check", "--seeds", "0"], &["0"]);
+    refused(&["check", "--pct", "2", "--exhaustive"], &["--exhaustive"]);
+}

@@ -97,6 +97,14 @@ impl Device {
         matches!(self.backend, Backend::Sim(_))
     }
 
+    /// What the model has counted in all launches so far; none for a GPU.
+    pub fn model_stats(&self) -> Option<sim::Stats> {
+        match &self.backend {
+            Backend::Cuda(_) => None,
+            Backend::Sim(model) => Some(model.stats()),
+        }
+    }
+
     /// The GPU's facts; none for the model.
     pub fn info(&self) -> Option<&crate::DeviceInfo> {
         match &self.backend {

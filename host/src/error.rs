@@ -84,6 +84,12 @@ pub enum Error {
     /// A tensor map that a GPU takes and the model does not.
     #[error("the SM model can't use this tensor map: {0}")]
     ModelTensor(sim::tensor_map::EncodeError),
+    /// Something that only the SM model can do.
+    #[error("{what} needs the SM model; this is a GPU")]
+    NotOnGpu {
+        /// What was asked.
+        what: &'static str,
+    },
     /// Something that only a GPU can do.
     #[error("{what} needs a GPU; this is the SM model")]
     NotOnModel {

@@ -106,6 +106,29 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Launches a kernel of this program on the model, which needs no image: for tests of a kernel
+    /// beside its source. Checked as [`Device::launch`] is.
+    ///
+    /// # Errors
+    /// As [`Device::launch`]; [`Error::NotOnGpu`] on a GPU.
+    pub fn launch_on_model(
+        &self,
+        desc: &KernelDesc,
+        grid: [u32; 3],
+        params: &[Param<'_>],
+    ) -> Result<(), Error> {
+        let Backend::Sim(model) = &self.backend else {
+            return Err(Error::NotOnGpu { what: "a launch without an image" });
+        };
+        check_shape(&desc.meta, grid, self.smem_bytes())?;
+        let packed = pack(self, &desc.meta, params)?;
+        // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it points to
+        // is borrowed until after the call.
+        unsafe { model.launch(desc, grid, &packed.pointers).map(|_| ()) }
+    }
+}
+
 fn assemble(context: &Context, image: &Image) -> Result<sys::CUmodule, Error> {
     context.bind()?;
     let fault = |log: String| Error::ImageAssembly { image: image.name, log };

@@ -34,6 +34,7 @@ mod stream;
 mod tensor;
 mod tensor_error;
 mod tensor_nd;
+pub mod testing;
 
 pub use buffer::{Buffer, Copy2d};
 pub use cuda::{DeviceInfo, cuda_devices};
@@ -42,7 +43,8 @@ pub use error::Error;
 pub use isa::kernel::Dtype;
 pub use launch::Module;
 pub use param::Param;
-pub use sim::{Config as SimConfig, Progress as SimProgress};
+pub use sim;
+pub use sim::{Config as SimConfig, Progress as SimProgress, Strategy};
 pub use stream::{Event, Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
 pub use tensor_error::{TensorError, dtype_name};

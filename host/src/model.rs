@@ -1,17 +1,21 @@
 //! The SM model as a device: its memory, its configuration, and launches on it.
 //!
-//! The only file that touches `sim`'s API, apart from the report in [`Error::Model`].
+//! The only file that touches `sim`'s API, apart from the report in [`Error::Model`] and
+//! [`crate::testing`].
 
 use crate::error::Error;
 use crate::tensor::{Matrix, TensorBox};
 use crate::tensor_nd::TensorNd;
 use isa::kernel::{Dtype, KernelDesc};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc};
+use std::sync::{Mutex, PoisonError};
 
 /// A model of an SM (and of a grid over several), with its own global memory.
 pub(crate) struct Model {
     pub config: sim::Config,
     memory: sim::GlobalMemory,
+    /// Of all launches that ended well.
+    stats: Mutex<sim::Stats>,
 }
 
 /// Parameter addresses, shared by the model's worker threads.
@@ -28,7 +32,11 @@ impl ParamPtrs<'_> {
 
 impl Model {
     pub fn new(config: sim::Config) -> Self {
-        Self { config, memory: sim::GlobalMemory::new() }
+        Self { config, memory: sim::GlobalMemory::new(), stats: Mutex::default() }
+    }
+
+    pub fn stats(&self) -> sim::Stats {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn alloc(&self, bytes: usize) -> u64 {
@@ -71,7 +79,10 @@ impl Model {
             // SAFETY: the caller's contract.
             unsafe { (desc.entry)(params.get()) }
         };
-        sim::launch(&self.config, &self.memory, &shape, &entry).map_err(Error::Model)
+        let stats =
+            sim::launch(&self.config, &self.memory, &shape, &entry).map_err(Error::Model)?;
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&stats);
+        Ok(stats)
     }
 }
 

@@ -108,6 +108,8 @@ pub enum Error {
         "{instance} gave other bits for {shape} the second time: one plan must give one result"
     )]
     Bits { shape: String, instance: String },
+    #[error("{case}: a finding after {after} schedules; --seed '{schedule}' repeats it")]
+    Finding { case: String, after: u64, schedule: String },
 }
 
 impl Error {
@@ -117,6 +119,7 @@ impl Error {
         match self {
             Self::Check { .. }
             | Self::Bits { .. }
+            | Self::Finding { .. }
             | Self::Host(
                 Host::Model(_)
                 | Host::ModelMemory(_)

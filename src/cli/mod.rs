@@ -10,6 +10,7 @@ mod operands;
 mod output;
 mod plan;
 mod progress;
+mod schedules;
 mod tensor_file;
 mod tune;
 
@@ -48,6 +49,14 @@ Examples:
   warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
   warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
 
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  warpipe check gemm --m 300 --n 520 --k 200 --seeds 1000
+  warpipe check gemm --all-instances --seeds 20
+  warpipe check example ordered_loads --pct 3
+  warpipe check example stream_copy --exhaustive --json found.json
+  warpipe check gemm --seed 7";
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   warpipe bench --m 8192 --n 8192 --k 8192 --vs cublaslt
@@ -64,6 +73,9 @@ enum Command {
     Gemm(Box<gemm::Args>),
     /// Say what the picker predicts for every kernel that computes a product; needs no GPU
     Plan(plan::Args),
+    /// Run a kernel on the SM model under many schedules, and compare every result
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(Box<schedules::Args>),
     /// Time products on a GPU, in turn with cuBLASLt if asked to
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -79,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Gemm(args) => gemm::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Check(args) => schedules::run(args),
         Command::Bench(args) => bench::run(args),
     };
     match result {

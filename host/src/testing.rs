@@ -1,0 +1,132 @@
+//! Testing a kernel: running it on the SM model under many schedules, from `#[test]`.
+//!
+//! `docs/testing-a-kernel.md` has a whole example.
+
+use crate::device::Device;
+use crate::{SimConfig, Strategy};
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a case gives: any error is a failure, and so is a panic.
+pub type CaseResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Runs `case` under `seeds` schedules, each on a model of its own, and panics with the report of the
+/// first that fails.
+///
+/// - `WARPIPE_SEEDS=10000` makes the schedules more, or fewer, than the test says.
+/// - `WARPIPE_SEED=7`, or a schedule as the failure prints it, runs that one alone.
+///
+/// ```
+/// host::testing::check(20, |model| {
+///     let mut buffer = model.upload(&[1, 2, 3])?;
+///     buffer.write(&[4, 5, 6])?;
+///     assert_eq!(buffer.to_vec()?, [4, 5, 6]);
+///     Ok(())
+/// });
+/// ```
+#[track_caller]
+pub fn check(seeds: u64, case: impl Fn(&Device) -> CaseResult + Sync) {
+    check_with(&Strategy::Random { seeds: 0..seeds }, case);
+}
+
+/// The same under a strategy: by priorities, or exhaustively. `WARPIPE_SEEDS` is the number of seeds,
+/// or the limit.
+#[track_caller]
+pub fn check_with(strategy: &Strategy, case: impl Fn(&Device) -> CaseResult + Sync) {
+    let config = SimConfig::default();
+    if let Some(text) = variable("WARPIPE_SEED") {
+        let config = replay(&config, &text).unwrap_or_else(|e| panic!("WARPIPE_SEED: {e}"));
+        if let Err(error) = run(&config, &case) {
+            panic!("{error}\nWARPIPE_SEED={text}");
+        }
+        return;
+    }
+    let strategy = match variable("WARPIPE_SEEDS").map(|text| (text.parse(), text)) {
+        None => strategy.clone(),
+        Some((Ok(count), _)) => widened(strategy, count),
+        Some((Err(_), text)) => panic!("WARPIPE_SEEDS={text}: a number of schedules is needed"),
+    };
+    if let Err(finding) = sim::explore(&config, &strategy, |config| run(config, &case)) {
+        panic!("{finding}\nWARPIPE_SEED='{}' repeats it", finding.schedule);
+    }
+}
+
+/// A configuration that repeats a schedule: a seed, or what a finding prints.
+pub fn replay(config: &SimConfig, text: &str) -> Result<SimConfig, sim::ScheduleError> {
+    if text.parse::<u64>().is_ok() {
+        return config.replay(&format!("seed:{text}"));
+    }
+    config.replay(text)
+}
+
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn widened(strategy: &Strategy, count: u64) -> Strategy {
+    match strategy {
+        Strategy::Pct { seeds, depth } => {
+            Strategy::Pct { seeds: seeds.start..seeds.start + count, depth: *depth }
+        }
+        Strategy::Random { seeds } => Strategy::Random { seeds: seeds.start..seeds.start + count },
+        _ => Strategy::Exhaustive { limit: count },
+    }
+}
+
+fn run(
+    config: &SimConfig,
+    case: &(impl Fn(&Device) -> CaseResult + Sync),
+) -> Result<sim::Stats, String> {
+    let device = Device::sim(config.clone());
+    match catch_unwind(AssertUnwindSafe(|| case(&device))) {
+        Ok(Ok(())) => Ok(device.model_stats().unwrap_or_default()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(format!("the case panicked: {}", text(&*panic))),
+    }
+}
+
+fn text(payload: &(dyn Any + Send)) -> String {
+    let owned = payload.downcast_ref::<String>().cloned();
+    owned.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn every_seed_runs_on_a_fresh_model() {
+        let runs = AtomicU64::new(0);
+        check(9, |model| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(model.model_stats(), Some(sim::Stats::default()));
+            Ok(())
+        });
+        assert_eq!(runs.into_inner(), 9);
+    }
+
+    #[test]
+    #[should_panic = "seed:3' repeats it"]
+    fn the_first_seed_that_fails_is_named() {
+        check(20, |model| {
+            if model.describe().contains("seed 3") { Err("this one".into()) } else { Ok(()) }
+        });
+    }
+
+    #[test]
+    #[should_panic = "the case panicked: not a number"]
+    fn a_panic_is_a_failure() {
+        check(2, |_| panic!("not a number"));
+    }
+
+    #[test]
+    fn a_seed_or_a_schedule() {
+        let config = SimConfig::default();
+        assert_eq!(replay(&config, "12").unwrap().seed, 12);
+        assert_eq!(replay(&config, "pct:5:3:100").unwrap().seed, 5);
+        assert!(replay(&config, "x").is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! `warpipe check`: a kernel on the SM model under many schedules, its result compared every time.
+
+mod examples;
+mod gemm;
+
+use super::args::{finite, operand_dtype, result_dtype};
+use super::error::Error;
+use super::progress::Progress;
+use super::say;
+use clap::ValueEnum;
+use host::SimConfig;
+use host::sim::{Explored, Finding, Report, Stats, Strategy, explore};
+use isa::kernel::Dtype;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// The GEMM kernels
+    Gemm,
+    /// An example kernel, by its name
+    Example,
+}
+
+/// Options of `warpipe check`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What to check
+    #[arg(value_enum, default_value = "gemm")]
+    what: What,
+    /// Name of the example; without one, all of them
+    name: Option<String>,
+    /// Schedules, one a seed
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Draw priorities of threads and copies, that change DEPTH - 1 times, and not every choice
+    #[arg(long, value_name = "DEPTH", conflicts_with = "exhaustive", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pct: Option<u32>,
+    /// Run every schedule that can come out differently
+    #[arg(long, conflicts_with = "seeds")]
+    exhaustive: bool,
+    /// Runs after which --exhaustive stops
+    #[arg(long, default_value_t = 10_000, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+    /// Run this schedule alone: a seed, or what a finding says
+    #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["seeds", "pct", "exhaustive"])]
+    seed: Option<String>,
+    /// Rows of A and D
+    #[arg(long, value_name = "M", requires_all = ["n", "k"])]
+    m: Option<u64>,
+    /// Rows of B, columns of D
+    #[arg(long, value_name = "N", requires_all = ["m", "k"])]
+    n: Option<u64>,
+    /// Columns of A and B
+    #[arg(long, value_name = "K", requires_all = ["m", "n"])]
+    k: Option<u64>,
+    /// Element type of A and B: bf16 or f16
+    #[arg(long, value_parser = operand_dtype, default_value = "bf16")]
+    dtype: Dtype,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
+    out_dtype: Option<Dtype>,
+    /// Add C, times X
+    #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
+    beta: Option<f32>,
+    /// This instance, and not the one that the picker chooses
+    #[arg(long, value_name = "NAME", conflicts_with = "all_instances")]
+    instance: Option<String>,
+    /// Every instance, each at a shape that reaches its residues and its last tiles
+    #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "beta"])]
+    all_instances: bool,
+    /// Write what was found, or that nothing was, to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Why a schedule failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The model's page.
+    Report(Box<Report>),
+    /// A result that is wrong, or a run that could not start.
+    Other(String),
+}
+
+impl From<host::Error> for Failure {
+    fn from(e: host::Error) -> Self {
+        match e {
+            host::Error::Model(report) => Self::Report(report),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Report(report) => report.fmt(f),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A kernel with its data: what one schedule runs.
+pub trait Case: Sync {
+    /// Kernel and shape, for people.
+    fn name(&self) -> String;
+    /// Runs it once, and compares the result.
+    fn run(&self, config: &SimConfig) -> Result<Stats, Failure>;
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+    if args.what == What::Gemm && args.name.is_some() {
+        return usage("check gemm takes no name: --instance NAME says which kernel");
+    }
+    let shaped = args.m.is_some() || args.instance.is_some() || args.all_instances;
+    if args.what == What::Example && (shaped || args.beta.is_some() || args.out_dtype.is_some()) {
+        return usage("an example has its own shapes: leave the options of the GEMM out");
+    }
+    let config = SimConfig::default();
+    let replay = args.seed.as_deref().map(|text| host::testing::replay(&config, text));
+    let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
+    let cases: Vec<Box<dyn Case>> = match args.what {
+        What::Gemm => gemm::cases(args)?,
+        What::Example => examples::cases(args.name.as_deref())?,
+    };
+    let mut results = Vec::new();
+    let mut verdict = Ok(());
+    for case in &cases {
+        let (json, outcome) = one(args, &config, replay.as_ref(), case.as_ref())?;
+        results.push(json);
+        if outcome.is_err() {
+            verdict = outcome;
+            break;
+        }
+    }
+    if let Some(file) = &args.json {
+        let text = Value::Array(results).to_string();
+        std::fs::write(file, text)
+            .map_err(|e| Error::Output { file: file.clone(), reason: e.to_string() })?;
+    }
+    verdict
+}
+
+/// One case: what `--json` says of it, and the verdict.
+fn one(
+    args: &Args,
+    config: &SimConfig,
+    replay: Option<&SimConfig>,
+    case: &dyn Case,
+) -> Result<(Value, Result<(), Error>), Error> {
+    let start = Instant::now();
+    let name = case.name();
+    let strategy = strategy(args);
+    let progress = Progress::new(match &strategy {
+        Strategy::Exhaustive { limit } => *limit,
+        _ if replay.is_some() => 1,
+        _ => args.seeds,
+    });
+    let run = |config: &SimConfig| progress.step(&name, || case.run(config));
+    let result = match replay {
+        Some(config) => replayed(config, args.seed.as_deref().unwrap_or_default(), run),
+        None => explore(config, &strategy, run),
+    };
+    drop(progress);
+    let seconds = start.elapsed().as_secs_f64();
+    match result {
+        Ok(done) => {
+            say(&format!("{name}: {}, no finding ({seconds:.1} s)", covered(&done)))?;
+            let json = json!({
+                "case": name, "schedules": done.schedules, "complete": done.complete,
+                "runs": done.runs, "steps": done.steps, "seconds": seconds, "finding": null,
+            });
+            Ok((json, Ok(())))
+        }
+        Err(Finding { error, schedule, after }) => {
+            say(&error.to_string())?;
+            let report = match &error {
+                Failure::Report(report) => json!(report),
+                Failure::Other(text) => json!({ "message": text }),
+            };
+            let json = json!({
+                "case": name, "schedules": after, "complete": false, "seconds": seconds,
+                "schedule": schedule, "finding": report,
+            });
+            Ok((json, Err(Error::Finding { case: name, after, schedule })))
+        }
+    }
+}
+
+fn strategy(args: &Args) -> Strategy {
+    let seeds = 0..args.seeds;
+    match (args.exhaustive, args.pct) {
+        (true, _) => Strategy::Exhaustive { limit: args.limit },
+        (false, Some(depth)) => Strategy::Pct { seeds, depth },
+        (false, None) => Strategy::Random { seeds },
+    }
+}
+
+fn replayed(
+    config: &SimConfig,
+    schedule: &str,
+    run: impl Fn(&SimConfig) -> Result<Stats, Failure>,
+) -> Result<Explored, Finding<Failure>> {
+    let one =
+        |stats: Stats| Explored { schedules: 1, complete: false, runs: 1, steps: stats.steps };
+    let failed = |error| Finding { error, schedule: schedule.to_owned(), after: 0 };
+    run(config).map(one).map_err(failed)
+}
+
+/// The schedules in words.
+fn covered(done: &Explored) -> String {
+    let s = if done.schedules == 1 { "" } else { "s" };
+    if done.complete {
+        format!("all {} schedule{s} that can differ", done.schedules)
+    } else {
+        format!("{} schedule{s}", done.schedules)
+    }
+}
