@@ -356,6 +356,9 @@ fn check_refuses_what_it_cannot_run() {
     refused(&["check", "gemm", "--instance", "gemm_x"], &["gemm_x", "gemm_bf16_bf16_128x256_2x1"]);
     refused(&["check", "gemm", "--m", "0", "--n", "8", "--k", "8"], &["0 x 8 x 8"]);
     refused(&["check", "gemm", "--m", "4"], &["--n"]);
+    refused(&["check", "gemm", "--schedule", "18"], &["18", "CLUSTERS/STREAMED"]);
+    refused(&["check", "gemm", "--schedule", "1/999"], &["999"]);
+    refused(&["check", "example", "--schedule", "1/0"], &["own shapes"]);
     refused(&["check", "gemm", "--seed", "pct:x"], &["pct:x", "SEED"]);
     refused(&["check", "--seeds", "0"], &["0"]);
     refused(&["check", "--pct", "2", "--exhaustive"], &["--exhaustive"]);

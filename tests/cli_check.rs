@@ -11,7 +11,7 @@ fn a_few_schedules_of_a_gemm_and_of_an_example() {
     let gemm = ["check", "gemm", "--m", "72", "--n", "136", "--k", "72", "--seeds", "3"];
     let (code, stdout, stderr) = outcome(&warpipe([&gemm[..], &["--json", &file]].concat()));
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    assert!(stdout.contains(" 72x136x72: 3 schedules, no finding"), "{stdout}");
+    assert!(stdout.contains(" 72x136x72 1/0: 3 schedules, no finding"), "{stdout}");
     let json: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path("found.json")).unwrap()).unwrap();
     assert_eq!((&json[0]["schedules"], &json[0]["finding"]), (&3.into(), &serde_json::Value::Null));

@@ -100,7 +100,9 @@ impl Matrix {
         for (at, x) in have.into_iter().enumerate() {
             let (i, j) = (at / self.cols, at % self.cols);
             let y = want(i, j);
-            if !((x - y).abs() <= near * y.abs()) {
+            // NaN is not near.
+            let right = (x - y).abs() <= near * y.abs();
+            if !right {
                 let text = format!("a wrong result: element ({i}, {j}) is {x}, should be {y}");
                 return Err(Failure::Other(text));
             }

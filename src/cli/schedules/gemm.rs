@@ -4,11 +4,11 @@ use super::{Args, Case, Failure};
 use crate::cli::check::Judged;
 use crate::cli::error::Error;
 use crate::cli::operands::{Generate, Operands};
-use host::gemm::{Gemm, GemmProblem};
+use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::sim::Stats;
 use host::{Device, SimConfig};
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A shape with parts of tiles in all three dimensions.
 const SHAPE: [u64; 3] = [300, 520, 200];
@@ -16,7 +16,9 @@ const SHAPE: [u64; 3] = [300, 520, 200];
 struct GemmCase {
     kernel: String,
     index: usize,
-    operands: Operands,
+    /// How the clusters share the tiles out.
+    share: Schedule,
+    operands: Arc<Operands>,
     alpha: f32,
     beta: f32,
     /// A result that was compared with the f64 product: another one with the same bits is right.
@@ -46,48 +48,70 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.beta.is_some() };
         let plan = gemm.plan(&problem)?;
         let Some(kernel) = &plan.describe().kernel else {
-            let usage = format!("{m} x {n} x {k}: D is empty, and no kernel runs");
-            return Err(Error::Usage(usage));
+            return Err(empty([m, n, k]));
         };
         vec![kernel.index]
     };
-    let case = |index: usize| -> Result<Box<dyn Case>, Error> {
+    let mut cases: Vec<Box<dyn Case>> = Vec::new();
+    for index in chosen {
         let instance = &gemm.instances()[index];
-        // One tile and a part of one in each dimension, and a last stage that is not full.
+        // One tile and a part of one in each dimension; stages for two CTAs, the last not full.
         let reach = [
             u64::from(instance.bm * instance.cluster_m + 8),
             u64::from(instance.bn * instance.cluster_n + 8),
-            u64::from(instance.bk * 2 + 8),
+            u64::from(instance.bk * 3 + 8),
         ];
         let [m, n, k] = given.unwrap_or(if args.all_instances { reach } else { SHAPE });
         let problem =
             GemmProblem { m, n, k, ab: instance.ab, out: instance.out, beta_c: instance.has_c };
         if m == 0 || n == 0 {
-            let usage = format!("{m} x {n} x {k}: D is empty, and no kernel runs");
-            return Err(Error::Usage(usage));
+            return Err(empty([m, n, k]));
         }
-        Ok(Box::new(GemmCase {
-            kernel: instance.desc.meta.name().to_owned(),
-            index,
-            operands: Operands::generate(Generate { problem, seed: 0 })?,
-            alpha: 1.5,
-            beta: if instance.has_c { args.beta.unwrap_or(-2.0) } else { 0.0 },
-            good: OnceLock::new(),
-        }))
-    };
-    chosen.into_iter().map(case).collect()
+        let operands = Arc::new(Operands::generate(Generate { problem, seed: 0 })?);
+        for share in shares(&gemm, &problem, index, args.schedule)? {
+            cases.push(Box::new(GemmCase {
+                kernel: instance.desc.meta.name().to_owned(),
+                index,
+                share,
+                operands: Arc::clone(&operands),
+                alpha: 1.5,
+                beta: if instance.has_c { args.beta.unwrap_or(-2.0) } else { 0.0 },
+                good: OnceLock::new(),
+            }));
+        }
+    }
+    Ok(cases)
+}
+
+/// The ways of sharing tiles out that are checked: the one that is asked for, or all worth a look.
+fn shares(
+    gemm: &Gemm,
+    problem: &GemmProblem,
+    index: usize,
+    asked: Option<Schedule>,
+) -> Result<Vec<Schedule>, Error> {
+    if let Some(share) = asked {
+        gemm.plan_scheduled(problem, index, share)?;
+        return Ok(vec![share]);
+    }
+    Ok(gemm.schedules(problem, index)?.into_iter().map(|(_, share)| share).collect())
+}
+
+fn empty([m, n, k]: [u64; 3]) -> Error {
+    Error::Usage(format!("{m} x {n} x {k}: D is empty, and no kernel runs"))
 }
 
 impl Case for GemmCase {
     fn name(&self) -> String {
         let GemmProblem { m, n, k, .. } = self.operands.problem;
-        format!("{} {m}x{n}x{k}", self.kernel)
+        format!("{} {m}x{n}x{k} {}", self.kernel, self.share)
     }
 
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
         let problem = self.operands.problem;
         let device = Device::sim(config.clone());
-        let plan = Gemm::new(&device, &warpipe::GEMM_IMAGE)?.plan_with(&problem, self.index)?;
+        let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+        let plan = gemm.plan_scheduled(&problem, self.index, self.share)?;
         let a = device.upload(&self.operands.a.data)?;
         let b = device.upload(&self.operands.b.data)?;
         let c = self.operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
@@ -118,22 +142,52 @@ mod tests {
     use isa::kernel::Dtype;
 
     #[test]
-    fn a_case_runs_and_counts() {
+    fn every_way_of_sharing_is_right() {
         let problem =
-            GemmProblem { m: 8, n: 16, k: 24, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false };
+            GemmProblem { m: 8, n: 16, k: 264, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false };
         let device = Device::sim(SimConfig::default());
-        let plan = Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap().plan(&problem).unwrap();
-        let kernel = plan.describe().kernel.clone().unwrap();
-        let case = GemmCase {
-            kernel: kernel.name,
-            index: kernel.index,
-            operands: Operands::generate(Generate { problem, seed: 1 }).unwrap(),
-            alpha: 1.0,
-            beta: 0.0,
-            good: OnceLock::new(),
-        };
-        let stats = case.run(&SimConfig::default()).unwrap_or_else(|e| panic!("{e}"));
-        assert!(stats.wgmmas > 0 && case.good.get().is_some());
-        assert!(case.name().ends_with(" 8x16x24"));
+        let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap();
+        let kernel = gemm.plan(&problem).unwrap().describe().kernel.clone().unwrap();
+        let operands = Arc::new(Operands::generate(Generate { problem, seed: 1 }).unwrap());
+        let shares = shares(&gemm, &problem, kernel.index, None).unwrap();
+        assert!(shares.iter().any(|s| s.streamed == 0) && shares.iter().any(|s| s.streamed > 0));
+        for share in shares {
+            let case = GemmCase {
+                kernel: kernel.name.clone(),
+                index: kernel.index,
+                share,
+                operands: Arc::clone(&operands),
+                alpha: 1.0,
+                beta: 0.0,
+                good: OnceLock::new(),
+            };
+            let stats = case.run(&SimConfig::default()).unwrap_or_else(|e| panic!("{e}"));
+            assert!(stats.wgmmas > 0 && case.good.get().is_some());
+            assert_eq!(stats.clusters, u64::from(share.clusters));
+            assert!(case.name().ends_with(&format!(" 8x16x264 {share}")));
+        }
+        let too_many = Schedule { clusters: 1, streamed: 2 };
+        assert!(super::shares(&gemm, &problem, kernel.index, Some(too_many)).is_err());
+    }
+
+    #[test]
+    fn every_instance_that_shares_does_in_its_cases() {
+        let args =
+            <TestLine as clap::Parser>::parse_from(["check", "gemm", "--all-instances"]).args;
+        let names: Vec<_> = cases(&args).unwrap().iter().map(|c| c.name()).collect();
+        let device = Device::sim(SimConfig::default());
+        for instance in Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap().instances() {
+            let kernel = format!("{} ", instance.desc.meta.name());
+            let of = |whole: bool| {
+                names.iter().any(|n| n.starts_with(&kernel) && n.ends_with("/0") == whole)
+            };
+            assert!(of(true) && of(false) == instance.shares, "{kernel}: {names:?}");
+        }
+    }
+
+    #[derive(clap::Parser)]
+    struct TestLine {
+        #[command(flatten)]
+        args: Args,
     }
 }

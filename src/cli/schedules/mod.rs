@@ -9,6 +9,7 @@ use super::progress::Progress;
 use super::say;
 use clap::ValueEnum;
 use host::SimConfig;
+use host::gemm::Schedule;
 use host::sim::{Explored, Finding, Report, Stats, Strategy, explore};
 use isa::kernel::Dtype;
 use serde_json::{Value, json};
@@ -71,6 +72,10 @@ pub struct Args {
     /// Every instance, each at a shape that reaches its residues and its last tiles
     #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "beta"])]
     all_instances: bool,
+    /// Share the tiles out in this way, and not in every one that is worth a look: how many clusters
+    /// run, and how many cluster tiles they share
+    #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
+    schedule: Option<Schedule>,
     /// Write what was found, or that nothing was, to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -117,7 +122,10 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.what == What::Gemm && args.name.is_some() {
         return usage("check gemm takes no name: --instance NAME says which kernel");
     }
-    let shaped = args.m.is_some() || args.instance.is_some() || args.all_instances;
+    let shaped = args.m.is_some()
+        || args.schedule.is_some()
+        || args.instance.is_some()
+        || args.all_instances;
     if args.what == What::Example && (shaped || args.beta.is_some() || args.out_dtype.is_some()) {
         return usage("an example has its own shapes: leave the options of the GEMM out");
     }
