@@ -8,10 +8,12 @@ use common::{Folder, outcome, warpipe};
 fn a_few_schedules_of_a_gemm_and_of_an_example() {
     let folder = Folder::new();
     let file = folder.arg("found.json");
-    let gemm = ["check", "gemm", "--m", "72", "--n", "136", "--k", "72", "--seeds", "3"];
+    let gemm = ["check", "gemm", "--instance", "gemm_bf16_bf16_128x256_2x1", "--seeds", "3"];
+    let gemm = [&gemm[..], &["--m", "72", "--n", "136", "--k", "72"]].concat();
     let (code, stdout, stderr) = outcome(&warpipe([&gemm[..], &["--json", &file]].concat()));
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    assert!(stdout.contains(" 72x136x72 1/0: 3 schedules, no finding"), "{stdout}");
+    let line = "gemm_bf16_bf16_128x256_2x1 72x136x72 1/0: 3 schedules, no finding";
+    assert!(stdout.contains(line), "{stdout}");
     let json: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path("found.json")).unwrap()).unwrap();
     assert_eq!((&json[0]["schedules"], &json[0]["finding"]), (&3.into(), &serde_json::Value::Null));
