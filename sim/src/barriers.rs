@@ -165,6 +165,7 @@ impl Cluster {
         tx: Option<u32>,
     ) -> Result<u64, Fault> {
         self.note_arrival(t, bar, if tx.is_some() { "arrive.expect_tx" } else { "arrive" });
+        self.time_arrival(t, bar, n, tx);
         let state = &mut self.bars[bar].state;
         let token = state.token();
         if let Some(bytes) = tx {
@@ -182,6 +183,7 @@ impl Cluster {
 
     pub fn mbarrier_expect(&mut self, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
         self.note_arrival(t, bar, "expect_tx");
+        self.time_arrival(t, bar, 0, Some(bytes));
         self.bars[bar].state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))?;
         self.stepped(bar, true, false);
         Ok(())
@@ -197,6 +199,8 @@ impl Cluster {
             .bar(bar));
         }
         let done = self.bars[bar].state.complete_tx(bytes).map_err(|w| Fault::from(w).bar(bar))?;
+        let t = self.current;
+        self.timed(|time| time.completes(t, bar));
         self.stepped(bar, false, done);
         Ok(())
     }
@@ -216,6 +220,7 @@ impl Cluster {
     fn phase_done(&mut self, bar: usize) {
         let phase = self.bars[bar].state.phase.wrapping_sub(1);
         self.edge(|race| race.phase_done(bar, phase));
+        self.timed(|time| time.phase_done(bar, phase));
         if let Some(t) = self.lapped(bar) {
             let done = self.bars[bar].state.phase.wrapping_sub(1);
             let fault = self.lap(bar, done.wrapping_sub(1));
@@ -242,6 +247,7 @@ impl Cluster {
             (Wake::Go(_), Wait::MBarrier { bar, phase, .. }) => {
                 self.after_wait(bar, phase)?;
                 self.edge(|race| race.waited(t, bar, scope));
+                self.time_wait(t, bar, phase);
                 return Ok(Poll::Ready(true));
             }
             _ => {}
@@ -274,6 +280,7 @@ impl Cluster {
         }
         if done {
             self.edge(|race| race.waited(t, bar, scope));
+            self.time_wait(t, bar, phase.wrapping_sub(1));
             return Ok(Poll::Ready(true));
         }
         self.bars[bar].waiters.push(t);
@@ -311,6 +318,16 @@ impl Cluster {
             phase as i32
         );
         Fault::new(Rule::Lapped, message).bar(bar)
+    }
+
+    fn time_arrival(&mut self, t: u32, bar: usize, count: u32, bytes: Option<u32>) {
+        let (loc, phase) = (self.threads[t as usize].loc, self.bars[bar].state.phase);
+        self.timed(|time| time.arrives(t, loc, (bar, phase), count, bytes));
+    }
+
+    fn time_wait(&mut self, t: u32, bar: usize, phase: u32) {
+        let loc = self.threads[t as usize].loc;
+        self.timed(|time| time.waited(t, loc, bar, phase));
     }
 
     /// Remembers who arrives where, for reports.

@@ -3,6 +3,7 @@
 use crate::tensor_map::{DataType, TensorMapDesc};
 use crate::thread::Loc;
 use crate::tma::Combine;
+use crate::trace::timing::Landing;
 use std::collections::VecDeque;
 
 /// A copy that has not landed.
@@ -13,6 +14,8 @@ pub(crate) struct Copy {
     pub priority: u64,
     pub loc: Loc,
     pub kind: Kind,
+    /// When, if the cluster keeps time.
+    pub landing: Landing,
 }
 
 pub(crate) enum Kind {

@@ -13,6 +13,8 @@ use crate::race::Race;
 use crate::sched::{PATIENCE, Sched};
 use crate::steps::Steps;
 use crate::thread::{Bar, Cta, Loc, Status, Thread, Wait, Wake, Warp, registers_at_entry};
+use crate::trace::Tracing;
+use crate::trace::timing::Timing;
 use crate::{Rule, diagnose};
 use std::ptr;
 use std::sync::Arc;
@@ -54,6 +56,10 @@ pub(crate) struct Cluster {
     pub steps: Steps,
     /// What happened before what, if races are looked for.
     pub race: Option<Box<Race>>,
+    /// The clocks, if somebody wants to know the time.
+    pub time: Option<Box<Timing>>,
+    /// Who gets the trace of this cluster, if it is the one.
+    pub tracing: Option<Arc<Tracing>>,
 }
 
 /// What the scheduler's loop does next.
@@ -158,6 +164,8 @@ impl Cluster {
             stats: Stats { clusters: 1, ..Stats::default() },
             steps: Steps::default(),
             race,
+            time: Timing::of(config, grid, index),
+            tracing: config.trace.clone(),
         }
     }
 
@@ -174,6 +182,8 @@ impl Cluster {
         thread.op = name;
         self.stats.steps += 1;
         self.steps.note(t, name, arg, Some(loc));
+        let step = self.stats.steps;
+        self.timed(|time| time.begin(t, step));
         t
     }
 
@@ -186,6 +196,7 @@ impl Cluster {
         if matches!(wait, Wait::Poll { .. } | Wait::MBarrier { poll: true, .. }) {
             self.sched.pollers.push(t);
         }
+        self.timed(|time| time.sleeps(t));
     }
 
     /// Wakes a sleeping thread.
@@ -197,7 +208,9 @@ impl Cluster {
         }
         thread.wake = Wake::Go(value);
         thread.status = Status::Ready;
-        let copies = matches!(thread.wait, Wait::BulkGroups { .. } | Wait::CpAsync { .. });
+        let (wait, current) = (thread.wait, self.current);
+        let copies = matches!(wait, Wait::BulkGroups { .. } | Wait::CpAsync { .. });
+        self.timed(|time| time.wakes(t, wait, current));
         self.sched.enqueue(t);
         if let Some(guide) = &mut self.guide
             && !copies
@@ -253,6 +266,9 @@ impl Cluster {
         }
         if self.guide.is_some() {
             return self.next_guided();
+        }
+        if self.goes_by_time() {
+            return self.next_timed();
         }
         if self.sched.ready.is_empty() && self.copies.is_empty() {
             return self.idle();

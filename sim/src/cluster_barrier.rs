@@ -9,6 +9,7 @@ use crate::explore::order::Key;
 use crate::fault::Fault;
 use crate::race::Race;
 use crate::thread::Wait;
+use crate::trace::timing::Timing;
 use std::task::Poll;
 
 #[derive(Default)]
@@ -35,6 +36,7 @@ impl Cluster {
         thread.cluster_arrived = Some(self.all.phase);
         self.all.arrived += 1;
         self.edge(|race| race.cluster_arrives(t, release));
+        self.timed(|time| time.cluster_arrives(t));
         self.settle_cluster();
         Ok(())
     }
@@ -53,6 +55,8 @@ impl Cluster {
                 guide.look_cluster();
             }
             self.edge(|race| race.cluster_waited(t));
+            let loc = self.threads[t as usize].loc;
+            self.timed(|time| time.cluster_waited(t, loc));
             return Ok(Poll::Ready(()));
         }
         self.all.waiters.push(t);
@@ -67,6 +71,7 @@ impl Cluster {
         if self.threads[t as usize].cluster_arrived != Some(b.phase) {
             b.gone += 1;
         }
+        self.timed(|time| time.cluster_arrives(t));
         self.settle_cluster();
     }
 
@@ -84,6 +89,7 @@ impl Cluster {
         b.gone = b.exited;
         let waiters = std::mem::take(&mut b.waiters);
         self.edge(Race::cluster_done);
+        self.timed(Timing::cluster_done);
         for t in waiters {
             self.wake(t, 0);
         }

@@ -1,6 +1,7 @@
 //! What a run is given, and what it gives back.
 
 use crate::explore::schedule::{Schedule, ScheduleError, Written};
+use crate::trace::Tracing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,6 +27,8 @@ pub struct Config {
     pub races: bool,
     /// Where a launch counts its clusters, for someone who watches.
     pub progress: Option<Arc<Progress>>,
+    /// Where a launch leaves what one of its clusters did, for someone who draws it.
+    pub trace: Option<Arc<Tracing>>,
 }
 
 /// How far a launch has come.
@@ -65,6 +68,7 @@ impl Default for Config {
             check_uninitialised: true,
             races: true,
             progress: None,
+            trace: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::race::Agent;
 use crate::tensor_map::{self, DataType, TensorMapDesc};
 use crate::thread::{Wait, Wake};
 use crate::tma::{self, Combine};
+use crate::trace::timing::{Landing, Timing};
 use std::task::Poll;
 
 fn aligned(what: &str, value: u64, to: u64) -> Result<(), Fault> {
@@ -60,7 +61,9 @@ impl Cluster {
         let queued = matches!(kind, Kind::CpAsync);
         let agent = self.guide.as_mut().map_or(0, |g| g.copy(t, queued));
         let priority = self.sched.issue();
-        self.copies.push(Copy { issuer: t, agent, priority, loc, kind });
+        let mut landing = Landing::default();
+        self.timed(|time| landing = time.starts(t, loc, &kind));
+        self.copies.push(Copy { issuer: t, agent, priority, loc, kind, landing });
     }
 
     /// Marks the destination of a load as being written.
@@ -227,6 +230,8 @@ impl Cluster {
             if let Some(guide) = &mut self.guide {
                 guide.order.groups(t, covered, read);
             }
+            let loc = self.threads[t as usize].loc;
+            self.timed(|time| time.bulk_waited(t, loc, covered, left, read));
             self.edge(|race| {
                 race.learns(t, Agent::BulkReads(t), covered);
                 if !read {
@@ -246,10 +251,12 @@ impl Cluster {
         self.sched.progress = true;
         self.sched.looks = 0;
         self.steps.note(copy.issuer, "(lands)", i as u32, Some(copy.loc));
-        let (t, loc) = (copy.issuer, copy.loc);
+        let (t, loc, landing) = (copy.issuer, copy.loc, copy.landing);
+        self.timed(|time| time.lands(Some((landing, t))));
         if let Err(fault) = self.land_copy(copy) {
             self.fail_at(Some(t), Some(loc), fault);
         }
+        self.timed(|time| time.lands(None));
     }
 
     fn land_copy(&mut self, copy: Copy) -> Result<(), Fault> {
@@ -285,7 +292,8 @@ impl Cluster {
                 self.threads[copy.issuer as usize].bulk.read(group);
                 let kind = Kind::StoreWrite { group, src, data, sink };
                 let issuer = copy.issuer;
-                self.copies.push(Copy { kind, ..copy });
+                let landing = Timing::written(copy.landing);
+                self.copies.push(Copy { kind, landing, ..copy });
                 self.recheck_bulk(issuer);
                 Ok(())
             }

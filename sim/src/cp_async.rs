@@ -109,6 +109,8 @@ impl Cluster {
             if cp.groups.len() <= left as usize {
                 let waited = cp.waited;
                 self.edge(|race| race.learns(t, Agent::CpAsync(t), waited));
+                let loc = self.threads[t as usize].loc;
+                self.timed(|time| time.cp_waited(t, loc, waited, left));
                 return Poll::Ready(());
             }
             if cp.groups[0] > cp.landed {

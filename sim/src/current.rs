@@ -133,7 +133,7 @@ fn preempt(name: &'static str, arg: u32, loc: Loc, want: Option<(Want, bool)>) {
             return c.pauses(name, arg, loc, want);
         }
         let t = c.current;
-        let switch = c.sched.preempts(t);
+        let switch = if c.goes_by_time() { c.runs_ahead(t) } else { c.sched.preempts(t) };
         if switch {
             c.threads[t as usize].status = Status::Ready;
             c.sched.enqueue(t);
@@ -229,6 +229,9 @@ pub(crate) fn block_for<R: Inert>(
             let t = c.current;
             let done = f(c, t).map_err(|fault| c.fail(t, fault));
             c.executed();
+            if matches!(done, Ok(Poll::Ready(_))) {
+                c.timed(|time| time.ready(t));
+            }
             done
         });
         match done {

@@ -160,6 +160,8 @@ impl Cluster {
             }
             _ => exchange(meet, self.warps[w].lanes, &mut self.warps[w].gather),
         }
+        let lanes = self.warps[w].lanes;
+        self.timed(|time| time.meets(t, members(first, lanes)));
         self.wake_warp(w, first, Some(t));
         Ok(Poll::Ready(self.warps[w].gather.result[lane]))
     }
@@ -220,6 +222,7 @@ impl Cluster {
         warp.partial.swap_remove(i);
         let first = t - lane;
         self.edge(|race| race.meet(members(first, mask)));
+        self.timed(|time| time.meets(t, members(first, mask)));
         for l in (0..32).filter(|&l| mask >> l & 1 == 1 && l != lane) {
             self.wake(first + l, 0);
         }

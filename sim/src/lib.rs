@@ -61,6 +61,7 @@ mod steps;
 pub mod tensor_map;
 mod thread;
 mod tma;
+pub mod trace;
 mod waits;
 mod warpgroup;
 

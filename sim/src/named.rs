@@ -44,6 +44,8 @@ impl Cluster {
         wait: Option<(Reduction, bool)>,
     ) -> Result<Poll<u32>, Fault> {
         if let Wake::Go(value) = self.woken(t) {
+            let loc = self.threads[t as usize].loc;
+            self.timed(|time| time.synced(t, loc, id, false));
             return Ok(Poll::Ready(value));
         }
         let wrong = |message: String| Fault::new(Rule::NamedBarrier, message);
@@ -104,6 +106,7 @@ impl Cluster {
         if let Some(guide) = &mut self.guide {
             guide.arrive(key, false, full);
         }
+        self.timed(|time| time.comes(t, id, full));
         let slot = &mut self.ctas[key_cta].named[id as usize];
         if !full {
             if wait.is_some() {
@@ -131,6 +134,9 @@ impl Cluster {
                 guide.order.completed_for(key, s);
             }
             self.wake(s, value);
+        }
+        if wait.is_some() {
+            self.timed(|time| time.synced(t, Some(loc), id, true));
         }
         Ok(Poll::Ready(value))
     }

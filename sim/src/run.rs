@@ -73,6 +73,7 @@ impl<'a> Running<'a> {
                 Next::Polling => return Outcome::Polling,
                 Next::Finished => {
                     return Outcome::Finished(self.with(|c| {
+                        c.hand_over(true);
                         c.stats.trace = c.steps.hash();
                         c.stats
                     }));
@@ -85,6 +86,7 @@ impl<'a> Running<'a> {
     /// Ends the cluster: takes the report, and unwinds what still lives.
     pub fn fail(&mut self, stacks: &mut Stacks) -> Box<Report> {
         let report = self.with(Cluster::give_up);
+        self.with(|c| c.hand_over(false));
         self.teardown(stacks);
         report
     }

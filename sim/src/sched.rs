@@ -179,6 +179,13 @@ impl Sched {
         Some(self.ready.swap_remove(i))
     }
 
+    /// Takes a thread off the run queue.
+    pub fn take(&mut self, thread: u32) {
+        if let Some(i) = self.ready.iter().position(|&t| t == thread) {
+            self.ready.swap_remove(i);
+        }
+    }
+
     /// Takes a thread off the pollers.
     pub fn settle(&mut self, thread: u32) {
         if let Some(i) = self.pollers.iter().position(|&t| t == thread) {

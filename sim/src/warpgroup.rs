@@ -126,6 +126,10 @@ impl Cluster {
         self.multiply(t, cta, wg, mma, loc)?;
         self.stats.wgmmas += 1;
         let first = t - member;
+        self.timed(|time| {
+            time.meets(t, first..first + 128);
+            time.wgmma(t, loc, wg, mma.n);
+        });
         for other in (first..first + 128).filter(|&o| o != t) {
             self.wake(other, 0);
         }
@@ -193,6 +197,7 @@ impl Cluster {
             group.commits = commits;
             let open = std::mem::take(&mut group.open);
             group.committed.push_back(open);
+            self.timed(|time| time.wgmma_commit(t, wg));
         }
         Ok(())
     }
@@ -218,6 +223,8 @@ impl Cluster {
             }
         }
         self.edge(|race| race.learns(t, Agent::Warpgroup { cta, wg }, retired));
+        let loc = self.threads[t as usize].loc;
+        self.timed(|time| time.wgmma_waited(t, loc, wg, retired, left));
         Ok(())
     }
 }

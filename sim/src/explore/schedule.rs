@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Choices { script: Arc<BTreeMap<Place, Path>>, launches: Launches },
     /// The next path of each cluster's tree.
     Walk(Home),
+    /// Nothing is drawn: whoever is earliest goes.
+    Timed,
 }
 
 /// A path: choices that are not the first possible, and the lines that are choices.
@@ -122,6 +124,16 @@ impl Schedule {
         Self(Kind::Pct { depth: depth.max(1), steps: steps.max(1) })
     }
 
+    /// Nothing is drawn: of threads and copies the one that is earliest in model time
+    /// ([`mod@crate::trace`]) goes, so that a run happens nearly in the order of its times.
+    pub fn timed() -> Self {
+        Self(Kind::Timed)
+    }
+
+    pub(crate) fn is_timed(&self) -> bool {
+        matches!(self.0, Kind::Timed)
+    }
+
     pub(crate) fn walk(home: Home) -> Self {
         Self(Kind::Walk(home))
     }
@@ -163,6 +175,7 @@ impl Schedule {
                 write_paths(paths.map(|(place, path)| (place, &path.choices, &path.lines)))
             }
             Kind::Walk(home) => home.written(),
+            Kind::Timed => "timed:".to_owned(),
         }
     }
 }
@@ -194,7 +207,7 @@ fn write_paths<'a>(
 /// A schedule that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "schedule {0:?}: seed:SEED, pct:SEED:DEPTH:STEPS or choices:..., as a report prints it, are possible"
+    "schedule {0:?}: seed:SEED, pct:SEED:DEPTH:STEPS, timed: or choices:..., as a report prints it, are possible"
 )]
 pub struct ScheduleError(String);
 
@@ -225,6 +238,7 @@ fn parse(text: &str) -> Option<Written> {
             }
             (seed, Schedule::pct(depth.try_into().ok()?, steps))
         }
+        "timed" if rest.is_empty() => (0, Schedule::timed()),
         "choices" => {
             let sections = rest.split(';').filter(|s| !s.is_empty());
             let script = sections.map(path).collect::<Option<BTreeMap<_, _>>>()?;
@@ -265,15 +279,24 @@ mod tests {
         for text in [
             "seed:7",
             "pct:3:4:1000",
+            "timed:",
             "choices:",
             "choices:0.1:3=1,12=2@/a b/c.rs:4:9|d.rs:1:2;1.0:0=1",
         ] {
             let read: Written = text.parse().unwrap();
             assert_eq!(read.schedule.with_seed(read.seed), text);
         }
-        for bad in
-            ["", "7", "seed:", "seed:x", "pct:1:0:5", "pct:1:2", "choices:1", "choices:0.0:4"]
-        {
+        for bad in [
+            "",
+            "7",
+            "seed:",
+            "seed:x",
+            "pct:1:0:5",
+            "pct:1:2",
+            "timed:1",
+            "choices:1",
+            "choices:0.0:4",
+        ] {
             let e = bad.parse::<Written>().err().unwrap_or_else(|| panic!("{bad} was read"));
             assert!(e.to_string().contains("pct:SEED"), "{e}");
         }

@@ -17,6 +17,8 @@ macro_rules! fences {
             op($ptx, 0, |c, t| {
                 let edge: fn(&mut Cluster, u32) = $edge;
                 edge(c, t);
+                let loc = c.threads[t as usize].loc;
+                c.timed(|time| time.fence(t, loc, $ptx));
                 Ok(())
             });
         }
