@@ -164,11 +164,16 @@ pub enum Error {
         /// Its target.
         arch: &'static str,
     },
-    /// The image did not assemble.
-    #[error("the driver can't assemble image {image}: {log}")]
+    /// The image has not the code of a kernel.
+    #[error(transparent)]
+    Image(#[from] isa::kernel::ImageError),
+    /// A kernel did not assemble.
+    #[error("the driver can't assemble kernel {kernel} of image {image}: {log}")]
     ImageAssembly {
         /// The image's name.
         image: &'static str,
+        /// The kernel.
+        kernel: String,
         /// The first line of the log.
         log: String,
     },

@@ -4,19 +4,17 @@
 //! line: another image than this program's, a grid that its clusters don't divide, shared memory
 //! beyond the device's, parameters that are not the kernel's.
 
-use crate::cuda::{Context, check, failed, one_line};
+use crate::assemble::Kernels;
+use crate::cuda::check;
 use crate::device::{Backend, Device};
 use crate::error::Error;
 use crate::param::{Param, pack};
 use crate::stream::Stream;
-use cudarc::driver::{result, sys};
+use cudarc::driver::sys;
 use isa::kernel::{Image, KernelDesc, KernelMeta};
-use std::collections::HashMap;
-use std::ffi::{CString, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ffi::c_void;
+use std::sync::Arc;
 
-/// Clusters up to this size run on any sm_90 GPU; larger ones must be asked for.
-const PORTABLE_CLUSTER: u32 = 8;
 /// The largest cluster that sm_90 has.
 const LARGEST_CLUSTER: u32 = 16;
 
@@ -25,50 +23,22 @@ const LARGEST_CLUSTER: u32 = 16;
 pub struct Module {
     device: Device,
     image: &'static Image,
-    cuda: Option<Arc<Loaded>>,
-}
-
-struct Loaded {
-    context: Arc<Context>,
-    raw: sys::CUmodule,
-    functions: Mutex<HashMap<String, Function>>,
-}
-
-#[derive(Clone, Copy)]
-struct Function(sys::CUfunction);
-
-// SAFETY: module and function handles are the driver's, used under their bound context.
-unsafe impl Send for Loaded {}
-// SAFETY: as above; the map is behind a mutex.
-unsafe impl Sync for Loaded {}
-// SAFETY: as above.
-unsafe impl Send for Function {}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        if self.context.bind().is_ok() {
-            // SAFETY: loaded once in `Device::load`. Unloading waits for running kernels.
-            let _ = unsafe { result::module::unload(self.raw) };
-        }
-    }
+    cuda: Option<Arc<Kernels>>,
 }
 
 impl Device {
-    /// Loads an image. On a GPU the driver assembles its PTX (and caches the result on disk); on
-    /// the model, kernels are functions of this program, and there is nothing to load.
+    /// Loads an image, which by itself assembles nothing: on a GPU the driver assembles a kernel's
+    /// PTX when the kernel is first used (and caches the result on disk), or when
+    /// [`Module::preload`] says so. On the model, kernels are functions of this program.
     ///
     /// # Errors
-    /// [`Error::ImageArch`]; [`Error::ImageAssembly`] with the assembler's words.
+    /// [`Error::ImageArch`].
     pub fn load(&self, image: &'static Image) -> Result<Module, Error> {
         if image.arch != "sm_90a" {
             return Err(Error::ImageArch { image: image.name, arch: image.arch });
         }
         let cuda = match &self.backend {
-            Backend::Cuda(context) => Some(Arc::new(Loaded {
-                context: Arc::clone(context),
-                raw: assemble(context, image)?,
-                functions: Mutex::default(),
-            })),
+            Backend::Cuda(context) => Some(Arc::new(Kernels::new(context, image))),
             Backend::Sim(_) => None,
         };
         Ok(Module { device: self.clone(), image, cuda })
@@ -77,7 +47,8 @@ impl Device {
     /// Launches a kernel of `module` on `stream`, after checking everything that can be.
     ///
     /// # Errors
-    /// A line for each thing that is wrong; [`Error::Model`] with the model's report.
+    /// A line for each thing that is wrong; [`Error::ImageAssembly`] with the assembler's words;
+    /// [`Error::Model`] with the model's report.
     pub fn launch(
         &self,
         module: &Module,
@@ -88,13 +59,13 @@ impl Device {
     ) -> Result<(), Error> {
         self.owns("the module of a launch", &module.device.backend)?;
         self.owns("the stream of a launch", stream.backend())?;
-        module.check(desc)?;
+        let index = module.index(desc)?;
         check_shape(&desc.meta, grid, self.smem_bytes())?;
         let packed = pack(self, &desc.meta, params)?;
         match &self.backend {
             Backend::Cuda(context) => {
                 context.bind()?;
-                let function = module.function(&desc.meta)?;
+                let function = module.function(index)?;
                 launch_cuda(function, &desc.meta, grid, &packed.pointers, stream)
             }
             // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it
@@ -129,36 +100,6 @@ impl Device {
     }
 }
 
-fn assemble(context: &Context, image: &Image) -> Result<sys::CUmodule, Error> {
-    context.bind()?;
-    let fault = |log: String| Error::ImageAssembly { image: image.name, log };
-    let ptx = CString::new(image.ptx).map_err(|e| fault(e.to_string()))?;
-    let mut log = vec![0u8; 8192];
-    let mut options = [
-        sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
-        sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-    ];
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
-    let mut module = std::ptr::null_mut();
-    // SAFETY: `ptx` ends in a zero byte; options and values agree in number and type (the size is
-    // passed as a pointer's value); the log outlives the call.
-    let status = unsafe {
-        sys::cuModuleLoadDataEx(
-            &raw mut module,
-            ptx.as_ptr().cast(),
-            options.len() as u32,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
-    };
-    let said = log.split(|&b| b == 0).next().unwrap_or_default();
-    if status != sys::CUresult::CUDA_SUCCESS && !said.is_empty() {
-        return Err(fault(one_line(&String::from_utf8_lossy(said))));
-    }
-    check("cuModuleLoadDataEx", status)?;
-    Ok(module)
-}
-
 impl Module {
     /// The image that it was loaded from.
     pub fn image(&self) -> &'static Image {
@@ -171,8 +112,13 @@ impl Module {
     /// [`Error::NoSuchKernel`]; [`Error::ImageMismatch`] if image and program were built from
     /// different source.
     pub fn check(&self, desc: &KernelDesc) -> Result<(), Error> {
+        self.index(desc).map(drop)
+    }
+
+    /// The kernel's place in the image, which has this very kernel.
+    fn index(&self, desc: &KernelDesc) -> Result<usize, Error> {
         let (meta, image) = (&desc.meta, self.image);
-        let Some(theirs) = image.kernels.iter().find(|k| k.name == meta.name) else {
+        let Some(index) = image.kernels.iter().position(|k| k.name == meta.name) else {
             let have: Vec<_> = image.kernels.iter().map(KernelMeta::name).collect();
             return Err(Error::NoSuchKernel {
                 image: image.name.into(),
@@ -180,40 +126,34 @@ impl Module {
                 have: if have.is_empty() { "none".into() } else { have.join(", ") },
             });
         };
-        match difference(theirs, meta) {
-            None => Ok(()),
+        match difference(&image.kernels[index], meta) {
+            None => Ok(index),
             Some((field, image, program)) => {
                 Err(Error::ImageMismatch { kernel: meta.name().into(), field, image, program })
             }
         }
     }
 
-    /// The function's handle, with its shared memory and cluster size opted in to.
-    fn function(&self, meta: &KernelMeta) -> Result<sys::CUfunction, Error> {
-        use sys::CUfunction_attribute_enum as Attr;
-        let Some(loaded) = &self.cuda else {
-            return Err(Error::NotOnModel { what: "a function of the driver" });
-        };
-        // A panic elsewhere can't leave a map of handles half-written.
-        let mut functions = loaded.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Function(raw)) = functions.get(meta.name()) {
-            return Ok(*raw);
+    /// Assembles kernels that will be used, so that their first launches don't wait.
+    ///
+    /// # Errors
+    /// As [`Module::check`]; [`Error::ImageAssembly`] with the assembler's words.
+    pub fn preload(&self, kernels: &[&KernelDesc]) -> Result<(), Error> {
+        for desc in kernels {
+            let index = self.index(desc)?;
+            if self.cuda.is_some() {
+                self.function(index)?;
+            }
         }
-        let name = CString::new(meta.name()).unwrap_or_default();
-        // SAFETY: the module is loaded while `self` lives.
-        let raw = unsafe { result::module::get_function(loaded.raw, name) }
-            .map_err(|e| failed("cuModuleGetFunction", e))?;
-        let set = |attribute, value: u32| {
-            // SAFETY: `raw` is a function of the bound context.
-            unsafe { result::function::set_function_attribute(raw, attribute, value as i32) }
-                .map_err(|e| failed("cuFuncSetAttribute", e))
-        };
-        set(Attr::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, meta.smem_bytes)?;
-        if meta.cluster_size() > PORTABLE_CLUSTER {
-            set(Attr::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
+        Ok(())
+    }
+
+    /// The handle of kernel `index` of the image.
+    fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
+        match &self.cuda {
+            Some(kernels) => kernels.function(index),
+            None => Err(Error::NotOnModel { what: "a function of the driver" }),
         }
-        functions.insert(meta.name().to_owned(), Function(raw));
-        Ok(raw)
     }
 
     /// How many clusters of the kernel the device holds at once.
@@ -221,14 +161,14 @@ impl Module {
     /// GPCs with an odd number of SMs leave some of them out when clusters are larger than one CTA.
     /// The model holds `sms / cluster size`.
     pub fn max_active_clusters(&self, desc: &KernelDesc) -> Result<u32, Error> {
-        self.check(desc)?;
+        let index = self.index(desc)?;
         let (meta, size) = (&desc.meta, desc.meta.cluster_size());
         let Backend::Cuda(context) = &self.device.backend else {
             return Ok(self.device.sms() / size.max(1));
         };
         check_shape(meta, meta.cluster, self.device.smem_bytes())?;
         context.bind()?;
-        let function = self.function(meta)?;
+        let function = self.function(index)?;
         if size <= 1 {
             // The driver counts clusters only for launches that have them.
             let mut ctas = 0;

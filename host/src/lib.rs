@@ -6,7 +6,7 @@
 //! Device::cuda(i) | Device::sim(config) | Device::auto()
 //!   alloc / upload            -> Buffer        read back with Buffer::to_vec
 //!   tensor_map                -> TensorMap     checked against TMA's rules
-//!   load(&Image)              -> Module
+//!   load(&Image)              -> Module        a kernel is assembled when it is first used
 //!   launch(&Module, &KernelDesc, grid, &[Param], &Stream)
 //!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
 //! ```
@@ -17,6 +17,7 @@
 //! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
 //! what is missing, and can use the model.
 
+mod assemble;
 pub mod bench;
 mod buffer;
 pub mod cublaslt;

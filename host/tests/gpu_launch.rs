@@ -9,8 +9,8 @@ mod probe;
 
 use gpu::gpu;
 use host::{Device, Error, Param};
-use isa::kernel::Image;
-use probe::{FILL, IMAGE, words};
+use isa::kernel::{Code, Image, Kernel, KernelCode, KernelDesc, KernelMeta, name64};
+use probe::{FILL, IMAGE, code, fill, words};
 
 #[test]
 fn slices_and_values_arrive() {
@@ -42,19 +42,68 @@ fn copies_take_any_pitch() {
     probe::copies_take_any_pitch(&device);
 }
 
-#[test]
-fn what_the_assembler_says_is_one_line() {
-    let Some(device) = gpu("what_the_assembler_says_is_one_line") else { return };
-    static BROKEN: Image = Image {
-        name: "broken",
+/// An image with a kernel that assembles, one that does not, and one without code.
+fn with_broken() -> (&'static Image, [KernelDesc; 2]) {
+    const NONSENSE: &str =
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry broken() { nonsense; }\n";
+    const fn named(name: &str) -> KernelDesc {
+        KernelDesc { meta: KernelMeta { name: name64(name), ..FILL_META }, ..fill::DESC }
+    }
+    const FILL_META: KernelMeta = fill::DESC.meta;
+    const BROKEN: KernelDesc = named("broken");
+    const EMPTY: KernelDesc = named("empty");
+    static MIXED: Image = Image {
+        name: "mixed",
         arch: "sm_90a",
-        ptx: ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry x() { nonsense; }\n",
-        kernels: &[],
+        code: &[code("fill"), KernelCode { kernel: "broken", code: Code::Ptx(NONSENSE) }],
+        kernels: &[BROKEN.meta, EMPTY.meta, FILL_META],
         ptxas: None,
     };
-    let said = device.load(&BROKEN).err().expect("must be refused").to_string();
-    assert!(said.starts_with("the driver can't assemble image broken: "), "{said}");
-    assert!(!said.contains('\n'), "{said}");
+    (&MIXED, [BROKEN, EMPTY])
+}
+
+/// Loading assembles nothing, and a kernel that does not assemble is in nobody's way.
+#[test]
+fn kernels_are_assembled_one_by_one() {
+    let Some(device) = gpu("kernels_are_assembled_one_by_one") else { return };
+    let (image, [broken, empty]) = with_broken();
+    let module = device.load(image).unwrap();
+    module.preload(&[&FILL]).unwrap();
+    for _ in 0..2 {
+        let said = module.preload(&[&FILL, &broken]).unwrap_err().to_string();
+        assert!(
+            said.starts_with("the driver can't assemble kernel broken of image mixed: "),
+            "{said}"
+        );
+        assert!(!said.contains('\n'), "{said}");
+    }
+    assert_eq!(
+        module.max_active_clusters(&empty).unwrap_err().to_string(),
+        "image mixed has no code for kernel empty; it has code for 2 kernels"
+    );
+    let mut out = device.alloc_zeroed(4 * 64).unwrap();
+    let params = [Param::slice_mut::<u32>(&mut out), Param::value(1u32)];
+    device.launch(&module, &FILL, [1, 1, 1], &params, &device.stream()).unwrap();
+    assert_eq!(words(&out), (1..65).collect::<Vec<u32>>());
+}
+
+#[test]
+fn threads_may_use_a_kernel_first_at_the_same_time() {
+    let Some(device) = gpu("threads_may_use_a_kernel_first_at_the_same_time") else { return };
+    let module = device.load(&IMAGE).unwrap();
+    std::thread::scope(|scope| {
+        for i in 0..8u32 {
+            let (device, module) = (&device, &module);
+            scope.spawn(move || {
+                let stream = device.new_stream().unwrap();
+                let mut out = device.alloc_zeroed(4 * 64).unwrap();
+                let params = [Param::slice_mut::<u32>(&mut out), Param::value(i)];
+                device.launch(module, &FILL, [1, 1, 1], &params, &stream).unwrap();
+                stream.synchronize().unwrap();
+                assert_eq!(words(&out), (i..64 + i).collect::<Vec<u32>>());
+            });
+        }
+    });
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn tables_and_images_must_agree_with_their_kernels() {
     static EMPTY: Image = Image { kernels: &[], ..IMAGE_BASE };
     static OTHER: Image = Image { arch: "sm_100a", ..IMAGE_BASE };
     const IMAGE_BASE: Image =
-        Image { name: "x", arch: "sm_90a", ptx: "", kernels: &[], ptxas: None };
+        Image { name: "x", arch: "sm_90a", code: &[], kernels: &[], ptxas: None };
     let device = Device::sim(SimConfig::default());
     let new = |image, table| line(Gemm::with_instances(&device, image, table));
     assert_eq!(
@@ -238,7 +238,7 @@ fn an_image_of_other_source_is_named() {
     use isa::kernel::KernelMeta;
     static CHANGED: [KernelMeta; 1] = [KernelMeta { smem_bytes: 1024, ..MID.meta }];
     static IMAGE: Image =
-        Image { name: "old", arch: "sm_90a", ptx: "", kernels: &CHANGED, ptxas: None };
+        Image { name: "old", arch: "sm_90a", code: &[], kernels: &CHANGED, ptxas: None };
     let device = Device::sim(SimConfig::default());
     let said = line(Gemm::with_instances(&device, &IMAGE, &TABLE[2..3]));
     assert_eq!(

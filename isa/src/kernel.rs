@@ -6,6 +6,12 @@
 //! the host the same value is in the [`KernelDesc`] that a launch is checked against. One value,
 //! computed once by rustc: a kernel's bounds can't differ between the two sides.
 
+#[cfg(not(target_arch = "nvptx64"))]
+mod image;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use image::{Code, Image, ImageError, KernelCode};
+
 /// Symbol prefix of a kernel's metadata constant in the device module.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
 /// First bytes of every [`KernelMeta`].
@@ -318,20 +324,4 @@ impl KernelMeta {
     pub const fn cluster_size(&self) -> u32 {
         self.cluster[0] * self.cluster[1] * self.cluster[2]
     }
-}
-
-/// A device image that `kernel-build` wrote: PTX text and the facts of each kernel in it.
-#[cfg(not(target_arch = "nvptx64"))]
-#[derive(Clone, Copy, Debug)]
-pub struct Image {
-    /// The crate it was built from.
-    pub name: &'static str,
-    /// Target, as PTX spells it: `sm_90a`.
-    pub arch: &'static str,
-    /// PTX text.
-    pub ptx: &'static str,
-    /// The kernels in it, in the order of their names.
-    pub kernels: &'static [KernelMeta],
-    /// Version of the ptxas that checked it at build time, if one was found.
-    pub ptxas: Option<&'static str>,
 }

@@ -1,6 +1,7 @@
 //! Builds a kernel crate's PTX outside a build script:
 //! `cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir> [feature …]`.
 //!
+//! Writes `<crate>.ptx` with all kernels, and `<crate>.cubin` if there is a ptxas.
 //! With `KEEP` set, the LLVM modules (unoptimised, marked, optimised) are kept beside the PTX. With
 //! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error.
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     let mut builder = KernelBuilder::new(crate_dir)
         .out_dir(&out_dir)
         .keep_intermediate(set("KEEP"))
+        .cubin(true)
         .ptxas(if set("PTXAS_WARN") { PtxasCheck::Warn } else { PtxasCheck::Strict });
     for feature in args {
         builder = builder.feature(feature.to_string_lossy());

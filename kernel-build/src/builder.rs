@@ -5,6 +5,7 @@ use crate::{
     ir::{self, Marked},
     lower::{self, Files},
     nested::{self, Nested},
+    ptx,
     ptxas::{self, Ptxas},
     toolchain::Toolchain,
 };
@@ -47,6 +48,7 @@ pub struct KernelBuilder {
     target_dir: Option<PathBuf>,
     line_info: bool,
     keep: bool,
+    cubin: bool,
     convergent: bool,
 }
 
@@ -64,6 +66,7 @@ impl KernelBuilder {
             target_dir: None,
             line_info: false,
             keep: false,
+            cubin: false,
             convergent: true,
         }
     }
@@ -132,8 +135,15 @@ impl KernelBuilder {
         })
     }
 
-    /// Builds: writes `<crate>.ptx` and `<crate>.rs` into the output folder, and in a build script
-    /// tells cargo what to watch.
+    /// Assembles the whole image to `<crate>.cubin` beside the PTX, if there is a ptxas: for
+    /// disassemblers. The check alone needs no such file.
+    pub fn cubin(mut self, on: bool) -> Self {
+        self.cubin = on;
+        self
+    }
+
+    /// Builds: writes `<crate>.ptx`, `<crate>.rs` and what that embeds into the output folder, and
+    /// in a build script tells cargo what to watch.
     pub fn build(self) -> Result<DeviceImage, Error> {
         let in_build_script = self.out_dir.is_none();
         let crate_dir = self.absolute_crate_dir()?;
@@ -179,8 +189,7 @@ impl KernelBuilder {
             pass_on(&image.warnings);
         }
         image.warnings.splice(0..0, module.warnings);
-        let rust = image.rust_expression();
-        fs::write(&image.rust_path, rust).map_err(Error::io("cannot write", &image.rust_path))?;
+        image.write()?;
         Ok(image)
     }
 
@@ -202,7 +211,7 @@ impl KernelBuilder {
             ptx: &file("ptx"),
             key: &file("key"),
         };
-        let key = lower::lower(toolchain, arch, marked, &files)?;
+        lower::lower(toolchain, arch, marked, &files)?;
         let copy = |from: &Path, suffix: &str| {
             let to = out_dir.join(format!("{name}.{suffix}"));
             fs::copy(from, &to).map_err(Error::io("cannot write", &to)).map(|_| to)
@@ -214,10 +223,16 @@ impl KernelBuilder {
             copy(files.optimised, "opt.ll")?;
         }
         let ptx = fs::read_to_string(&ptx_path).map_err(Error::io("cannot read", &ptx_path))?;
+        let modules = ptx::split(&ptx)?;
+        let optimised = fs::read_to_string(files.optimised)
+            .map_err(Error::io("cannot read", files.optimised))?;
+        ptx::check_variables(&modules, &ir::variables(&optimised))?;
         let mut image = DeviceImage {
             name: name.to_owned(),
             arch,
+            modules,
             ptx,
+            code_path: out_dir.join(format!("{name}.deflate")),
             rust_path: out_dir.join(format!("{name}.rs")),
             ptx_path,
             kernels: marked.kernels.clone(),
@@ -240,8 +255,10 @@ impl KernelBuilder {
             ));
             return Ok(image);
         };
-        let report = ptxas.report(arch, files.ptx, &key, &file("cubin"))?;
-        copy(&file("cubin"), "cubin")?;
+        let report = ptxas.check(arch, &image.modules, &file("modules"))?;
+        if self.cubin {
+            ptxas.assemble(arch, files.ptx, &out_dir.join(format!("{name}.cubin")))?;
+        }
         image.warnings.extend(report.warnings.iter().cloned());
         let faults = report.faults();
         if !faults.is_empty() {

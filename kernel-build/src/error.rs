@@ -45,6 +45,26 @@ pub enum Error {
         /// What was unexpected.
         what: String,
     },
+    /// PTX text that can't be divided into modules.
+    #[error("PTX, line {line}: {what}")]
+    Ptx {
+        /// Line where the item begins.
+        line: usize,
+        /// What was unexpected.
+        what: String,
+    },
+    /// A variable of global memory that kernels would share, were they not loaded one by one.
+    #[error(
+        "kernels {} and {} refer to the variable {variable}; each kernel is loaded by itself and would \
+         have its own: pass it as a buffer",
+        kernels[0], kernels[1]
+    )]
+    SharedVariable {
+        /// Its name in PTX.
+        variable: String,
+        /// Two kernels that refer to it.
+        kernels: [String; 2],
+    },
     /// A kernel and the metadata beside it do not agree.
     #[error("kernel {kernel}: {what}")]
     Metadata {

@@ -1,10 +1,17 @@
 //! The result of a device build, and the Rust expression that embeds it.
 
 use crate::{
+    Error,
     meta::{KernelMeta, ParamMeta},
+    parallel,
+    ptx::KernelPtx,
     ptxas,
 };
-use std::{fmt::Write as _, path::PathBuf};
+use miniz_oxide::deflate::compress_to_vec;
+use std::{fmt::Write as _, fs, path::PathBuf};
+
+/// Effort of the compression, from 0 to 10: those above this one cost more than they save.
+const EFFORT: u8 = 6;
 
 /// A device image: PTX, and what is known of its kernels.
 #[derive(Clone, Debug)]
@@ -13,10 +20,14 @@ pub struct DeviceImage {
     pub name: String,
     /// Target as PTX spells it.
     pub arch: &'static str,
-    /// PTX text.
+    /// PTX text of all kernels, one module.
     pub ptx: String,
     /// Its file.
     pub ptx_path: PathBuf,
+    /// Each kernel's own module, which is what is embedded.
+    pub modules: Vec<KernelPtx>,
+    /// File with the modules, each deflated, one after the other.
+    pub code_path: PathBuf,
     /// File with an expression of type `isa::kernel::Image`, for `include!`.
     pub rust_path: PathBuf,
     /// The kernels that have metadata, in the order of their names.
@@ -30,13 +41,36 @@ pub struct DeviceImage {
 }
 
 impl DeviceImage {
-    /// An expression of type `::isa::kernel::Image`.
-    pub(crate) fn rust_expression(&self) -> String {
+    /// Writes the deflated modules, and the Rust file that embeds them.
+    pub(crate) fn write(&self) -> Result<(), Error> {
+        let deflated =
+            parallel::map(&self.modules, |module| compress_to_vec(module.text.as_bytes(), EFFORT));
+        fs::write(&self.code_path, deflated.concat())
+            .map_err(Error::io("cannot write", &self.code_path))?;
+        let lengths: Vec<usize> = deflated.iter().map(Vec::len).collect();
+        fs::write(&self.rust_path, self.rust_expression(&lengths))
+            .map_err(Error::io("cannot write", &self.rust_path))
+    }
+
+    /// An expression of type `::isa::kernel::Image`; `lengths` are those of the deflated modules.
+    fn rust_expression(&self, lengths: &[usize]) -> String {
         let mut text = format!(
-            "{{\n    use ::isa::kernel::{{Image, KernelMeta, META_MAGIC, ParamMeta, name64}};\n    \
-             static KERNELS: [KernelMeta; {}] = [\n",
-            self.kernels.len()
+            "{{\n    use ::isa::kernel::{{Code, Image, KernelCode, KernelMeta, META_MAGIC, ParamMeta, \
+             name64}};\n    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
+             &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
+             ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Deflated \
+             {{ bytes, data }} }}\n    }}\n    static CODE: [KernelCode; {}] = [\n",
+            self.code_path.to_string_lossy(),
+            self.modules.len()
         );
+        let mut at = 0;
+        for (module, len) in self.modules.iter().zip(lengths) {
+            let KernelPtx { kernel, text: ptx } = module;
+            let _ = writeln!(text, "        code({kernel:?}, {}, {at}, {len}),", ptx.len());
+            at += len;
+        }
+        let _ =
+            write!(text, "    ];\n    static KERNELS: [KernelMeta; {}] = [\n", self.kernels.len());
         for kernel in &self.kernels {
             let KernelMeta { name, threads, min_ctas, cluster, smem_bytes, dependent, params } =
                 kernel;
@@ -65,11 +99,9 @@ impl DeviceImage {
         let ptxas = self.ptxas.as_ref().map(|(ptxas, _)| &ptxas.version);
         let _ = write!(
             text,
-            "    ];\n    Image {{\n        name: {:?},\n        arch: {:?},\n        ptx: \
-             include_str!({:?}),\n        kernels: &KERNELS,\n        ptxas: {ptxas:?},\n    }}\n}}\n",
-            self.name,
-            self.arch,
-            self.ptx_path.to_string_lossy(),
+            "    ];\n    Image {{\n        name: {:?},\n        arch: {:?},\n        code: &CODE,\n        \
+             kernels: &KERNELS,\n        ptxas: {ptxas:?},\n    }}\n}}\n",
+            self.name, self.arch,
         );
         text
     }

@@ -17,8 +17,13 @@
 //!  kernel crate ──cargo rustc──▶ one unoptimised LLVM module   (nested cargo, fat LTO, core included)
 //!               ──ir pass──────▶ convergent, launch bounds     (module ir)
 //!               ──opt, llc─────▶ PTX                           (the llvm-tools of this very rustc)
-//!               ──ptxas────────▶ cubin, only to be checked     (when a ptxas is found)
+//!               ──split────────▶ a module per kernel           (module ptx)
+//!               ──ptxas────────▶ cubins, only to be checked    (when a ptxas is found)
+//!               ──deflate──────▶ the image
 //! ```
+//! The driver assembles a module whole before it runs any of it; so each kernel of the image is a
+//! module by itself, and a program waits for the kernels that it uses.
+//!
 //! The nested cargo alone runs with `RUSTC_BOOTSTRAP=1`, for `-Zbuild-std=core` and the device
 //! features; the host side stays plain stable Rust. Its target folder is shared by all builds of
 //! the workspace, so `core` is compiled once.
@@ -59,6 +64,8 @@ pub mod ir;
 mod lower;
 pub mod meta;
 mod nested;
+mod parallel;
+pub mod ptx;
 pub mod ptxas;
 mod toolchain;
 

@@ -51,14 +51,13 @@ pub(crate) struct Files<'a> {
     pub key: &'a Path,
 }
 
-/// Optimises the marked module and lowers it to PTX. Returns the key of the result, which changes
-/// whenever the PTX can.
+/// Optimises the marked module and lowers it to PTX.
 pub(crate) fn lower(
     toolchain: &Toolchain,
     arch: &str,
     marked: &Marked,
     files: &Files,
-) -> Result<String, Error> {
+) -> Result<(), Error> {
     let kernels = marked.entries().collect::<Vec<_>>().join(",");
     let (opt, llc) = (opt_arguments(&kernels), llc_arguments(arch));
     let mut hasher = DefaultHasher::new();
@@ -66,14 +65,13 @@ pub(crate) fn lower(
     let key = format!("{:016x}", hasher.finish());
     let known = fs::read_to_string(files.key).is_ok_and(|known| known == key);
     if known && files.ptx.is_file() && files.optimised.is_file() {
-        return Ok(key);
+        return Ok(());
     }
     fs::write(files.marked, &marked.text).map_err(Error::io("cannot write", files.marked))?;
     run("opt", &toolchain.opt, opt, files.marked, files.optimised)?;
     run("llc", &toolchain.llc, llc, files.optimised, files.ptx)?;
     // Last, so that a build that was cut short is not taken for a whole one.
-    fs::write(files.key, &key).map_err(Error::io("cannot write", files.key))?;
-    Ok(key)
+    fs::write(files.key, &key).map_err(Error::io("cannot write", files.key))
 }
 
 fn run(

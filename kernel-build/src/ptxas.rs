@@ -4,11 +4,13 @@
 //! time that a kernel spills registers, keeps an array in local memory, or had its wgmmas
 //! serialised, each of which costs more than any tuning gains; so these are errors.
 
-use crate::Error;
+use crate::{Error, parallel, ptx::KernelPtx};
 use std::{
+    collections::hash_map::DefaultHasher,
     env,
     fmt::Write as _,
     fs,
+    hash::{Hash, Hasher},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -111,30 +113,45 @@ impl Ptxas {
         Ok(Self { version: version.to_owned(), path })
     }
 
-    /// Assembles `ptx` into `cubin` and reads what ptxas says. `key` names the PTX's contents: when
-    /// this ptxas has assembled the same before, its words are read from a file beside the cubin.
-    pub(crate) fn report(
+    /// Assembles each kernel's module in `folder`, several at a time, and reads what ptxas says of
+    /// them. What this ptxas said of the same text before is read from a file there.
+    pub(crate) fn check(
         &self,
         arch: &str,
-        ptx: &Path,
-        key: &str,
-        cubin: &Path,
+        modules: &[KernelPtx],
+        folder: &Path,
     ) -> Result<Report, Error> {
-        let log = cubin.with_extension("ptxas.log");
-        let head = format!("{key} {} {}\n", self.path.display(), self.version);
-        if let Ok(known) = fs::read_to_string(&log)
-            && let Some(text) = known.strip_prefix(&head)
-            && cubin.is_file()
-        {
-            return Ok(Report::parse(text));
+        fs::create_dir_all(folder).map_err(Error::io("cannot create", folder))?;
+        let said = parallel::map(modules, |module| self.words(arch, module, folder));
+        let mut report = Report::default();
+        for text in said {
+            let Report { kernels, serialised, warnings } = Report::parse(&text?);
+            report.kernels.extend(kernels);
+            report.serialised.extend(serialised);
+            report.warnings.extend(warnings);
         }
-        let text = self.assemble(arch, ptx, cubin)?;
+        Ok(report)
+    }
+
+    /// What ptxas says of one module.
+    fn words(&self, arch: &str, module: &KernelPtx, folder: &Path) -> Result<String, Error> {
+        let file = |suffix: &str| folder.join(format!("{}.{suffix}", module.kernel));
+        let (ptx, log) = (file("ptx"), file("ptxas.log"));
+        let mut hasher = DefaultHasher::new();
+        (&module.text, &self.path, &self.version, arch).hash(&mut hasher);
+        let head = format!("{:016x}\n", hasher.finish());
+        let known = fs::read_to_string(&log).ok();
+        if let Some(text) = known.as_ref().and_then(|known| known.strip_prefix(&head)) {
+            return Ok(text.to_owned());
+        }
+        fs::write(&ptx, &module.text).map_err(Error::io("cannot write", &ptx))?;
+        let text = self.assemble(arch, &ptx, &file("cubin"))?;
         fs::write(&log, head + &text).map_err(Error::io("cannot write", &log))?;
-        Ok(Report::parse(&text))
+        Ok(text)
     }
 
     /// Runs ptxas and returns its words.
-    fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
+    pub(crate) fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
         let output = Command::new(&self.path)
             .arg(format!("-arch={arch}"))
             .arg("-v")

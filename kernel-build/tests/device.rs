@@ -1,6 +1,7 @@
 //! Device builds of the fixture crates: what the PTX must and must not say.
 
-use kernel_build::{DeviceImage, Error, KernelBuilder, PtxasCheck, ptxas::Ptxas};
+use isa::kernel::{Code, Image, KernelCode};
+use kernel_build::{DeviceImage, Error, KernelBuilder, PtxasCheck, ptx::KernelPtx, ptxas::Ptxas};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -131,6 +132,62 @@ fn ptxas_finds_an_array_in_local_memory() {
     let image = fixture("stack", "stack").ptxas(PtxasCheck::Warn).build().unwrap();
     assert!(image.warnings.iter().any(|w| w.contains("stack: 256 bytes stack")));
     assert_eq!(image.ptxas.unwrap().1.kernels[0].stack, 256);
+}
+
+/// The module of a kernel.
+fn module<'a>(image: &'a DeviceImage, kernel: &str) -> &'a str {
+    &image.modules.iter().find(|module| module.kernel == kernel).expect(kernel).text
+}
+
+#[test]
+fn each_kernel_is_a_module_with_what_it_needs() {
+    let image = fixture("convergence", "modules").build().unwrap();
+    assert_eq!(image.modules.len(), 3);
+    for KernelPtx { kernel, text } in &image.modules {
+        assert!(text.contains(".version 8.0\n.target sm_90a\n.address_size 64"), "{text}");
+        assert_eq!(function(text, kernel), function(&image.ptx, kernel));
+        assert_eq!(text.matches(".entry").count(), 1, "{text}");
+        let functions = usize::from(kernel == "behind_a_call");
+        assert_eq!(text.matches(".func").count(), functions, "{text}");
+    }
+    let image = fixture("launch", "modules-launch").line_info(true).build().unwrap();
+    assert!(
+        module(&image, "everything").contains(".extern .shared .align 1024 .b8 dynamic_shared[];")
+    );
+    assert!(!module(&image, "bare").contains("dynamic_shared"));
+    assert!(module(&image, "bare").contains(".file"));
+}
+
+#[test]
+fn each_module_assembles() {
+    for name in ["convergence", "launch"] {
+        let out = format!("assembles-{name}");
+        let image = fixture(name, &out).line_info(true).ptxas(PtxasCheck::Strict).build().unwrap();
+        let Some((_, report)) = image.ptxas else { return };
+        let seen: Vec<_> = report.kernels.iter().map(|usage| &usage.kernel).collect();
+        let modules: Vec<_> = image.modules.iter().map(|module| &module.kernel).collect();
+        assert_eq!(seen, modules, "each is seen by ptxas, once");
+    }
+}
+
+/// What `isa` inflates is what was deflated.
+#[test]
+fn the_embedded_code_is_the_modules() {
+    let image = fixture("convergence", "embedded").build().unwrap();
+    let data: &'static [u8] = fs::read(&image.code_path).unwrap().leak();
+    let rust = fs::read_to_string(&image.rust_path).unwrap();
+    for KernelPtx { kernel, text } in &image.modules {
+        // `code("kernel", bytes, at, len),`
+        let (_, rest) = rust.split_once(&format!("code({kernel:?}, ")).expect("the kernel's line");
+        let numbers = rest[..rest.find(')').expect("its end")].split(", ");
+        let numbers: Vec<usize> = numbers.map(|n| n.parse().unwrap()).collect();
+        let [bytes, at, len] = numbers[..] else { panic!("{rest}") };
+        let code = Code::Deflated { bytes, data: &data[at..at + len] };
+        let code = vec![KernelCode { kernel: kernel.clone().leak(), code }].leak();
+        let image = Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None };
+        assert_eq!(&image.ptx(kernel).unwrap(), text);
+        assert!(2 * len < bytes, "{kernel}: {bytes} bytes became {len}");
+    }
 }
 
 #[test]

@@ -11,6 +11,9 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// Name each kernel of the image
+    #[arg(long)]
+    kernels: bool,
 }
 
 /// One thing that there is, or is not.
@@ -24,6 +27,9 @@ struct Finding {
     /// What it costs if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<&'static str>,
+    /// The kernels of an image, if they are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<&'static str>,
 }
 
 impl Finding {
@@ -34,23 +40,30 @@ impl Finding {
         cost: &'static str,
     ) -> Self {
         match result {
-            Ok(found) => Self { what, good: true, detail: detail(found), cost: None },
-            Err(e) => Self { what, good: false, detail: e.to_string(), cost: Some(cost) },
+            Ok(found) => Self::new(what, detail(found), None),
+            Err(e) => Self::new(what, e.to_string(), Some(cost)),
         }
+    }
+
+    /// What has a cost is not as it should be.
+    fn new(what: &'static str, detail: String, cost: Option<&'static str>) -> Self {
+        Self { what, good: cost.is_none(), detail, cost, kernels: Vec::new() }
     }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { what, good, detail, cost } = self;
+        let Self { what, good, detail, cost, kernels } = self;
         write!(f, "{} {what:<10} {detail}", if *good { '+' } else { '-' })?;
+        kernels.iter().try_for_each(|kernel| write!(f, "\n  {:<10} {kernel}", ""))?;
         cost.map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))
     }
 }
 
 /// Runs the command. What is missing is a finding, not an error.
 pub fn run(args: &Args) -> Result<(), Error> {
-    let findings = [vec![toolchain(), image(), ptxas()], gpus(), vec![cublaslt()]].concat();
+    let findings =
+        [vec![toolchain(), image(args.kernels), ptxas()], gpus(), vec![cublaslt()]].concat();
     if args.json {
         let version = env!("CARGO_PKG_VERSION");
         let json = serde_json::json!({ "warpipe": version, "findings": findings });
@@ -74,26 +87,26 @@ fn toolchain() -> Finding {
 }
 
 /// The kernels inside of this program.
-fn image() -> Finding {
+fn image(name_kernels: bool) -> Finding {
     let image = &warpipe::GEMM_IMAGE;
-    let kernels: Vec<&str> = image.kernels.iter().map(isa::kernel::KernelMeta::name).collect();
     let detail = format!(
-        "{} for {}, {} KiB of PTX, {}; {} kernels: {}",
+        "{} for {}, {} kernels, {} KiB, {}",
         image.name,
         image.arch,
-        image.ptx.len().div_ceil(1024),
+        image.kernels.len(),
+        image.code_bytes().div_ceil(1024),
         image.ptxas.map_or_else(
             || "not checked by ptxas when it was built".to_owned(),
             |version| format!("checked by ptxas {version}")
         ),
-        kernels.len(),
-        kernels.join(", ")
     );
     let cost = image
         .ptxas
         .is_none()
         .then_some("its kernels may have spilled registers or serialised wgmmas");
-    Finding { what: "image", good: cost.is_none(), detail, cost }
+    let kernels = if name_kernels { image.kernels } else { &[] };
+    let kernels = kernels.iter().map(isa::kernel::KernelMeta::name).collect();
+    Finding { kernels, ..Finding::new("image", detail, cost) }
 }
 
 /// NVIDIA's assembler, for the next build.
@@ -122,7 +135,7 @@ fn gpus() -> Vec<Finding> {
     if let Some(first) = devices.first() {
         let (major, minor) = first.driver;
         let detail = format!("supports CUDA {major}.{minor}");
-        findings.push(Finding { what: "driver", good: true, detail, cost: None });
+        findings.push(Finding::new("driver", detail, None));
     }
     for gpu in &devices {
         let (major, minor) = gpu.compute;
@@ -134,7 +147,7 @@ fn gpus() -> Vec<Finding> {
             gpu.memory_bytes >> 20
         );
         let cost = (!gpu.is_hopper()).then_some("it can't run sm_90a kernels, which need 9.0");
-        findings.push(Finding { what: "GPU", good: cost.is_none(), detail, cost });
+        findings.push(Finding::new("GPU", detail, cost));
     }
     findings
 }

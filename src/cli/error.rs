@@ -125,6 +125,7 @@ impl Error {
                 | Host::ModelMemory(_)
                 | Host::Driver { .. }
                 | Host::CublasLt { .. }
+                | Host::Image(_)
                 | Host::ImageAssembly { .. }
                 | Host::ImageMismatch { .. },
             ) => 1,

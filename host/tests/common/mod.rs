@@ -89,4 +89,4 @@ pub static TABLE: [Instance; 5] = [
 static KERNELS: [KernelMeta; 5] = [BIG.meta, MID.meta, SMALL.meta, MID_C.meta, F32.meta];
 
 pub static IMAGE: Image =
-    Image { name: "table", arch: "sm_90a", ptx: "", kernels: &KERNELS, ptxas: None };
+    Image { name: "table", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None };

@@ -7,7 +7,7 @@ mod map;
 
 use host::{Buffer, Copy2d, Device, Dtype, Module, Param, TensorMap, TensorSpec};
 use isa::kernel;
-use isa::kernel::{Image, Kernel, KernelDesc, KernelMeta, name64};
+use isa::kernel::{Code, Image, Kernel, KernelCode, KernelDesc, KernelMeta, name64};
 use isa::slice::DeviceSliceMut;
 use isa::{cluster, cp_async_bulk, fence, mbarrier, shared, sreg, thread};
 pub use map::{Map, TILE};
@@ -85,10 +85,14 @@ pub static SHARED: KernelDesc = shared_memory::DESC;
 pub static TILE_COPY: KernelDesc = tile::DESC;
 static KERNELS: [KernelMeta; 5] =
     [FILL.meta, RANKS2.meta, RANKS16.meta, SHARED.meta, TILE_COPY.meta];
+/// One small module serves each.
+pub const fn code(kernel: &'static str) -> KernelCode {
+    KernelCode { kernel, code: Code::Ptx(include_str!("../fixtures/probe.ptx")) }
+}
 pub static IMAGE: Image = Image {
     name: "probe",
     arch: "sm_90a",
-    ptx: include_str!("../fixtures/probe.ptx"),
+    code: &[code("fill"), code("ranks2"), code("ranks16"), code("shared_memory"), code("tile")],
     kernels: &KERNELS,
     ptxas: None,
 };

@@ -89,3 +89,16 @@ pub(super) fn without_metadata(module: &Module, at: usize, end: usize) -> Result
     };
     Ok(vec![edit])
 }
+
+/// The variables of an optimised module, by their names in PTX: what is in global memory and not
+/// constant.
+pub(crate) fn variables(source: &str) -> Vec<String> {
+    let of_line = |line: &str| {
+        let (name, rest) = line.strip_prefix('@')?.split_once(" = ")?;
+        let shared = rest.contains("addrspace(3)");
+        let what = rest.split(' ').find(|word| matches!(*word, "global" | "constant"))?;
+        // PTX has no dots in names; LLVM writes them so.
+        (what == "global" && !shared).then(|| name.trim_matches('"').replace('.', "_$_"))
+    };
+    source.lines().filter_map(of_line).collect()
+}

@@ -20,6 +20,7 @@ mod token;
 
 use crate::{Error, meta::KernelMeta};
 use function::Header;
+pub(crate) use globals::variables;
 use token::{Kind, Token, tokenize};
 
 /// What the pass made of a module.

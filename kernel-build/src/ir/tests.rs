@@ -262,3 +262,17 @@ fn an_empty_module_stays_empty() {
     let marked = mark("", ON).unwrap();
     assert_eq!((marked.text.as_str(), marked.entries().count()), ("", 0));
 }
+
+#[test]
+fn variables_are_what_can_change() {
+    let source = "\
+@a.b = internal unnamed_addr constant [9 x i8] c\"a global!\", align 1
+@COUNT.0 = internal unnamed_addr addrspace(1) global i32 0, align 4
+@\"odd name\" = external global i8
+@dyn = external addrspace(3) global [0 x i8], align 16
+define void @f() {
+  ret void
+}
+";
+    assert_eq!(variables(source), ["COUNT_$_0", "odd name"]);
+}

@@ -1,0 +1,326 @@
+//! PTX text: from one module with many kernels to a module per kernel.
+//!
+//! The driver assembles a module whole, so a kernel that is to be loaded by itself needs a module of
+//! its own: the header, the kernel, and every function and variable that it reaches. Which those are
+//! is read from the text, by names: a name in an item refers to the items that declare it. A name that
+//! happens to be declared and is not meant (an instruction's, say) keeps an item too many, which the
+//! assembler drops; it never keeps one too few.
+
+use crate::Error;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One kernel's module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelPtx {
+    /// Entry name.
+    pub kernel: String,
+    /// PTX text.
+    pub text: String,
+}
+
+/// Splits a module into one for each of its `.entry`s, in the order of the text.
+pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
+    let items = items(text)?;
+    let mut declares: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, item) in items.iter().enumerate() {
+        for name in &item.names {
+            declares.entry(name).or_default().push(i);
+        }
+    }
+    // What belongs to the module as a whole: version and target, source files, sections.
+    let everywhere: BTreeSet<usize> =
+        (0..items.len()).filter(|&i| items[i].names.is_empty()).collect();
+    let entries = items.iter().filter(|item| item.is_entry);
+    Ok(entries
+        .map(|entry| {
+            let kernel = entry.names[0];
+            let (mut kept, mut open) = (everywhere.clone(), declares[kernel].clone());
+            while let Some(i) = open.pop() {
+                if kept.insert(i) {
+                    let named = words(items[i].text).filter(Word::is_name);
+                    open.extend(named.filter_map(|name| declares.get(name.text)).flatten());
+                }
+            }
+            let text = kept.iter().map(|&i| items[i].text).collect();
+            KernelPtx { kernel: kernel.to_owned(), text }
+        })
+        .collect())
+}
+
+/// Refuses a variable that several kernels refer to: each module would have a copy of its own.
+/// `variables` are those of global memory; constants may be copied.
+pub(crate) fn check_variables(modules: &[KernelPtx], variables: &[String]) -> Result<(), Error> {
+    for variable in variables {
+        let names = |text| words(text).any(|word| word.text == variable);
+        let mut kernels = modules.iter().filter(|module| names(&module.text));
+        if let (Some(one), Some(other)) = (kernels.next(), kernels.next()) {
+            return Err(Error::SharedVariable {
+                variable: variable.clone(),
+                kernels: [one.kernel.clone(), other.kernel.clone()],
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A directive, declaration or definition at the top of a module.
+struct Item<'a> {
+    /// Its text, and the comments before it.
+    text: &'a str,
+    /// What it declares.
+    names: Vec<&'a str>,
+    /// It is a kernel.
+    is_entry: bool,
+}
+
+/// The items of a module; together they are its text, but for what follows the last.
+fn items(text: &str) -> Result<Vec<Item<'_>>, Error> {
+    let mut items = Vec::new();
+    let mut start = 0;
+    let mut reader = Reader::default();
+    for word in words(text) {
+        if reader.read(&word) {
+            let Reader { names, kind, .. } = std::mem::take(&mut reader);
+            let end = word.at + word.text.len();
+            let is_entry = kind == Some(Kind::Entry);
+            if is_entry && names.is_empty() {
+                return Err(error(text, start, "an entry without a name"));
+            }
+            items.push(Item { text: &text[start..end], names, is_entry });
+            start = end;
+        } else if reader.depth < 0 {
+            return Err(error(text, word.at, "a bracket closes that none has opened"));
+        }
+    }
+    if reader.kind.is_some() {
+        return Err(error(text, start, "an item that does not end"));
+    }
+    Ok(items)
+}
+
+fn error(text: &str, at: usize, what: &str) -> Error {
+    let line = text[..at].matches('\n').count() + 1;
+    Error::Ptx { line, what: what.to_owned() }
+}
+
+/// How an item ends, and where its names stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// `.version`, `.target`, `.address_size`, `.file`: with the line.
+    Line,
+    /// `.entry`: with its body.
+    Entry,
+    /// `.func`: with its body, or as a prototype with a semicolon.
+    Function,
+    /// `.section`: with its body.
+    Section,
+    /// Variables and the rest: with a semicolon.
+    Statement,
+}
+
+/// Reads one item word by word.
+#[derive(Default)]
+struct Reader<'a> {
+    kind: Option<Kind>,
+    names: Vec<&'a str>,
+    depth: i32,
+    /// Between a variable's `=` and the comma after its value: names are references there.
+    in_value: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// Takes a word; whether it is the item's last.
+    fn read(&mut self, word: &Word<'a>) -> bool {
+        use Kind::{Entry, Function, Line, Section, Statement};
+        let first = self.kind.is_none();
+        match word.text {
+            "\n" => return self.kind == Some(Line),
+            ".version" | ".target" | ".address_size" | ".file" if first => self.kind = Some(Line),
+            ".section" if first => self.kind = Some(Section),
+            // Linkage (`.visible`, `.weak`, …) stands before these two.
+            ".entry" if self.depth == 0 => self.kind = Some(Entry),
+            ".func" if self.depth == 0 => self.kind = Some(Function),
+            _ if first => self.kind = Some(Statement),
+            _ => {}
+        }
+        match word.text {
+            "{" | "(" | "[" => self.depth += 1,
+            "}" | ")" | "]" => self.depth -= 1,
+            "=" if self.depth == 0 => self.in_value = true,
+            "," if self.depth == 0 => self.in_value = false,
+            _ if self.depth == 0 && word.is_name() && !self.in_value => match self.kind {
+                // The first name outside of brackets; what follows are directives with numbers.
+                Some(Entry | Function) if self.names.is_empty() => self.names.push(word.text),
+                Some(Statement) => self.names.push(word.text),
+                _ => {}
+            },
+            _ => {}
+        }
+        self.depth == 0
+            && match self.kind {
+                Some(Entry | Function | Section) => matches!(word.text, "}" | ";"),
+                Some(Statement) => word.text == ";",
+                _ => false,
+            }
+    }
+}
+
+/// A name, directive, number, string, mark of punctuation or line end.
+struct Word<'a> {
+    at: usize,
+    text: &'a str,
+}
+
+impl Word<'_> {
+    /// Whether it can be the name of a function or variable. Registers are not.
+    fn is_name(&self) -> bool {
+        self.text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
+    }
+}
+
+/// Characters of names and numbers.
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '$')
+}
+
+/// The words of a text, without comments and blanks. `ld.param` is two: `ld`, `.param`.
+fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = &text[at..];
+            let first = rest.chars().next()?;
+            let name_end = |from: usize| {
+                rest[from..].find(|c| !in_name(c)).map_or(rest.len(), |end| from + end)
+            };
+            let through = |open: usize, close: &str| {
+                rest[open..].find(close).map_or(rest.len(), |n| open + n + close.len())
+            };
+            let (len, skip) = match first {
+                '/' if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), true),
+                '/' if rest.starts_with("/*") => (through(2, "*/"), true),
+                '"' => (through(1, "\""), false),
+                '\n' => (1, false),
+                c if c.is_whitespace() => (c.len_utf8(), true),
+                c if in_name(c) || matches!(c, '.' | '%') => (name_end(1), false),
+                c => (c.len_utf8(), false),
+            };
+            let word = Word { at, text: &rest[..len] };
+            at += len;
+            if !skip {
+                return Some(word);
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "// made by hand\n.version 8.0\n.target sm_90a // } \n.address_size 64\n";
+
+    /// What each kernel's module has beyond the head, blanks as one.
+    fn parts(body: &str) -> Vec<(String, String)> {
+        let modules = split(&format!("{HEAD}{body}")).unwrap();
+        let rest = |text: &str| {
+            let rest = text.strip_prefix(HEAD).expect("the head, as it was");
+            rest.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        modules.into_iter().map(|m| (m.kernel, rest(&m.text))).collect()
+    }
+
+    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_kernel_keeps_what_it_reaches() {
+        let smem = ".extern .shared .align 1024 .b8 smem[];";
+        let table = ".global .align 4 .u32 table[2] = {1, 2};";
+        let pointer = ".global .u64 pointer = generic(table);";
+        let proto = ".func (.param .b32 r) leaf ( .param .b32 p ) ;";
+        let leaf = ".func (.param .b32 r) leaf ( .param .b32 p ) { { ld.global.u64 %rd1, [pointer]; } ret; }";
+        let outer = ".func outer() { call leaf, (p); }";
+        let one = ".visible .entry one( .param .u32 one_param_0 ) .maxntid 128, 1, 1 { mov.u32 %r1, smem; }";
+        let two = ".visible .entry two() { call outer, (); ret; }";
+        let body = [smem, table, pointer, proto, outer, leaf, one, two].join("\n");
+        assert_eq!(
+            parts(&body),
+            pairs(&[
+                ("one", &[smem, one].join(" ")),
+                ("two", &[table, pointer, proto, outer, leaf, two].join(" ")),
+            ])
+        );
+    }
+
+    #[test]
+    fn comments_and_strings_name_nothing() {
+        let body = "/* .entry no() { */ .const .b8 a[1]; // b\n.const .b8 b[1];\n\
+            .entry k() { // a } \n mov.u32 %a, %b; .pragma \"a } b\"; }";
+        assert_eq!(
+            parts(body),
+            pairs(&[("k", ".entry k() { // a } mov.u32 %a, %b; .pragma \"a } b\"; }")])
+        );
+    }
+
+    #[test]
+    fn variables_share_a_declaration() {
+        let body = ".global .u32 a = 1, b[2] = {3, 4}, c;\n.global .u64 d = c;\n\
+            .entry x() { b; }\n.entry y() { d; }\n.entry z() { add.u32 1; }";
+        let abc = ".global .u32 a = 1, b[2] = {3, 4}, c;";
+        assert_eq!(
+            parts(body),
+            pairs(&[
+                ("x", &format!("{abc} .entry x() {{ b; }}")),
+                ("y", &format!("{abc} .global .u64 d = c; .entry y() {{ d; }}")),
+                ("z", ".entry z() { add.u32 1; }"),
+            ])
+        );
+    }
+
+    #[test]
+    fn files_and_sections_stay_with_each() {
+        let body = ".entry x() { .loc 1 2 3 }\n.entry y() { ret; }\n\
+            .section .debug_macinfo { }\n.file 1 \"/a b/c.rs\"\n";
+        let rest = ".section .debug_macinfo { } .file 1 \"/a b/c.rs\"";
+        assert_eq!(
+            parts(body),
+            pairs(&[
+                ("x", &format!(".entry x() {{ .loc 1 2 3 }} {rest}")),
+                ("y", &format!(".entry y() {{ ret; }} {rest}")),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_launches_another_keeps_it() {
+        let body = ".entry child() { ret; }\n.entry parent() { mov.u64 %rd1, child; }";
+        assert_eq!(parts(body)[1].1.matches(".entry").count(), 2);
+        assert_eq!(parts(body)[0].1.matches(".entry").count(), 1);
+    }
+
+    #[test]
+    fn a_variable_belongs_to_one_kernel() {
+        let body =
+            ".global .u32 a;.global .u32 b;.entry x() { a; }.entry y() { a; }.entry z() { b; }";
+        let modules = split(&format!("{HEAD}{body}")).unwrap();
+        let check = |name: &str| check_variables(&modules, &[name.to_owned()]);
+        assert!(check("b").is_ok() && check("absent").is_ok());
+        let said = check("a").unwrap_err().to_string();
+        assert!(said.starts_with("kernels x and y refer to the variable a; "), "{said}");
+    }
+
+    #[test]
+    fn no_kernels_no_modules() {
+        assert_eq!(parts(".func f() { ret; }"), []);
+    }
+
+    #[test]
+    fn broken_text_is_one_line() {
+        let said = |body: &str| split(&format!("{HEAD}{body}")).unwrap_err().to_string();
+        assert_eq!(said(".entry x() {"), "PTX, line 5: an item that does not end");
+        assert_eq!(said("\n}"), "PTX, line 6: a bracket closes that none has opened");
+        assert_eq!(said(".entry () { }"), "PTX, line 5: an entry without a name");
+    }
+}

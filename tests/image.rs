@@ -1,0 +1,27 @@
+//! The embedded image: small, and each kernel by itself.
+
+use warpipe::GEMM_IMAGE;
+use warpipe::isa::kernel::KernelMeta;
+
+/// What the program may grow by.
+const LIMIT: usize = 8 << 20;
+
+#[test]
+fn the_image_is_small() {
+    let (bytes, kernels) = (GEMM_IMAGE.code_bytes(), GEMM_IMAGE.kernels.len());
+    println!("{kernels} kernels, {bytes} bytes");
+    assert!(bytes < LIMIT, "{kernels} kernels have {bytes} bytes, at most {LIMIT} are allowed");
+    // What lets several times as many kernels in.
+    assert!(bytes / kernels < 16 << 10, "{} bytes per kernel", bytes / kernels);
+}
+
+#[test]
+fn each_kernel_is_one_module() {
+    assert!(GEMM_IMAGE.code.len() >= GEMM_IMAGE.kernels.len());
+    for name in GEMM_IMAGE.kernels.iter().map(KernelMeta::name) {
+        let ptx = GEMM_IMAGE.ptx(name).unwrap_or_else(|e| panic!("{e}"));
+        assert!(ptx.contains(".target sm_90a"), "{name}");
+        assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}");
+        assert_eq!(ptx.matches("\n.visible .entry ").count(), 1, "{name}");
+    }
+}
