@@ -108,6 +108,8 @@ pub enum Error {
         "{instance} gave other bits for {shape} the second time: one plan must give one result"
     )]
     Bits { shape: String, instance: String },
+    #[error("{0}")]
+    Wrong(String),
     #[error("{case}: a finding after {after} schedules; --seed '{schedule}' repeats it")]
     Finding { case: String, after: u64, schedule: String },
 }
@@ -120,6 +122,7 @@ impl Error {
             Self::Check { .. }
             | Self::Bits { .. }
             | Self::Finding { .. }
+            | Self::Wrong(_)
             | Self::Host(
                 Host::Model(_)
                 | Host::ModelMemory(_)

@@ -12,6 +12,7 @@ mod plan;
 mod progress;
 mod schedules;
 mod tensor_file;
+mod trace;
 mod tune;
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
@@ -57,6 +58,13 @@ Examples:
   warpipe check example stream_copy --exhaustive --json found.json
   warpipe check gemm --seed 7";
 
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  warpipe trace gemm --svg gemm.svg
+  warpipe trace gemm --m 512 --n 512 --k 1024 --sms 4 --perfetto gemm.json
+  warpipe trace example stream_copy --svg copy.svg
+  warpipe trace example two_rings --cta all --seed 7 --svg rings.svg";
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   warpipe bench --m 8192 --n 8192 --k 8192 --vs cublaslt
@@ -76,6 +84,9 @@ enum Command {
     /// Run a kernel on the SM model under many schedules, and compare every result
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<schedules::Args>),
+    /// Draw one run of a kernel on the SM model: who loads, who waits, what the slots hold
+    #[command(after_help = TRACE_EXAMPLES)]
+    Trace(Box<trace::Args>),
     /// Time products on a GPU, in turn with cuBLASLt if asked to
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -92,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Gemm(args) => gemm::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => schedules::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
     };
     match result {

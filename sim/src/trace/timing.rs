@@ -5,9 +5,6 @@ use super::{Cause, Event, What, cycles};
 use crate::bulk::{Kind, Target};
 use crate::thread::{Loc, Wait};
 
-/// How far the thread that runs may be ahead of others under [`crate::Schedule::timed`].
-const LEAD: u64 = 16 * cycles::INSTRUCTION;
-
 /// When a copy lands, and its number.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Landing {
@@ -64,8 +61,6 @@ pub(crate) struct Timing {
     /// The copy that lands, and who issued it.
     landing: Option<(Landing, u32)>,
     copies: u32,
-    /// The last transfer: the instruction, when it started and when it lands.
-    transfer: (u64, u64, u64),
     step: u64,
     /// Where the events are kept, and how many may be.
     pub events: Option<(Vec<Event>, usize)>,
@@ -91,7 +86,6 @@ impl Timing {
             met: 0,
             landing: None,
             copies: 0,
-            transfer: (0, 0, 0),
             step: 0,
             events: limit.map(|limit| (Vec::new(), limit)),
             dropped: 0,
@@ -157,8 +151,8 @@ impl Timing {
 
     /// Whether the thread that runs is further than others, or than a copy that lands.
     pub fn ahead(&self, t: u32, ready: &[u32], copies: impl Iterator<Item = u64>) -> bool {
-        let until = self.clock(t).saturating_sub(LEAD);
-        let behind = |at: u64| at < until;
+        let now = self.clock(t);
+        let behind = |at: u64| at < now;
         ready.iter().any(|&r| behind(self.clock(r))) || copies.into_iter().any(behind)
     }
 
@@ -295,21 +289,16 @@ impl Timing {
         }
     }
 
-    /// A load starts; the copies of one instruction, a multicast's, are one transfer.
+    /// A load starts, at its destination: a multicast comes in once at each.
     fn loads(&mut self, t: u32, loc: Loc, to: Target) -> Landing {
-        let Target { bytes, bar, .. } = to;
+        let Target { cta, dst: addr, bytes, bar, .. } = to;
         let now = self.clock(t);
-        if self.transfer.0 != self.step {
-            let len = u64::from(bytes).div_ceil(cycles::BYTES);
-            let cta = self.cta(t);
-            let started = self.inbound[cta].take(now, len);
-            self.transfer = (self.step, started, started + cycles::LATENCY + len);
-        }
-        let (_, started, at) = self.transfer;
+        let len = u64::from(bytes).div_ceil(cycles::BYTES);
+        let started = self.inbound[cta].take(now, len);
+        let at = started + cycles::LATENCY + len;
         let (copy, barrier) = (self.copies, bar as u32);
         self.copies += 1;
-        let (cta, addr) = (to.cta as u32, to.dst);
-        let what = What::Load { copy, started, cta, addr, bytes, barrier };
+        let what = What::Load { copy, started, cta: cta as u32, addr, bytes, barrier };
         self.note(t, now, at, Some(loc), what);
         Landing { at, copy }
     }

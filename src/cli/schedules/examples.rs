@@ -15,17 +15,35 @@ const ROWS: usize = 64;
 
 struct Example {
     name: &'static str,
-    run: fn(&Device) -> Result<(), Failure>,
+    /// Rows of the result that it is checked with.
+    rows: usize,
+    run: fn(&Device, usize) -> Result<(), Failure>,
 }
 
 const EXAMPLES: [Example; 6] = [
-    Example { name: "cluster_exchange", run: exchange },
-    Example { name: "ordered_loads", run: ordered },
-    Example { name: "ping_pong", run: multiply },
-    Example { name: "rms_norm", run: normalise },
-    Example { name: "stream_copy", run: copy },
-    Example { name: "two_rings", run: rings },
+    Example { name: "cluster_exchange", rows: 130, run: exchange },
+    Example { name: "ordered_loads", rows: 325, run: ordered },
+    Example { name: "ping_pong", rows: 192, run: multiply },
+    Example { name: "rms_norm", rows: 130, run: normalise },
+    Example { name: "stream_copy", rows: 325, run: copy },
+    Example { name: "two_rings", rows: 325, run: rings },
 ];
+
+/// Names of the examples.
+pub fn names() -> [&'static str; 6] {
+    EXAMPLES.map(|e| e.name)
+}
+
+/// One example with so many rows.
+pub fn case(name: &str, rows: usize) -> Result<Box<dyn Case>, Error> {
+    let found = EXAMPLES.into_iter().find(|e| e.name == name);
+    let example = found.ok_or_else(|| unknown(name))?;
+    Ok(Box::new(Example { rows, ..example }))
+}
+
+fn unknown(name: &str) -> Error {
+    Error::Usage(format!("no example {name}; there are: {}", names().join(", ")))
+}
 
 /// The example of that name, or all.
 pub fn cases(name: Option<&str>) -> Result<Vec<Box<dyn Case>>, Error> {
@@ -35,9 +53,7 @@ pub fn cases(name: Option<&str>) -> Result<Vec<Box<dyn Case>>, Error> {
         .map(|e| Box::new(e) as Box<dyn Case>)
         .collect();
     if chosen.is_empty() {
-        let have: Vec<_> = EXAMPLES.iter().map(|e| e.name).collect();
-        let name = name.unwrap_or_default();
-        return Err(Error::Usage(format!("no example {name}; there are: {}", have.join(", "))));
+        return Err(unknown(name.unwrap_or_default()));
     }
     Ok(chosen)
 }
@@ -48,7 +64,7 @@ impl Case for Example {
     }
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
         let device = Device::sim(config.clone());
-        (self.run)(&device)?;
+        (self.run)(&device, self.rows)?;
         Ok(device.model_stats().unwrap_or_default())
     }
 }
@@ -133,41 +149,41 @@ fn panels(rows: usize) -> u32 {
     rows.div_ceil(ROWS) as u32
 }
 
-fn copy(device: &Device) -> Result<(), Failure> {
-    let (shape, desc) = ((325, 56), &<stream_copy as Kernel>::DESC);
+fn copy(device: &Device, rows: usize) -> Result<(), Failure> {
+    let (shape, desc) = ((rows, 56), &<stream_copy as Kernel>::DESC);
     let from = Matrix::new(device, shape, |i, j| ((7 * i + j) % 251) as f32)?;
     let to = Matrix::blank(device, shape)?;
     let [a, b] =
         [from.map(device, &desc.meta.params()[0])?, to.map(device, &desc.meta.params()[1])?];
-    launch(device, desc, 2, &[Param::map(&a), Param::map(&b), Param::value(panels(325))])?;
+    launch(device, desc, 2, &[Param::map(&a), Param::map(&b), Param::value(panels(rows))])?;
     to.expect(0.0, |i, j| from.at(i, j))
 }
 
-fn rings(device: &Device) -> Result<(), Failure> {
-    let (shape, desc) = ((325, 56), &<two_rings as Kernel>::DESC);
+fn rings(device: &Device, rows: usize) -> Result<(), Failure> {
+    let (shape, desc) = ((rows, 56), &<two_rings as Kernel>::DESC);
     let from = Matrix::new(device, shape, |i, j| small(3, i, j) * 0.37)?;
     let to = Matrix::blank(device, shape)?;
     let [a, b] =
         [from.map(device, &desc.meta.params()[0])?, to.map(device, &desc.meta.params()[1])?];
-    launch(device, desc, 2, &[Param::map(&a), Param::map(&b), Param::value(panels(325))])?;
+    launch(device, desc, 2, &[Param::map(&a), Param::map(&b), Param::value(panels(rows))])?;
     to.expect(0.0, |i, j| rounded(from.at(i, j).max(0.0).powi(2)))
 }
 
-fn ordered(device: &Device) -> Result<(), Failure> {
-    let (shape, desc) = ((325, 56), &<ordered_loads as Kernel>::DESC);
+fn ordered(device: &Device, rows: usize) -> Result<(), Failure> {
+    let (shape, desc) = ((rows, 56), &<ordered_loads as Kernel>::DESC);
     let x = Matrix::new(device, shape, |i, j| small(4, i, j) * 0.5)?;
     let y = Matrix::new(device, shape, |i, j| small(5, i, j) * 8.0)?;
     let sum = Matrix::blank(device, shape)?;
     let meta = desc.meta.params();
     let (a, b, c) =
         (x.map(device, &meta[0])?, y.map(device, &meta[1])?, sum.map(device, &meta[2])?);
-    let count = Param::value(panels(325));
+    let count = Param::value(panels(rows));
     launch(device, desc, 2, &[Param::map(&a), Param::map(&b), Param::map(&c), count])?;
     sum.expect(0.0, |i, j| x.at(i, j) + y.at(i, j))
 }
 
-fn multiply(device: &Device) -> Result<(), Failure> {
-    let ((m, n, k), desc) = ((192, 128, 104), &<ping_pong as Kernel>::DESC);
+fn multiply(device: &Device, m: usize) -> Result<(), Failure> {
+    let ((n, k), desc) = ((128, 104), &<ping_pong as Kernel>::DESC);
     let a = Matrix::new(device, (m, k), |i, j| small(6, i, j))?;
     let b = Matrix::new(device, (n, k), |i, j| small(7, i, j))?;
     let d = Matrix::blank(device, (m, n))?;
@@ -179,8 +195,8 @@ fn multiply(device: &Device) -> Result<(), Failure> {
     d.expect(0.0, |i, j| rounded((0..k).map(|l| a.at(i, l) * b.at(j, l)).sum()))
 }
 
-fn normalise(device: &Device) -> Result<(), Failure> {
-    let ((rows, cols), desc) = ((130, 304), &<rms_norm as Kernel>::DESC);
+fn normalise(device: &Device, rows: usize) -> Result<(), Failure> {
+    let (cols, desc) = (304, &<rms_norm as Kernel>::DESC);
     let x = Matrix::new(device, (rows, cols), |i, j| small(8, i, j) * 1.3 + 0.1)?;
     let y = Matrix::blank(device, (rows, cols))?;
     let weight = |j: usize| 0.5 + (j % 17) as f32 / 16.0;
@@ -208,8 +224,8 @@ fn normalise(device: &Device) -> Result<(), Failure> {
     y.expect(1.01 / 256.0, want)
 }
 
-fn exchange(device: &Device) -> Result<(), Failure> {
-    let ((rows, cols), desc) = ((130, 200), &<cluster_exchange as Kernel>::DESC);
+fn exchange(device: &Device, rows: usize) -> Result<(), Failure> {
+    let (cols, desc) = (200, &<cluster_exchange as Kernel>::DESC);
     let x =
         Matrix::new(device, (rows, cols), |i, j| if i % 7 == 3 { 0.0 } else { small(9, i, j) })?;
     let y = Matrix::blank(device, (rows, cols))?;

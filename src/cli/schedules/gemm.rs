@@ -29,19 +29,11 @@ struct GemmCase {
 pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let device = Device::sim(SimConfig::default());
     let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-    let names = || gemm.instances().iter().map(|i| i.desc.meta.name());
     let given = args.m.zip(args.n).zip(args.k).map(|((m, n), k)| [m, n, k]);
     let chosen: Vec<usize> = if args.all_instances {
         (0..gemm.instances().len()).collect()
     } else if let Some(name) = &args.instance {
-        let Some(index) = names().position(|n| n == name) else {
-            let have: Vec<_> = names().collect();
-            return Err(Error::Usage(format!(
-                "no instance {name}; there are: {}",
-                have.join(", ")
-            )));
-        };
-        vec![index]
+        vec![index_of(&gemm, name)?]
     } else {
         let [m, n, k] = given.unwrap_or(SHAPE);
         let out = args.out_dtype.unwrap_or(args.dtype);
@@ -81,6 +73,45 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         }
     }
     Ok(cases)
+}
+
+/// One product on a model with so many SMs, as the picker or the name of an instance says.
+pub fn case(
+    sms: u32,
+    problem: GemmProblem,
+    instance: Option<&str>,
+    beta: f32,
+) -> Result<Box<dyn Case>, Error> {
+    let operands = Operands::generate(Generate { problem, seed: 0 })?;
+    let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
+    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    let plan = match instance {
+        Some(name) => gemm.plan_with(&problem, index_of(&gemm, name)?)?,
+        None => gemm.plan(&problem)?,
+    };
+    let GemmProblem { m, n, k, .. } = problem;
+    let kernel = plan.describe().kernel.as_ref().ok_or_else(|| empty([m, n, k]))?;
+    let schedules = gemm.schedules(&problem, kernel.index)?;
+    let fastest = schedules.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, share) = fastest.ok_or_else(|| empty([m, n, k]))?;
+    Ok(Box::new(GemmCase {
+        kernel: kernel.name.clone(),
+        index: kernel.index,
+        share,
+        operands: Arc::new(operands),
+        alpha: 1.0,
+        beta,
+        good: OnceLock::new(),
+    }))
+}
+
+/// The row of the table with that name.
+fn index_of(gemm: &Gemm, name: &str) -> Result<usize, Error> {
+    let names = || gemm.instances().iter().map(|i| i.desc.meta.name());
+    names().position(|n| n == name).ok_or_else(|| {
+        let have: Vec<_> = names().collect();
+        Error::Usage(format!("no instance {name}; there are: {}", have.join(", ")))
+    })
 }
 
 /// The ways of sharing tiles out that are checked: the one that is asked for, or all worth a look.

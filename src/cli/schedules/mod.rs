@@ -1,7 +1,7 @@
 //! `warpipe check`: a kernel on the SM model under many schedules, its result compared every time.
 
-mod examples;
-mod gemm;
+pub mod examples;
+pub mod gemm;
 
 use super::args::{finite, operand_dtype, result_dtype};
 use super::error::Error;

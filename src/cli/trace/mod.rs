@@ -1,0 +1,283 @@
+//! `warpipe trace`: one run of a kernel as a picture.
+
+mod lanes;
+mod model;
+mod perfetto;
+mod svg;
+mod timeline;
+
+use super::args::{DeviceArg, finite, operand_dtype, result_dtype};
+use super::error::Error;
+use super::output::Place;
+use super::progress::Progress;
+use super::say;
+use super::schedules::{Case, Failure, examples, gemm};
+use clap::ValueEnum;
+use host::SimConfig;
+use host::gemm::GemmProblem;
+use host::sim::Schedule;
+use host::sim::trace::{Trace, Tracing};
+use isa::kernel::Dtype;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use timeline::Timeline;
+
+/// Events of a cluster that a picture may have.
+const EVENTS: usize = 1 << 20;
+/// What is traced where no shape is given: two tiles of the largest instance for each CTA.
+const SHAPE: [u64; 3] = [512, 512, 512];
+/// SMs, where no number is given: room for every cluster, and tiles enough for each.
+const SMS: u32 = 4;
+/// Rows that examples are traced with: a ring of any of them goes round.
+const ROWS: u64 = 1536;
+
+/// What is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// The GEMM kernel
+    Gemm,
+    /// An example kernel, by its name
+    Example,
+}
+
+/// CTAs of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ctas {
+    All,
+    One(u32),
+}
+
+impl FromStr for Ctas {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            _ => text
+                .parse()
+                .map(Self::One)
+                .map_err(|_| "a CTA's rank in its cluster, from 0, or all are possible".to_owned()),
+        }
+    }
+}
+
+/// Options of `warpipe trace`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What to trace
+    #[arg(value_enum, default_value = "gemm")]
+    what: What,
+    /// Name of the example
+    name: Option<String>,
+    /// Write the picture to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write a trace that ui.perfetto.dev opens to this file
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// Cluster of the grid
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cluster: u32,
+    /// CTA of the cluster by its rank, or all
+    #[arg(long, value_name = "RANK", default_value = "0")]
+    cta: Ctas,
+    /// Rows of A and D
+    #[arg(long, value_name = "M", requires_all = ["n", "k"])]
+    m: Option<u64>,
+    /// Rows of B, columns of D
+    #[arg(long, value_name = "N", requires_all = ["m", "k"])]
+    n: Option<u64>,
+    /// Columns of A and B
+    #[arg(long, value_name = "K", requires_all = ["m", "n"])]
+    k: Option<u64>,
+    /// Element type of A and B: bf16 or f16 [default: bf16]
+    #[arg(long, value_parser = operand_dtype)]
+    dtype: Option<Dtype>,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
+    out_dtype: Option<Dtype>,
+    /// Add C, times X
+    #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
+    beta: Option<f32>,
+    /// This instance, and not the one that the picker chooses
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// SMs of the model [default: 4]; on few, a CTA computes several tiles
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    sms: Option<u32>,
+    /// Rows of an example's tensor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    rows: Option<u64>,
+    /// Run this schedule, and not the one in the order of model time: a seed, or what a finding says
+    #[arg(long, value_name = "SCHEDULE")]
+    seed: Option<String>,
+    /// Where to run: sim
+    #[arg(long, default_value = "sim")]
+    device: DeviceArg,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    args.check()?;
+    let svg = args.svg.as_deref().map(|file| Place::prepare(file, &[])).transpose()?;
+    let perfetto = args.perfetto.as_deref().map(|file| Place::prepare(file, &[])).transpose()?;
+    let tracing = Arc::new(Tracing::new(args.cluster, EVENTS));
+    let case = args.case()?;
+    let progress = Progress::new(1);
+    let config = SimConfig {
+        sms: args.sms.unwrap_or(SMS),
+        schedule: Schedule::timed(),
+        trace: Some(Arc::clone(&tracing)),
+        ..progress.model()
+    };
+    let config = match &args.seed {
+        None => config,
+        Some(text) => {
+            host::testing::replay(&config, text).map_err(|e| Error::Usage(e.to_string()))?
+        }
+    };
+    let result = progress.step(&case.name(), || case.run(&config));
+    drop(progress);
+    let Some(trace) = tracing.take().pop() else {
+        result.map_err(Error::from)?;
+        let text = format!("there is no cluster {} in the grid of {}", args.cluster, case.name());
+        return Err(Error::Usage(text));
+    };
+    let timeline = args.timeline(&trace, case.as_ref())?;
+    if let Some(place) = svg {
+        place.write(svg::draw(&timeline).as_bytes())?;
+    }
+    if let Some(place) = perfetto {
+        place.write(perfetto::write(&timeline).as_bytes())?;
+    }
+    say(&timeline.summary())?;
+    // What was found is told behind the picture of it.
+    result.map(|_| ()).map_err(Error::from)
+}
+
+impl Args {
+    /// Refuses options that do not fit together.
+    fn check(&self) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+        let shaped = self.m.is_some()
+            || self.dtype.is_some()
+            || self.out_dtype.is_some()
+            || self.beta.is_some()
+            || self.instance.is_some()
+            || self.sms.is_some();
+        match (self.what, &self.name) {
+            (What::Gemm, Some(_)) => {
+                return usage("trace gemm takes no name: --instance NAME says which kernel");
+            }
+            (What::Gemm, None) if self.rows.is_some() => {
+                return usage("--rows is for an example: --m, --n and --k are a product's shape");
+            }
+            (What::Example, None) => {
+                let names = examples::names().join(", ");
+                return usage(&format!("which example? There are: {names}"));
+            }
+            (What::Example, Some(_)) if shaped => {
+                return usage("an example has its own shape: leave the options of the GEMM out");
+            }
+            _ => {}
+        }
+        match self.device {
+            DeviceArg::Cuda(_) => usage("the kernels of this build keep no time: --device sim"),
+            _ => Ok(()),
+        }
+    }
+
+    fn case(&self) -> Result<Box<dyn Case>, Error> {
+        if self.what == What::Example {
+            let rows = self.rows.unwrap_or(ROWS) as usize;
+            return examples::case(self.name.as_deref().unwrap_or_default(), rows);
+        }
+        let [m, n, k] = match (self.m, self.n, self.k) {
+            (Some(m), Some(n), Some(k)) => [m, n, k],
+            _ => SHAPE,
+        };
+        let ab = self.dtype.unwrap_or(Dtype::Bf16);
+        let out = self.out_dtype.unwrap_or(ab);
+        let problem = GemmProblem { m, n, k, ab, out, beta_c: self.beta.is_some() };
+        let beta = self.beta.unwrap_or(0.0);
+        gemm::case(self.sms.unwrap_or(SMS), problem, self.instance.as_deref(), beta)
+    }
+
+    fn timeline(&self, trace: &Trace, case: &dyn Case) -> Result<Timeline, Error> {
+        let name = case.name();
+        if trace.dropped > 0 {
+            let have = trace.events.len() as u64 + trace.dropped;
+            return Err(Error::Usage(format!(
+                "cluster {} of {name} has {have} events, and a picture at most {EVENTS}: give it less to do",
+                trace.cluster
+            )));
+        }
+        let ranks: Vec<u32> = match self.cta {
+            Ctas::All => (0..trace.ctas).collect(),
+            Ctas::One(rank) if rank < trace.ctas => vec![rank],
+            Ctas::One(rank) => {
+                let ctas = trace.ctas;
+                return Err(Error::Usage(format!(
+                    "there is no CTA {rank} in a cluster of {ctas} of {name}"
+                )));
+            }
+        };
+        let stopped = if trace.finished { "" } else { " (it stopped here)" };
+        let title = format!("{name}, cluster {} on the SM model{stopped}", trace.cluster);
+        Ok(model::timeline(trace, &ranks, title))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Report(report) => Self::Host(host::Error::Model(report)),
+            Failure::Other(text) => Self::Wrong(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::sim::Stats;
+
+    #[derive(clap::Parser)]
+    struct TestLine {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    struct Named;
+
+    impl Case for Named {
+        fn name(&self) -> String {
+            "a kernel".to_owned()
+        }
+        fn run(&self, _: &SimConfig) -> Result<Stats, Failure> {
+            Ok(Stats::default())
+        }
+    }
+
+    #[test]
+    fn too_much_for_a_picture_is_refused_with_its_numbers() {
+        let args = <TestLine as clap::Parser>::parse_from(["trace", "gemm"]).args;
+        let trace = |dropped| Trace {
+            kernel: "k".to_owned(),
+            cluster: 3,
+            ctas: 1,
+            block: 0,
+            finished: true,
+            threads: Vec::new(),
+            barriers: Vec::new(),
+            events: Vec::new(),
+            dropped,
+        };
+        let e = args.timeline(&trace(1_048_577), &Named).unwrap_err();
+        let text = e.to_string();
+        assert!(text.contains("cluster 3 of a kernel has 1048577 events"), "{text}");
+        assert!(text.contains("at most 1048576") && e.exit_code() == 2, "{text}");
+        assert!(args.timeline(&trace(0), &Named).is_ok());
+    }
+}
