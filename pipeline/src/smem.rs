@@ -73,6 +73,7 @@ pub unsafe trait Region {
     ///
     /// # Safety
     /// `place` is the region's own, its memory aligned; called once, before any `ends`.
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn init(place: Place);
     /// Makes this thread's handles.
     ///
@@ -152,6 +153,7 @@ pub unsafe trait Regions {
     ///
     /// # Safety
     /// As [`Region::init`].
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn init(place: Place);
     /// Hands out the ends of every region.
     ///

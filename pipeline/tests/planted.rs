@@ -117,3 +117,42 @@ fn an_arriver_two_ahead_is_reported() {
         .collect();
     assert!(rules.contains(&Rule::Lapped), "{rules:?}");
 }
+
+/// Every line of a report is the kernel's: none is of `pipeline` or `isa`.
+fn kernel_lines(report: &sim::Report) {
+    let json = report.to_json();
+    for library in ["pipeline/src", "isa/src", "sim/src"] {
+        assert!(!json.contains(library), "{library} in {json}");
+    }
+    assert!(json.contains("planted.rs"), "{json}");
+}
+
+#[test]
+fn initialisations_are_the_plans_line() {
+    let kernel = |cta: ThisCta| {
+        let (cta, (order,)) = Orders::init(cta);
+        cta.specialize(
+            |load| {
+                load.warps(
+                    |warp| {
+                        let Some(one) = warp.elect() else { return };
+                        // Nobody arrives.
+                        order.epilogue.by(&one).wait_and_step();
+                    },
+                    |_| {},
+                    |_| {},
+                    |_| {},
+                );
+            },
+            |_| {},
+        );
+    };
+    let line = line!() - 17;
+    let report =
+        run(0, &GlobalMemory::new(), Orders::BYTES, kernel).expect_err("a wait without an arrival");
+    assert_eq!(report.rule, Rule::Deadlock, "{report}");
+    let [barrier] = &report.barriers[..] else { panic!("{report}") };
+    let init = barrier.init.expect("a line");
+    assert!(init.file.ends_with("planted.rs") && init.line == line, "{init}, not {line}: {report}");
+    kernel_lines(&report);
+}
