@@ -106,9 +106,9 @@ impl Cluster {
         }
         let bytes = map.box_bytes();
         let coords = five(coords);
-        self.race_gbox(t, &map, coords)?;
         let Some(mask) = mask else {
             let to = self.target(t, cta, dst, bytes, bar)?;
+            self.race_gbox(t, &map, coords, to.bar)?;
             self.start(t, Kind::TensorLoad { map, coords, to });
             return Ok(());
         };
@@ -120,6 +120,7 @@ impl Cluster {
             // The same offsets in each destination; each must be there to receive.
             let (cta, dst) = self.split(t, (rank as u32 + 1) << 24 | dst)?;
             let to = self.target(t, cta, dst, bytes, bar)?;
+            self.race_gbox(t, &map, coords, to.bar)?;
             self.start(t, Kind::TensorLoad { map: map.clone(), coords, to });
         }
         Ok(())
@@ -178,8 +179,8 @@ impl Cluster {
         Self::check_run(dst, src, bytes)?;
         let (cta, dst) = self.own(t, dst)?;
         let (_, bar) = self.own(t, bar)?;
-        self.race_grun(t, src, u64::from(bytes), true)?;
         let to = self.target(t, cta, dst, bytes, bar)?;
+        self.race_grun(t, src, u64::from(bytes), to.bar)?;
         self.start(t, Kind::RunLoad { src, to });
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Cluster {
         let n = self.threads[t as usize].cp.issued + 1;
         self.race_cp_async(t, (cta, dst, 16), n)?;
         if read > 0 {
-            self.race_grun(t, src, u64::from(read), false)?;
+            self.race_gread(t, src, u64::from(read), n)?;
         }
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
         self.queue_cp_async(t, Item::Copy { cta, dst, src, read: read as usize, loc });

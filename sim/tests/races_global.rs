@@ -4,7 +4,7 @@ mod common;
 
 use common::{Map, tid};
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
-use sim::ops::{cluster, fence, global, mbarrier, shared, thread, warp};
+use sim::ops::{cluster, cp_async, fence, global, mbarrier, shared, thread, warp};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Rule};
 
@@ -317,6 +317,67 @@ fn parts_that_bulk_loads_fetch() {
             bulk::load(smem(128), (at + DATA) as *const u8, 128, smem(0));
             mbarrier::wait_parity(smem(0), 0);
         }
+    });
+}
+
+/// What a copy reads is overwritten: after its barrier's phase, or too early.
+#[test]
+fn sources_of_loads() {
+    for tiled in [true, false] {
+        // By the issuer itself, which has not waited.
+        let report = twins(Rule::GlobalRace, (1, 1), |at, right| {
+            if tid() != 0 {
+                return;
+            }
+            mbarrier::init(smem(0), 1);
+            fence::mbarrier_init_release_cluster();
+            mbarrier::arrive_expect_tx(smem(0), 256);
+            let map = tensor(at);
+            if tiled {
+                bulk::tensor_load(smem(128), map.at(), [8, 0], smem(0));
+            } else {
+                bulk::load(smem(128), (at + 32) as *const u8, 256, smem(0));
+            }
+            // Words 0 to 7 of a row are not in the box.
+            global::st(word(at, 7), 1);
+            if right {
+                mbarrier::wait_parity(smem(0), 0);
+            }
+            global::st(word(at, 8), 1);
+            mbarrier::wait_parity(smem(0), 0);
+        });
+        let text = report.message;
+        assert!(text.contains("overwrites") && text.contains("waited for phase 0 of"), "{text}");
+    }
+    // By another cluster, which is told that the load is over, and when it is not.
+    twins(Rule::GlobalRace, (2, 1), |at, right| {
+        if tid() != 0 {
+            return;
+        }
+        if block() == 1 {
+            wait_for(at, 1);
+            global::st(word(at + DATA, 5), 1);
+            return;
+        }
+        mbarrier::init(smem(0), 1);
+        fence::mbarrier_init_release_cluster();
+        mbarrier::arrive_expect_tx(smem(0), 128);
+        bulk::load(smem(128), (at + DATA) as *const u8, 128, smem(0));
+        if right {
+            mbarrier::wait_parity(smem(0), 0);
+        }
+        global::red_release_gpu_add_u32(word(at, 0), 1);
+        mbarrier::wait_parity(smem(0), 0);
+    });
+    // The same of `cp.async`.
+    twins(Rule::GlobalRace, (1, 1), |at, right| {
+        cp_async::copy_16(smem(16 * tid()), (at + 16 * u64::from(tid())) as *const u8);
+        cp_async::commit_group();
+        if right {
+            cp_async::wait_group::<0>();
+        }
+        global::st(word(at, 4 * tid() + 3), 1);
+        cp_async::wait_group::<0>();
     });
 }
 

@@ -22,6 +22,7 @@ family! { "barriers.rs":
 }
 
 fn every_thread_initialises() -> Bug {
+    // SAFETY: one thread initialises the barrier, but for the bug; all reach `sync_threads`.
     bug("`mbarrier.init` is not inside `if (tid == 0)`", "row 7", threads(32), |_, bug| unsafe {
         if bug || tid() == 0 {
             mbarrier::init(smem(0), 32); //~ WP007
@@ -38,6 +39,7 @@ fn a_stage_beyond_the_last() -> Bug {
         "The index of the stage wraps one too late: stage 2 of two",
         "row 9",
         threads(32),
+        // SAFETY: `init` made two barriers, and the bug alone arrives beside them.
         |_, bug| unsafe {
             let bars = init([1, 1]);
             if tid() == 0 {
@@ -55,6 +57,7 @@ fn a_barrier_used_after_inval() -> Bug {
         "The barrier is invalidated at the end of a tile, and the next tile uses it",
         "row 34",
         threads(32),
+        // SAFETY: thread 0 alone uses the barrier, and after `inval` only in the bug.
         |_, bug| unsafe {
             let [bar] = init([1]);
             if tid() == 0 {
@@ -75,6 +78,7 @@ fn inval_under_a_waiter() -> Bug {
         "One role is done and invalidates the barrier on which the other still waits",
         "row 34",
         threads(64),
+        // SAFETY: `inval` comes behind `sync_threads`, when nobody waits any more, but for the bug.
         |_, bug| unsafe {
             let [bar] = init([1]);
             if tid() == 32 {
@@ -98,6 +102,7 @@ fn an_epilogue_over_the_barriers() -> Bug {
         "The epilogue's staging buffer starts at the plan's first byte, where the barriers are",
         "row 34",
         threads(32),
+        // SAFETY: the words lie beside the barrier, but for the bug.
         |_, bug| unsafe {
             let [bar] = init([32]);
             mbarrier::arrive(bar);
@@ -113,6 +118,7 @@ fn a_barrier_at_a_four_byte_offset() -> Bug {
         "A flag of four bytes before the barriers moves them off their alignment",
         "row 20",
         threads(32),
+        // SAFETY: nobody uses the barrier; its address is a multiple of 8, but for the bug.
         |_, bug| unsafe {
             if tid() == 0 {
                 mbarrier::init(smem(if bug { 4 } else { 8 }), 1); //~ WP015
@@ -126,6 +132,7 @@ fn a_wait_on_a_peers_barrier() -> Bug {
         "A CTA waits on the barrier of its peer, which only the peer can do",
         "row 37",
         clusters(2, 32),
+        // SAFETY: the peer lives until `meet`; a wait on its barrier is the bug.
         |_, bug| unsafe {
             let [bar] = init_cluster([32]);
             let peer = cluster::mapa(bar, cluster::cta_rank() ^ 1);
@@ -141,6 +148,7 @@ fn a_peer_that_has_left() -> Bug {
         "No cluster barrier at the kernel's end: a CTA returns while its peer can still arrive there",
         "Triton #10656; row 29",
         clusters(2, 32),
+        // SAFETY: the peer lives until `meet`, which the bug leaves out.
         |_, bug| unsafe {
             let [bar] = init_cluster([1]);
             if cluster::cta_rank() == 0 && tid() == 0 {
@@ -158,6 +166,7 @@ fn two_cluster_arrivals() -> Bug {
         "Roles split between the cluster's arrive and wait, and one of them arrives again",
         "row 42",
         clusters(2, 64),
+        // SAFETY: every thread arrives once and waits once, but for the bug.
         |_, bug| unsafe {
             cluster::arrive_release();
             if bug && warp_id() == 1 {
@@ -173,6 +182,7 @@ fn a_cluster_wait_without_arrival() -> Bug {
         "A warp that skipped the setup waits for the cluster without having arrived",
         "row 42",
         clusters(2, 64),
+        // SAFETY: every thread arrives once and waits once, but for the bug.
         |_, bug| unsafe {
             if !bug || warp_id() == 0 {
                 cluster::arrive_release();
@@ -187,6 +197,7 @@ fn an_arrive_that_laps() -> Bug {
         "Warps without work arrive at a named barrier and loop, and nothing stops them from lapping",
         "vLLM #26026 (CUTLASS MLA hang under load); row 13",
         threads(64),
+        // SAFETY: both warps come whole, and in turn but for the bug.
         |_, bug| unsafe {
             for _tile in 0..3 {
                 if warp_id() == 1 {
@@ -206,6 +217,7 @@ fn another_number_of_threads() -> Bug {
         "The two roles of a named barrier count its threads differently",
         "row 12",
         threads(96),
+        // SAFETY: three whole warps come; that they name another number is the bug.
         |_, bug| unsafe {
             let both = if bug && warp_id() == 0 { 64 } else { 96 };
             barrier::sync(1, both); //~ WP022
@@ -214,12 +226,14 @@ fn another_number_of_threads() -> Bug {
 }
 
 fn a_count_of_one_and_a_half_warps() -> Bug {
+    // SAFETY: both warps come whole; a count that is no multiple of 32 is the bug.
     bug("A named barrier for 48 threads", "row 12", threads(64), |_, bug| unsafe {
         barrier::sync(1, if bug { 48 } else { 64 }); //~ WP022
     })
 }
 
 fn the_sixteenth_barrier() -> Bug {
+    // SAFETY: each warp has a barrier of its own, below 16 but for the bug.
     bug("Named barriers are numbered from 1 to 16", "row 12", threads(512), |_, bug| unsafe {
         let id = if bug { 1 + warp_id() } else { warp_id() };
         barrier::sync(id, 32); //~ WP022

@@ -22,6 +22,7 @@ fn a_group_of_one_and_all_arrive() -> Bug {
         "The consumers' group is said to be 1 thread, and each of them releases the slot",
         "CUTLASS #2404; row 8",
         threads(64),
+        // SAFETY: slot and barriers lie in the plan; the count that is too small is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, if bug { 1 } else { 32 }]);
             for step in 0..4 {
@@ -44,6 +45,7 @@ fn a_whole_warp_arms_the_barrier() -> Bug {
         "All 32 lanes of the producer's warp expect the bytes, where the count is for one",
         "Triton #9498's review; row 8",
         threads(32),
+        // SAFETY: one lane expects and loads, but for the bug, where all expect.
         |w, bug| unsafe {
             let [full] = init([1]);
             if bug || tid() == 0 {
@@ -62,6 +64,7 @@ fn swapped_counts() -> Bug {
         "The full barrier counts the math threads and the empty barrier the single producer",
         "the array of barriers of a skill file, `cuda-matmul-barrier`; row 8",
         threads(64),
+        // SAFETY: slot and barriers lie in the plan; the counts that are swapped are the bug.
         |w, bug| unsafe {
             let math_threads = 32;
             let [full, empty] = init(if bug { [math_threads, 1] } else { [1, math_threads] });
@@ -83,6 +86,7 @@ fn a_cp_async_arrival_per_thread() -> Bug {
         "`cp.async.mbarrier.arrive.noinc` of 32 threads on a barrier of one arrival and its bytes",
         "PTX manual, `.noinc`; row 8",
         threads(32),
+        // SAFETY: 16 bytes for each thread on both sides; the count that is too small is the bug.
         |w, bug| unsafe {
             let [full] = init([if bug { 31 } else { 32 }]);
             cp_async::copy_16(smem(128 + 16 * tid()), w.words().add(16 * tid() as usize));
@@ -98,6 +102,7 @@ fn bytes_of_one_operand_of_two() -> Bug {
         "Two copies complete on the barrier, and the bytes of one are expected",
         "pyptx's page on mbarriers, its checklist; row 6",
         threads(32),
+        // SAFETY: both boxes lie in shared memory; that too few bytes are expected is the bug.
         |w, bug| unsafe {
             let [full] = init([1]);
             if tid() == 0 {
@@ -115,6 +120,7 @@ fn bytes_of_a_wider_element() -> Bug {
         "The expected bytes are computed with the accumulator's element, not the operand's",
         "row 6",
         threads(32),
+        // SAFETY: the box lies in shared memory; that too many bytes are expected is the bug.
         |w, bug| unsafe {
             let [full] = init([1]);
             if tid() == 0 {
@@ -131,6 +137,7 @@ fn bytes_counted_in_bits() -> Bug {
         "The bytes of a big stage in bits: more than an mbarrier's 2^20 - 1",
         "row 33",
         threads(32),
+        // SAFETY: what is expected is completed, within an mbarrier's range but for the bug.
         |_, bug| unsafe {
             let [full] = init([1]);
             let bytes = 160 * 1024;
@@ -148,6 +155,7 @@ fn a_count_that_rounds_to_nothing() -> Bug {
         "A count of warp groups, computed for a block that has less than one",
         "row 33",
         threads(64),
+        // SAFETY: one thread initialises, with a count of at least 1 but for the bug.
         |_, bug| unsafe {
             if tid() == 0 {
                 let groups = isa::thread::block_dim_x() / 128;
@@ -162,6 +170,7 @@ fn no_complete_that_completes() -> Bug {
         "The last arrival of a phase is made with `arrive.noComplete`",
         "PTX manual, `mbarrier.arrive.noComplete`",
         threads(32),
+        // SAFETY: one arrival is left for the last line, but for the bug.
         |_, bug| unsafe {
             let [bar] = init([2]);
             if tid() == 0 {
@@ -177,6 +186,7 @@ fn a_parity_that_is_a_phase() -> Bug {
         "The wait is given the number of the phase, not its parity",
         "row 9",
         threads(32),
+        // SAFETY: each of 32 threads arrives and waits; a parity above 1 is the bug.
         |_, bug| unsafe {
             let [bar] = init([32]);
             for phase in 0..3 {

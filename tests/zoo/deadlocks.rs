@@ -29,6 +29,7 @@ fn an_arrival_of_one_for_a_group() -> Bug {
         "The empty barrier counts a warp of consumers, of which one arrives",
         "CUTLASS #2404, the other way round; row 8",
         threads(64),
+        // SAFETY: each slot is waited for and released; that one of 32 releases it is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             for phase in [0, 1] {
@@ -52,6 +53,7 @@ fn a_first_wait_that_does_not_pass() -> Bug {
         "The producer's first phase is 0, so it waits for a slot that nobody has had to release",
         "row 9",
         threads(64),
+        // SAFETY: each slot is waited for and released; the parity of the first wait is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             if tid() == PRODUCER {
@@ -71,6 +73,7 @@ fn a_role_that_returns_early() -> Bug {
         "A warp without work leaves, and its arrival at the slot that the others share is missing",
         "row 26",
         threads(96),
+        // SAFETY: each slot is waited for and released; that a warp leaves before is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 64]);
             for phase in [0, 1] {
@@ -94,6 +97,7 @@ fn a_producer_one_step_short() -> Bug {
         "The producer rounds the steps along K down, the consumers round them up",
         "row 27",
         threads(64),
+        // SAFETY: each slot is waited for and released; the step that nobody loads is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             let k = 20_u32;
@@ -117,6 +121,7 @@ fn a_consumer_that_keeps_a_slot() -> Bug {
         "A masked-out step skips the release together with the arithmetic",
         "rows 38, 40",
         threads(64),
+        // SAFETY: each slot is waited for and released; the step that keeps it is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             for step in 0..3 {
@@ -141,6 +146,7 @@ fn rings_in_opposite_orders() -> Bug {
         "The producer fills K's ring before V's, the consumer empties V's first",
         "row 28",
         threads(64),
+        // SAFETY: each slot is waited for and released; that the roles' orders differ is the bug.
         |w, bug| unsafe {
             let [k_full, k_empty, v_full, v_empty] = init([1, 32, 1, 32]);
             if tid() == PRODUCER {
@@ -172,6 +178,7 @@ fn roles_that_disagree_on_the_last_tile() -> Bug {
         "Roles of a persistent kernel decode their grant apart: to the consumers the last tile is no tile",
         "QuACK 0.6.4's grouped GEMM (marin #8870); row 32",
         Shape { ctas: 2, ..threads(64) },
+        // SAFETY: each slot is waited for and released; the tile that one role lacks is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             let (cta, ctas) = (thread::block_idx_x(), thread::grid_dim_x());
@@ -200,6 +207,7 @@ fn sync_threads_inside_roles() -> Bug {
         "`bar.sync 0` before every wait, as in a kernel without roles: the producer has a step more",
         "pyptx's page on mbarriers, step 5",
         threads(64),
+        // SAFETY: without the bug nobody calls `sync_threads`, with it not all do as often.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             if warp_id() == 0 {
@@ -236,6 +244,7 @@ fn a_turn_that_nobody_passes_on() -> Bug {
         "Stream-K: the second CTA of a tile waits for a turn that the first forgets to pass on",
         "row 26, between CTAs",
         Shape { ctas: 2, ..threads(32) },
+        // SAFETY: the word is read behind its release, which the bug leaves out.
         |w, bug| unsafe {
             if tid() > 0 {
                 return;
@@ -259,6 +268,7 @@ fn registers_that_nobody_gave_up() -> Bug {
         "The math groups ask for 232 registers, and the producer's group keeps its 168",
         "row 24",
         threads(384),
+        // SAFETY: whole warp groups move registers that the pool has, but for the bug.
         |_, bug| unsafe {
             if warp_id() >= 4 {
                 setmaxnreg::inc::<232>(); //~ WP001

@@ -5,10 +5,10 @@
 //! of the line that the model must name, with the code of the rule. The model must find it within
 //! 100 seeds, and say nothing about the kernel without the bug under 20 (`WARPIPE_SEEDS` widens).
 //! docs/zoo.md is the table of all; `WARPIPE_BLESS=1` writes it.
+//!
+//! The kernels break the contracts of `isa`: that is what they are for. On the SM model a broken
+//! contract is a report; each SAFETY line says which it is.
 
-// The kernels break the contracts of `isa`: that is what they are for. Here these calls run on the
-// SM model, where a broken contract is a report.
-#![allow(clippy::undocumented_unsafe_blocks)]
 #![allow(missing_docs)]
 
 mod check;

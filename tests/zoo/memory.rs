@@ -19,6 +19,7 @@ fn a_grid_beyond_the_output() -> Bug {
         "The grid is rounded up, and the kernel does not ask whether its element is there",
         "row 36",
         Shape { ctas: 5, ..threads(256) },
+        // SAFETY: the words lie in the output, but for the bug.
         |w, bug| unsafe {
             let i = thread::block_idx_x() * 256 + tid();
             if bug || i < OUT / 4 {
@@ -33,6 +34,7 @@ fn a_partial_beyond_the_shared_memory() -> Bug {
         "One word per thread, in the shared memory of one word per warp",
         "row 20",
         Shape { smem: 16, ..threads(128) },
+        // SAFETY: a word for each warp is in the plan, a word for each thread is the bug.
         |_, bug| unsafe {
             let at = if bug { tid() } else { tid() / 32 };
             if bug || tid().is_multiple_of(32) {
@@ -47,6 +49,7 @@ fn a_tile_beyond_the_shared_memory() -> Bug {
         "The bytes of the launch leave out what the tile's alignment costs",
         "row 20",
         Shape { smem: 256, ..threads(32) },
+        // SAFETY: the launch of the twin has room for the box, that of the bug has not.
         |w, _| unsafe {
             let [full] = init([1]);
             if tid() == 0 {
@@ -63,6 +66,7 @@ fn a_partial_of_a_warp_that_is_not_there() -> Bug {
         "A reduction sums the partials of 32 warps, and the block has two",
         "row 39",
         threads(64),
+        // SAFETY: words are read behind `sync_threads`; those that nobody wrote are the bug.
         |w, bug| unsafe {
             if tid().is_multiple_of(32) {
                 shared::st(smem(tid() / 8), tid());
@@ -82,6 +86,7 @@ fn a_tile_at_a_sixteen_byte_offset() -> Bug {
         "The tile comes right after two barriers: aligned for a vector, not for TMA",
         "row 20",
         threads(32),
+        // SAFETY: the box's address is a multiple of 128, but for the bug.
         |w, bug| unsafe {
             let [full, _] = init([1, 1]);
             if tid() == 0 {
@@ -97,6 +102,7 @@ fn a_run_of_odd_bytes() -> Bug {
         "A bulk copy of exactly the bytes that are left, 4 short of a multiple of 16",
         "row 20",
         threads(32),
+        // SAFETY: the run lies in the tensor, and is a multiple of 16 bytes but for the bug.
         |w, bug| unsafe {
             let [full] = init([1]);
             let bytes = if bug { BOX - 4 } else { BOX };
@@ -114,6 +120,7 @@ fn three_coordinates_for_a_matrix() -> Bug {
         "The instruction for a batch of matrices, with the tensor map of one",
         "row 21",
         threads(32),
+        // SAFETY: the map lives as long as the launch; its rank is the bug's error.
         |w, bug| unsafe {
             let [full] = init([1]);
             if tid() == 0 {

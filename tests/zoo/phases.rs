@@ -18,6 +18,7 @@ fn an_arriver_two_ahead() -> Bug {
         "The first group of an ordered pair arrives once per tile, and nothing keeps it beside the second",
         "row 11",
         threads(64),
+        // SAFETY: barriers of two arrivers that wait for each other, but for the bug.
         |_, bug| unsafe {
             let [order, back] = init([1, 1]);
             for tile in 0..6 {
@@ -41,6 +42,7 @@ fn a_second_waiter_that_nobody_awaits() -> Bug {
         "Two roles wait for each phase, and the barrier that comes back counts one of them",
         "row 35",
         threads(96),
+        // SAFETY: all who wait arrive at `back`, but for the bug.
         |_, bug| unsafe {
             let [done, back] = init([1, if bug { 1 } else { 2 }]);
             for step in 0..4 {
@@ -67,6 +69,7 @@ fn a_phase_that_is_not_flipped() -> Bug {
         "The consumer forgets `phase ^= 1`: its second wait passes at once, and it reads what is in flight",
         "pyptx's page on mbarriers, step 3; row 9",
         threads(64),
+        // SAFETY: the slot is read behind its phase, but for the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             for phase in [0, 1] {
@@ -88,6 +91,7 @@ fn a_phase_per_step_in_a_ring_of_two() -> Bug {
         "The phase flips with each step, as if the ring had one stage, not when the ring wraps",
         "row 9",
         threads(64),
+        // SAFETY: each slot is read behind its phase, but for the bug.
         |w, bug| unsafe {
             let bars = init([1, 1, 32, 32]);
             for step in 0..4 {
@@ -113,6 +117,7 @@ fn an_advance_between_wait_and_copy() -> Bug {
         "The producer advances its state between the wait and the copy: it fills the slot after the one it has",
         "rows 4, 9",
         threads(64),
+        // SAFETY: each slot is filled behind its own wait, but for the bug.
         |w, bug| unsafe {
             let bars = init([1, 1, 32, 32]);
             for step in 0..4_u32 {
@@ -137,6 +142,7 @@ fn a_release_before_the_read() -> Bug {
         "The slot is released first and read after, when the next copy may be writing it",
         "TileLang #2420; row 3",
         threads(64),
+        // SAFETY: the slot is read before its release, but for the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 32]);
             for phase in [0, 1] {

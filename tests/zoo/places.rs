@@ -17,6 +17,7 @@ fn an_index_from_a_table_of_fewer() -> Bug {
         "The tile's order is a table for 4 CTAs, and the grid has 5",
         "a bounds check of Rust's",
         Shape { ctas: 5, ..threads(32) },
+        // SAFETY: 32 words for each of four tiles lie in the output.
         |w, bug| unsafe {
             let order = [2, 0, 3, 1];
             let cta = thread::block_idx_x() as usize;
@@ -33,6 +34,7 @@ fn a_shape_that_the_kernel_refuses() -> Bug {
         "A width of 12 for a kernel that copies 16 bytes at a time: its own check traps",
         "row 22, without the host",
         threads(32),
+        // SAFETY: a word for each thread lies in shared memory; a trap may come anywhere.
         |_, bug| unsafe {
             let columns = if bug { 12_u32 } else { 16 };
             if !columns.is_multiple_of(8) {
@@ -48,6 +50,7 @@ fn a_flag_read_as_plain_memory() -> Bug {
         "A loop of ordinary loads on a flag that is set only after the loop",
         "row 26",
         Shape { steps: 500, ..threads(32) },
+        // SAFETY: one thread alone uses the word.
         |_, bug| unsafe {
             if tid() == 0 {
                 shared::st(smem(0), u32::from(!bug));
@@ -63,6 +66,7 @@ fn a_cluster_that_does_not_divide_the_grid() -> Bug {
         "The grid is the number of tiles, 3, and CTAs come in clusters of two",
         "row 23",
         Shape { ctas: 3, ..cluster(2, 32) }, //~ WP032
+        // SAFETY: 32 words for each CTA lie in the output.
         |w, _| unsafe { global::st(w.out(thread::block_idx_x() * 32 + tid()), 1) },
     )
     .right(Shape { ctas: 4, ..cluster(2, 32) })
@@ -73,6 +77,7 @@ fn more_shared_memory_than_an_sm_has() -> Bug {
         "A stage more than fits: 228 KiB, which an SM has, of which a CTA can have 227",
         "row 20",
         Shape { smem: 228 * 1024, ..threads(32) }, //~ WP032
+        // SAFETY: a word for each thread lies in shared memory.
         |_, _| unsafe { shared::st(smem(4 * tid()), 0_u32) },
     )
     .right(Shape { smem: 227 * 1024, ..threads(32) })

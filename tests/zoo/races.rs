@@ -21,6 +21,7 @@ fn partials_read_before_the_barrier() -> Bug {
         "The partial sums of the warps are read without `__syncthreads` after the writes",
         "the race rules' first example",
         threads(64),
+        // SAFETY: words are read behind `sync_threads`, but for the bug.
         |_, bug| unsafe {
             shared::st(smem(4 * tid()), tid()); //~ WP034
             if !bug {
@@ -40,6 +41,7 @@ fn a_tile_stored_without_the_proxy_fence() -> Bug {
         "The epilogue's tile is written, met for, and given to TMA, without `fence.proxy.async`",
         "fast.cu; FlashKDA #24; row 17",
         threads(32),
+        // SAFETY: the store is waited for, and what it reads is fenced but for the bug.
         |w, bug| unsafe {
             shared::st(smem(128 + 8 * tid()), [tid(); 2]); //~ WP036
             if !bug {
@@ -60,6 +62,7 @@ fn an_operand_written_without_the_proxy_fence() -> Bug {
         "Threads convert an operand in shared memory, and wgmma reads it without a proxy fence",
         "row 17",
         Shape { smem: 4096, ..threads(128) },
+        // SAFETY: 128 threads issue one batch and await it; it reads what is fenced, but for the bug.
         |_, bug| unsafe {
             for word in (tid()..72 * 8).step_by(128) {
                 shared::st(smem(4 * word), 0_u32); //~ WP036
@@ -83,6 +86,7 @@ fn a_turn_passed_on_without_release() -> Bug {
         "Stream-K: the partial sum is written, and the turn is passed on with a relaxed atomic",
         "the same, between CTAs",
         Shape { ctas: 2, ..threads(32) },
+        // SAFETY: the word is read behind the turn, which the bug does not release.
         |w, bug| unsafe {
             let turn = w.out(0);
             if tid() > 0 {
@@ -108,6 +112,7 @@ fn an_arrival_that_ends_at_the_cta() -> Bug {
         "A word for the peer is handed over by a wait that acquires from the own CTA alone",
         "Triton #10922; row 37",
         clusters(2, 32),
+        // SAFETY: the peer lives until `meet`; the wait's scope is the bug.
         |_, bug| unsafe {
             let [bar] = init_cluster([1]);
             if tid() == 0 {
@@ -131,6 +136,7 @@ fn tiles_that_overlap_by_a_row() -> Bug {
         "The tiles of the output are 32 wide, and their stride is 31: two CTAs write a word",
         "row 36",
         Shape { ctas: 4, ..threads(32) },
+        // SAFETY: the words lie in the output, and apart but for the bug.
         |w, bug| unsafe {
             let stride = if bug { 31 } else { 32 };
             let at = thread::block_idx_x() * stride + tid();
@@ -145,6 +151,7 @@ fn a_copy_on_a_barrier_without_its_fence() -> Bug {
         "`mbarrier.init` and a barrier for the threads, and no fence for the copy that completes there",
         "FlashKDA #24; row 7",
         threads(32),
+        // SAFETY: one thread initialises, all wait; the fence that is left out is the bug.
         |w, bug| unsafe {
             let full = if bug { smem(0) } else { init([1])[0] };
             if bug {

@@ -29,10 +29,12 @@ const GROUP: Shape = Shape { smem: 8192, ..threads(128) };
 unsafe fn fill() {
     if tid() < 128 {
         for word in (tid()..136 * 8).step_by(128) {
+            // SAFETY: the words of the operands lie in shared memory, and each thread has its own.
             unsafe { shared::st(smem(A + 4 * word), 0_u32) };
         }
         fence::proxy_async_shared_cta();
     }
+    // SAFETY: all threads of the CTA come.
     unsafe { thread::sync_threads() };
 }
 
@@ -41,6 +43,7 @@ unsafe fn fill() {
 unsafe fn batch(a: u32) {
     let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
     let mut sums = M64::<8>::ZERO;
+    // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
         wgmma::fence();
         M64::<8>::mma::<bf16>(&mut sums, describe(a), describe(B), false);
@@ -53,6 +56,7 @@ fn a_slot_released_under_the_tensor_core() -> Bug {
         "The slot is released when its wgmma was issued, and the next copy overwrites what that reads",
         "early release, as with tcgen05.mma; row 16",
         Shape { smem: 8192, ..threads(160) },
+        // SAFETY: whole groups multiply; the slot's release before the batch is over is the bug.
         |w, bug| unsafe {
             let [full, empty] = init([1, 128]);
             fill();
@@ -82,6 +86,7 @@ fn a_wait_that_leaves_the_batch_that_reads() -> Bug {
         "One batch stays in flight, and the slot that is released is its own, not that of the one before",
         "CUTLASS's lagging release state; row 16",
         Shape { smem: 8192, ..threads(160) },
+        // SAFETY: whole groups multiply; the slot's release before the batch is over is the bug.
         |w, bug| unsafe {
             let [full, first, second] = init([1, 128, 128]);
             fill();
@@ -108,6 +113,7 @@ fn an_epilogue_over_an_operand() -> Bug {
         "The epilogue stages its tile where A was, before the last batch has been waited for",
         "row 31",
         GROUP,
+        // SAFETY: a whole group multiplies; the write before the batch is over is the bug.
         |_, bug| unsafe {
             fill();
             batch(A); //~ WP018
@@ -126,6 +132,7 @@ fn a_warp_that_sits_out() -> Bug {
         "A warp without rows of its own skips the wgmma of its group",
         "row 25",
         GROUP,
+        // SAFETY: a whole group multiplies, but for the bug.
         |_, bug| unsafe {
             fill();
             if !bug || warp_id() != 3 {
@@ -141,6 +148,7 @@ fn another_operand_in_each_warp() -> Bug {
         "Each warp points its descriptor at its own 16 rows, where the instruction wants the group's 64",
         "row 25",
         GROUP,
+        // SAFETY: a whole group multiplies; that its warps' operands differ is the bug.
         |_, bug| unsafe {
             fill();
             batch(if bug { A + 512 * warp_id() } else { A }); //~ WP021
@@ -154,6 +162,7 @@ fn an_operand_inside_the_swizzles_pattern() -> Bug {
         "A 128-byte-swizzled operand that starts half-way into its pattern of 1024 bytes",
         "row 21",
         Shape { smem: 12 * 1024, ..GROUP },
+        // SAFETY: a whole group multiplies; the address inside the pattern is the bug.
         |_, bug| unsafe {
             for word in (tid()..3 * 1024).step_by(128) {
                 shared::st(smem(4 * word), 0_u32);
@@ -176,6 +185,7 @@ fn an_operand_that_nobody_loaded() -> Bug {
         "The rows of a partial tile that no copy brings are read all the same",
         "row 39",
         GROUP,
+        // SAFETY: a whole group multiplies; the rows that nobody wrote are the bug.
         |_, bug| unsafe {
             for word in (tid()..if bug { 40 * 8 } else { 72 * 8 }).step_by(128) {
                 shared::st(smem(A + 4 * word), 0_u32);
@@ -189,6 +199,7 @@ fn an_operand_that_nobody_loaded() -> Bug {
 }
 
 fn a_batch_that_nobody_awaits() -> Bug {
+    // SAFETY: a whole group multiplies, and waits for it but for the bug.
     bug("The kernel ends with its last batch in flight", "row 40", GROUP, |_, bug| unsafe {
         fill();
         batch(A); //~ WP028

@@ -2,7 +2,7 @@
 
 use crate::world::{BOX, init, init_cluster, load, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};
-use isa::{cluster, cp_async, cp_async_bulk as bulk, fence, mbarrier, shared, thread};
+use isa::{cluster, cp_async, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
 
 family! { "transfers.rs":
     a_tile_read_by_threads_that_did_not_wait
@@ -11,6 +11,7 @@ family! { "transfers.rs":
     a_store_not_drained_at_exit
     a_store_never_committed
     a_load_that_nobody_awaits
+    a_tensor_updated_under_its_load
     cp_async_read_without_a_wait
     cp_async_wait_that_leaves_the_last_group
     cp_async_left_at_exit
@@ -22,8 +23,10 @@ family! { "transfers.rs":
 /// Every thread writes its 8 bytes of the box at `at`, for a store by thread 0.
 #[track_caller]
 unsafe fn fill(at: u32) {
+    // SAFETY: the box at `at` lies in shared memory, and each thread has 8 bytes of it.
     unsafe { shared::st(at + 8 * tid(), [tid(); 2]) };
     fence::proxy_async_shared_cta();
+    // SAFETY: all threads of the CTA come.
     unsafe { thread::sync_threads() };
 }
 
@@ -32,6 +35,7 @@ fn a_tile_read_by_threads_that_did_not_wait() -> Bug {
         "The thread that issued the copy waits for it, and the others read",
         "row 3",
         threads(32),
+        // SAFETY: the tile is read behind its phase, but for the bug.
         |w, bug| unsafe {
             let [full] = init([1]);
             if tid() == 0 {
@@ -50,6 +54,7 @@ fn a_store_source_overwritten() -> Bug {
         "The staging buffer is filled again while the store still reads it",
         "row 18",
         threads(32),
+        // SAFETY: the source is written again behind the wait, which the bug leaves out.
         |w, bug| unsafe {
             fill(smem(128));
             if tid() == 0 {
@@ -73,6 +78,7 @@ fn a_wait_group_in_another_thread() -> Bug {
         "Thread 0 issues the store, thread 1 waits for its groups, which are none",
         "row 19",
         threads(32),
+        // SAFETY: the issuer waits for its group, but for the bug, where another does.
         |w, bug| unsafe {
             fill(smem(128));
             if tid() == 0 {
@@ -96,6 +102,7 @@ fn a_store_not_drained_at_exit() -> Bug {
         "The kernel returns after its last TMA store, and does not wait until it has read its source",
         "fast.cu; row 40",
         threads(32),
+        // SAFETY: the store is waited for, but for the bug.
         |w, bug| unsafe {
             fill(smem(128));
             if tid() == 0 {
@@ -114,6 +121,7 @@ fn a_store_never_committed() -> Bug {
         "`wait_group` without `commit_group` waits for nothing",
         "row 40",
         threads(32),
+        // SAFETY: the store is committed and waited for, but for the bug.
         |w, bug| unsafe {
             fill(smem(128));
             if tid() == 0 {
@@ -132,6 +140,7 @@ fn a_load_that_nobody_awaits() -> Bug {
         "The producer prefetches a step that the consumer does not have, and the CTA ends under it",
         "rows 27, 40",
         threads(64),
+        // SAFETY: each load is waited for, but for the bug's second.
         |w, bug| unsafe {
             let full = init([1, 1]);
             if tid() == 0 {
@@ -146,11 +155,35 @@ fn a_load_that_nobody_awaits() -> Bug {
     )
 }
 
+fn a_tensor_updated_under_its_load() -> Bug {
+    bug(
+        "In place: a warp writes its result over the tile in global memory, whose load may still read",
+        "row 18, the other way round",
+        threads(64),
+        // SAFETY: 32 words of the tensor, written behind the load's phase but for the bug.
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            if tid() == 0 {
+                load(w, smem(128), full); //~ WP035
+            }
+            if warp_id() == 1 {
+                if !bug {
+                    mbarrier::wait_parity(full, 0);
+                }
+                global::st(w.word(tid() - 32), 1); //~ WP035
+            } else {
+                mbarrier::wait_parity(full, 0);
+            }
+        },
+    )
+}
+
 fn cp_async_read_without_a_wait() -> Bug {
     bug(
         "`cp.async` is committed, met for with `__syncthreads`, and not waited for",
         "row 3",
         threads(32),
+        // SAFETY: the copies are read behind their wait, which the bug leaves out.
         |w, bug| unsafe {
             let mine = smem(16 * tid());
             cp_async::copy_16(mine, w.words().add(16 * tid() as usize));
@@ -170,6 +203,7 @@ fn cp_async_wait_that_leaves_the_last_group() -> Bug {
         "The main loop's `wait_group 1` is kept for the last stage, which is the one group it leaves",
         "row 3",
         threads(32),
+        // SAFETY: each group is read behind its wait, but for the bug's last.
         |w, bug| unsafe {
             for stage in 0..2 {
                 let from = w.words().add((512 * stage + 16 * tid()) as usize);
@@ -194,6 +228,7 @@ fn cp_async_left_at_exit() -> Bug {
         "A kernel with an early exit leaves the copies of its prologue in flight",
         "row 40",
         threads(32),
+        // SAFETY: the copy is waited for, but for the bug.
         |w, bug| unsafe {
             cp_async::copy_16(smem(16 * tid()), w.words().add(16 * tid() as usize)); //~ WP028
             cp_async::commit_group();
@@ -209,6 +244,7 @@ fn a_multicast_to_a_peer_that_expects_nothing() -> Bug {
         "One CTA multicasts a tile, and its peer waits for the tile without expecting its bytes",
         "row 30",
         clusters(2, 32),
+        // SAFETY: both CTAs live until `meet`; that one expects no bytes is the bug.
         |w, bug| unsafe {
             let [full] = init_cluster([1]);
             if tid() == 0 {
@@ -233,6 +269,7 @@ fn a_multicast_over_a_slot_in_use() -> Bug {
         "The empty barrier hears the own CTA alone, and the multicast overwrites the slot that the peer reads",
         "row 30",
         clusters(2, 64),
+        // SAFETY: both CTAs live until `meet`; the reader that is not counted is the bug.
         |w, bug| unsafe {
             let [full, empty] = init_cluster([1, if bug { 32 } else { 64 }]);
             for phase in [0, 1] {
@@ -261,6 +298,7 @@ fn a_multicast_mask_of_four_in_a_cluster_of_two() -> Bug {
         "The multicast mask is a constant for clusters of four",
         "row 30",
         clusters(2, 32),
+        // SAFETY: both CTAs live until `meet`; the mask beyond them is the bug.
         |w, bug| unsafe {
             let [full] = init_cluster([1]);
             if tid() == 0 {

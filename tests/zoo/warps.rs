@@ -18,6 +18,7 @@ fn an_election_among_half_a_warp() -> Bug {
         "`elect.sync` of the full warp, inside a branch that half of it takes",
         "row 25",
         threads(32),
+        // SAFETY: the whole warp comes, but for the bug.
         |_, bug| unsafe {
             if !bug || tid() < 16 {
                 warp::elect_one(); //~ WP020
@@ -31,6 +32,7 @@ fn a_shuffle_after_lanes_have_left() -> Bug {
         "Lanes beyond the last column return before the warp's reduction",
         "row 25",
         threads(32),
+        // SAFETY: the whole warp comes, but for the bug.
         |_, bug| unsafe {
             let inside = tid() < 20;
             if bug && !inside {
@@ -47,6 +49,7 @@ fn a_barrier_in_both_branches() -> Bug {
         "Both sides of a branch on the lane meet at the same barrier, in two instructions",
         "row 25",
         threads(64),
+        // SAFETY: each warp comes whole to one instruction, but for the bug.
         |_, bug| unsafe {
             if !bug || warp::lane_id() < 16 {
                 barrier::sync(1, 64); //~ WP020
@@ -62,6 +65,7 @@ fn sync_threads_after_an_early_return() -> Bug {
         "Threads without an element return before `__syncthreads`",
         "rows 25, 26",
         threads(64),
+        // SAFETY: all threads come, but for the bug.
         |_, bug| unsafe {
             if bug && tid() >= 50 {
                 return;
@@ -76,6 +80,7 @@ fn registers_lowered_with_inc() -> Bug {
         "The producer's group lowers its registers with `setmaxnreg.inc`",
         "row 24",
         threads(384),
+        // SAFETY: a whole group gives registers up, with `dec` but for the bug.
         |_, bug| unsafe {
             if warp_id() < 4 {
                 if bug {
@@ -93,6 +98,7 @@ fn registers_raised_with_dec() -> Bug {
         "The math groups raise theirs with `setmaxnreg.dec`",
         "row 24",
         threads(384),
+        // SAFETY: whole groups move registers that the pool has; the wrong verb is the bug.
         |_, bug| unsafe {
             if warp_id() < 4 {
                 setmaxnreg::dec::<40>();

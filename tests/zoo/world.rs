@@ -43,6 +43,10 @@ impl World {
     pub fn words(&self) -> *const u8 {
         self.words as *const u8
     }
+    /// Word `i` of the tensor's first row.
+    pub fn word(&self, i: u32) -> *mut u32 {
+        (self.words + 4 * u64::from(i)) as *mut u32
+    }
     /// Word `i` of the results.
     pub fn out(&self, i: u32) -> *mut u32 {
         (self.out + 4 * u64::from(i)) as *mut u32
@@ -119,6 +123,7 @@ pub fn meet() {
 /// The contracts of the two instructions.
 #[track_caller]
 pub unsafe fn load(w: &World, to: u32, full: u32) {
+    // SAFETY: the caller's contract.
     unsafe {
         mbarrier::arrive_expect_tx(full, BOX);
         isa::cp_async_bulk::tensor_load(to, w.map(), [0, 0], full);

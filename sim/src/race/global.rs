@@ -70,8 +70,6 @@ impl GlobalShadow {
 enum Use {
     Read,
     Write,
-    /// A read that is not remembered.
-    Look,
 }
 
 /// Who accesses, how, and what it knows.
@@ -80,9 +78,16 @@ struct By<'a> {
     who: &'a Knows,
     cluster: u32,
     cta: u32,
-    copy: bool,
+    agent: u32,
+    kind: Agent,
+    time: u32,
     strong: bool,
     what: Use,
+}
+
+/// Whether an agent works through the generic proxy.
+fn generic(kind: Agent) -> bool {
+    matches!(kind, Agent::Thread(_) | Agent::CpAsync(_))
 }
 
 struct Judging<'a> {
@@ -100,8 +105,8 @@ impl Judging<'_> {
     }
 
     fn lane(&self, r: &Record, old_write: bool) -> Lane {
-        let generic = matches!(r.kind, Agent::Thread(_) | Agent::CpAsync(_));
-        if self.by.copy && old_write && generic { Lane::AsyncGlobal } else { Lane::Ordered }
+        let crosses = !generic(self.by.kind) && old_write && generic(r.kind);
+        if crosses { Lane::AsyncGlobal } else { Lane::Ordered }
     }
 
     fn follows(&self, old: Access, old_write: bool) -> bool {
@@ -134,7 +139,12 @@ impl Judge for Judging<'_> {
         self.follows(old, false)
     }
     fn replaces(&self, old: Access) -> bool {
-        self.knows(Lane::Ordered, &self.records[old.agent as usize])
+        let (r, by) = (&self.records[old.agent as usize], &self.by);
+        if (r.cluster, r.agent) == (by.cluster, by.agent) {
+            return r.time <= by.time;
+        }
+        // The end of a copy says nothing of what its issuer knew.
+        matches!(by.kind, Agent::Thread(_)) && self.knows(Lane::Ordered, r)
     }
 }
 
@@ -159,9 +169,6 @@ impl Inner {
     ) -> Result<(), Box<(u64, Clash, Record)>> {
         let Self { pages, records, .. } = self;
         let (judge, op) = (Judging { by, records }, by.what);
-        if op == Use::Look && !pages.contains_key(&base) {
-            return Ok(());
-        }
         let pages = pages.entry(base).or_default();
         let new = Access { agent: id, time: 1, site: 0 };
         let (mut at, end) = (addr, addr + len);
@@ -171,12 +178,10 @@ impl Inner {
             let range = (at % PAGE) as u32..(to - page * PAGE) as u32;
             at = to;
             let fresh = || Shadow::with_readers(PAGE as u32, READERS);
+            let shadow = pages.entry(page).or_insert_with(fresh);
             let result = match op {
-                Use::Read => pages.entry(page).or_insert_with(fresh).read(range, new, &judge),
-                Use::Write => pages.entry(page).or_insert_with(fresh).write(range, new, &judge),
-                Use::Look => {
-                    pages.get_mut(&page).map_or(Ok(()), |shadow| shadow.look(range, &judge))
-                }
+                Use::Read => shadow.read(range, new, &judge),
+                Use::Write => shadow.write(range, new, &judge),
             };
             result.map_err(|clash| {
                 let rule = judge.rule(clash.old, clash.write);
@@ -232,7 +237,9 @@ impl Cluster {
             who: &threads[t],
             cluster: self.index,
             cta,
-            copy: !matches!(op.kind, Agent::Thread(_) | Agent::CpAsync(_)),
+            agent,
+            kind: op.kind,
+            time,
             strong: op.strong,
             what: op.what,
         };
@@ -309,11 +316,22 @@ impl Cluster {
         Ok(())
     }
 
-    /// A `cp.async` reads its source; a plain bulk load does.
-    pub fn race_grun(&mut self, t: u32, addr: u64, len: u64, bulk: bool) -> Result<(), Fault> {
-        let kind = if bulk { Agent::BulkReads(t) } else { Agent::CpAsync(t) };
-        let op = Operation { t, kind, time: Some(0), strong: false, what: Use::Look };
+    /// The thread's `n`th `cp.async` reads its source.
+    pub fn race_gread(&mut self, t: u32, addr: u64, len: u64, n: u64) -> Result<(), Fault> {
+        let kind = Agent::CpAsync(t);
+        let op = Operation { t, kind, time: Some(n), strong: false, what: Use::Read };
         self.race_run(op, addr, len)
+    }
+
+    /// A load by TMA, to a barrier whose phase in progress will count its bytes.
+    fn loads(&self, t: u32, bar: usize) -> Operation {
+        let time = Some(u64::from(self.bars[bar].state.phase.wrapping_add(1)));
+        Operation { t, kind: Agent::Barrier(bar), time, strong: false, what: Use::Read }
+    }
+
+    /// A plain bulk load reads its source.
+    pub fn race_grun(&mut self, t: u32, addr: u64, len: u64, bar: usize) -> Result<(), Fault> {
+        self.race_run(self.loads(t, bar), addr, len)
     }
 
     /// A TMA load reads its box.
@@ -322,10 +340,9 @@ impl Cluster {
         t: u32,
         map: &TensorMapDesc,
         coords: [i32; 5],
+        bar: usize,
     ) -> Result<(), Fault> {
-        let kind = Agent::BulkReads(t);
-        let op = Operation { t, kind, time: Some(0), strong: false, what: Use::Look };
-        self.race_global(op, map.addr, |f| {
+        self.race_global(self.loads(t, bar), map.addr, |f| {
             tma::spans(map, coords, false, f);
         })
     }

@@ -30,8 +30,8 @@
 //! - **Shadow** ([`shadow`]). Last write and the reads since, per 16 bytes, and per byte where it
 //!   matters.
 //! - **Global memory** ([`global`]). The same, shared by all clusters of a launch. Clusters know of
-//!   each other what an acquire of a flag tells them. Reads by TMA are checked against writes, and not
-//!   remembered: a write after such a read is not found.
+//!   each other what an acquire of a flag tells them. A load by TMA reads until the phase that counts
+//!   its bytes is over.
 
 pub(crate) mod clock;
 mod explain;
