@@ -262,6 +262,16 @@ fn barrier(c: &Cluster, bar: usize) -> BarrierState {
 const STEPS: usize = 10;
 const OWN_STEPS: usize = 4;
 
+/// Threads whose steps are told together.
+#[derive(PartialEq, Eq)]
+enum Group {
+    Role(&'static str),
+    Warp(usize),
+}
+
+/// An instruction, what it works on, and its line.
+type Did = (&'static str, u32, Option<Loc>);
+
 /// The last steps on these barriers, copies' landings there among them, and of the culprit, oldest
 /// first.
 fn steps(c: &Cluster, bars: &[usize], culprit: Option<u32>) -> Vec<StepLine> {
@@ -273,19 +283,23 @@ fn steps(c: &Cluster, bars: &[usize], culprit: Option<u32>) -> Vec<StepLine> {
         })
     };
     let mut out: Vec<StepLine> = Vec::new();
-    let (mut last, mut own) = (None, 0);
+    let mut newer: Vec<((usize, Group), Did)> = Vec::new();
+    let mut own = 0;
     for s in c.steps.newest() {
         let matters = on_a_barrier(s);
         if !matters && (Some(s.thread) != culprit || own == OWN_STEPS) {
             continue;
         }
-        // Threads of a warp do the same: one line for all.
-        let key = (c.threads[s.thread as usize].warp, s.name, s.arg);
-        if last == Some(key) {
-            continue;
+        // Threads of a role do the same, or else those of a warp: one line for all.
+        let thread = &c.threads[s.thread as usize];
+        let group = (thread.cta, thread.role.map_or(Group::Warp(thread.warp), Group::Role));
+        let step = (s.name, s.arg, s.loc);
+        match newer.iter_mut().find(|n| n.0 == group) {
+            Some(n) if n.1 == step => continue,
+            Some(n) => n.1 = step,
+            None => newer.push((group, step)),
         }
         own += usize::from(!matters);
-        last = Some(key);
         let at = s.loc.map(SourceLine::from);
         out.push(StepLine { who: place(c, s.thread), what: s.name, at });
         if out.len() == STEPS {
