@@ -46,6 +46,12 @@ pub(crate) struct Cluster {
     pub guide: Option<Box<Guide>>,
     pub schedule: Schedule,
     pub current: u32,
+    /// Instructions that are left of its turn among the clusters; whether it ended in the middle of
+    /// the current thread.
+    turn: u64,
+    cut: bool,
+    /// Writes to global memory when its turn began.
+    writes: u64,
     pub live: u32,
     pub report: Option<Box<Report>>,
     /// The run has failed, and its threads are unwinding.
@@ -158,6 +164,9 @@ impl Cluster {
             guide,
             schedule: config.schedule.clone(),
             current: 0,
+            turn: u64::MAX,
+            cut: false,
+            writes: 0,
             report: None,
             teardown: false,
             refusals: 0,
@@ -252,6 +261,31 @@ impl Cluster {
         if self.report.is_none() {
             self.report = Some(Box::new(diagnose::report(self, t, loc, fault)));
         }
+    }
+
+    /// A turn of so many instructions begins; gives the thread in whose middle the last one ended.
+    pub fn begin_turn(&mut self, instructions: u64) -> Option<u32> {
+        self.turn = instructions;
+        let writes = self.memory.writes();
+        if self.writes != writes {
+            // Who polls has something to see.
+            self.writes = writes;
+            self.sched.fruitless = 0;
+        }
+        std::mem::take(&mut self.cut).then_some(self.current)
+    }
+
+    /// Counts an instruction of the turn; whether the turn was over before it.
+    #[inline]
+    pub fn turn_is_over(&mut self) -> bool {
+        self.cut = self.turn == 0;
+        self.turn = self.turn.wrapping_sub(u64::from(!self.cut));
+        self.cut
+    }
+
+    /// Whether the turn was over before the cluster was.
+    pub fn was_cut(&self) -> bool {
+        self.cut
     }
 
     /// Decides what happens next.

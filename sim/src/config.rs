@@ -75,10 +75,12 @@ impl Default for Config {
 
 impl Config {
     /// The same with the seed and the schedule that a report names: `seed:7`, for example. It
-    /// repeats the run to the letter.
+    /// repeats the run to the letter; on one worker, unless more are asked for, as [`crate::explore`]
+    /// does it.
     pub fn replay(&self, schedule: &str) -> Result<Self, ScheduleError> {
         let Written { seed, schedule } = schedule.parse()?;
-        Ok(Self { seed, schedule, ..self.clone() })
+        let workers = Some(self.workers.unwrap_or(1));
+        Ok(Self { seed, schedule, workers, ..self.clone() })
     }
 }
 

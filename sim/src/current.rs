@@ -128,6 +128,9 @@ impl<const N: usize> Inert for [u32; N] {
 /// Lets another thread run first, when the scheduler wants that. `want`: what a wait is for, and
 /// whether it is a poll.
 fn preempt(name: &'static str, arg: u32, loc: Loc, want: Option<(Want, bool)>) {
+    while with(Cluster::turn_is_over) {
+        sleep();
+    }
     let switch = with(|c| {
         if c.guide.is_some() {
             return c.pauses(name, arg, loc, want);

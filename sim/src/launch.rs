@@ -4,6 +4,7 @@ use crate::config::{Config, Grid, Stats};
 use crate::memory::GlobalMemory;
 use crate::run::{Entry, Outcome, Running};
 use crate::stack::Stacks;
+use crate::turns::{self, Runner, Turn, Turns};
 use crate::{Report, Rule, current, panics};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +17,8 @@ struct Shared<'a> {
     memory: &'a GlobalMemory,
     grid: &'a Grid<'a>,
     entry: Entry<'a>,
-    clusters: u32,
+    /// The clusters, as they are taken up.
+    starts: Vec<u32>,
     /// Number of this launch in its run.
     number: u32,
     next: AtomicU32,
@@ -27,12 +29,22 @@ struct Shared<'a> {
     result: Mutex<(Stats, Option<Box<Report>>)>,
 }
 
+/// A cluster that a worker has taken up.
+struct UnderWay<'a> {
+    cluster: Running<'a>,
+    index: u32,
+    rank: u64,
+    /// Writes to global memory before it last found nothing new there.
+    polled: Option<u64>,
+}
+
 /// Runs a kernel: each thread of the grid calls `entry`.
 ///
-/// Each cluster is deterministic by the seed: the same seed gives the same steps. Clusters run side
-/// by side on `config.workers` OS threads, so kernels whose clusters talk through global memory are
-/// deterministic with one worker only. The first rule that is broken ends the launch; of several
-/// clusters' findings at the same time, that of the first cluster is reported.
+/// Each cluster is deterministic by the seed: the same seed gives the same steps. The order of the
+/// clusters is drawn from it as well; but they run side by side on `config.workers` OS threads, so
+/// kernels whose clusters talk through global memory are deterministic with one worker only. The
+/// first rule that is broken ends the launch; of several clusters' findings at the same time, that
+/// of the first cluster is reported.
 pub fn launch(
     config: &Config,
     memory: &GlobalMemory,
@@ -56,7 +68,7 @@ pub fn launch(
         memory: &memory,
         grid,
         entry,
-        clusters,
+        starts: turns::starts(clusters, config.seed, &config.schedule),
         number: config.schedule.launch(),
         next: AtomicU32::new(0),
         failed: AtomicBool::new(false),
@@ -67,8 +79,9 @@ pub fn launch(
     // Always threads of its own: a stack that had to be abandoned in the middle of an unwind leaves
     // its OS thread counted as panicking.
     thread::scope(|s| {
-        for _ in 0..workers {
-            s.spawn(|| shared.work());
+        for worker in 0..workers {
+            let shared = &shared;
+            s.spawn(move || shared.work(worker));
         }
     });
     let (stats, report) = shared.result.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -76,50 +89,62 @@ pub fn launch(
 }
 
 impl Shared<'_> {
-    fn start(&self) -> Option<Running<'_>> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        if index >= self.clusters {
-            return None;
-        }
+    /// Takes the next cluster up.
+    fn start(&self) -> Option<UnderWay<'_>> {
+        let nth = self.next.fetch_add(1, Ordering::Relaxed);
+        let index = *self.starts.get(nth as usize)?;
         let place = (self.number, index);
-        Some(Running::new(self.config, self.memory, self.grid, self.entry, place))
+        let cluster = Running::new(self.config, self.memory, self.grid, self.entry, place);
+        Some(UnderWay { cluster, index, rank: u64::from(nth), polled: None })
     }
 
-    /// One worker: runs clusters until there are none. A cluster that polls global memory is put
-    /// aside, so that the one it waits for can run.
-    fn work(&self) {
+    /// One worker: clusters take turns until there are none. One that polls global memory waits
+    /// until somebody writes, so that the one it waits for can run.
+    fn work(&self, worker: usize) {
         let mut stacks = Stacks::new(self.config.stack_bytes);
-        let mut aside: Vec<Running<'_>> = Vec::new();
+        let clusters = self.starts.len() as u32;
+        let mut turns = Turns::new(self.config.seed, &self.config.schedule, clusters, worker);
+        let mut under_way: Vec<UnderWay<'_>> = Vec::new();
         let mut stats = Stats::default();
         while !self.failed.load(Ordering::Relaxed) {
             let writes = self.memory.writes();
-            let mut moved = false;
-            let mut polling = Vec::new();
-            for mut r in aside.drain(..).chain(self.start()) {
-                match r.run(&mut stacks) {
-                    Outcome::Finished(s) => {
-                        if let Some(progress) = &self.config.progress {
-                            progress.finish_one();
-                        }
-                        stats.add(&s);
-                        moved = true;
+            let runner =
+                |u: &UnderWay<'_>| Runner { rank: u.rank, waits: u.polled == Some(writes) };
+            let runners: Vec<Runner> = under_way.iter().map(runner).collect();
+            let more = self.next.load(Ordering::Relaxed) < clusters;
+            let at = match turns.next(&runners, more) {
+                Turn::Resume(at) => at,
+                Turn::Start => {
+                    under_way.extend(self.start());
+                    continue;
+                }
+                Turn::Nobody if under_way.is_empty() => break,
+                Turn::Nobody => {
+                    if self.stuck(writes)
+                        && let Some(first) = under_way.iter_mut().min_by_key(|u| u.index)
+                    {
+                        let report = first.cluster.fail(&mut stacks);
+                        self.fail(report);
                     }
-                    Outcome::Failed(report) => self.fail(report),
-                    Outcome::Polling => polling.push(r),
+                    continue;
                 }
-            }
-            aside = polling;
-            if aside.is_empty() {
-                if !moved {
-                    break;
+            };
+            let one = &mut under_way[at];
+            let before = one.cluster.steps();
+            let outcome = one.cluster.run(&mut stacks, turns.length());
+            let cut = matches!(outcome, Outcome::Cut);
+            one.rank = turns.over(one.cluster.steps() - before, cut).unwrap_or(one.rank);
+            match outcome {
+                Outcome::Cut => one.polled = None,
+                Outcome::Polling => one.polled = Some(writes),
+                Outcome::Finished(s) => {
+                    if let Some(progress) = &self.config.progress {
+                        progress.finish_one();
+                    }
+                    stats.add(&s);
+                    under_way.swap_remove(at);
                 }
-            } else if !moved
-                && self.next.load(Ordering::Relaxed) >= self.clusters
-                && self.stuck(writes)
-                && let Some(r) = aside.first_mut()
-            {
-                let report = r.fail(&mut stacks);
-                self.fail(report);
+                Outcome::Failed(report) => self.fail(report),
             }
         }
         self.workers.fetch_sub(1, Ordering::AcqRel);
@@ -133,8 +158,13 @@ impl Shared<'_> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let mut quiet = 0;
         while self.memory.writes() == writes && !self.failed.load(Ordering::Relaxed) && quiet < 20 {
-            thread::sleep(Duration::from_millis(1));
             let all = self.workers.load(Ordering::Acquire);
+            if all == 1 {
+                // Who else could write?
+                quiet = 20;
+                continue;
+            }
+            thread::sleep(Duration::from_millis(1));
             quiet = if self.waiting.load(Ordering::Acquire) == all { quiet + 1 } else { 0 };
         }
         self.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -62,6 +62,7 @@ pub mod tensor_map;
 mod thread;
 mod tma;
 pub mod trace;
+mod turns;
 mod waits;
 mod warpgroup;
 

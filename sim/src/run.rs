@@ -42,6 +42,8 @@ pub(crate) enum Outcome {
     Finished(Stats),
     /// It polls global memory: run it again when another cluster has written.
     Polling,
+    /// Its turn is over.
+    Cut,
     Failed(Box<Report>),
 }
 
@@ -64,11 +66,17 @@ impl<'a> Running<'a> {
         f(self.cluster.get_mut())
     }
 
-    /// Runs until something decides the outcome.
-    pub fn run(&mut self, stacks: &mut Stacks) -> Outcome {
+    /// Runs for a turn of so many instructions, or until something decides the outcome.
+    pub fn run(&mut self, stacks: &mut Stacks, turn: u64) -> Outcome {
+        let mut next = self.with(|c| c.begin_turn(turn).map(Next::Run));
         loop {
-            match self.with(Cluster::next) {
-                Next::Run(t) => self.resume(t, stacks),
+            match next.take().unwrap_or_else(|| self.with(Cluster::next)) {
+                Next::Run(t) => {
+                    self.resume(t, stacks);
+                    if self.with(|c| c.was_cut()) {
+                        return Outcome::Cut;
+                    }
+                }
                 Next::Again => {}
                 Next::Polling => return Outcome::Polling,
                 Next::Finished => {
@@ -81,6 +89,11 @@ impl<'a> Running<'a> {
                 Next::Failed => return Outcome::Failed(self.fail(stacks)),
             }
         }
+    }
+
+    /// Instructions that it has executed.
+    pub fn steps(&mut self) -> u64 {
+        self.with(|c| c.stats.steps)
     }
 
     /// Ends the cluster: takes the report, and unwinds what still lives.

@@ -222,10 +222,10 @@ fn replayed(
 
 /// The schedules in words.
 fn covered(done: &Explored) -> String {
-    let s = if done.schedules == 1 { "" } else { "s" };
-    if done.complete {
-        format!("all {} schedule{s} that can differ", done.schedules)
-    } else {
-        format!("{} schedule{s}", done.schedules)
+    match (done.complete, done.schedules) {
+        (true, 1) => "one schedule, and no other can differ".to_owned(),
+        (true, n) => format!("all {n} schedules that can differ"),
+        (false, 1) => "1 schedule".to_owned(),
+        (false, n) => format!("{n} schedules"),
     }
 }
