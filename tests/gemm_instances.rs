@@ -1,20 +1,26 @@
-//! Every instance of the GEMM, with whole tiles and with shared ones, on the SM model under several
-//! schedules, and on a GPU.
+//! Every instance of the GEMM, with whole tiles and with shared ones, on the SM model and on a GPU.
 //!
 //! The shapes reach residues in M, N and K, cluster tiles that hang over the edge, K of one stage and
-//! more stages than a ring has, more (small) tiles than one round, K shared by two CTAs and by more, a
-//! last round that is shared, and a C that must be read or must not.
+//! more stages than the instance's ring has, K shared by two CTAs and by more, more tiles than one
+//! round, a last round that is shared, and a C that must be read or must not.
 
 #[path = "common/on_devices.rs"]
 mod on_devices;
 
 use on_devices::on_devices;
 use warpipe::GEMM_IMAGE;
-use warpipe::host::gemm::{Gemm, GemmProblem};
+use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
+use warpipe::host::gemm::{Gemm, GemmProblem, Schedule};
 use warpipe::host::reference::Product;
-use warpipe::host::{Device, Dtype, data};
+use warpipe::host::{Device, Dtype, SimConfig, data};
 
-const SHAPES: [(u64, u64, u64); 4] = [(8, 8, 8), (136, 264, 72), (200, 328, 648), (72, 8720, 8)];
+/// M, N and K.
+type Size = (u64, u64, u64);
+
+/// One tile that is mostly outside; tiles in both directions; both with few stages.
+const SMALL: [Size; 2] = [(8, 8, 8), (136, 264, 72)];
+/// What a GPU has time for: many tiles with K of many parts, and more (small) tiles than SMs.
+const LARGE: [Size; 2] = [(200, 328, 648), (72, 8720, 8)];
 
 /// Half a unit in the last place of the result, doubled; f32 shows the sums' own rounding.
 fn bound(out: Dtype) -> f64 {
@@ -25,59 +31,109 @@ fn bound(out: Dtype) -> f64 {
     }
 }
 
-fn multiplies(device: &Device, what: &str, (m, n, k): (u64, u64, u64)) {
-    let gemm = Gemm::new(device, &GEMM_IMAGE).unwrap_or_else(|e| panic!("{what}: {e}"));
-    for (index, instance) in gemm.instances().iter().enumerate() {
+/// Rows and columns of a cluster tile.
+fn cluster_tile(i: &Instance) -> (u64, u64) {
+    (u64::from(i.bm * i.cluster_m), u64::from(i.bn * i.cluster_n))
+}
+
+/// The size of a product whose kernel sees `m` rows and `n` columns.
+fn size_of(instance: &Instance, m: u64, n: u64, k: u64) -> Size {
+    if instance.turned { (n, m, k) } else { (m, n, k) }
+}
+
+/// A few tiles, the last ones hanging over, of two stages more than the ring has; the last stage is a
+/// part of one.
+fn beyond_the_ring(instance: &Instance) -> Size {
+    let (rows, cols) = cluster_tile(instance);
+    let k = u64::from(instance.bk * (instance.stages + 1)) + 8;
+    size_of(instance, (rows + 8).min(200), (cols + 72).min(328), k)
+}
+
+/// The other types differ from bf16 in their conversions, for which one size is enough.
+fn is_bf16(instance: &Instance) -> bool {
+    (instance.ab, instance.out) == (Dtype::Bf16, Dtype::Bf16)
+}
+
+/// Multiplies with row `index` of the table: whole tiles, and the tiles shared by the most clusters,
+/// if that can be; gives the schedules.
+fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size) -> Vec<Schedule> {
+    let (m, n, k) = size;
+    let instance = &gemm.instances()[index];
+    let problem =
+        GemmProblem { m, n, k, ab: instance.ab, out: instance.out, beta_c: instance.has_c };
+    let values = |seed, count: u64, dtype| {
+        let values = data::normal(seed, count as usize);
+        (data::encode(&values, dtype).unwrap(), data::rounded(&values, dtype).unwrap())
+    };
+    let (a_bytes, a) = values(1, m * k, instance.ab);
+    let (b_bytes, b) = values(2, n * k, instance.ab);
+    let (c_bytes, c) = values(3, m * n, instance.out);
+    let (alpha, beta) = if instance.has_c { (0.5, -2.0) } else { (1.5, 0.0) };
+    let upload = |bytes| device.upload(bytes).unwrap();
+    let (a_dev, b_dev) = (upload(&a_bytes), upload(&b_bytes));
+    let c_dev = instance.has_c.then(|| upload(&c_bytes));
+    let sizes = (m as usize, n as usize, k as usize);
+    let product =
+        Product { m: sizes.0, n: sizes.1, k: sizes.2, a: &a, b: &b, c: Some(&c), alpha, beta };
+    let all = gemm.schedules(&problem, index).unwrap();
+    let mut schedules = vec![all[0].1];
+    schedules.extend(all[1..].last().map(|(_, shared)| *shared));
+    for &schedule in &schedules {
         let name = instance.desc.meta.name();
-        // The other types differ from bf16 in their conversions: one shape has everything for them.
-        let bf16 = (instance.ab, instance.out) == (Dtype::Bf16, Dtype::Bf16);
-        if !bf16 && (m, n, k) != SHAPES[2] {
-            continue;
-        }
-        let problem =
-            GemmProblem { m, n, k, ab: instance.ab, out: instance.out, beta_c: instance.has_c };
-        let values = |seed, count: u64, dtype| {
-            let values = data::normal(seed, count as usize);
-            (data::encode(&values, dtype).unwrap(), data::rounded(&values, dtype).unwrap())
+        let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
+        let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
+        let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
+        let mut run = || {
+            d.fill(0xff).unwrap();
+            plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
+                .unwrap_or_else(|e| panic!("{case}:\n{e}"));
+            d.to_vec().unwrap()
         };
-        let (a_bytes, a) = values(1, m * k, instance.ab);
-        let (b_bytes, b) = values(2, n * k, instance.ab);
-        let (c_bytes, c) = values(3, m * n, instance.out);
-        let (alpha, beta) = if instance.has_c { (0.5, -2.0) } else { (1.5, 0.0) };
-        let upload = |bytes| device.upload(bytes).unwrap();
-        let (a_dev, b_dev) = (upload(&a_bytes), upload(&b_bytes));
-        let c_dev = instance.has_c.then(|| upload(&c_bytes));
-        let sizes = (m as usize, n as usize, k as usize);
-        let product =
-            Product { m: sizes.0, n: sizes.1, k: sizes.2, a: &a, b: &b, c: Some(&c), alpha, beta };
-        // Whole tiles, and the tiles shared by the most clusters.
-        let all = gemm.schedules(&problem, index).unwrap();
-        let schedules = [all[0].1, all[all.len() - 1].1];
-        for schedule in &schedules[..all.len().min(2)] {
-            let schedule = *schedule;
-            let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
-            let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
-            let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
-            // Twice: what the first launch leaves behind must not matter to the second.
-            let mut results = (0..2).map(|_| {
-                d.fill(0xff).unwrap();
-                plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
-                    .unwrap_or_else(|e| panic!("{case}:\n{e}"));
-                d.to_vec().unwrap()
-            });
-            let (first, second) = (results.next().unwrap(), results.next().unwrap());
-            assert!(first == second, "{case}: two runs differ");
-            let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
-            assert!(check.below(bound(instance.out)), "{case}: {check}");
+        let first = run();
+        // What a launch leaves behind, flags and sums, must not matter to the next. Whole tiles
+        // leave nothing, and the model runs the same launch in the same way.
+        if schedule.streamed > 0 || !device.is_sim() {
+            assert!(first == run(), "{case}: two runs differ");
         }
+        let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
+        assert!(check.below(bound(instance.out)), "{case}: {check}");
     }
+    schedules
 }
 
 #[test]
-fn every_instance_multiplies_every_shape() {
-    on_devices(&GEMM_IMAGE, "every_instance_multiplies_every_shape", 1, |bench| {
-        for shape in SHAPES {
-            multiplies(&bench.device, bench.what(), shape);
+fn every_instance_multiplies() {
+    on_devices(&GEMM_IMAGE, "every_instance_multiplies", 1, |bench| {
+        let gemm = Gemm::new(&bench.device, &GEMM_IMAGE).unwrap();
+        for (index, instance) in gemm.instances().iter().enumerate() {
+            let multiplies = |size| multiplies(&gemm, &bench.device, bench.what(), index, size);
+            let schedules = multiplies(beyond_the_ring(instance));
+            assert!(
+                schedules.iter().any(|s| s.streamed > 0),
+                "{} shares no tile: {schedules:?}",
+                instance.desc.meta.name()
+            );
+            let small = is_bf16(instance).then_some(SMALL);
+            let large = (!bench.device.is_sim()).then_some(LARGE);
+            for size in small.into_iter().chain(large).flatten() {
+                multiplies(size);
+            }
         }
     });
+}
+
+/// On a machine that holds two clusters, three tiles: two rounds, or one round and a tile that both
+/// clusters share.
+#[test]
+fn every_instance_goes_round() {
+    for (index, instance) in INSTANCES.iter().enumerate().filter(|(_, i)| is_bf16(i)) {
+        let sms = 2 * instance.cluster_m * instance.cluster_n;
+        let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
+        let gemm = Gemm::new(&device, &GEMM_IMAGE).unwrap();
+        let (_, cols) = cluster_tile(instance);
+        let size = size_of(instance, 40, 3 * cols - 8, 72);
+        let schedules = multiplies(&gemm, &device, "every_instance_goes_round", index, size);
+        let of = |streamed| Schedule { clusters: 2, streamed };
+        assert_eq!(schedules, [of(0), of(1)], "{}", instance.desc.meta.name());
+    }
 }
