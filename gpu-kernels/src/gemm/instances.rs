@@ -25,9 +25,7 @@ macro_rules! instances {
                 a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
                 b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
                 c: &TensorMap<<$o as Panels>::Panel<$bm>>,
-                d: &TensorMap<
-                    <$d as Epilogue<$o, $math, Cluster<$cm, $cn>, $bm, $bn>>::Panel,
-                >,
+                d: &TensorMap<<$d as Epilogue<$o, $bn>>::Panel>,
                 partials: Partials<'_>,
                 p: GemmParams,
             ) {
@@ -52,7 +50,7 @@ macro_rules! instances {
             ab: <$t as Element>::DTYPE,
             out: <$o as Element>::DTYPE,
             has_c: $has_c,
-            turned: <$d as Epilogue<$o, $math, Cluster<$cm, $cn>, $bm, $bn>>::TURNED,
+            turned: <$d as Epilogue<$o, $bn>>::TURNED,
         }),+];
     };
 }

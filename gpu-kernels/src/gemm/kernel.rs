@@ -94,9 +94,10 @@ pub fn gemm<
     T: Element + Operand,
     O: Strips,
     M: Role,
-    E: Epilogue<O, M, Cluster<CM, CN>, BM, BN>,
+    E: Epilogue<O, BN>,
     M64<BN>: Shape,
 {
+    const { assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies") };
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
