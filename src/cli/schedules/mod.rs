@@ -229,3 +229,55 @@ fn covered(done: &Explored) -> String {
         (false, n) => format!("{n} schedules"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::sim::{GlobalMemory, Grid, Rule, launch, ops};
+
+    /// Two clusters, of which the second must not come first.
+    struct InTurn;
+
+    impl Case for InTurn {
+        fn name(&self) -> String {
+            "in turn".to_owned()
+        }
+        fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
+            let memory = GlobalMemory::new();
+            let next = memory.alloc(4);
+            let one = [1; 3];
+            let grid =
+                Grid { grid: [2, 1, 1], block: one, cluster: one, smem_bytes: 0, name: "turns" };
+            let kernel = || {
+                let ticket = ops::global::atomic_add_u32(next as *mut u32, 1);
+                assert_eq!(ticket, ops::thread::block_idx_x(), "not in turn");
+            };
+            launch(config, &memory, &grid, &kernel).map_err(Failure::Report)
+        }
+    }
+
+    #[derive(clap::Parser)]
+    struct TestLine {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_finding_names_its_schedule_and_can_be_repeated() {
+        for options in [&["--seeds", "50"][..], &["--seeds", "50", "--pct", "2"]] {
+            let line = ["check", "example"].iter().chain(options);
+            let args = <TestLine as clap::Parser>::parse_from(line).args;
+            let config = SimConfig::default();
+            let (json, verdict) = one(&args, &config, None, &InTurn).unwrap();
+            let Err(Error::Finding { case, schedule, .. }) = verdict else { panic!("{json}") };
+            assert_eq!((case.as_str(), json["schedule"].as_str()), ("in turn", Some(&*schedule)));
+            assert_eq!(json["finding"]["rule"], Rule::Panic.code(), "{json}");
+            // What `--seed` makes of it.
+            let again = host::testing::replay(&config, &schedule).unwrap();
+            let args = Args { seed: Some(schedule.clone()), ..args };
+            let (repeated, verdict) = one(&args, &config, Some(&again), &InTurn).unwrap();
+            assert!(verdict.is_err(), "{schedule}");
+            assert_eq!(json["finding"], repeated["finding"], "to the letter");
+        }
+    }
+}
