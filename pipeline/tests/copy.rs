@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Image, run};
+use common::{Image, load_down, run};
 use half::bf16;
 use pipeline::prelude::*;
 use sim::GlobalMemory;
@@ -28,21 +28,7 @@ fn copy<const STAGES: usize>(
 ) {
     let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
     cta.specialize(
-        |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for step in 0..steps {
-                        loads.acquire().load((from.tile(64 * step, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
-        },
+        |load| load_down(load, ring.producer, from, steps),
         |group| {
             let mut panels = ring.consumer.by(&group);
             let mut stores = stores.by(&group);

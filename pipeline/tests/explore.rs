@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Image, run_with};
+use common::{Image, load_down, run_with};
 use half::bf16;
 use pipeline::prelude::*;
 use sim::{Config, Explored, GlobalMemory, Rule, Strategy, explore};
@@ -23,21 +23,7 @@ type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, Panels, Alone>,)>;
 fn shared_ring(cta: Cta<(Load, Two), Alone>, from: &TensorMap<Tall>, steps: u32) {
     let (cta, (ring,)) = Shared::init(cta);
     cta.specialize(
-        |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for step in 0..steps {
-                        loads.acquire().load((from.tile(128 * step, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
-        },
+        |load| load_down(load, ring.producer, from, steps),
         |group| {
             let mut panels = ring.consumer.by(&group);
             for step in 0..steps {
