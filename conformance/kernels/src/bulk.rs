@@ -3,7 +3,7 @@
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::{cp_async_bulk, fence, kernel, mbarrier, shared, thread};
 
-use crate::record::{Notes, look, passes};
+use crate::record::{Notes, look, passes, publish};
 
 /// Largest run of [`bulk_load`](fn@bulk_load).
 pub const RUN: u32 = 4096;
@@ -131,13 +131,7 @@ pub fn bulk_reduce(
     // SAFETY: the CTA's own memory, published to the asynchronous proxy before all threads meet; the
     // host lends `bytes` at `to`.
     unsafe {
-        let mut i = me;
-        while let Some(v) = from.get(i as usize) {
-            shared::st(s + 4 * i, v);
-            i += 128;
-        }
-        fence::proxy_async_shared_cta();
-        thread::sync_threads();
+        publish(s, &from);
         if me == 0 {
             for _ in 0..2 {
                 if floats == 0 {

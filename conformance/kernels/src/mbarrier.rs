@@ -5,7 +5,7 @@
 use isa::slice::DeviceSliceMut;
 use isa::{fence, kernel, mbarrier, shared, thread};
 
-use crate::record::{Notes, look, look_token, passes};
+use crate::record::{alone, look, look_token, passes};
 
 /// The largest count of arrivals and of bytes.
 pub const LIMIT: u32 = (1 << 20) - 1;
@@ -17,11 +17,7 @@ pub const COUNTS: u32 = 12;
 /// Both parities of a fresh barrier, and after each of nine phases.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_parity(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier, of one arrival per phase.
     unsafe {
         mbarrier::init(bar, 1);
@@ -40,11 +36,7 @@ pub fn mbar_parity(out: DeviceSliceMut<'_, u32>) {
 /// pending before it and whether the phase has completed.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_counts(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     for count in 1..=COUNTS {
         // SAFETY: the thread's own barrier, invalidated before it is initialised again; `count`
         // arrivals complete its phase.
@@ -52,7 +44,7 @@ pub fn mbar_counts(out: DeviceSliceMut<'_, u32>) {
             mbarrier::init(bar, count);
             for _ in 0..count {
                 let token = mbarrier::arrive(bar);
-                notes.put(mbarrier::pending_count(token));
+                notes.put_pending(token);
                 notes.put(look(bar, 0));
             }
             mbarrier::inval(bar);
@@ -63,24 +55,20 @@ pub fn mbar_counts(out: DeviceSliceMut<'_, u32>) {
 /// Arrivals of several at once.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_arrive_count(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; no phase gets more than its ten arrivals.
     unsafe {
         mbarrier::init(bar, 10);
         for parity in 0..2 {
             for n in [3, 6, 1] {
                 let token = mbarrier::arrive_count(bar, n);
-                notes.put(mbarrier::pending_count(token));
+                notes.put_pending(token);
                 notes.put(look(bar, parity));
             }
         }
         // All at once.
         let token = mbarrier::arrive_count(bar, 10);
-        notes.put(mbarrier::pending_count(token));
+        notes.put_pending(token);
         notes.put(look(bar, 0));
         mbarrier::inval(bar);
     }
@@ -89,36 +77,32 @@ pub fn mbar_arrive_count(out: DeviceSliceMut<'_, u32>) {
 /// Arrivals that leave: the phase in progress counts them, later ones do not.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_drop(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; no phase gets more arrivals than it expects.
     unsafe {
         mbarrier::init(bar, 6);
         // Phase 0 expects 6, of which one leaves.
-        notes.put(mbarrier::pending_count(mbarrier::arrive_drop(bar)));
+        notes.put_pending(mbarrier::arrive_drop(bar));
         mbarrier::arrive_count(bar, 4);
         notes.put(look(bar, 0));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 0));
         // Phase 1 expects 5, of which three leave.
-        notes.put(mbarrier::pending_count(mbarrier::arrive_drop_count(bar, 3)));
+        notes.put_pending(mbarrier::arrive_drop_count(bar, 3));
         notes.put(look(bar, 1));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 1));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 1));
         // Phase 2 expects 2; the one that leaves completes it.
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 0));
-        notes.put(mbarrier::pending_count(mbarrier::arrive_drop(bar)));
+        notes.put_pending(mbarrier::arrive_drop(bar));
         notes.put(look(bar, 0));
         // Phases 3 and 4 expect 1.
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 1));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 0));
         mbarrier::inval(bar);
     }
@@ -127,20 +111,16 @@ pub fn mbar_drop(out: DeviceSliceMut<'_, u32>) {
 /// Arrivals that do not complete.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_no_complete(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; each phase gets its five arrivals, the last by a plain one.
     unsafe {
         mbarrier::init(bar, 5);
         for parity in 0..2 {
-            notes.put(mbarrier::pending_count(mbarrier::arrive_no_complete(bar, 1)));
+            notes.put_pending(mbarrier::arrive_no_complete(bar, 1));
             notes.put(look(bar, parity));
-            notes.put(mbarrier::pending_count(mbarrier::arrive_no_complete(bar, 3)));
+            notes.put_pending(mbarrier::arrive_no_complete(bar, 3));
             notes.put(look(bar, parity));
-            notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+            notes.put_pending(mbarrier::arrive(bar));
             notes.put(look(bar, parity));
         }
         mbarrier::inval(bar);
@@ -150,11 +130,7 @@ pub fn mbar_no_complete(out: DeviceSliceMut<'_, u32>) {
 /// Waits by token instead of parity.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_tokens(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; each token is of its present phase or the one before.
     unsafe {
         mbarrier::init(bar, 2);
@@ -174,7 +150,7 @@ pub fn mbar_tokens(out: DeviceSliceMut<'_, u32>) {
         notes.put(look_token(bar, third));
         notes.put(look_token(bar, fourth));
         for token in [first, second, third, fourth] {
-            notes.put(mbarrier::pending_count(token));
+            notes.put_pending(token);
         }
         mbarrier::inval(bar);
     }
@@ -184,11 +160,8 @@ pub fn mbar_tokens(out: DeviceSliceMut<'_, u32>) {
 /// it starts in its first phase.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_reinit(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base() + 8;
-    let mut notes = Notes::at(&out, 0);
+    let Some((base, mut notes)) = alone(&out) else { return };
+    let bar = base + 8;
     // SAFETY: the thread's own barriers; their memory is used otherwise only after `inval`.
     unsafe {
         mbarrier::init(bar, 1);
@@ -219,19 +192,15 @@ pub fn mbar_reinit(out: DeviceSliceMut<'_, u32>) {
 /// The largest counts: arrivals, bytes owed, bytes ahead.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_limits(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; every phase gets its arrivals and its bytes.
     unsafe {
         mbarrier::init(bar, LIMIT);
-        notes.put(mbarrier::pending_count(mbarrier::arrive_count(bar, LIMIT)));
+        notes.put_pending(mbarrier::arrive_count(bar, LIMIT));
         notes.put(look(bar, 0));
-        notes.put(mbarrier::pending_count(mbarrier::arrive_count(bar, LIMIT - 1)));
+        notes.put_pending(mbarrier::arrive_count(bar, LIMIT - 1));
         notes.put(look(bar, 1));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 1));
         mbarrier::inval(bar);
 

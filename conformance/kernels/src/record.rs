@@ -1,7 +1,7 @@
 //! Writing down what a thread saw, and looking at mbarriers a bounded number of times.
 
-use isa::slice::DeviceSliceMut;
-use isa::{mbarrier, misc};
+use isa::slice::{DeviceSlice, DeviceSliceMut};
+use isa::{fence, mbarrier, misc, shared, thread};
 
 /// A thread's notes: one word after the other.
 pub struct Notes<'a> {
@@ -20,6 +20,37 @@ impl<'a> Notes<'a> {
     pub fn put(&mut self, value: u32) {
         self.out.set(self.at, value);
         self.at += 1;
+    }
+    /// Writes how many arrivals were pending when `token` was made.
+    #[inline(always)]
+    pub fn put_pending(&mut self, token: u64) {
+        self.put(mbarrier::pending_count(token));
+    }
+}
+
+/// For a kernel of one thread: the first word of its shared memory, and its notes. `None` to the
+/// others.
+#[inline(always)]
+pub fn alone<'a>(out: &'a DeviceSliceMut<'a, u32>) -> Option<(u32, Notes<'a>)> {
+    (thread::thread_idx_x() == 0).then(|| (shared::dynamic_base(), Notes::at(out, 0)))
+}
+
+/// Puts the words of `from` at `s` in shared memory, with 128 threads, and publishes them to the
+/// asynchronous proxy.
+///
+/// # Safety
+/// `s` is the CTA's own memory for as many words; all threads of the CTA, 128, call this.
+#[inline(always)]
+pub unsafe fn publish(s: u32, from: &DeviceSlice<'_, u32>) {
+    let mut i = thread::thread_idx_x();
+    // SAFETY: the caller's contract.
+    unsafe {
+        while let Some(v) = from.get(i as usize) {
+            shared::st(s + 4 * i, v);
+            i += 128;
+        }
+        fence::proxy_async_shared_cta();
+        thread::sync_threads();
     }
 }
 

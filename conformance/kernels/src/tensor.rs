@@ -5,7 +5,7 @@ use isa::kernel::{KernelArg, ParamKind, ParamMeta};
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::{fence, kernel, mbarrier, shared, thread};
 
-use crate::record::passes;
+use crate::record::{passes, publish};
 
 /// Most bytes of a box.
 pub const BOX: u32 = 32 * 1024;
@@ -119,13 +119,7 @@ fn store<const D: usize>(
     // SAFETY: the box is the CTA's own memory, published to the asynchronous proxy before all threads
     // meet; the host lends the tensor of the map to this kernel alone.
     unsafe {
-        let mut i = me;
-        while let Some(v) = from.get(i as usize) {
-            shared::st(s + 4 * i, v);
-            i += 128;
-        }
-        fence::proxy_async_shared_cta();
-        thread::sync_threads();
+        publish(s, &from);
         if me == 0 {
             let (map, at) = (map.at(), first::<D>(at));
             match op {

@@ -1,18 +1,14 @@
 //! mbarriers that count bytes: every order of expecting, completing and arriving.
 
 use isa::slice::DeviceSliceMut;
-use isa::{kernel, mbarrier, shared, thread};
+use isa::{kernel, mbarrier};
 
-use crate::record::{Notes, look, look_token};
+use crate::record::{alone, look, look_token};
 
 /// Seven phases of one barrier of one arrival, each with its bytes in another order.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_orders(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; the bytes of every phase add up to zero.
     unsafe {
         mbarrier::init(bar, 1);
@@ -70,19 +66,15 @@ pub fn tx_orders(out: DeviceSliceMut<'_, u32>) {
 /// Two arrivals: bytes that are complete do not end a phase that lacks one.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_two_arrivals(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; the bytes of every phase add up to zero.
     unsafe {
         mbarrier::init(bar, 2);
-        notes.put(mbarrier::pending_count(mbarrier::arrive_expect_tx(bar, 16)));
+        notes.put_pending(mbarrier::arrive_expect_tx(bar, 16));
         notes.put(look(bar, 0));
         mbarrier::complete_tx(bar, 16);
         notes.put(look(bar, 0));
-        notes.put(mbarrier::pending_count(mbarrier::arrive_expect_tx(bar, 16)));
+        notes.put_pending(mbarrier::arrive_expect_tx(bar, 16));
         notes.put(look(bar, 0));
         mbarrier::complete_tx(bar, 16);
         notes.put(look(bar, 0));
@@ -93,7 +85,7 @@ pub fn tx_two_arrivals(out: DeviceSliceMut<'_, u32>) {
         notes.put(look(bar, 1));
         mbarrier::complete_tx(bar, 32);
         notes.put(look(bar, 1));
-        notes.put(mbarrier::pending_count(mbarrier::arrive(bar)));
+        notes.put_pending(mbarrier::arrive(bar));
         notes.put(look(bar, 0));
         mbarrier::inval(bar);
     }
@@ -103,11 +95,7 @@ pub fn tx_two_arrivals(out: DeviceSliceMut<'_, u32>) {
 /// bytes are expected after all.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_overrun(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; that its bytes don't add up is what is looked at.
     unsafe {
         mbarrier::init(bar, 1);
@@ -127,11 +115,7 @@ pub fn tx_overrun(out: DeviceSliceMut<'_, u32>) {
 /// Beyond the rules: more bytes landed than are expected, and then the last arrival comes.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_overrun_first(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; that its bytes don't add up is what is looked at.
     unsafe {
         mbarrier::init(bar, 1);
@@ -148,11 +132,7 @@ pub fn tx_overrun_first(out: DeviceSliceMut<'_, u32>) {
 /// Beyond the rules: the kernel ends while bytes are owed.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_short(out: DeviceSliceMut<'_, u32>) {
-    if thread::thread_idx_x() != 0 {
-        return;
-    }
-    let bar = shared::dynamic_base();
-    let mut notes = Notes::at(&out, 0);
+    let Some((bar, mut notes)) = alone(&out) else { return };
     // SAFETY: the thread's own barrier; that its bytes don't come is what is looked at.
     unsafe {
         mbarrier::init(bar, 1);

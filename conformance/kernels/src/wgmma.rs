@@ -147,17 +147,20 @@ fn multiply_rs<S: Shape, T: Operand>(
 }
 
 /// Two groups in flight into two sets of accumulators: step 0 into the first, steps 1 and on into the
-/// second. The first is read when one group may still be pending.
-#[kernel(threads = 128, smem = SMEM)]
+/// second. The first is read when one group may still be pending, and stored without a branch: with one
+/// in between, ptxas makes the second group wait for the first (C7518).
+#[kernel(threads = 128, smem = SMEM + 128 * 64)]
 pub fn wgmma_groups(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
     type S = M64<32>;
     bring(&bytes);
     let (mut first, mut second) = (before::<S>(&o), before::<S>(&o));
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|k| o.descriptor(0, k));
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|k| o.descriptor(1, k));
+    let own = shared::dynamic_base() + SMEM + 64 * thread::thread_idx_x();
     S::fence_operand(&mut first);
     S::fence_operand(&mut second);
-    // SAFETY: as in `multiply`; a set of accumulators is used after the wait that covers its group.
+    // SAFETY: as in `multiply`; 64 bytes behind the operands are the thread's own; a set of accumulators
+    // is used after the wait that covers its group.
     unsafe {
         wgmma::fence();
         S::mma::<bf16>(&mut first, a0, b0, true);
@@ -168,14 +171,17 @@ pub fn wgmma_groups(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o
         wgmma::commit_group();
         wgmma::wait_group::<1>();
         S::fence_operand(&mut first);
-        for (r, v) in first.iter().enumerate() {
-            out.set(32 * thread::thread_idx_x() as usize + r, v.to_bits());
+        for (at, v) in (own..).step_by(4).zip(&first) {
+            shared::st(at, v.to_bits());
         }
         wgmma::wait_group::<0>();
     }
     S::fence_operand(&mut second);
+    let base = 32 * thread::thread_idx_x() as usize;
     for (r, v) in second.iter().enumerate() {
-        out.set(32 * thread::thread_idx_x() as usize + 16 + r, v.to_bits());
+        // SAFETY: the thread's own words, written above.
+        out.set(base + r, unsafe { shared::ld(own + 4 * r as u32) });
+        out.set(base + 16 + r, v.to_bits());
     }
 }
 
