@@ -1,6 +1,7 @@
 //! Compiles `gpu-kernels` for the device; `src/lib.rs` embeds the image.
 
-use kernel_build::{Arch, KernelBuilder};
+use kernel_build::{Arch, KernelBuilder, PtxasCheck};
+use std::path::PathBuf;
 
 fn main() {
     let mut builder = KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a);
@@ -8,4 +9,14 @@ fn main() {
         builder = builder.feature("bounded-waits");
     }
     builder.build_or_exit();
+    if std::env::var_os("CARGO_FEATURE_TRACE").is_some() {
+        let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+        KernelBuilder::new("gpu-kernels")
+            .arch(Arch::Sm90a)
+            .feature("trace")
+            .out_dir(out.join("traced"))
+            // What records need costs a few spilled words a tile; nobody times a traced kernel.
+            .ptxas(PtxasCheck::Off)
+            .build_or_exit();
+    }
 }

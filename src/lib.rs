@@ -36,3 +36,8 @@ pub use pipeline;
 
 /// The kernels of [`gpu_kernels`], compiled to PTX for sm_90a when this crate was built.
 pub static GEMM_IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
+
+/// One GEMM kernel that records what its warps do, by [`isa::trace`]: for `warpipe trace` on a GPU.
+#[cfg(feature = "trace")]
+pub static TRACED_IMAGE: isa::kernel::Image =
+    include!(concat!(env!("OUT_DIR"), "/traced/gpu_kernels.rs"));

@@ -266,10 +266,17 @@ fn what_can_t_be_traced_is_refused() {
         (&["gemm", "--seed", "x"], &["\"x\"", "seed:SEED"]),
         (&["gemm", "--cta", "first"], &["first", "all are possible"]),
         (&["gemm", "--svg", &nowhere], &["cannot write", "none/t.svg", "No such file"]),
-        (&["gemm", "--device", "cuda"], &["--device sim"]),
+        (
+            &["gemm", "--device", "cuda", "--beta", "1"],
+            &["on a GPU gemm_bf16_bf16_128x256_2x1 alone is traced"],
+        ),
     ];
     for (options, words) in cases {
         refused(&[&["trace"], options].concat(), words);
+    }
+    if !cfg!(feature = "trace") {
+        let words = ["--features trace", "--device sim"];
+        refused(&["trace", "gemm", "--device", "cuda"], &words);
     }
     let svg = folder.arg("t.svg");
     let small = ["trace", "example", "stream_copy", "--rows", "64", "--svg", &svg];

@@ -25,3 +25,25 @@ fn each_kernel_is_one_module() {
         assert_eq!(ptx.matches("\n.visible .entry ").count(), 1, "{name}");
     }
 }
+
+#[test]
+fn nothing_is_recorded_by_kernels_that_are_not_built_for_it() {
+    use warpipe::isa::trace::VARIABLE;
+    for name in GEMM_IMAGE.kernels.iter().map(KernelMeta::name) {
+        let ptx = GEMM_IMAGE.ptx(name).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!ptx.contains(VARIABLE), "{name}");
+    }
+}
+
+#[cfg(feature = "trace")]
+#[test]
+fn the_traced_image_has_one_kernel_and_room_for_its_records() {
+    use warpipe::TRACED_IMAGE;
+    use warpipe::isa::trace::{BYTES, VARIABLE};
+    let kernels: Vec<_> = TRACED_IMAGE.kernels.iter().map(KernelMeta::name).collect();
+    assert_eq!(kernels, ["gemm_bf16_bf16_128x256_2x1"]);
+    let ptx = TRACED_IMAGE.ptx(kernels[0]).unwrap_or_else(|e| panic!("{e}"));
+    let variable = format!(".visible .global .align 16 .b8 {VARIABLE}[{BYTES}];");
+    assert_eq!(ptx.matches(&variable).count(), 1);
+    assert!(ptx.matches("%globaltimer").count() > 20);
+}

@@ -24,7 +24,7 @@ pub(crate) struct Kernels {
 struct Function {
     raw: sys::CUfunction,
     /// Unloaded after the last use of `raw`.
-    _module: Loaded,
+    module: Loaded,
 }
 
 /// A module in a context.
@@ -55,14 +55,41 @@ impl Kernels {
 
     /// The handle of kernel `index` of the image, which stays valid while `self` lives.
     pub fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
+        self.with(index, |function| Ok(function.raw))
+    }
+
+    /// Where a variable of the kernel's module lies, while `self` lives, and its bytes.
+    pub fn variable(&self, index: usize, name: &str) -> Result<(sys::CUdeviceptr, usize), Error> {
+        let name = CString::new(name).unwrap_or_default();
+        self.with(index, |function| {
+            let (mut at, mut bytes) = (0, 0);
+            // SAFETY: the module is loaded while `function` lives; the results are out parameters.
+            check("cuModuleGetGlobal", unsafe {
+                sys::cuModuleGetGlobal_v2(
+                    &raw mut at,
+                    &raw mut bytes,
+                    function.module.raw,
+                    name.as_ptr(),
+                )
+            })?;
+            Ok((at, bytes))
+        })
+    }
+
+    /// Lends a kernel, assembled if it was not.
+    fn with<R>(
+        &self,
+        index: usize,
+        f: impl FnOnce(&Function) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         // A panic elsewhere can't leave a handle half-written.
         let mut function: MutexGuard<'_, Option<Function>> =
             self.functions[index].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = &*function {
-            return Ok(function.raw);
+            return f(function);
         }
         let made = self.assemble(&self.image.kernels[index])?;
-        Ok(function.insert(made).raw)
+        f(function.insert(made))
     }
 
     /// Assembles a kernel, and opts in to its shared memory and cluster size.
@@ -89,7 +116,7 @@ impl Kernels {
         if meta.cluster_size() > PORTABLE_CLUSTER {
             set(Attr::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
         }
-        Ok(Function { raw, _module: module })
+        Ok(Function { raw, module })
     }
 }
 

@@ -148,6 +148,50 @@ impl Module {
         Ok(())
     }
 
+    /// What a variable of the kernel's module holds. Launches that write it must have ended: see
+    /// [`Device::synchronize`].
+    ///
+    /// # Errors
+    /// As [`Module::check`]; what the driver says if there is no such variable;
+    /// [`Error::NotOnModel`].
+    pub fn read_variable(&self, desc: &KernelDesc, name: &str) -> Result<Vec<u8>, Error> {
+        let (at, len) = self.variable(desc, name)?;
+        let mut bytes = vec![0; len];
+        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded.
+        check("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, len) })?;
+        Ok(bytes)
+    }
+
+    /// Fills a variable of the kernel's module with `bytes`, and zeros behind them.
+    ///
+    /// # Errors
+    /// As [`Module::read_variable`]; [`Error::OutOfBuffer`] for more bytes than it has.
+    pub fn write_variable(&self, desc: &KernelDesc, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let (at, len) = self.variable(desc, name)?;
+        if bytes.len() > len {
+            return Err(Error::OutOfBuffer {
+                what: format!("writing variable {name}"),
+                offset: 0,
+                end: bytes.len() as u64,
+                len: len as u64,
+            });
+        }
+        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` are no more.
+        unsafe {
+            check("cuMemsetD8", sys::cuMemsetD8_v2(at, 0, len))?;
+            check("cuMemcpyHtoD", sys::cuMemcpyHtoD_v2(at, bytes.as_ptr().cast(), bytes.len()))
+        }
+    }
+
+    fn variable(&self, desc: &KernelDesc, name: &str) -> Result<(sys::CUdeviceptr, usize), Error> {
+        let index = self.index(desc)?;
+        let (Some(kernels), Backend::Cuda(context)) = (&self.cuda, &self.device.backend) else {
+            return Err(Error::NotOnModel { what: "a variable of a kernel's module" });
+        };
+        context.bind()?;
+        kernels.variable(index, name)
+    }
+
     /// The handle of kernel `index` of the image.
     fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
         match &self.cuda {

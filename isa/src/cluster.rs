@@ -74,7 +74,9 @@ ops! { cluster;
     /// # Safety
     /// The thread has arrived, and has not waited since; the warp is convergent.
     pub unsafe fn wait_acquire() {
-        ptx!("barrier.cluster.wait.acquire.aligned;")
+        trace!(ClusterWait);
+        ptx!("barrier.cluster.wait.acquire.aligned;");
+        trace!(ClusterWaitEnd);
     }
     /// `barrier.cluster.arrive.release;`
     ///

@@ -129,6 +129,7 @@ tensor_ops! {
     /// box's bytes, suitably aligned, which nobody uses until `bar`'s phase has completed; `bar` is
     /// an initialised mbarrier of this CTA that expects them.
     pub unsafe fn tensor_load(dst: u32; map, coords; bar: u32) {
+        trace!(Load, crate::trace::own(bar), crate::trace::own(dst));
         by_rank!(
             coords,
             "cp.async.bulk.tensor.",
@@ -144,6 +145,7 @@ tensor_ops! {
     /// # Safety
     /// As [`tensor_load`], in each of those CTAs, none of which exits before the copy has landed.
     pub unsafe fn tensor_load_multicast(dst: u32; map, coords; bar: u32, mask: u16) {
+        trace!(Load, crate::trace::own(bar), crate::trace::own(dst), u32::from(mask));
         by_rank!(
             coords,
             "cp.async.bulk.tensor.",
@@ -162,6 +164,7 @@ tensor_ops! {
     /// visible to the asynchronous proxy ([`crate::fence::proxy_async_shared_cta`] by each writer,
     /// then a barrier), not overwritten until [`wait_group_read`].
     pub unsafe fn tensor_store(; map, coords; src: u32) {
+        trace!(Store, crate::trace::own(src));
         by_rank!(
             coords,
             "cp.async.bulk.tensor.",
@@ -298,11 +301,15 @@ ops! { cp_async_bulk;
     /// `cp.async.bulk.wait_group N;`: waits until at most `N` of this thread's groups are pending;
     /// the writes of the others are complete and visible to this thread.
     pub fn wait_group<const N: u32>() {
-        ptx!("cp.async.bulk.wait_group {};", const N)
+        trace!(StoreWait, N, 0);
+        ptx!("cp.async.bulk.wait_group {};", const N);
+        trace!(StoreWaitEnd, N, 0);
     }
     /// `cp.async.bulk.wait_group.read N;`: waits until at most `N` of this thread's groups have
     /// still to read their source; the sources of the others may be overwritten.
     pub fn wait_group_read<const N: u32>() {
-        ptx!("cp.async.bulk.wait_group.read {};", const N)
+        trace!(StoreWait, N, 1);
+        ptx!("cp.async.bulk.wait_group.read {};", const N);
+        trace!(StoreWaitEnd, N, 1);
     }
 }

@@ -26,6 +26,7 @@ pub mod shared;
 pub mod slice;
 pub mod sreg;
 pub mod thread;
+pub mod trace;
 pub mod warp;
 pub mod wgmma;
 mod word;

@@ -38,6 +38,7 @@ ops! { mbarrier;
     /// # Safety
     /// `bar` is an initialised mbarrier whose phase still expects an arrival.
     pub unsafe fn arrive(bar: u32) -> u64 {
+        trace!(Arrive, crate::trace::own(bar));
         let token: u64;
         ptx!("mbarrier.arrive.shared::cta.b64 {}, [{}];", out(reg64) token, in(reg32) bar);
         token
@@ -47,6 +48,7 @@ ops! { mbarrier;
     /// # Safety
     /// `bar` is an initialised mbarrier whose phase still expects `n` arrivals, `n` at least 1.
     pub unsafe fn arrive_count(bar: u32, n: u32) -> u64 {
+        trace!(Arrive, crate::trace::own(bar));
         let token: u64;
         ptx!(
             "mbarrier.arrive.shared::cta.b64 {}, [{}], {};",
@@ -95,6 +97,7 @@ ops! { mbarrier;
     /// `bar` is an initialised mbarrier whose phase still expects an arrival, and copies that
     /// complete on it bring `bytes` (at most 2^20 - 1 outstanding).
     pub unsafe fn arrive_expect_tx(bar: u32, bytes: u32) -> u64 {
+        trace!(Arrive, crate::trace::own(bar));
         let token: u64;
         ptx!(
             "mbarrier.arrive.expect_tx.shared::cta.b64 {}, [{}], {};",
@@ -136,6 +139,7 @@ ops! { mbarrier;
     /// `rbar` is an initialised mbarrier of a CTA of the cluster that has not exited, and its phase
     /// still expects an arrival.
     pub unsafe fn arrive_remote(rbar: u32) {
+        trace!(remote rbar);
         ptx!("mbarrier.arrive.shared::cluster.b64 _, [{}];", in(reg32) rbar)
     }
     /// `mbarrier.arrive.shared::cluster.b64 _` with a count: as [`arrive_remote`], `n` at once.
@@ -143,6 +147,7 @@ ops! { mbarrier;
     /// # Safety
     /// As [`arrive_remote`], `n` arrivals still expected, `n` at least 1.
     pub unsafe fn arrive_remote_count(rbar: u32, n: u32) {
+        trace!(remote rbar);
         ptx!("mbarrier.arrive.shared::cluster.b64 _, [{}], {};", in(reg32) rbar, in(reg32) n)
     }
     /// `mbarrier.arrive.release.cluster.shared::cluster.b64 _`: one arrival, and what this thread
@@ -151,6 +156,7 @@ ops! { mbarrier;
     /// # Safety
     /// As [`arrive_remote`].
     pub unsafe fn arrive_remote_release_cluster(rbar: u32) {
+        trace!(remote rbar);
         ptx!("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{}];", in(reg32) rbar)
     }
     /// `mbarrier.arrive.expect_tx.shared::cluster.b64 _`: adds `bytes` and arrives once, remotely.
@@ -158,6 +164,7 @@ ops! { mbarrier;
     /// # Safety
     /// As [`arrive_remote`]; copies that complete on the barrier bring `bytes`.
     pub unsafe fn arrive_expect_tx_remote(rbar: u32, bytes: u32) {
+        trace!(remote rbar);
         ptx!(
             "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [{}], {};",
             in(reg32) rbar, in(reg32) bytes
@@ -275,11 +282,13 @@ ops! { mbarrier;
     /// # Safety
     /// As [`test_wait_parity`].
     pub unsafe fn wait_parity(bar: u32, parity: u32) {
+        trace!(Wait, crate::trace::own(bar), parity);
         let limit = Patience::new();
         // SAFETY: the caller's contract.
         while !unsafe { try_wait_parity(bar, parity) } {
             limit.check();
         }
+        trace!(WaitEnd, crate::trace::own(bar), parity);
     }
     /// A loop of `mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64`: as [`wait_parity`], and
     /// what cluster-scope arrivals released is visible after it. PTX 8.0.
@@ -287,6 +296,7 @@ ops! { mbarrier;
     /// # Safety
     /// As [`test_wait_parity`].
     pub unsafe fn wait_parity_cluster(bar: u32, parity: u32) {
+        trace!(Wait, crate::trace::own(bar), parity);
         let limit = Patience::new();
         loop {
             let out: u32;
@@ -296,10 +306,11 @@ ops! { mbarrier;
                 out(reg32) out, in(reg32) bar, in(reg32) parity
             );
             if out != 0 {
-                return;
+                break;
             }
             limit.check();
         }
+        trace!(WaitEnd, crate::trace::own(bar), parity);
     }
     /// `mbarrier.pending_count.b64`: the arrivals that were pending when `token` was made.
     pub fn pending_count(token: u64) -> u32 {

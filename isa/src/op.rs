@@ -46,6 +46,33 @@ macro_rules! ptx {
     };
 }
 
+/// A record of an event with up to three fields, in a kernel that was built to be traced; else
+/// nothing. See [`crate::trace`].
+#[cfg(target_arch = "nvptx64")]
+macro_rules! trace {
+    ($event:ident) => {
+        trace!($event, 0)
+    };
+    ($event:ident, $first:expr) => {
+        trace!($event, $first, 0)
+    };
+    ($event:ident, $first:expr, $second:expr) => {
+        trace!($event, $first, $second, 0)
+    };
+    ($event:ident, $first:expr, $second:expr, $third:expr) => {
+        #[cfg(feature = "trace")]
+        crate::trace::record(crate::trace::Event::$event, $first, $second, $third);
+    };
+    // An arrival at a cluster address.
+    (remote $bar:expr) => {
+        #[cfg(feature = "trace")]
+        {
+            let (bar, rank) = crate::trace::remote($bar);
+            crate::trace::record(crate::trace::Event::Arrive, bar, 0, rank);
+        }
+    };
+}
+
 /// One instruction whose result depends on its operands (and on what is constant for a thread)
 /// alone: the compiler may merge or drop it.
 #[cfg(target_arch = "nvptx64")]

@@ -26,6 +26,7 @@ ops! { wgmma;
     /// # Safety
     /// All warps of the warp group execute it, convergent.
     pub unsafe fn fence() {
+        trace!(Mma);
         ptx!("wgmma.fence.sync.aligned;")
     }
     /// `wgmma.commit_group.sync.aligned;`: closes a group of the wgmmas since the last one.
@@ -41,6 +42,8 @@ ops! { wgmma;
     /// All warps of the warp group execute it, convergent.
     pub unsafe fn wait_group<const N: u32>() {
         const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
-        ptx!("wgmma.wait_group.sync.aligned {};", const N)
+        trace!(MmaWait, N);
+        ptx!("wgmma.wait_group.sync.aligned {};", const N);
+        trace!(MmaWaitEnd, N);
     }
 }

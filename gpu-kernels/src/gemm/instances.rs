@@ -1,5 +1,7 @@
 //! The table of compiled GEMM kernels. Adding one is adding a line.
 
+#![cfg_attr(all(feature = "trace", target_arch = "nvptx64"), expect(unused_imports))] // One kernel.
+
 use super::GemmParams;
 use super::epilogue::{AlongColumns, AlongRows, Epilogue};
 use super::kernel::{GemmCta, Math1, Math2, Plan, gemm};
@@ -55,6 +57,14 @@ macro_rules! instances {
     };
 }
 
+// The kernel of a device build that records what it does.
+#[cfg(all(feature = "trace", target_arch = "nvptx64"))]
+#[rustfmt::skip]
+instances! {
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+}
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 #[rustfmt::skip]
 instances! {
     gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;

@@ -139,6 +139,11 @@ impl Gemm {
         Ok(Self { device: device.clone(), module, instances })
     }
 
+    /// The kernels' module.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
     /// The table.
     pub fn instances(&self) -> &'static [Instance] {
         self.instances

@@ -3,7 +3,7 @@
 use super::timing::Timing;
 use super::{BarrierName, ThreadTrace, Trace};
 use crate::cluster::{Cluster, Next};
-use crate::config::{Config, Grid};
+use crate::config::{Config, Grid, SMEM_BASE};
 use crate::diagnose;
 
 impl Timing {
@@ -72,6 +72,7 @@ impl Cluster {
             cluster: self.index,
             ctas: self.ctas.len() as u32,
             block: self.block_threads(),
+            smem_base: SMEM_BASE,
             finished,
             dropped: time.dropped,
             threads: (0..self.threads.len()).map(thread).collect(),

@@ -65,6 +65,8 @@ pub struct Trace {
     pub ctas: u32,
     /// Threads of a CTA.
     pub block: u32,
+    /// Where the dynamic shared memory of a CTA starts.
+    pub smem_base: u32,
     /// Whether it ran to its end.
     pub finished: bool,
     /// Its threads.

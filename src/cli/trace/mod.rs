@@ -1,8 +1,10 @@
 //! `warpipe trace`: one run of a kernel as a picture.
 
+mod gpu;
 mod lanes;
 mod model;
 mod perfetto;
+mod records;
 mod svg;
 mod timeline;
 
@@ -13,10 +15,10 @@ use super::progress::Progress;
 use super::say;
 use super::schedules::{Case, Failure, examples, gemm};
 use clap::ValueEnum;
-use host::SimConfig;
 use host::gemm::GemmProblem;
 use host::sim::Schedule;
 use host::sim::trace::{Trace, Tracing};
+use host::{Device, SimConfig};
 use isa::kernel::Dtype;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -112,7 +114,8 @@ pub struct Args {
     /// Run this schedule, and not the one in the order of model time: a seed, or what a finding says
     #[arg(long, value_name = "SCHEDULE")]
     seed: Option<String>,
-    /// Where to run: sim
+    /// Where to run: sim, or, in a build with the feature `trace`, cuda or cuda:N, where one kernel
+    /// can be traced: gemm_bf16_bf16_128x256_2x1
     #[arg(long, default_value = "sim")]
     device: DeviceArg,
 }
@@ -122,29 +125,10 @@ pub fn run(args: &Args) -> Result<(), Error> {
     args.check()?;
     let svg = args.svg.as_deref().map(|file| Place::prepare(file, &[])).transpose()?;
     let perfetto = args.perfetto.as_deref().map(|file| Place::prepare(file, &[])).transpose()?;
-    let tracing = Arc::new(Tracing::new(args.cluster, EVENTS));
-    let case = args.case()?;
-    let progress = Progress::new(1);
-    let config = SimConfig {
-        sms: args.sms.unwrap_or(SMS),
-        schedule: Schedule::timed(),
-        trace: Some(Arc::clone(&tracing)),
-        ..progress.model()
+    let (timeline, result) = match args.device {
+        DeviceArg::Cuda(index) => (args.on_gpu(index)?, Ok(())),
+        _ => args.on_model()?,
     };
-    let config = match &args.seed {
-        None => config,
-        Some(text) => {
-            host::testing::replay(&config, text).map_err(|e| Error::Usage(e.to_string()))?
-        }
-    };
-    let result = progress.step(&case.name(), || case.run(&config));
-    drop(progress);
-    let Some(trace) = tracing.take().pop() else {
-        result.map_err(Error::from)?;
-        let text = format!("there is no cluster {} in the grid of {}", args.cluster, case.name());
-        return Err(Error::Usage(text));
-    };
-    let timeline = args.timeline(&trace, case.as_ref())?;
     if let Some(place) = svg {
         place.write(svg::draw(&timeline).as_bytes())?;
     }
@@ -153,7 +137,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     }
     say(&timeline.summary())?;
     // What was found is told behind the picture of it.
-    result.map(|_| ()).map_err(Error::from)
+    result
 }
 
 impl Args {
@@ -182,10 +166,64 @@ impl Args {
             }
             _ => {}
         }
-        match self.device {
-            DeviceArg::Cuda(_) => usage("the kernels of this build keep no time: --device sim"),
-            _ => Ok(()),
+        let cuda = matches!(self.device, DeviceArg::Cuda(_));
+        if cuda && (self.what == What::Example || self.seed.is_some() || self.own_kernel()) {
+            return usage(&format!(
+                "on a GPU {} alone is traced, and not by a schedule",
+                gpu::KERNEL
+            ));
         }
+        if cuda { gpu::image().map(drop) } else { Ok(()) }
+    }
+
+    /// Whether the options name a kernel, or a model.
+    fn own_kernel(&self) -> bool {
+        let named = self.instance.as_ref().is_some_and(|name| name != gpu::KERNEL);
+        let is = |dtype: Option<Dtype>| dtype.is_some_and(|d| d != Dtype::Bf16);
+        named || is(self.dtype) || is(self.out_dtype) || self.beta.is_some() || self.sms.is_some()
+    }
+
+    fn shape(&self, otherwise: [u64; 3]) -> [u64; 3] {
+        match (self.m, self.n, self.k) {
+            (Some(m), Some(n), Some(k)) => [m, n, k],
+            _ => otherwise,
+        }
+    }
+
+    /// The picture of a run on the model, and how the run ended.
+    fn on_model(&self) -> Result<(Timeline, Result<(), Error>), Error> {
+        let tracing = Arc::new(Tracing::new(self.cluster, EVENTS));
+        let case = self.case()?;
+        let progress = Progress::new(1);
+        let config = SimConfig {
+            sms: self.sms.unwrap_or(SMS),
+            schedule: Schedule::timed(),
+            trace: Some(Arc::clone(&tracing)),
+            ..progress.model()
+        };
+        let replay = |text: &String| {
+            host::testing::replay(&config, text).map_err(|e| Error::Usage(e.to_string()))
+        };
+        let config = self.seed.as_ref().map_or_else(|| Ok(config.clone()), replay)?;
+        let result = progress.step(&case.name(), || case.run(&config));
+        drop(progress);
+        let name = case.name();
+        let Some(trace) = tracing.take().pop() else {
+            result.map_err(Error::from)?;
+            let text = format!("there is no cluster {} in the grid of {name}", self.cluster);
+            return Err(Error::Usage(text));
+        };
+        let stopped = if trace.finished { "" } else { " (it stopped here)" };
+        let title = format!("{name}, cluster {} on the SM model{stopped}", trace.cluster);
+        let timeline = self.timeline(&trace, &name, title, "cycles")?;
+        Ok((timeline, result.map(drop).map_err(Error::from)))
+    }
+
+    /// The picture of a run on a GPU.
+    fn on_gpu(&self, index: usize) -> Result<Timeline, Error> {
+        let device = Device::cuda(index)?;
+        let (trace, title) = gpu::run(&device, self.shape(gpu::SHAPE), self.cluster)?;
+        self.timeline(&trace, gpu::KERNEL, title, "ns")
     }
 
     fn case(&self) -> Result<Box<dyn Case>, Error> {
@@ -193,10 +231,7 @@ impl Args {
             let rows = self.rows.unwrap_or(ROWS) as usize;
             return examples::case(self.name.as_deref().unwrap_or_default(), rows);
         }
-        let [m, n, k] = match (self.m, self.n, self.k) {
-            (Some(m), Some(n), Some(k)) => [m, n, k],
-            _ => SHAPE,
-        };
+        let [m, n, k] = self.shape(SHAPE);
         let ab = self.dtype.unwrap_or(Dtype::Bf16);
         let out = self.out_dtype.unwrap_or(ab);
         let problem = GemmProblem { m, n, k, ab, out, beta_c: self.beta.is_some() };
@@ -204,28 +239,33 @@ impl Args {
         gemm::case(self.sms.unwrap_or(SMS), problem, self.instance.as_deref(), beta)
     }
 
-    fn timeline(&self, trace: &Trace, case: &dyn Case) -> Result<Timeline, Error> {
-        let name = case.name();
+    fn timeline(
+        &self,
+        trace: &Trace,
+        name: &str,
+        title: String,
+        unit: &'static str,
+    ) -> Result<Timeline, Error> {
         if trace.dropped > 0 {
             let have = trace.events.len() as u64 + trace.dropped;
+            let kept = trace.events.len();
             return Err(Error::Usage(format!(
-                "cluster {} of {name} has {have} events, and a picture at most {EVENTS}: give it less to do",
+                "cluster {} of {name} has {have} events, and there is room for {kept}: give it less \
+                 to do",
                 trace.cluster
             )));
         }
+        let ctas = trace.ctas;
         let ranks: Vec<u32> = match self.cta {
-            Ctas::All => (0..trace.ctas).collect(),
-            Ctas::One(rank) if rank < trace.ctas => vec![rank],
+            Ctas::All => (0..ctas).collect(),
+            Ctas::One(rank) if rank < ctas => vec![rank],
             Ctas::One(rank) => {
-                let ctas = trace.ctas;
                 return Err(Error::Usage(format!(
                     "there is no CTA {rank} in a cluster of {ctas} of {name}"
                 )));
             }
         };
-        let stopped = if trace.finished { "" } else { " (it stopped here)" };
-        let title = format!("{name}, cluster {} on the SM model{stopped}", trace.cluster);
-        Ok(model::timeline(trace, &ranks, title))
+        Ok(model::timeline(trace, &ranks, title, unit))
     }
 }
 
@@ -241,7 +281,7 @@ impl From<Failure> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::sim::Stats;
+    use host::sim::trace::{Event, What as Happened};
 
     #[derive(clap::Parser)]
     struct TestLine {
@@ -249,35 +289,28 @@ mod tests {
         args: Args,
     }
 
-    struct Named;
-
-    impl Case for Named {
-        fn name(&self) -> String {
-            "a kernel".to_owned()
-        }
-        fn run(&self, _: &SimConfig) -> Result<Stats, Failure> {
-            Ok(Stats::default())
-        }
-    }
-
     #[test]
     fn too_much_for_a_picture_is_refused_with_its_numbers() {
         let args = <TestLine as clap::Parser>::parse_from(["trace", "gemm"]).args;
+        let fence = Happened::Fence { name: "fence" };
+        let event = Event { thread: 0, step: 0, from: 0, until: 0, at: None, what: fence };
         let trace = |dropped| Trace {
             kernel: "k".to_owned(),
             cluster: 3,
             ctas: 1,
             block: 0,
+            smem_base: 0,
             finished: true,
             threads: Vec::new(),
             barriers: Vec::new(),
-            events: Vec::new(),
+            events: if dropped > 0 { vec![event; 5] } else { Vec::new() },
             dropped,
         };
-        let e = args.timeline(&trace(1_048_577), &Named).unwrap_err();
+        let draw = |dropped| args.timeline(&trace(dropped), "a kernel", String::new(), "ns");
+        let e = draw(12).unwrap_err();
         let text = e.to_string();
-        assert!(text.contains("cluster 3 of a kernel has 1048577 events"), "{text}");
-        assert!(text.contains("at most 1048576") && e.exit_code() == 2, "{text}");
-        assert!(args.timeline(&trace(0), &Named).is_ok());
+        assert!(text.contains("cluster 3 of a kernel has 17 events"), "{text}");
+        assert!(text.contains("room for 5") && e.exit_code() == 2, "{text}");
+        assert!(draw(0).is_ok());
     }
 }

@@ -17,6 +17,8 @@ pub struct Source<'a> {
     /// Barriers that a ring has, with the ring's name.
     rings: HashMap<u32, (&'static str, Side)>,
     stages: HashMap<(u32, &'static str), u32>,
+    /// What a unit of its times is.
+    unit: &'static str,
 }
 
 /// Which of a slot's two barriers.
@@ -45,7 +47,7 @@ impl RingBarrier {
 }
 
 impl<'a> Source<'a> {
-    pub fn new(trace: &'a Trace) -> Self {
+    fn new(trace: &'a Trace, unit: &'static str) -> Self {
         let (mut phases, mut loads) = (HashMap::new(), HashMap::new());
         for e in &trace.events {
             match e.what {
@@ -70,7 +72,7 @@ impl<'a> Source<'a> {
             let count = stages.entry((b.cta, side.0)).or_insert(0);
             *count = (stage + 1).max(*count);
         }
-        Self { trace, phases, loads, rings, stages }
+        Self { trace, phases, loads, rings, stages, unit }
     }
 
     /// The ring's slot that a barrier belongs to.
@@ -96,15 +98,15 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The picture of some CTAs of a cluster.
-pub fn timeline(trace: &Trace, ranks: &[u32], title: String) -> Timeline {
-    let source = Source::new(trace);
+/// The picture of some CTAs of a cluster, whose times are in `unit`.
+pub fn timeline(trace: &Trace, ranks: &[u32], title: String, unit: &'static str) -> Timeline {
+    let source = Source::new(trace, unit);
     let ends = trace.threads.iter().map(|t| t.end);
     let end = ends.chain(trace.events.iter().map(|e| e.until)).max().unwrap_or(0);
     let ctas: Vec<_> = ranks.iter().map(|&rank| cta(&source, rank)).collect();
     let arrows = arrows(&source, &ctas);
     let ctas = ctas.into_iter().map(|(_, lines)| lines).collect();
-    Timeline { title, unit: "cycles", end, ctas, arrows }
+    Timeline { title, unit, end, ctas, arrows }
 }
 
 fn cta(source: &Source<'_>, rank: u32) -> (Vec<Actor>, CtaLines) {
@@ -213,7 +215,8 @@ fn stores(source: &Source<'_>, rank: u32) -> Option<Lane> {
 fn tensor(source: &Source<'_>, rank: u32, actors: &[Actor]) -> Option<Lane> {
     let mut busy: Vec<(u64, u64, u32, u32)> = Vec::new();
     for e in source.trace.events.iter().filter(|e| home(source.trace, e) == rank) {
-        if let What::Wgmma { started, n } = e.what {
+        // Of a run on a GPU it is not known when they were done.
+        if let What::Wgmma { started, n: n @ 1.. } = e.what {
             busy.push((started, e.until, e.thread, n));
         }
     }
@@ -341,8 +344,12 @@ fn arrows(source: &Source<'_>, ctas: &[(Vec<Actor>, CtaLines)]) -> Vec<Arrow> {
 /// A wait in words: on what, for how long, and what ended it.
 pub fn because(source: &Source<'_>, actors: &[Actor], e: &Event) -> String {
     let What::Wait { barrier, phase } = e.what else { return String::new() };
-    let mut text =
-        format!("waits {} cycles for phase {phase} of {}", e.until - e.from, source.name(barrier));
+    let mut text = format!(
+        "waits {} {} for phase {phase} of {}",
+        e.until - e.from,
+        source.unit,
+        source.name(barrier)
+    );
     let who = |t: u32| {
         let actor = actors.iter().find(|a| a.has(t));
         actor.map_or_else(|| source.trace.threads[t as usize].place.to_string(), |a| a.name.clone())

@@ -1,0 +1,105 @@
+//! A product on a GPU with the kernel that records what its warps do.
+
+use super::records;
+use crate::cli::check::Judged;
+use crate::cli::error::Error;
+use crate::cli::operands::{Generate, Operands};
+use crate::cli::schedules::{Case, gemm};
+use gpu_kernels::gemm::INSTANCES;
+use host::gemm::{Gemm, GemmProblem};
+use host::sim::Schedule;
+use host::sim::trace::{Trace, Tracing};
+use host::{Device, SimConfig};
+use isa::kernel::{Dtype, Image};
+use isa::trace::{CTAS, VARIABLE};
+use std::sync::Arc;
+
+/// The kernel that a build with the feature has.
+pub const KERNEL: &str = "gemm_bf16_bf16_128x256_2x1";
+/// What is traced where no shape is given: some tiles for each CTA of an H100.
+pub const SHAPE: [u64; 3] = [4096, 4096, 512];
+/// A shape on which the model shows the kernel's barriers: two clusters' tiles, more steps than
+/// slots.
+const SMALL: [u64; 3] = [256, 512, 512];
+
+#[cfg(feature = "trace")]
+const IMAGE: Option<&Image> = Some(&warpipe::TRACED_IMAGE);
+#[cfg(not(feature = "trace"))]
+const IMAGE: Option<&Image> = None;
+
+/// The image, if this build has it.
+pub fn image() -> Result<&'static Image, Error> {
+    IMAGE.ok_or_else(|| {
+        let usage = "the kernels of this build record nothing on a GPU: build with \
+                     `cargo build --release --features trace`, or trace the model with --device sim";
+        Error::Usage(usage.to_owned())
+    })
+}
+
+fn problem([m, n, k]: [u64; 3]) -> GemmProblem {
+    GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
+}
+
+/// Runs a product twice, the second time with cluster `cluster` recorded, and checks the result.
+/// Gives the trace in nanoseconds, and what it is of.
+pub fn run(device: &Device, shape: [u64; 3], cluster: u32) -> Result<(Trace, String), Error> {
+    let image = image()?;
+    let index = INSTANCES.iter().position(|i| i.desc.meta.name() == KERNEL);
+    let index = index.expect("the table has the kernel");
+    let table = &INSTANCES[index..=index];
+    let desc = table[0].desc;
+    let gemm = Gemm::with_instances(device, image, table)?;
+    let problem = problem(shape);
+    let plan = gemm.plan(&problem)?;
+    let Some(kernel) = plan.describe().kernel.clone() else {
+        let [m, n, k] = shape;
+        return Err(Error::Usage(format!("{m} x {n} x {k}: D is empty, and no kernel runs")));
+    };
+    let clusters = kernel.ctas / desc.meta.cluster_size();
+    if cluster >= clusters {
+        return Err(Error::Usage(format!(
+            "there is no cluster {cluster} in the grid of {KERNEL}: it has {clusters}"
+        )));
+    }
+    let operands = Operands::generate(Generate { problem, seed: 0 })?;
+    let a = device.upload(&operands.a.data)?;
+    let b = device.upload(&operands.b.data)?;
+    let mut d = device.alloc(problem.bytes('D') as usize)?;
+    d.fill(0xff)?;
+    // The first run assembles, and fills the caches.
+    for _ in 0..2 {
+        device.synchronize()?;
+        gemm.module().write_variable(desc, VARIABLE, &cluster.to_le_bytes())?;
+        plan.run(&a, &b, None, &mut d, 1.0, 0.0)?;
+        device.synchronize()?;
+    }
+    let bytes = gemm.module().read_variable(desc, VARIABLE)?;
+    let trace = records::decode(&bytes, cluster, &model()?);
+    Judged::new(&operands, 1.0, 0.0, &d.to_vec()?)?.verdict(problem.out, problem.k)?;
+    let [m, n, k] = shape;
+    let title =
+        format!("{KERNEL} {m}x{n}x{k}, cluster {cluster} of {clusters} on {}", device.describe());
+    Ok((trace, title))
+}
+
+/// A trace of the same kernel on the model, for its names.
+pub fn model() -> Result<Trace, Error> {
+    let case = gemm::case(2, problem(SMALL), Some(KERNEL), 0.0)?;
+    let tracing = Arc::new(Tracing::new(0, super::EVENTS));
+    let config = SimConfig {
+        sms: 2,
+        schedule: Schedule::timed(),
+        trace: Some(Arc::clone(&tracing)),
+        ..SimConfig::default()
+    };
+    run_model(case.as_ref(), &config)?;
+    let trace = tracing.take().pop();
+    Ok(trace.expect("a run that ended well has its first cluster's trace"))
+}
+
+fn run_model(case: &dyn Case, config: &SimConfig) -> Result<(), Error> {
+    case.run(config).map(drop).map_err(Error::from)
+}
+
+// All CTAs of the kernel's clusters are recorded.
+const _: () = assert!(CTAS >= 2, "the kernel's clusters have two CTAs");

@@ -1,0 +1,94 @@
+//! `warpipe trace --device cuda`: what a GPU wrote down, as a picture in nanoseconds.
+//!
+//! Needs a build with `--features trace`. Without it, or without a GPU, the test prints a line and
+//! passes; with the feature and `WARPIPE_REQUIRE_GPU=1` it fails without a GPU.
+
+mod common;
+
+use common::{Folder, outcome, warpipe};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use warpipe::host::Device;
+
+fn gpu(test: &str) -> bool {
+    if !cfg!(feature = "trace") {
+        println!("{test}: skipped, built without the feature trace");
+        return false;
+    }
+    match Device::cuda(0) {
+        Ok(_) => true,
+        Err(why) => {
+            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
+            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
+            println!("{test}: skipped, {why}");
+            false
+        }
+    }
+}
+
+/// Spans with a step, in microseconds.
+fn by_step(all: &[Value], category: &str, name: Option<&str>) -> BTreeMap<u64, (f64, f64)> {
+    let of = |e: &&Value| e["cat"] == category && name.is_none_or(|n| e["name"] == n);
+    let number = |v: &Value| v.as_f64().expect("a number");
+    let span = |e: &Value| {
+        let from = number(&e["ts"]);
+        Some((e["args"]["step"].as_u64()?, (from, from + number(&e["dur"]))))
+    };
+    all.iter().filter(of).filter_map(span).collect()
+}
+
+#[test]
+fn a_gpu_s_producer_runs_ahead() {
+    if !gpu("a_gpu_s_producer_runs_ahead") {
+        return;
+    }
+    let folder = Folder::new();
+    let (svg, json) = (folder.arg("t.svg"), folder.arg("t.json"));
+    // Every CTA has several tiles of eight steps.
+    let shape = ["--m", "4096", "--n", "4096", "--k", "512"];
+    let files = ["--device", "cuda", "--svg", &svg, "--perfetto", &json];
+    let (code, stdout, stderr) =
+        outcome(&warpipe([&["trace", "gemm"][..], &shape, &files].concat()));
+    println!("{stdout}");
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let text = std::fs::read_to_string(folder.path("t.json")).expect("the trace");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(trace["otherData"]["unit"], "ns");
+    let end = trace["otherData"]["end"].as_u64().expect("an end");
+    assert!((1_000..1_000_000_000).contains(&end), "{end} ns");
+    let all = trace["traceEvents"].as_array().expect("events");
+
+    let issued = by_step(all, "issue", None);
+    let [filling, full, read] =
+        ["filling", "full", "read"].map(|name| by_step(all, "slot", Some(name)));
+    let (stages, steps) = (4, issued.len() as u64);
+    assert!(steps >= 16 && steps.is_multiple_of(8), "{steps} steps");
+    assert_eq!([filling.len(), full.len(), read.len()], [steps as usize; 3]);
+    for step in 0..steps {
+        assert!(filling[&step].1 > filling[&step].0, "step {step} takes no time to fill");
+        if let Some(before) = step.checked_sub(stages) {
+            // Both are recorded by the same clock, a little after the thing itself.
+            let (released, until) = (read[&before].1, issued[&step].1);
+            assert!(until + 0.1 > released, "step {step} at {until}, slot free at {released}");
+        }
+    }
+    let ahead = issued.values().filter(|i| i.1 < full[&0].0).count();
+    assert!(ahead >= 2, "{ahead} steps are issued before the first has arrived");
+    // A, and a half of B from each CTA of the cluster.
+    let loads = all.iter().filter(|e| e["cat"] == "load").count();
+    assert_eq!(loads as u64, 3 * steps);
+    let mma: f64 = all.iter().filter(|e| e["cat"] == "mma").filter_map(|e| e["dur"].as_f64()).sum();
+    assert!(mma * 1e3 > 0.2 * end as f64, "wgmmas are in flight for {mma} of {end} ns");
+    assert!(
+        std::fs::read_to_string(folder.path("t.svg")).expect("the picture").starts_with("<svg")
+    );
+}
+
+#[test]
+fn clusters_that_a_gpu_does_not_have_are_refused() {
+    if !gpu("clusters_that_a_gpu_does_not_have_are_refused") {
+        return;
+    }
+    let options = ["trace", "gemm", "--device", "cuda", "--m", "256", "--n", "256", "--k", "64"];
+    common::refused(&[&options[..], &["--cluster", "9"]].concat(), &["no cluster 9", "it has 1"]);
+}
