@@ -1,10 +1,14 @@
-//! The host side on any machine: planning a product, binding its operands, making and checking its
-//! data, and the SM model running one.
+//! The host side on any machine: planning a product, walking its tiles, binding its operands, making and
+//! checking its data, and the SM model running one.
 //!
 //! `cargo bench --bench host`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pipeline::prelude::Cluster;
+use std::hint::black_box;
 use warpipe::GEMM_IMAGE;
+use warpipe::gpu_kernels::gemm::GemmParams;
+use warpipe::gpu_kernels::gemm::scheduler::TileScheduler;
 use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, candidates, pick};
 use warpipe::host::reference::Product;
 use warpipe::host::{Device, Dtype, SimConfig, TensorBox, TensorSpec, data};
@@ -33,6 +37,32 @@ fn plans(c: &mut Criterion) {
         });
         group.bench_function(format!("plan {m}x{n}x{k}"), |b| {
             b.iter_batched(|| problem, |p| gemm.plan(&p).expect("a plan"), BatchSize::SmallInput);
+        });
+    }
+    group.finish();
+}
+
+/// What every role of every CTA asks between tiles: where to go on. 8192 cubed in tiles of 128 x 256 by
+/// clusters of two is 1024 cluster tiles of 128 stages, of which 66 clusters leave 34 for a last round.
+fn scheduler(c: &mut Criterion) {
+    type Pair = Cluster<2, 1>;
+    let clusters = 66;
+    let mut group = c.benchmark_group("tile scheduler");
+    for streamed in [0, 34, 34 + clusters] {
+        let p = GemmParams { m: 8192, n: 8192, k: 8192, group: 8, streamed, alpha: 1.0, beta: 0.0 };
+        let walk = |cluster| {
+            let at = Pair::coord(1);
+            let scheduler = TileScheduler::<128, 256, 64, Pair>::on_host(at, cluster, clusters, &p);
+            let origins = scheduler.clone();
+            scheduler.fold((0, 0), |(works, sum), work| {
+                let at = origins.origin(&work);
+                (works + 1, sum + u64::from(at.row + at.col + origins.others(&work)))
+            })
+        };
+        let works: u64 = (0..clusters).map(|cluster| walk(cluster).0).sum();
+        group.throughput(Throughput::Elements(works));
+        group.bench_function(format!("8192 cubed, all clusters, {clusters}/{streamed}"), |b| {
+            b.iter(|| (0..clusters).map(|cluster| walk(black_box(cluster)).1).sum::<u64>());
         });
     }
     group.finish();
@@ -106,5 +136,5 @@ fn model(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, plans, tensor_maps, values, model);
+criterion_group!(benches, plans, scheduler, tensor_maps, values, model);
 criterion_main!(benches);

@@ -26,6 +26,15 @@ pub struct TileOrigin {
     pub col: u32,
 }
 
+impl TileOrigin {
+    /// The same columns, `rows` further down.
+    #[inline(always)]
+    #[must_use]
+    pub fn below(self, rows: usize) -> Self {
+        Self { row: self.row + rows as u32, ..self }
+    }
+}
+
 impl WorkTile {
     /// Whether this CTA writes the tile to D, after taking what the others have summed. If not, it
     /// gives its sums away.
@@ -88,6 +97,14 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
         // The quotients decide how long loops run: the compiler must know that all lanes agree.
         let same = |x| cta.broadcast(x);
         Self { tile: same(new.tile), k: same(new.k), left: same(new.left), ..new }
+    }
+
+    /// The work of CTA `at` of cluster `cluster` of `clusters`, on the host, which has no CTA to ask.
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[must_use]
+    pub fn on_host(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &GemmParams) -> Self {
+        assert!(cluster < clusters, "a grid of {clusters} clusters has no cluster {cluster}");
+        Self::of(at, cluster, clusters, p)
     }
 
     #[inline(always)]
@@ -242,7 +259,7 @@ mod tests {
             let mut summed = BTreeMap::<_, BTreeSet<u32>>::new();
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
             for cluster in 0..clusters {
-                let mut scheduler = Scheduler::of(Alone::coord(0), cluster, clusters, &p);
+                let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, clusters, &p);
                 let mut first = true;
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
