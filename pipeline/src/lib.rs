@@ -90,7 +90,7 @@
 //! | `producer_tail` | [`ring::Producer::tail`] |
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
 //! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
-//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::Accumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::Accumulator::add`] |
+//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::TallAccumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::TallAccumulator::add`] |
 //! | `PipelineTmaStore` | [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
@@ -128,11 +128,13 @@ pub mod prelude {
     pub use crate::fragment::Strips;
     pub use crate::mailbox::Mailbox;
     pub use crate::matrix::MatrixView;
-    pub use crate::mma::{Accumulator, GROUP_ROWS};
+    pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
     pub use crate::partials::Partials;
-    pub use crate::ring::{CpAsync, Mma, MmaInTurn, Reads, Ring, Tma, TmaParts, Writes};
+    pub use crate::ring::{
+        CpAsync, Mma, MmaInTurn, Reads, ReadsInTurn, Ring, Tma, TmaParts, Writes,
+    };
     pub use crate::roles::{Cta, Role, Warpgroup};
     pub use crate::sequence::OrderedSequence;
     pub use crate::smem::{SmemPlan, When};

@@ -20,6 +20,32 @@ pub const GROUP_ROWS: usize = 64;
 /// Columns of A and B that one 16-bit wgmma reads.
 const MMA_K: usize = 16;
 
+/// A warp group's f32 sums, in registers: `BLOCKS` blocks of 64 rows by `N` columns, one below the
+/// other. One block is an [`Accumulator`]; more of them share what is read of B.
+///
+/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
+/// `partition_fragment_C`, whose second mode, `MMA_M`, counts the blocks.
+///
+/// ```
+/// # use {half::bf16, pipeline::{mma::*, prelude::*, ring::*}};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+///
+/// # type Operands = (Panel, Panel);
+/// /// The 128 rows of a tile that is one warp group's own.
+/// fn sum(mut full: Consumer<4, Operands, MmaInTurn<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+///     let (sum, last) = TallAccumulator::<128, 2>::start(group, full.wait()).finish();
+///     last.release();
+///     let [_upper, _lower]: [Accumulator<128>; 2] = sum.blocks();
+/// }
+/// ```
+pub struct TallAccumulator<const N: usize, const BLOCKS: usize>
+where
+    M64<N>: Shape,
+{
+    regs: [<M64<N> as Shape>::Regs; BLOCKS],
+}
+
 /// A warp group's 64 x `N` block of f32 sums, in registers.
 ///
 /// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
@@ -41,18 +67,13 @@ const MMA_K: usize = 16;
 ///     let _sixteen_columns: [f32; 8] = sum.strip(0);
 /// }
 /// ```
-pub struct Accumulator<const N: usize>
-where
-    M64<N>: Shape,
-{
-    regs: <M64<N> as Shape>::Regs,
-}
+pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 
-/// A stage whose tiles are the operands of an `N`-column wgmma: warp group i of those that share the slot
-/// multiplies rows 64i.. of the first tile with the transpose of the second.
+/// A stage whose tiles are the operands of an `N`-column wgmma: the warp groups that share the slot
+/// multiply equal parts of the first tile's rows, in order, with the transpose of the second.
 ///
 /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16
-/// times. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
+/// times for each 64 rows. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
 ///
 /// ```
 /// # use half::bf16;
@@ -66,15 +87,15 @@ where
 {
     /// Issues the wgmmas of one stage. The first adds to `regs` only if `accumulate`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times. CUTLASS: `gemm`.
-    /// See the example of [`MmaStage`].
+    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times a block. CUTLASS:
+    /// `gemm`. See the example of [`MmaStage`].
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
-    unsafe fn issue<W: MmaReaders>(
+    unsafe fn issue<W: MmaReaders, const BLOCKS: usize>(
         data: u32,
         group: u32,
-        regs: &mut <M64<N> as Shape>::Regs,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
         accumulate: bool,
     );
 }
@@ -87,25 +108,26 @@ where
 {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue<W: MmaReaders>(
+    unsafe fn issue<W: MmaReaders, const BLOCKS: usize>(
         data: u32,
         group: u32,
-        regs: &mut <M64<N> as Shape>::Regs,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
         accumulate: bool,
     ) {
         const {
             assert!(
-                BM == GROUP_ROWS * W::GROUPS,
-                "the tile of A has 64 rows for each warp group that reads it"
+                BM == GROUP_ROWS * W::GROUPS * BLOCKS,
+                "the tile of A has the rows of the accumulators of all warp groups that read it: 64 for each block"
             );
         }
-        let a = k_major(data + W::share(group) * (GROUP_ROWS * ROW_BYTES) as u32);
+        let a = k_major(data + W::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
         let b = k_major(data + <Tile<T, BM, BK> as TileShape>::BYTES as u32);
         for k in 0..(BK / MMA_K) as u32 {
             let bytes = k * (MMA_K * T::SIZE) as u32;
-            // SAFETY: the caller's contract.
-            unsafe {
-                M64::<N>::mma::<T>(regs, ahead(a, bytes), ahead(b, bytes), accumulate || k > 0);
+            for (i, regs) in regs.iter_mut().enumerate() {
+                let a = ahead(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
+                // SAFETY: the caller's contract.
+                unsafe { M64::<N>::mma::<T>(regs, a, ahead(b, bytes), accumulate || k > 0) };
             }
         }
     }
@@ -147,16 +169,16 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 /// }
 /// ```
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, W: MmaReaders, S, R, K>
+pub struct InFlight<'g, const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K>
 where
     M64<N>: Shape,
 {
-    acc: Accumulator<N>,
+    acc: TallAccumulator<N, BLOCKS>,
     slot: FullSlot<S, W, R, K>,
     group: &'g Warpgroup<W::Role, K>,
 }
 
-impl<const N: usize> Accumulator<N>
+impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
 where
     M64<N>: Shape,
 {
@@ -171,14 +193,14 @@ where
     pub fn start<W, S, R, K>(
         group: &Warpgroup<W::Role, K>,
         slot: FullSlot<S, W, R, K>,
-    ) -> InFlight<'_, N, W, S, R, K>
+    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
     where
         W: MmaReaders,
         S: MmaStage<N>,
         R: Name,
         K: ClusterShape,
     {
-        Self { regs: <M64<N> as Shape>::ZERO }.issue(group, slot, false)
+        Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }.issue(group, slot, false)
     }
 
     /// Goes on with a finished sum: issues the products of the next slot (D = A·B + D). For a ring
@@ -207,7 +229,7 @@ where
         self,
         group: &Warpgroup<W::Role, K>,
         slot: FullSlot<S, W, R, K>,
-    ) -> InFlight<'_, N, W, S, R, K>
+    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
     where
         W: MmaReaders,
         S: MmaStage<N>,
@@ -224,7 +246,7 @@ where
         group: &Warpgroup<W::Role, K>,
         slot: FullSlot<S, W, R, K>,
         accumulate: bool,
-    ) -> InFlight<'_, N, W, S, R, K>
+    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
     where
         W: MmaReaders,
         S: MmaStage<N>,
@@ -235,12 +257,26 @@ where
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W>(slot.data(), group.index(), &mut self.regs, accumulate);
+            S::issue::<W, BLOCKS>(slot.data(), group.index(), &mut self.regs, accumulate);
             isa::wgmma::commit_group();
         }
         InFlight { acc: self, slot, group }
     }
 
+    /// The blocks of 64 rows, from the upmost.
+    ///
+    /// Waits for nothing, signals nothing; PTX: none. CUTLASS: slicing the accumulator fragment. See
+    /// the example of [`TallAccumulator`].
+    #[inline(always)]
+    pub fn blocks(self) -> [Accumulator<N>; BLOCKS] {
+        self.regs.map(|regs| TallAccumulator { regs: [regs] })
+    }
+}
+
+impl<const N: usize> Accumulator<N>
+where
+    M64<N>: Shape,
+{
     /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
     /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
     /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
@@ -249,28 +285,28 @@ where
     /// See the example of [`Accumulator`].
     #[inline(always)]
     pub fn strip(&self, strip: usize) -> [f32; 8] {
-        let regs = self.regs.as_ref();
+        let regs = self.regs[0].as_ref();
         core::array::from_fn(|i| regs[8 * strip + i])
     }
 
     /// Four of this thread's sums, in the order of the registers.
     #[inline(always)]
     pub(crate) fn quad(&self, i: usize) -> [f32; 4] {
-        let regs = self.regs.as_ref();
+        let regs = self.regs[0].as_ref();
         core::array::from_fn(|j| regs[4 * i + j])
     }
 
     /// Adds to four of this thread's sums.
     #[inline(always)]
     pub(crate) fn add_quad(&mut self, i: usize, quad: [f32; 4]) {
-        let regs = self.regs.as_mut();
+        let regs = self.regs[0].as_mut();
         for j in 0..4 {
             regs[4 * i + j] += quad[j];
         }
     }
 }
 
-impl<const N: usize, W, S, R, K> InFlight<'_, N, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W, S, R, K> InFlight<'_, N, BLOCKS, W, S, R, K>
 where
     M64<N>: Shape,
     W: MmaReaders,
@@ -291,7 +327,7 @@ where
         // the older slot is read no more.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W>(slot.data(), self.group.index(), &mut self.acc.regs, true);
+            S::issue::<W, BLOCKS>(slot.data(), self.group.index(), &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()
@@ -304,7 +340,7 @@ where
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn finish(self) -> (Accumulator<N>, RetiredSlot<S, R, K>) {
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, R, K>) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
         // SAFETY: no batch is in flight after the wait; nothing is dropped twice, as `this` is not
@@ -315,7 +351,8 @@ where
     }
 }
 
-impl<const N: usize, W: MmaReaders, S, R, K> InFlight<'_, N, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K>
+    InFlight<'_, N, BLOCKS, W, S, R, K>
 where
     M64<N>: Shape,
 {
@@ -327,7 +364,9 @@ where
         unsafe { isa::wgmma::wait_group::<0>() };
         // The compiler takes the sums for known since the wgmma was issued: keep it from moving
         // their first use above the wait (CUTLASS `warpgroup_fence_operand`).
-        M64::<N>::fence_operand(&mut self.acc.regs);
+        for regs in &mut self.acc.regs {
+            M64::<N>::fence_operand(regs);
+        }
     }
 }
 
@@ -336,7 +375,8 @@ where
 ///
 /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every batch is
 /// finished, nothing. CUTLASS: none.
-impl<const N: usize, W: MmaReaders, S, R, K> Drop for InFlight<'_, N, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K> Drop
+    for InFlight<'_, N, BLOCKS, W, S, R, K>
 where
     M64<N>: Shape,
 {

@@ -154,7 +154,7 @@ fn unfinished(lose: impl Fn(Batch<'_>) + Sync) -> Vec<Report> {
         );
     })
 }
-type Batch<'g> = InFlight<'g, 64, Mma<Work>, Operands, Main, Alone>;
+type Batch<'g> = InFlight<'g, 64, 1, Mma<Work>, Operands, Main, Alone>;
 
 #[test]
 fn a_dropped_batch_is_waited_for() {

@@ -1,10 +1,10 @@
 //! The emptying end of a ring, whoever fills it.
 
-use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, Reads, TakeTurns};
+use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cluster::{ClusterCoord, ClusterShape};
 use crate::fragment::Strips;
 use crate::mma::GROUP_ROWS;
-use crate::roles::{Role, Warpgroup};
+use crate::roles::Warpgroup;
 use crate::stage::{Stage, TileAt};
 use crate::state::{ConsumerSide, PipelineState};
 use crate::tile::TileShape;
@@ -39,47 +39,32 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     pub(super) fn new(base: u32) -> Self {
         Self { base, ring: PhantomData }
     }
-    #[inline(always)]
-    fn take(self, signal: Signal) -> Consumer<STAGES, S, R, N, K> {
-        Consumer { base: self.base, state: PipelineState::start(), signal, ring: PhantomData }
-    }
-    /// The first slot's empty barrier.
-    #[inline(always)]
-    fn empty(&self) -> u32 {
-        Layout::<STAGES, S>::empty(self.base, 0)
-    }
-}
 
-impl<const STAGES: usize, S: Stage, R: MmaReaders, N: Name, K: ClusterShape>
-    ConsumerEnd<STAGES, S, R, N, K>
-{
-    /// Gives the end to a warp group of the role that multiplies.
+    /// Gives the end to a warp group of the role that reads.
     ///
-    /// The threads that will signal a release are picked here, once: thread r of the group arrives
-    /// at CTA r of the cluster if that CTA's loads reach this one.
+    /// The threads that will signal a release are picked here, once. Of readers with wgmma, thread r
+    /// of the group arrives at CTA r of the cluster if that CTA's loads reach this one; of ordinary
+    /// readers, one lane of each warp arrives here.
     ///
     /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`, in a cluster. CUTLASS: the
     /// spreading of arrivals (`dst_blockid_`) in `PipelineTmaAsync`'s constructor. See the example
     /// of [`ConsumerEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {
-        let signal = Signal::to_sharers(self.empty(), group.thread(), group.coord());
-        self.take(signal)
+        let empty = Layout::<STAGES, S>::empty(self.base, 0);
+        let signal = if R::ASYNC {
+            Signal::to_sharers(empty, group.thread(), group.coord())
+        } else {
+            Signal { active: group.thread().is_multiple_of(32), empty }
+        };
+        Consumer { base: self.base, state: PipelineState::start(), signal, ring: PhantomData }
     }
 }
 
-impl<const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
-    ConsumerEnd<STAGES, S, Reads<Ro>, N, K>
-{
-    /// Gives the end to a warp group of the role that reads. One lane of each warp will signal.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`ConsumerEnd`].
-    #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {
-        let signal = Signal { active: group.thread().is_multiple_of(32), empty: self.empty() };
-        self.take(signal)
-    }
+/// This warp's first row in a slot's tiles.
+#[inline(always)]
+fn warp_row<R: Readers, K: ClusterShape>(group: &Warpgroup<R::Role, K>) -> u32 {
+    R::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
 /// Whether this thread signals releases, and where.
@@ -318,7 +303,7 @@ impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     }
 }
 
-impl<P: TileShape, Ro: Role, N: Name, K: ClusterShape> FullSlot<(P,), Reads<Ro>, N, K>
+impl<P: TileShape, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<(P,), R, N, K>
 where
     P::Element: Strips,
 {
@@ -329,21 +314,21 @@ where
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn strip(&self, group: &Warpgroup<Ro, K>, strip: usize) -> [f32; 8] {
+    pub fn strip(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * Ro::GROUPS,
-                "the panel has 64 rows for each warp group"
+                P::ROWS == GROUP_ROWS * R::GROUPS,
+                "the panel has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        let warp_row = warp_row::<R, K>(group);
         // SAFETY: the slot is full, and the group converged.
         unsafe { P::Element::load_strip(self.data, warp_row, strip as u32) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, Ro: Role, N: Name, K: ClusterShape>
-    FullSlot<[P; COUNT], Reads<Ro>, N, K>
+impl<P: TileShape, const COUNT: usize, R: OrdinaryReads, N: Name, K: ClusterShape>
+    FullSlot<[P; COUNT], R, N, K>
 where
     P::Element: Strips,
 {
@@ -354,22 +339,22 @@ where
     /// with the panel's number in front.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn strip(&self, group: &Warpgroup<Ro, K>, panel: usize, strip: usize) -> [f32; 8] {
+    pub fn strip(&self, group: &Warpgroup<R::Role, K>, panel: usize, strip: usize) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * Ro::GROUPS,
-                "each panel has 64 rows for each warp group"
+                P::ROWS == GROUP_ROWS * R::GROUPS,
+                "each panel has 64 rows for each warp group that reads it"
             );
         }
         assert!(panel < COUNT, "the slot has fewer panels");
-        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        let warp_row = warp_row::<R, K>(group);
         let panel = self.data + (panel * P::BYTES) as u32;
         // SAFETY: the slot is full, the panel one of its own, and the group converged.
         unsafe { P::Element::load_strip(panel, warp_row, strip as u32) }
     }
 }
 
-impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> {
+impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// As `strip` of a slot of one panel, from the slot's tile number `I`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
@@ -389,18 +374,18 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> FullSlot<S, Reads<Ro>, N, K> 
     /// ```
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<Ro, K>, strip: usize) -> [f32; 8]
+    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8]
     where
         S: TileAt<I>,
         <S::Tile as TileShape>::Element: Strips,
     {
         const {
             assert!(
-                <S::Tile as TileShape>::ROWS == GROUP_ROWS * Ro::GROUPS,
-                "each tile that is read has 64 rows for each warp group"
+                <S::Tile as TileShape>::ROWS == GROUP_ROWS * R::GROUPS,
+                "each tile has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = group.index() * GROUP_ROWS as u32 + group.thread() / 32 * 16;
+        let warp_row = warp_row::<R, K>(group);
         let tile = self.data + S::OFFSET as u32;
         // SAFETY: the slot is full, the tile one of its own, and the group converged.
         unsafe { <S::Tile as TileShape>::Element::load_strip(tile, warp_row, strip as u32) }

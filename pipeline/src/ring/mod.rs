@@ -26,12 +26,17 @@ mod consumer;
 mod copies;
 mod filling;
 mod parts;
+mod readers;
 mod tma;
 mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
 pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
 pub use parts::{PartEnd, PartPeek, PartProducer, PartSlot, Parts};
+pub use readers::{
+    CpAsyncReaders, Mma, MmaInTurn, MmaReaders, OrdinaryReads, Readers, Reads, ReadsInTurn,
+    TakeTurns,
+};
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
@@ -92,7 +97,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn` and `Reads` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
@@ -188,180 +193,6 @@ pub struct CpAsync<R>(PhantomData<R>);
 impl<R> Sealed for CpAsync<R> {}
 impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
     const ARRIVALS: usize = WARPGROUP_THREADS as usize * R::GROUPS;
-}
-
-/// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
-///
-/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
-/// `params.num_consumers`, and the constructor's count of multicast sharers.
-///
-/// ```
-/// use pipeline::{prelude::*, ring::Readers};
-/// roles! { Math = 2 x 232 registers }
-/// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS, Reads::<Math>::ARRIVALS), (2, 1, 8));
-/// ```
-pub trait Readers: Sealed + 'static {
-    /// Arrivals per slot from one CTA.
-    const ARRIVALS: usize;
-    /// Do peers that share an operand load into the slot (multicast)?
-    const MULTICAST: bool;
-    /// Are the reads made through the async proxy?
-    const ASYNC: bool;
-}
-
-/// Every warp group of role `R` reads every slot with wgmma, and arrives once.
-///
-/// Waits for a full slot. Signals one arrival for each warp group on the empty barrier, here and at
-/// sharing peers. PTX: `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers
-/// of `PipelineTmaAsync`.
-///
-/// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
-/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
-/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Cluster<2, 1>>,)>::BYTES;
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Mma<R>(PhantomData<R>);
-impl<R> Sealed for Mma<R> {}
-impl<R: Role> Readers for Mma<R> {
-    const ARRIVALS: usize = R::GROUPS;
-    const MULTICAST: bool = true;
-    const ASYNC: bool = true;
-}
-
-/// Every warp group of role `R` reads every slot with ordinary loads; each of its warps arrives
-/// once.
-///
-/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the consumers of `PipelineAsync`.
-///
-/// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
-/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
-/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, Reads<Math>, Main, Alone>,)>::BYTES;
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Reads<R>(PhantomData<R>);
-impl<R> Sealed for Reads<R> {}
-impl<R: Role> Readers for Reads<R> {
-    const ARRIVALS: usize = 4 * R::GROUPS;
-    const MULTICAST: bool = false;
-    const ASYNC: bool = false;
-}
-
-/// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
-/// arrives once. The others skip it ([`Consumer::skip`]).
-///
-/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. PTX:
-/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers of the ping-pong
-/// kernel's `PipelineTmaAsync`.
-///
-/// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
-/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
-/// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct MmaInTurn<R>(PhantomData<R>);
-impl<R> Sealed for MmaInTurn<R> {}
-impl<R: Role> Readers for MmaInTurn<R> {
-    const ARRIVALS: usize = 1;
-    const MULTICAST: bool = true;
-    const ASYNC: bool = true;
-}
-
-/// Readers that share the slots out among themselves: [`MmaInTurn`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
-/// ```
-/// # use pipeline::{prelude::*, ring::*, stage::Stage};
-/// fn every_other<S: Stage, R: TakeTurns, N: Name>(mut full: Consumer<4, S, R, N, Cluster<1, 1>>) {
-///     let _slot = full.wait();
-///     full.skip(1);
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can't skip slots: each of its warp groups reads every slot",
-    label = "the slot's empty barrier expects an arrival of every warp group",
-    note = "wait for the slot and release it, or let the warp groups take turns: `MmaInTurn<Role>` in place of `Mma<Role>`"
-)]
-pub trait TakeTurns: Readers {}
-impl<R: Role> TakeTurns for MmaInTurn<R> {}
-
-/// Readers that read with ordinary loads, which have returned when the next instruction runs:
-/// [`Reads`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
-/// ```
-/// # use pipeline::{prelude::*, ring::*, stage::Stage};
-/// fn give_back<S: Stage, R: OrdinaryReads, N: Name>(slot: FullSlot<S, R, N, Cluster<1, 1>>) {
-///     slot.release();
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can't release a slot that wgmma may be reading",
-    label = "the slot is released by the batch that reads it",
-    note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, last) = sum.finish(); last.release()` for the last one"
-)]
-pub trait OrdinaryReads: Readers {}
-impl<R: Role> OrdinaryReads for Reads<R> {}
-
-/// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
-/// ```
-/// use pipeline::{prelude::*, ring::CpAsyncReaders};
-/// roles! { Math = 1 x 232 registers }
-/// fn arrivals<R: CpAsyncReaders>() -> usize { R::ARRIVALS }
-/// assert_eq!(arrivals::<Reads<Math>>(), 4);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` can't read what `cp.async` writes: wgmma reads through the async proxy, `cp.async` writes through the generic one",
-    label = "a proxy fence would have to come after the copies' completion, which is told to the barrier by the hardware",
-    note = "let TMA fill the ring, `Tma`, or ordinary stores, `Writes<Role>`, whose `commit` fences; or read it with ordinary loads, `Reads<Role>`"
-)]
-pub trait CpAsyncReaders: Readers {}
-impl<R: Role> CpAsyncReaders for Reads<R> {}
-
-/// Readers whose slots are read by wgmma.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
-/// ```
-/// use pipeline::{prelude::*, ring::MmaReaders};
-/// roles! { Math = 2 x 232 registers }
-/// assert_eq!((Mma::<Math>::GROUPS, MmaInTurn::<Math>::GROUPS), (2, 1));
-/// assert_eq!((Mma::<Math>::share(1), MmaInTurn::<Math>::share(1)), (1, 0));
-/// ```
-pub trait MmaReaders: Readers {
-    /// The role that multiplies.
-    type Role: Role;
-    /// Warp groups that share one slot: each multiplies 64 rows of it.
-    const GROUPS: usize;
-    /// Which of them `group` of the role is.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`MmaReaders`].
-    fn share(group: u32) -> u32;
-}
-impl<R: Role> MmaReaders for Mma<R> {
-    type Role = R;
-    const GROUPS: usize = R::GROUPS;
-    #[inline(always)]
-    fn share(group: u32) -> u32 {
-        group
-    }
-}
-impl<R: Role> MmaReaders for MmaInTurn<R> {
-    type Role = R;
-    const GROUPS: usize = 1;
-    #[inline(always)]
-    fn share(_group: u32) -> u32 {
-        0
-    }
 }
 
 /// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,

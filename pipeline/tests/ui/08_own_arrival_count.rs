@@ -1,7 +1,11 @@
 //! Readers that state their own arrivals.
 
+mod support;
+
 struct Everyone;
 impl pipeline::ring::Readers for Everyone {
+    type Role = support::Work;
+    const GROUPS: usize = 1;
     const ARRIVALS: usize = 128;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;

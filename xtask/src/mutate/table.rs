@@ -86,8 +86,8 @@ mutations! {
             => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// What [`Producer::try_acquire`] saw.";
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
-            "pub fn by(self, group: &Warpgroup<Ro, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {"
-            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, Reads<Ro>, N, K> {";
+            "pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {"
+            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, R, N, K> {";
     "05_end_taken_twice":
         in "pipeline/src/ring/mod.rs",
             "/// The producer end before a role has taken it."
@@ -116,11 +116,11 @@ mutations! {
             "pub const unsafe fn enter() -> Self {"
             => "pub const fn enter() -> Self {";
     "08_skip_where_all_read":
-        in "pipeline/src/ring/mod.rs",
+        in "pipeline/src/ring/readers.rs",
             "impl<R: Role> TakeTurns for MmaInTurn<R> {}"
             => "impl<R: Role> TakeTurns for Mma<R> {}\nimpl<R: Role> TakeTurns for MmaInTurn<R> {}";
     "08_own_arrival_count":
-        in "pipeline/src/ring/mod.rs",
+        in "pipeline/src/ring/readers.rs",
             "pub trait Readers: Sealed + 'static {"
             => "pub trait Readers: 'static {";
     "09_chosen_phase":
@@ -189,7 +189,7 @@ mutations! {
             "    /// Issues the products of `slot` behind the batch in flight"
             => "    pub fn strip(&self, strip: usize) -> [f32; 8] { self.acc.strip(strip) }\n    /// Issues the products of `slot` behind the batch in flight";
     "16_release_unretired":
-        in "pipeline/src/ring/mod.rs",
+        in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
             => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
     "16_release_in_flight":
@@ -199,7 +199,7 @@ mutations! {
         in "pipeline/src/mma.rs",
             "    slot: FullSlot<S, W, R, K>,\n    group"
             => "    pub slot: FullSlot<S, W, R, K>,\n    group";
-        in "pipeline/src/ring/mod.rs",
+        in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
             => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
     "16_slot_in_two_batches":
@@ -211,7 +211,7 @@ mutations! {
             "    /// Makes the panel visible to TMA: every thread fences"
             => "    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the panel visible to TMA: every thread fences";
     "17_wgmma_reads_cp_async":
-        in "pipeline/src/ring/mod.rs",
+        in "pipeline/src/ring/readers.rs",
             "impl<R: Role> CpAsyncReaders for Reads<R> {}"
             => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
