@@ -78,7 +78,10 @@ impl Row {
 pub fn on_chip(litmus: &Litmus, chip: &Bench) -> Result<Row, String> {
     let model = on_model(litmus, 0)?;
     let mut log = Log::default();
-    (litmus.run)(chip, &mut log).map_err(|e| format!("{}, on the chip: {e}", litmus.name))?;
+    (litmus.run)(chip, &mut log).map_err(|e| {
+        let part = log.parts.last().map_or("its start", |part| part);
+        format!("{}, on the chip, at {part}: {e}", litmus.name)
+    })?;
     let (refused, comparison) = match model {
         OnModel::Ran(model) => (None, compare(&model, &log)),
         // What the chip does beyond the rules has the manual as its only judge.

@@ -146,6 +146,7 @@ fn load(bench: &Bench, log: &mut Log, of: Tensor<'_>, coords: &[[i32; 5]]) -> Re
         let bytes = of.box_bytes();
         let count = (1 + bytes / 4 + GUARD) as usize;
         let params = vec![Param::map(&map), Param::value(Coords(at)), Param::value(bytes)];
+        log.part(format!("{}: the phase completed", of.describe(at)));
         let have = bench.observe_desc(kernels[of.dims.len() - 1], [1, 1, 1], count, params)?;
         let mut want = vec![0u8; bytes as usize];
         for (offset, at) in of.elements(at) {
@@ -154,7 +155,6 @@ fn load(bench: &Bench, log: &mut Log, of: Tensor<'_>, coords: &[[i32; 5]]) -> Re
                 want[offset as usize..][..size].copy_from_slice(&data[address as usize..][..size]);
             }
         }
-        log.part(format!("{}: the phase completed", of.describe(at)));
         log.push(have[0], Allowed::Is(1));
         log.part(format!("{}: words of the box", of.describe(at)));
         log.exactly(&have[1..=(bytes / 4) as usize], words(&want));

@@ -109,8 +109,8 @@ fn write(
             reduce
         }
     };
-    let have = bench.observe_desc(desc, [1, 1, 1], 1, params)?;
     log.part(format!("{}: issued", of.describe(at)));
+    let have = bench.observe_desc(desc, [1, 1, 1], 1, params)?;
     log.push(have[0], Allowed::Is(1));
     log.part(format!("{} {}: elements with padding", op.map_or("store", |o| o.0), of.describe(at)));
     let after = buffer.to_vec()?;
