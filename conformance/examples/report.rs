@@ -8,7 +8,7 @@
 //! those behind it run in another. The page keeps what stands before `<!-- table -->`; the machine's
 //! name comes from the driver, its driver version and the date from the arguments.
 
-use conformance::report::{Row, beyond, on_chip, table};
+use conformance::report::{Row, beyond, ends_on_chip, on_chip, table};
 use conformance::{Bench, Comparison, Litmus, all};
 use host::Device;
 use std::io::{BufRead, BufReader};
@@ -55,9 +55,13 @@ fn child(list: &str) -> Result<(), String> {
     for number in list.split(',') {
         let index: usize = number.parse().map_err(|_| format!("{number}: not a number"))?;
         let litmus = litmuses.get(index).ok_or("no such litmus")?;
-        let row = on_chip(litmus, &chip)?;
+        let fatal = litmus.fatal();
+        let row = match fatal {
+            Some(error) => ends_on_chip(litmus, &chip, error)?,
+            None => on_chip(litmus, &chip)?,
+        };
         println!("{}", row.line());
-        if litmus.refused.is_some() {
+        if litmus.refused.is_some() && fatal.is_none() {
             for line in beyond(litmus, &chip).map_err(|e| e.to_string())? {
                 println!("  the chip: {line}");
             }
@@ -72,6 +76,9 @@ fn child(list: &str) -> Result<(), String> {
             float(c.largest),
             float(c.of_bound)
         );
+        if fatal.is_some() {
+            break; // The context is gone.
+        }
     }
     Ok(())
 }
@@ -151,12 +158,15 @@ fn run() -> Result<bool, String> {
     let mut todo: Vec<usize> = (0..litmuses.len()).filter(|&i| chosen(&litmuses[i])).collect();
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     while !todo.is_empty() {
+        let mut ended = false;
         for (index, row) in run_child(&todo, &litmuses)? {
             todo.retain(|&i| i != index);
             rows.push(row);
+            ended = litmuses[index].fatal().is_some();
         }
-        // A child runs in order and stops at what fails: the first that is left.
-        if !todo.is_empty() {
+        // A child runs in order and stops at what fails, the first that is left, or behind a litmus
+        // that ends the context as it should.
+        if !todo.is_empty() && !ended {
             failed.push(litmuses[todo.remove(0)].name);
         }
     }

@@ -32,9 +32,32 @@ pub struct Litmus {
     pub refused: Option<Refusal>,
 }
 
-/// The model's rule that a program breaks.
+/// The model's rule that a program breaks, and what the chip makes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refusal(pub &'static str);
+pub struct Refusal {
+    /// The rule's code.
+    pub code: &'static str,
+    /// The error with which the chip ends the context; none: it goes on, and its values are recorded.
+    pub error: Option<&'static str>,
+}
+
+impl Refusal {
+    /// The model refuses what the chip runs.
+    pub const fn rule(code: &'static str) -> Self {
+        Self { code, error: None }
+    }
+    /// Model and chip refuse.
+    pub const fn both(code: &'static str, error: &'static str) -> Self {
+        Self { code, error: Some(error) }
+    }
+}
+
+impl Litmus {
+    /// The error with which it ends the chip's context, if it does: it needs a process of its own.
+    pub fn fatal(&self) -> Option<&'static str> {
+        self.refused.and_then(|refusal| refusal.error)
+    }
+}
 
 /// Every litmus, in the order of the report.
 pub fn all() -> Vec<Litmus> {

@@ -22,11 +22,11 @@ pub fn on_model(litmus: &Litmus, seed: u64) -> Result<OnModel, String> {
     let bench = Bench::new(device).map_err(|e| format!("{name}: {e}"))?;
     let mut log = Log::default();
     match ((litmus.run)(&bench, &mut log), litmus.refused) {
-        (Err(Error::Model(report)), Some(refusal)) if report.rule.code() == refusal.0 => {
+        (Err(Error::Model(report)), Some(refusal)) if report.rule.code() == refusal.code => {
             Ok(OnModel::Refused(refusal))
         }
         (Err(e), _) => Err(format!("{name}, seed {seed}: {e}")),
-        (Ok(()), Some(Refusal(code))) => {
+        (Ok(()), Some(Refusal { code, .. })) => {
             Err(format!("{name}, seed {seed}: ran, where the model should report {code}"))
         }
         (Ok(()), None) => match broken(&log) {
@@ -61,13 +61,38 @@ impl Row {
         if let (Some(largest), Some(part)) = (c.largest, c.of_bound) {
             let _ = write!(line, ", largest difference {largest:e}, {part:.4} of the bound");
         }
-        if let Some(Refusal(code)) = self.refused {
-            let _ = write!(line, " (the model reports {code})");
+        match self.refused {
+            None => {}
+            Some(Refusal { code, error: None }) => {
+                let _ = write!(line, " (the model reports {code})");
+            }
+            Some(Refusal { code, error: Some(error) }) => {
+                let _ = write!(line, " (the model reports {code}, the chip {error})");
+            }
         }
         for named in &c.named {
             let _ = write!(line, "\n  {named}");
         }
         line
+    }
+}
+
+/// Runs a litmus that the model refuses and that ends the chip's context: the one value to compare is
+/// the chip's error.
+///
+/// # Errors
+/// A line: what the model says, or that the chip ran it.
+pub fn ends_on_chip(litmus: &Litmus, chip: &Bench, error: &str) -> Result<Row, String> {
+    let OnModel::Refused(refusal) = on_model(litmus, 0)? else {
+        return Err(format!("{}: ran on the model", litmus.name));
+    };
+    match (litmus.run)(chip, &mut Log::default()) {
+        Err(e) if e.to_string().contains(error) => {
+            let comparison = Comparison { compared: 1, ..Comparison::default() };
+            Ok(Row { name: litmus.name, refused: Some(refusal), comparison })
+        }
+        Err(e) => Err(format!("{}, on the chip: {e}; it should be {error}", litmus.name)),
+        Ok(()) => Err(format!("{}, on the chip: ran; it should end with {error}", litmus.name)),
     }
 }
 
@@ -108,7 +133,10 @@ pub fn table(rows: &[Row]) -> String {
     for row in rows {
         let c = &row.comparison;
         let name = match row.refused {
-            Some(Refusal(code)) => format!("{} ({code} on the model)", row.name),
+            Some(Refusal { code, error: None }) => format!("{} ({code} on the model)", row.name),
+            Some(Refusal { code, error: Some(error) }) => {
+                format!("{} ({code} on the model, `{error}` on the chip)", row.name)
+            }
             None => row.name.to_owned(),
         };
         let _ =

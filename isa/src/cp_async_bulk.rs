@@ -125,7 +125,8 @@ tensor_ops! {
     /// box at `coords` (in elements, innermost first) to `dst`, completing on `bar`.
     ///
     /// # Safety
-    /// `map` is a tensor map of rank `D` in parameter, constant or global memory; `dst` has the
+    /// `map` is a tensor map of rank `D` in parameter, constant or global memory; the first coordinate
+    /// lies on a multiple of 16 bytes (or the chip ends with an illegal instruction); `dst` has the
     /// box's bytes, suitably aligned, which nobody uses until `bar`'s phase has completed; `bar` is
     /// an initialised mbarrier of this CTA that expects them.
     pub unsafe fn tensor_load(dst: u32; map, coords; bar: u32) {

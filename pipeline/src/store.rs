@@ -363,6 +363,8 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
     /// What lies outside of the tensor is not written, except that the last element of a row takes
     /// the rest of its 16 bytes with it (docs/semantics.md).
     ///
+    /// A panel begins on a multiple of 16 bytes of a row, as [`TensorMap::tile`] does.
+    ///
     /// Waits for the warp's other lanes. Signals a bulk group, on which [`Stores::acquire`] waits.
     /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
     /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.

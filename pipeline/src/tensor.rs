@@ -78,7 +78,9 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 
     /// The load of the tile whose first element is (`row`, `col`), shared with `peers`.
     ///
-    /// Elements outside of the tensor arrive as zero and count in the transaction bytes.
+    /// Elements outside of the tensor arrive as zero and count in the transaction bytes. A box begins
+    /// on a multiple of 16 bytes of a row: `col` of another kind is an illegal instruction on the chip,
+    /// and WP015 on the model.
     ///
     /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS:
     /// `tma_load.with(barrier, mcast_mask)` and the tile's coordinates. See the example of

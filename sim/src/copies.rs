@@ -56,6 +56,19 @@ impl Cluster {
         aligned(what, u64::from(addr), u64::from(map.swizzle.repeat()))
     }
 
+    /// The manual does not say it; an H200 ends with an illegal instruction (docs/conformance.md).
+    fn coordinate_alignment(map: &TensorMapDesc, coords: &[i32]) -> Result<(), Fault> {
+        let size = map.dtype.size() as i64;
+        if (i64::from(coords[0]) * size) % 16 == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "a box that begins at element {} of a row, {size} bytes each: not a multiple of 16 bytes",
+            coords[0]
+        );
+        Err(Fault::new(Rule::Misaligned, message))
+    }
+
     pub fn start(&mut self, t: u32, kind: Kind) {
         let loc = self.threads[t as usize].loc.expect("the instruction has begun");
         let queued = matches!(kind, Kind::CpAsync);
@@ -100,6 +113,7 @@ impl Cluster {
         let (cta, dst) = self.split(t, dst)?;
         let (bar_cta, bar) = self.split(t, bar)?;
         Self::box_alignment("destination", dst, &map)?;
+        Self::coordinate_alignment(&map, coords)?;
         if bar_cta != cta {
             let message = format!("data in CTA {cta}, mbarrier in CTA {bar_cta}: both in one");
             return Err(Fault::new(Rule::RemoteAddress, message));
@@ -152,6 +166,7 @@ impl Cluster {
     ) -> Result<(), Fault> {
         let map = self.tensor_map(map, coords.len())?;
         Self::box_alignment("source", self.own(t, src)?.1, &map)?;
+        Self::coordinate_alignment(&map, coords)?;
         if let Combine::Reduce(op) = combine
             && !crate::reduce::has(op, map.dtype)
         {

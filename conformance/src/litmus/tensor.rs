@@ -1,7 +1,7 @@
 //! TMA loads: every rank, edge, swizzle and element size, byte by byte.
 
-use super::Litmus;
 use super::wgmma_layout::swizzled;
+use super::{Litmus, Refusal};
 use crate::bench::{Bench, UNWRITTEN, words};
 use crate::kernels::tensor::*;
 use crate::log::{Allowed, Log};
@@ -24,12 +24,21 @@ pub(super) const ALL: &[Litmus] = &[
         refused: None,
     },
     Litmus {
+        name: "TMA: a load that begins between 16-byte boundaries",
+        says: "The manual does not forbid it.",
+        run: misaligned,
+        refused: Some(Refusal::both("WP015", ILLEGAL)),
+    },
+    Litmus {
         name: "TMA: the largest box",
         says: "A box has at most 256 elements in each dimension.",
         run: limits,
         refused: None,
     },
 ];
+
+/// What the chip says of an instruction that its TMA unit refuses.
+pub(super) const ILLEGAL: &str = "CUDA_ERROR_ILLEGAL_INSTRUCTION";
 
 /// A tensor whose elements are named by where they lie, and a box of it.
 #[derive(Clone, Copy)]
@@ -173,29 +182,29 @@ fn ranks(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         bench,
         log,
         t(U32, &[100], &[16]),
-        &line(&[0, 1, 84, 96, 99, 100, 1000, -1, -5, -16, -1000, i32::MAX - 16, i32::MIN]),
+        &line(&[0, 4, 84, 96, 100, 1000, -4, -12, -16, -1000, i32::MAX - 19, i32::MIN]),
     )?;
-    load(bench, log, t(Bf16, &[203], &[64]), &line(&[0, 7, 139, 150, 202, -1, -63, -64]))?;
-    load(bench, log, t(U8, &[333], &[48]), &line(&[0, 3, 290, 332, 333, -1, -47]))?;
+    load(bench, log, t(Bf16, &[203], &[64]), &line(&[0, 8, 136, 152, 200, 208, -8, -56, -64]))?;
+    load(bench, log, t(U8, &[333], &[48]), &line(&[0, 16, 288, 320, 336, -16, -48]))?;
     let plane = |xs: &[[i32; 2]]| xs.iter().map(|&[x, y]| [x, y, 0, 0, 0]).collect::<Vec<_>>();
     let edges = [
         [0, 0],
-        [8, 3],
-        [5, 7],
-        [-3, -2],
-        [-1, 0],
+        [16, 3],
+        [0, 7],
+        [-16, -2],
+        [-16, 0],
         [0, -1],
-        [40, 20],
-        [70, 39],
-        [71, 39],
-        [72, 0],
+        [48, 20],
+        [64, 39],
+        [80, 39],
+        [80, 0],
         [0, 40],
         [-64, 0],
         [0, -24],
-        [-100, -100],
-        [500, 500],
-        [60, -5],
-        [-7, 33],
+        [-112, -100],
+        [512, 500],
+        [64, -5],
+        [-16, 33],
     ];
     load(bench, log, t(F16, &[72, 40], &[64, 24]), &plane(&edges))?;
     load(bench, log, t(F32, &[72, 40], &[20, 10]), &plane(&edges))?;
@@ -206,11 +215,11 @@ fn ranks(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         t(Bf16, &[37, 6, 5], &[16, 4, 3]),
         &[
             [0, 0, 0, 0, 0],
-            [21, 2, 2, 0, 0],
-            [30, 5, 4, 0, 0],
-            [-3, -1, -2, 0, 0],
+            [24, 2, 2, 0, 0],
+            [32, 5, 4, 0, 0],
+            [-8, -1, -2, 0, 0],
             [16, -2, 3, 0, 0],
-            [36, 3, -1, 0, 0],
+            [40, 3, -1, 0, 0],
             [-16, 0, 0, 0, 0],
             [0, 6, 0, 0, 0],
         ],
@@ -223,7 +232,7 @@ fn ranks(bench: &Bench, log: &mut Log) -> Result<(), Error> {
             [0, 0, 0, 0, 0],
             [16, 1, 1, 1, 0],
             [20, 2, 3, 2, 0],
-            [-2, -1, -1, -1, 0],
+            [-4, -1, -1, -1, 0],
             [4, 2, -2, 1, 0],
             [0, 0, 0, 3, 0],
         ],
@@ -234,9 +243,9 @@ fn ranks(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         t(Bf16, &[19, 3, 3, 2, 3], &[8, 2, 2, 2, 2]),
         &[
             [0, 0, 0, 0, 0],
-            [11, 1, 1, 0, 1],
-            [15, 2, 2, 1, 2],
-            [-5, -1, -1, -1, -1],
+            [8, 1, 1, 0, 1],
+            [16, 2, 2, 1, 2],
+            [-8, -1, -1, -1, -1],
             [8, -1, 2, 0, 2],
             [0, 0, 0, 0, -2],
         ],
@@ -255,7 +264,12 @@ fn swizzles(bench: &Bench, log: &mut Log) -> Result<(), Error> {
                 box_dims: &[cols, 40],
                 swizzle: span,
             };
-            load(bench, log, of, &[[0; 5], [4, 11, 0, 0, 0], [-2, 45, 0, 0, 0], [9, -7, 0, 0, 0]])?;
+            load(
+                bench,
+                log,
+                of,
+                &[[0; 5], [16, 11, 0, 0, 0], [-16, 45, 0, 0, 0], [16, -7, 0, 0, 0]],
+            )?;
         }
     }
     // Rows of every outer dimension count on: the pattern runs through the box.
@@ -266,10 +280,14 @@ fn swizzles(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     load(bench, log, of, &[[0; 5], [8, 0, 0, 1, 0], [4, 1, -1, 1, 1]])
 }
 
+fn misaligned(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    load(bench, log, Tensor::plain(Dtype::U32, &[100], &[16]), &[[1, 0, 0, 0, 0]])
+}
+
 fn limits(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     let t = Tensor::plain;
-    load(bench, log, t(Dtype::F32, &[256], &[256]), &[[0; 5], [-3, 0, 0, 0, 0]])?;
-    load(bench, log, t(Dtype::U8, &[300, 9], &[256, 8]), &[[0; 5], [44, 1, 0, 0, 0]])?;
+    load(bench, log, t(Dtype::F32, &[256], &[256]), &[[0; 5], [-4, 0, 0, 0, 0]])?;
+    load(bench, log, t(Dtype::U8, &[300, 9], &[256, 8]), &[[0; 5], [48, 1, 0, 0, 0]])?;
     load(bench, log, t(Dtype::Bf16, &[8, 260], &[8, 256]), &[[0; 5], [0, 4, 0, 0, 0]])?;
     load(bench, log, t(Dtype::F16, &[64, 256], &[64, 256]), &[[0; 5], [0, 1, 0, 0, 0]])
 }

@@ -1,7 +1,7 @@
 //! TMA stores and reductions: what is written, and what is not.
 
-use super::Litmus;
-use super::tensor::Tensor;
+use super::tensor::{ILLEGAL, Tensor};
+use super::{Litmus, Refusal};
 use crate::bench::{Bench, words};
 use crate::kernels::tensor::*;
 use crate::log::{Allowed, Log};
@@ -16,6 +16,36 @@ pub(super) const ALL: &[Litmus] = &[
                clipped row may take the rest of its 16 bytes with it, and both are allowed here.",
         run: stores,
         refused: None,
+    },
+    Litmus {
+        name: "TMA: a store that begins left of the tensor",
+        says: "Elements outside of the tensor are not written.",
+        run: left,
+        refused: None,
+    },
+    Litmus {
+        name: "TMA: a store that begins above the tensor",
+        says: "The same for an outer dimension.",
+        run: above,
+        refused: None,
+    },
+    Litmus {
+        name: "TMA: a reduction that begins left of the tensor",
+        says: "The same.",
+        run: reduced_left,
+        refused: None,
+    },
+    Litmus {
+        name: "TMA: a reduction that begins above the tensor",
+        says: "The same.",
+        run: reduced_above,
+        refused: None,
+    },
+    Litmus {
+        name: "TMA: a store that begins between 16-byte boundaries",
+        says: "The manual does not forbid it.",
+        run: misaligned,
+        refused: Some(Refusal::both("WP015", ILLEGAL)),
     },
     Litmus {
         name: "TMA: stores from swizzled tiles",
@@ -136,18 +166,10 @@ fn stores(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         bench,
         log,
         t(U32, &[101], &[16]),
-        &[[0; 5], [85, 0, 0, 0, 0], [96, 0, 0, 0, 0], [-5, 0, 0, 0, 0], [101, 0, 0, 0, 0]],
+        &[[0; 5], [84, 0, 0, 0, 0], [96, 0, 0, 0, 0], [104, 0, 0, 0, 0]],
     )?;
-    let edges = [
-        [0, 0, 0, 0, 0],
-        [8, 3, 0, 0, 0],
-        [-8, -2, 0, 0, 0],
-        [-3, 0, 0, 0, 0],
-        [0, 8, 0, 0, 0],
-        [40, 5, 0, 0, 0],
-        [72, 0, 0, 0, 0],
-        [-64, 0, 0, 0, 0],
-    ];
+    let edges =
+        [[0, 0, 0, 0, 0], [16, 3, 0, 0, 0], [0, 8, 0, 0, 0], [48, 5, 0, 0, 0], [80, 0, 0, 0, 0]];
     // Rows that end on 16 bytes, and such that don't: by one element, by all but one.
     for cols in [72u64, 57, 33, 64, 71] {
         let dims = [cols, 10];
@@ -159,20 +181,40 @@ fn stores(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         bench,
         log,
         t(F16, &[37, 6, 5], &[16, 4, 3]),
-        &[[0; 5], [24, 3, 3, 0, 0], [-8, -1, -2, 0, 0], [32, 5, 4, 0, 0]],
+        &[[0; 5], [24, 3, 3, 0, 0], [32, 5, 4, 0, 0]],
     )?;
-    store(
-        bench,
-        log,
-        t(F32, &[21, 3, 4, 3], &[8, 2, 3, 2]),
-        &[[0; 5], [16, 2, 2, 2, 0], [-4, -1, 1, -1, 0]],
-    )?;
-    store(
-        bench,
-        log,
-        t(Bf16, &[19, 3, 3, 2, 3], &[8, 2, 2, 2, 2]),
-        &[[0; 5], [16, 2, 2, 1, 2], [-8, 0, -1, 0, 1]],
-    )
+    store(bench, log, t(F32, &[21, 3, 4, 3], &[8, 2, 3, 2]), &[[0; 5], [16, 2, 2, 2, 0]])?;
+    store(bench, log, t(Bf16, &[19, 3, 3, 2, 3], &[8, 2, 2, 2, 2]), &[[0; 5], [16, 2, 2, 1, 2]])
+}
+
+fn at(bench: &Bench, log: &mut Log, coords: [i32; 5]) -> Result<(), Error> {
+    store(bench, log, Tensor::plain(Dtype::F32, &[72, 10], &[32, 4]), &[coords])
+}
+
+fn left(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    at(bench, log, [-16, 3, 0, 0, 0])
+}
+
+fn above(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    at(bench, log, [16, -2, 0, 0, 0])
+}
+
+fn misaligned(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    at(bench, log, [17, 3, 0, 0, 0])
+}
+
+fn reduced_at(bench: &Bench, log: &mut Log, at: [i32; 5]) -> Result<(), Error> {
+    let data: [&dyn Fn(u32) -> u32; 2] = [&|i| i * 7 % 23, &|e| e * 5 % 13];
+    let of = Tensor::plain(Dtype::U32, &[37, 9], &[16, 8]);
+    write(bench, log, of, at, data, &|a, b| a.wrapping_add(b), Some(("add", 0)))
+}
+
+fn reduced_left(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    reduced_at(bench, log, [-4, 1, 0, 0, 0])
+}
+
+fn reduced_above(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    reduced_at(bench, log, [4, -2, 0, 0, 0])
 }
 
 fn swizzled_stores(bench: &Bench, log: &mut Log) -> Result<(), Error> {
@@ -191,7 +233,7 @@ fn swizzled_stores(bench: &Bench, log: &mut Log) -> Result<(), Error> {
             box_dims: &[cols, 24],
             swizzle: span,
         };
-        store(bench, log, of, &[[0; 5], [16, 16, 0, 0, 0], [-16, 20, 0, 0, 0]])?;
+        store(bench, log, of, &[[0; 5], [16, 16, 0, 0, 0], [32, 20, 0, 0, 0]])?;
     }
     Ok(())
 }
@@ -207,7 +249,7 @@ fn reductions(bench: &Bench, log: &mut Log) -> Result<(), Error> {
         ("or", &|a, b| a | b),
         ("xor", &|a, b| a ^ b),
     ];
-    let places = [[0; 5], [24, 4, 0, 0, 0], [-4, -2, 0, 0, 0], [32, 0, 0, 0, 0]];
+    let places = [[0; 5], [24, 4, 0, 0, 0], [28, 7, 0, 0, 0], [32, 0, 0, 0, 0]];
     for (number, (name, combine)) in integers.into_iter().enumerate() {
         for at in places {
             let data: [&dyn Fn(u32) -> u32; 2] = [&|i| i * 7 % 23, &|e| e * 5 % 13];
@@ -225,7 +267,7 @@ fn reductions(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     let floats: [(&str, u32, Of32); 3] =
         [("add", 0, |a, b| a + b), ("min", 1, f32::min), ("max", 2, f32::max)];
     for (name, number, combine) in floats {
-        for at in [[0; 5], [32, 2, 0, 0, 0], [-8, -2, 0, 0, 0], [56, 0, 0, 0, 0]] {
+        for at in [[0; 5], [32, 2, 0, 0, 0], [48, 4, 0, 0, 0], [56, 0, 0, 0, 0]] {
             let values: [fn(u32) -> f32; 2] =
                 [|i| (i % 31) as f32 - 15.0, |e| 0.25 * (e % 37) as f32 - 4.0];
             let b = |x: f32| u32::from(bf16::from_f32(x).to_bits());

@@ -28,19 +28,19 @@ pub(super) const ALL: &[Litmus] = &[
         says: "The tx-count passes zero without resting there: not completed by these bytes. What \
                the missing expectation then does is not said.",
         run: overrun,
-        refused: Some(Refusal("WP003")),
+        refused: Some(Refusal::rule("WP003")),
     },
     Litmus {
         name: "mbarrier: more bytes than expected, before the last arrival",
         says: "No arrival is pending, and the tx-count is not zero.",
         run: overrun_first,
-        refused: Some(Refusal("WP003")),
+        refused: Some(Refusal::rule("WP003")),
     },
     Litmus {
         name: "mbarrier: fewer bytes than expected",
         says: "The phase does not complete while bytes are owed.",
         run: short,
-        refused: Some(Refusal("WP002")),
+        refused: Some(Refusal::rule("WP002")),
     },
     Litmus {
         name: "mbarrier: remote arrivals",
