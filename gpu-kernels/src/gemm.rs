@@ -1,8 +1,9 @@
 //! The GEMM family: D = alpha * A * B^T + beta * C.
 
+pub mod cooperative;
 pub mod epilogue;
 pub mod instances;
-pub mod kernel;
+pub mod pingpong;
 pub mod scheduler;
 
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
@@ -62,8 +63,10 @@ pub struct Instance {
     pub bk: u32,
     /// Stages of the main loop's ring.
     pub stages: u32,
-    /// Warp groups that multiply, 64 rows of the tile each.
+    /// Warp groups that multiply a tile, 64 rows each.
     pub groups: u32,
+    /// Whether warp groups multiply tiles in turn, so that one writes while another multiplies.
+    pub pingpong: bool,
     /// Whether its CTAs can share a tile's K ([`GemmParams::streamed`]).
     pub shares: bool,
     /// CTAs of a cluster along M.

@@ -171,6 +171,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         stages: 1,
         groups: 1,
         shares: false,
+        pingpong: false,
         cluster_m: 1,
         cluster_n: 1,
         ab: Dtype::Bf16,

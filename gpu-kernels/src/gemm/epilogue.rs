@@ -2,18 +2,18 @@
 #![forbid(unsafe_code)]
 
 use super::GemmParams;
-use super::kernel::{Addend, C_STAGES, STORE_DEPTH};
+use super::cooperative::{Addend, C_STAGES, STORE_DEPTH};
 use super::scheduler::TileOrigin;
 use isa::wgmma::{M64, Shape};
 use pipeline::fragment::TurnedStrips;
 use pipeline::prelude::*;
-use pipeline::ring::Consumer;
+use pipeline::ring::{Consumer, OrdinaryReads};
 use pipeline::store::{FreePanel, Stores};
 use pipeline::tile::TileShape;
 
-/// The panels of C for a tile of `BM` rows, as warp groups of `M` read them.
-pub type CPanels<O, M, const BM: usize, K> =
-    Consumer<C_STAGES, (<O as Panels>::Panel<BM>,), Reads<M>, Addend, K>;
+/// The panels of C for a tile of `BM` rows, as `R` reads them.
+pub type CPanels<O, R, const BM: usize, K> =
+    Consumer<C_STAGES, (<O as Panels>::Panel<BM>,), R, Addend, K>;
 
 type Free<'s, O, M, K> = FreePanel<'s, O, STORE_DEPTH, M, K>;
 
@@ -57,21 +57,19 @@ pub trait Epilogue<O: Strips, const BN: usize> {
         }
     }
 
-    /// Scales the sums, adds C if there is one, rounds, and stores them as the group's part of the
-    /// tile.
+    /// Scales the sums, adds C if there is one, rounds, and stores them, the first at `tile`.
     #[inline(always)]
-    fn write<M: Role, K: ClusterShape, const BM: usize>(
-        group: &Warpgroup<M, K>,
+    fn write<R: OrdinaryReads, K: ClusterShape, const BM: usize>(
+        group: &Warpgroup<R::Role, K>,
         sum: &Accumulator<BN>,
-        addend: &mut Option<CPanels<O, M, BM, K>>,
-        stores: &mut Stores<'_, O, STORE_DEPTH, M, K>,
+        addend: &mut Option<CPanels<O, R, BM, K>>,
+        stores: &mut Stores<'_, O, STORE_DEPTH, R::Role, K>,
         d: &TensorMap<Self::Panel>,
         tile: TileOrigin,
         p: &GemmParams,
     ) where
         M64<BN>: Shape,
     {
-        let row = tile.row + group.index() * GROUP_ROWS as u32;
         for panel in 0..Self::PANELS {
             let first = Self::start(panel);
             let addend = addend.as_mut().map(|panels| panels.wait());
@@ -92,7 +90,7 @@ pub trait Epilogue<O: Strips, const BN: usize> {
             if !BN.is_multiple_of(Self::COLS) && panel == Self::PANELS - 1 {
                 out.wait_written(Self::PANELS - 2);
             }
-            let (row, col) = Self::place(row, tile.col + first as u32);
+            let (row, col) = Self::place(tile.row, tile.col + first as u32);
             out.publish().store_rows(d, row, col);
         }
     }

@@ -3,21 +3,22 @@
 #![cfg_attr(all(feature = "trace", target_arch = "nvptx64"), expect(unused_imports))] // One kernel.
 
 use super::GemmParams;
+use super::cooperative::{GemmCta, Math1, Math2};
 use super::epilogue::{AlongColumns, AlongRows, Epilogue};
-use super::kernel::{GemmCta, Math1, Math2, Plan, gemm};
+use super::{cooperative, pingpong};
 use half::{bf16, f16};
 use isa::kernel;
 use pipeline::prelude::*;
 
 macro_rules! instances {
-    ($($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal x $bk:literal by $math:ty,
+    ($($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal x $bk:literal by $schedule:ident $math:ident,
        stages $stages:literal, cluster $cm:literal x $cn:literal, C $has_c:literal, D $d:ident;)+) => {
         $(
             /// A GEMM kernel of the table in this file.
             #[kernel(
                 threads = GemmCta::<$math, Cluster<$cm, $cn>>::THREADS,
                 cluster = ($cm * $cn, 1, 1),
-                smem = Plan::<
+                smem = $schedule::Plan::<
                     $t, $o, $math, $bm, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>,
                 >::BYTES,
                 dependent = true
@@ -26,12 +27,12 @@ macro_rules! instances {
                 cta: GemmCta<$math, Cluster<$cm, $cn>>,
                 a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
                 b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
-                c: &TensorMap<<$o as Panels>::Panel<$bm>>,
+                c: &TensorMap<$schedule::CPanel<$o, $bm>>,
                 d: &TensorMap<<$d as Epilogue<$o, $bn>>::Panel>,
                 partials: Partials<'_>,
                 p: GemmParams,
             ) {
-                gemm::<$t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c>(
+                $schedule::gemm::<$t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c, { $bm / 64 }>(
                     cta, a, b, c, d, &partials, p,
                 );
             }
@@ -45,8 +46,9 @@ macro_rules! instances {
             bn: $bn,
             bk: $bk,
             stages: $stages,
-            groups: <$math as Role>::GROUPS as u32,
-            shares: true,
+            groups: $schedule::groups::<$math>(),
+            pingpong: $schedule::PINGPONG,
+            shares: $schedule::SHARES,
             cluster_m: $cm,
             cluster_n: $cn,
             ab: <$t as Element>::DTYPE,
@@ -67,72 +69,92 @@ instances! {
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 #[rustfmt::skip]
 instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x128_1x1_c:    bf16 => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x192_2x1:     bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_64x128_1x1_c:     bf16 => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_128x192_2x1:      bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x128_1x1_c:      f16  => f16,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x192_2x1:       f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_64x128_1x1_c:      f16  => f32,  64 x 128 x 64  by Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x192_2x1:       f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x192_2x1_c:     f16  => f32,  128 x 192 x 64 by Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x224_2x1:     bf16 => bf16, 128 x 224 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x112_2x1:     bf16 => bf16, 128 x 112 x 64 by Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_2x1:     bf16 => bf16, 128 x 128 x 64 by Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x64_2x1:      bf16 => bf16, 128 x 64 x 64  by Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x112_1x2:     bf16 => bf16, 128 x 112 x 64 by Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_128x64_1x2:      bf16 => bf16, 128 x 64 x 64  by Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_64x64_2x2:       bf16 => bf16, 64 x 64 x 64   by Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_16x64t_1x1:      bf16 => bf16, 64 x 16 x 64   by Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
-    gemm_bf16_bf16_32x64t_1x1:      bf16 => bf16, 64 x 32 x 64   by Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_128x224_2x1:       f16  => f16,  128 x 224 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x112_2x1:       f16  => f16,  128 x 112 x 64 by Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x128_2x1:       f16  => f16,  128 x 128 x 64 by Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x64_2x1:        f16  => f16,  128 x 64 x 64  by Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_16x64t_1x1:        f16  => f16,  64 x 16 x 64   by Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_32x64t_1x1:        f16  => f16,  64 x 32 x 64   by Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_128x112_1x2:      f16  => f16,  128 x 112 x 64 by Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
-    gemm_f16_f16_128x64_1x2:       f16  => f16,  128 x 64 x 64  by Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
-    gemm_f16_f16_64x64_2x2:        f16  => f16,  64 x 64 x 64   by Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x128_1x1_c:    bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x192_2x1:     bf16 => bf16, 128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_64x128_1x1_c:     bf16 => f32,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f32_128x192_2x1:      bf16 => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x128_1x1_c:      f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x192_2x1:       f16  => f16,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_64x128_1x1_c:      f16  => f32,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_128x192_2x1:       f16  => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x192_2x1_c:     f16  => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x224_2x1:     bf16 => bf16, 128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x112_2x1:     bf16 => bf16, 128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_2x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x64_2x1:      bf16 => bf16, 128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x112_1x2:     bf16 => bf16, 128 x 112 x 64 by cooperative Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_128x64_1x2:      bf16 => bf16, 128 x 64 x 64  by cooperative Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_64x64_2x2:       bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_16x64t_1x1:      bf16 => bf16, 64 x 16 x 64   by cooperative Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
+    gemm_bf16_bf16_32x64t_1x1:      bf16 => bf16, 64 x 32 x 64   by cooperative Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_128x224_2x1:       f16  => f16,  128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x112_2x1:       f16  => f16,  128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_2x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x64_2x1:        f16  => f16,  128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_16x64t_1x1:        f16  => f16,  64 x 16 x 64   by cooperative Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_32x64t_1x1:        f16  => f16,  64 x 32 x 64   by cooperative Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_128x112_1x2:      f16  => f16,  128 x 112 x 64 by cooperative Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
+    gemm_f16_f16_128x64_1x2:       f16  => f16,  128 x 64 x 64  by cooperative Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
+    gemm_f16_f16_64x64_2x2:        f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1_pp_c:bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x128_2x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x128_1x1_pp:   bf16 => bf16, 64 x 128 x 64  by pingpong Math2, stages 8,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x224_2x1_pp:   bf16 => bf16, 64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x256_2x1_pp:   bf16 => bf16, 64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_64x128_2x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_1x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x128_1x1_pp_c:  f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x128_2x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x128_1x1_pp:     f16  => f16,  64 x 128 x 64  by pingpong Math2, stages 8,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x224_2x1_pp:     f16  => f16,  64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x256_2x1_pp:     f16  => f16,  64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_64x128_2x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1_pp:   bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x128_1x1_pp_c: bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
+    gemm_f16_f32_128x128_1x1_pp:    f16  => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x128_1x1_pp_c:  f16  => f32,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x128_1x1_pp:   bf16 => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x128_1x1_pp:   f16  => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
 }

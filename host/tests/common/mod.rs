@@ -69,6 +69,7 @@ pub const fn instance(
         stages: 4,
         groups: bm / 64,
         shares: true,
+        pingpong: false,
         cluster_m,
         cluster_n: 1,
         ab: Dtype::Bf16,

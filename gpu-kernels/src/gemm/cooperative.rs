@@ -1,4 +1,5 @@
-//! The GEMM kernel: persistent, warp-specialised, D = alpha·A·Bᵀ + beta·C.
+//! The GEMM kernel whose warp groups share a tile: persistent, warp-specialised,
+//! D = alpha·A·Bᵀ + beta·C. (CUTLASS `KernelTmaWarpSpecializedCooperative`.)
 //!
 //! ```text
 //! warp 0      TMA  A, B  ──► ring "main loop" ──► wgmma, consumer warp groups ─┐
@@ -44,9 +45,22 @@ pub const C_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
 pub const STORE_DEPTH: usize = 2;
 
-type Operands<T, const BM: usize, const BN: usize, const BK: usize> =
+/// A stage: a tile of A and one of B.
+pub type Operands<T, const BM: usize, const BN: usize, const BK: usize> =
     (Tile<T, BM, BK>, Tile<T, BN, BK>);
-type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
+/// A panel of C.
+pub type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
+
+/// Whether warp groups multiply tiles in turn.
+pub const PINGPONG: bool = false;
+/// Whether CTAs can share a tile's K ([`GemmParams::streamed`]).
+pub const SHARES: bool = true;
+/// Warp groups that multiply one tile.
+pub const fn groups<M: Role>() -> u32 {
+    M::GROUPS as u32
+}
+/// A panel of C: all warp groups read it.
+pub type CPanel<O, const BM: usize> = Panel<O, BM>;
 
 /// What a CTA keeps in shared memory.
 pub type Plan<
@@ -61,12 +75,12 @@ pub type Plan<
     K,
 > = SmemPlan<(
     Ring<STAGES, Operands<T, BM, BN, BK>, Tma, Mma<M>, MainLoop, K>,
-    When<HAS_C, Ring<C_STAGES, (Panel<O, BM>,), Tma, Reads<M>, Addend, K>>,
+    When<HAS_C, Ring<C_STAGES, (CPanel<O, BM>,), Tma, Reads<M>, Addend, K>>,
     StoreBuffers<O, STORE_DEPTH, M>,
     LoadOrderBarrier<Order>,
 )>;
 
-/// One CTA of the GEMM: tile `BM` x `BN`, 64 rows for each warp group of `M`, `BK` columns of A and B
+/// One CTA of the GEMM: tile `BM` x `BN`, one of its `BLOCKS` blocks of 64 rows for each warp group of `M`, `BK` columns of A and B
 /// a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A along N and B along M; `E`
 /// writes the tile to D.
 #[inline(always)]
@@ -82,11 +96,12 @@ pub fn gemm<
     const CM: usize,
     const CN: usize,
     const HAS_C: bool,
+    const BLOCKS: usize,
 >(
     cta: GemmCta<M, Cluster<CM, CN>>,
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
-    c: &TensorMap<Panel<O, BM>>,
+    c: &TensorMap<CPanel<O, BM>>,
     d: &TensorMap<E::Panel>,
     partials: &Partials<'_>,
     p: GemmParams,
@@ -97,7 +112,10 @@ pub fn gemm<
     E: Epilogue<O, BN>,
     M64<BN>: Shape,
 {
-    const { assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies") };
+    const {
+        assert!(BLOCKS == M::GROUPS, "a tile has 64 rows for each warp group");
+        assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies");
+    }
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
@@ -174,7 +192,8 @@ pub fn gemm<
                     partials.take(&group, tiles.other(i), &mut sum);
                 }
 
-                E::write(&group, &sum, &mut c_panels, &mut stores, d, tiles.origin(&work), &p);
+                let at = tiles.origin(&work).below(group.index() as usize * GROUP_ROWS);
+                E::write(&group, &sum, &mut c_panels, &mut stores, d, at, &p);
             }
             stores.tail();
         },
