@@ -46,6 +46,15 @@ unsafe impl KernelArg for GemmParams {
 // SAFETY: numbers are no way to memory.
 unsafe impl AfterWait for GemmParams {}
 
+/// How the warp groups of a CTA share its tiles out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelSchedule {
+    /// All multiply each tile together, 64 rows each ([`cooperative`]).
+    Cooperative,
+    /// Each multiplies tiles of its own, in turn, and writes while another multiplies ([`pingpong`]).
+    Pingpong,
+}
+
 /// One compiled GEMM kernel: its tile, cluster and types.
 ///
 /// Its parameters are the tensor maps of A, B, C and D, the partial sums' memory, then
@@ -65,8 +74,8 @@ pub struct Instance {
     pub stages: u32,
     /// Warp groups that multiply a tile, 64 rows each.
     pub groups: u32,
-    /// Whether warp groups multiply tiles in turn, so that one writes while another multiplies.
-    pub pingpong: bool,
+    /// How its warp groups share the tiles out.
+    pub kernel_schedule: KernelSchedule,
     /// Whether its CTAs can share a tile's K ([`GemmParams::streamed`]).
     pub shares: bool,
     /// CTAs of a cluster along M.

@@ -5,7 +5,7 @@
 #[path = "common/map.rs"]
 mod map;
 
-use gpu_kernels::gemm::{GemmParams, Instance};
+use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{Gemm, GemmProblem};
 use host::reference::Product;
@@ -171,7 +171,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         stages: 1,
         groups: 1,
         shares: false,
-        pingpong: false,
+        kernel_schedule: KernelSchedule::Cooperative,
         cluster_m: 1,
         cluster_n: 1,
         ab: Dtype::Bf16,

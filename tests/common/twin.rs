@@ -1,6 +1,6 @@
 //! The typed GEMM and its raw twin, as the host launches them.
 
-use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
+use warpipe::gpu_kernels::gemm::{INSTANCES, Instance, KernelSchedule};
 use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
 use warpipe::host::{Device, Dtype, Error};
 use warpipe::isa::kernel::Kernel;
@@ -17,7 +17,7 @@ static RAW_TABLE: [Instance; 1] = [Instance {
     stages: 4,
     groups: 2,
     shares: false,
-    pingpong: false,
+    kernel_schedule: KernelSchedule::Cooperative,
     cluster_m: 2,
     cluster_n: 1,
     ab: Dtype::Bf16,

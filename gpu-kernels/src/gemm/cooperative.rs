@@ -13,9 +13,9 @@
 //! be multiples of anything here.
 #![forbid(unsafe_code)]
 
-use super::GemmParams;
 use super::epilogue::Epilogue;
 use super::scheduler::TileScheduler;
+use super::{GemmParams, KernelSchedule};
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
 
@@ -51,8 +51,8 @@ pub type Operands<T, const BM: usize, const BN: usize, const BK: usize> =
 /// A panel of C.
 pub type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
 
-/// Whether warp groups multiply tiles in turn.
-pub const PINGPONG: bool = false;
+/// As instances say it.
+pub const KERNEL_SCHEDULE: KernelSchedule = KernelSchedule::Cooperative;
 /// Whether CTAs can share a tile's K ([`GemmParams::streamed`]).
 pub const SHARES: bool = true;
 /// Warp groups that multiply one tile.

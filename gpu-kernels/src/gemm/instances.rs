@@ -47,7 +47,7 @@ macro_rules! instances {
             bk: $bk,
             stages: $stages,
             groups: $schedule::groups::<$math>(),
-            pingpong: $schedule::PINGPONG,
+            kernel_schedule: $schedule::KERNEL_SCHEDULE,
             shares: $schedule::SHARES,
             cluster_m: $cm,
             cluster_n: $cn,

@@ -13,12 +13,12 @@
 //! that two groups could hold together ([`super::cooperative`]), and more of A and B comes in for it.
 #![forbid(unsafe_code)]
 
-use super::GemmParams;
 use super::cooperative::{
     Addend, C_STAGES, GemmCta, MainLoop, Operands, Order, Panel, STORE_DEPTH,
 };
 use super::epilogue::Epilogue;
 use super::scheduler::TileScheduler;
+use super::{GemmParams, KernelSchedule};
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
 
@@ -27,8 +27,8 @@ names! {
     Turns = "turns",
 }
 
-/// Whether warp groups multiply tiles in turn.
-pub const PINGPONG: bool = true;
+/// As instances say it.
+pub const KERNEL_SCHEDULE: KernelSchedule = KernelSchedule::Pingpong;
 /// Whether CTAs can share a tile's K: not here.
 pub const SHARES: bool = false;
 /// Warp groups that multiply one tile.

@@ -12,7 +12,7 @@
 
 use super::GemmProblem;
 use super::pick::{Schedule, Tiling, fits};
-use gpu_kernels::gemm::Instance;
+use gpu_kernels::gemm::{Instance, KernelSchedule};
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -22,37 +22,41 @@ use std::cmp::Ordering;
 /// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
 const LAUNCH_US: f64 = 2.1;
 /// What a cluster adds to that: its CTAs start together and meet.
-const CLUSTER_US: f64 = 0.35;
+const CLUSTER_US: f64 = 0.18;
 /// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
-const STAGE_US: f64 = 0.03;
+const STAGE_US: f64 = 0.026;
+/// The same where warp groups multiply in turn: each issues for the other.
+const STAGE_IN_TURN_US: f64 = 0.0063;
+/// What a cluster adds to a stage: its CTAs wait for each other's slots.
+const CLUSTER_STAGE_US: f64 = 0.005;
 /// What the tensor cores take for each element of the tile in a stage of 64 columns: 2048
 /// multiplications a clock give 0.017e-3 µs at 1.9 GHz.
-const MMA_US_PER_ELEMENT: f64 = 0.0176e-3;
+const MMA_US_PER_ELEMENT: f64 = 0.0168e-3;
 /// Bytes a microsecond that the L2 cache gives to all CTAs together.
-const L2_BYTES_PER_US: f64 = 23.9e6;
+const L2_BYTES_PER_US: f64 = 38e6;
 /// Bytes a microsecond that come into one SM.
-const SM_BYTES_PER_US: f64 = 172e3;
+const SM_BYTES_PER_US: f64 = 191e3;
 /// What the operand with more rows costs the L2 cache beyond its bytes: more of it misses.
-const LARGER_OPERAND: f64 = 0.25;
+const LARGER_OPERAND: f64 = 0.125;
 /// What each row of a box that lies outside of the tensor adds to a stage, beyond the first few: TMA
 /// fills it with zeros more slowly than from the cache.
-const OUTSIDE_US: f64 = 1.9e-3;
+const OUTSIDE_US: f64 = 3.0e-3;
 const OUTSIDE_FREE: f64 = 15.0;
 /// An epilogue, and that of a tile of 128 x 256, as far as the next main loop does not hide it.
-const EPILOGUE_US: f64 = 0.43;
-const EPILOGUE_US_PER_ELEMENT: f64 = 0.67 / (128.0 * 256.0);
+const EPILOGUE_US: f64 = 0.22;
+const EPILOGUE_US_PER_ELEMENT: f64 = 0.33 / (128.0 * 256.0);
 /// What a stage of a shared tile takes, by one of a whole tile: the clusters of a run are at different
 /// columns of A and B, and find less of them in the L2 cache.
-const SHARED_STAGE: f64 = 1.05;
+const SHARED_STAGE: f64 = 1.1;
 /// What it takes at least until a CTA has the sums that another one gave.
-const FIXUP_US: f64 = 0.17;
+const FIXUP_US: f64 = 0.27;
 /// What each element of the tile adds to that: it is written and read once.
-const FIXUP_US_PER_ELEMENT: f64 = 12.2 / (128.0 * 256.0);
+const FIXUP_US_PER_ELEMENT: f64 = 9.5 / (128.0 * 256.0);
 /// Bytes a microsecond from memory, and how long until the first are there.
-const MEMORY_BYTES_PER_US: f64 = 3.7e6;
-const MEMORY_US: f64 = 1.1;
+const MEMORY_BYTES_PER_US: f64 = 4.14e6;
+const MEMORY_US: f64 = 1.28;
 /// What an operand that several clusters read, each for itself, adds to its bytes from memory.
-const READ_AGAIN: f64 = 0.2;
+const READ_AGAIN: f64 = 0.25;
 /// Operations a microsecond that the power limit allows, over milliseconds.
 const POWER_FLOPS_PER_US: f64 = 720e6;
 
@@ -109,7 +113,7 @@ impl Prediction {
         let panel = 128 / problem.out.size() as u32;
         let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
         // A warp group alone writes 64 rows as fast as two write 128.
-        let stored = f64::from(if i.pingpong { 2 * stored } else { stored });
+        let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
         Self {
             schedule,
             tiles: tiling.tiles,
@@ -121,7 +125,7 @@ impl Prediction {
             launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
             stage_us: stage_us(instance, problem, clusters),
             epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
-            pingpong: i.pingpong,
+            pingpong: pingpong(i),
             fixup_us: match givers(clusters, streamed) {
                 0 => 0.0,
                 n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
@@ -183,6 +187,10 @@ impl Prediction {
     }
 }
 
+fn pingpong(instance: &Instance) -> bool {
+    instance.kernel_schedule == KernelSchedule::Pingpong
+}
+
 /// Stages of a tile. An empty K is one block of zeros.
 fn stages(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
@@ -202,7 +210,9 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
     let l2 = ctas * (a + b) / L2_BYTES_PER_US;
     let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
-    STAGE_US + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
+    let issue = if pingpong(i) { STAGE_IN_TURN_US } else { STAGE_US };
+    let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_STAGE_US } else { 0.0 };
+    issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
 }
 
 /// Rows of a stage's boxes that lie outside of a tensor which has fewer than one tile.

@@ -1,7 +1,7 @@
 //! A hand-made table of GEMM instances: facts without a kernel behind them.
 #![allow(dead_code)]
 
-use gpu_kernels::gemm::{GemmParams, Instance};
+use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
 use isa::kernel::{
     Dtype, Image, KernelArg, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64,
 };
@@ -69,7 +69,7 @@ pub const fn instance(
         stages: 4,
         groups: bm / 64,
         shares: true,
-        pingpong: false,
+        kernel_schedule: KernelSchedule::Cooperative,
         cluster_m,
         cluster_n: 1,
         ab: Dtype::Bf16,
