@@ -167,6 +167,13 @@ impl Cluster {
         let map = self.tensor_map(map, coords.len())?;
         Self::box_alignment("source", self.own(t, src)?.1, &map)?;
         Self::coordinate_alignment(&map, coords)?;
+        // Loads may begin before the tensor; of stores the manual says nothing, and an H200 ends with an
+        // illegal instruction.
+        if let Some(d) = coords.iter().position(|&x| x < 0) {
+            let message =
+                format!("a store that begins at {} in dimension {d}: not below 0", coords[d]);
+            return Err(Fault::new(Rule::Operand, message));
+        }
         if let Combine::Reduce(op) = combine
             && !crate::reduce::has(op, map.dtype)
         {

@@ -121,18 +121,22 @@ fn every_rank_in_and_out() {
             mbarrier::arrive_expect_tx(smem(BAR), bytes);
             bulk::tensor_load(smem(128), from.at(), at, smem(BAR));
             mbarrier::wait_parity(smem(BAR), 0);
-            bulk::tensor_store(to.at(), at, smem(128));
-            bulk::commit_group();
-            bulk::wait_group_read::<0>();
+            // Only loads may begin before the tensor.
+            if at.iter().all(|&x| x >= 0) {
+                bulk::tensor_store(to.at(), at, smem(128));
+                bulk::commit_group();
+                bulk::wait_group_read::<0>();
+            }
         })
         .unwrap_or_else(|r| panic!("{r}"));
         for (i, got) in words(&memory, dst, n as usize).into_iter().enumerate() {
             let mut rest = i as u64;
-            let inside = (0..D).all(|d| {
-                let x = (rest % dims[d]) as i32 - at[d];
-                rest /= dims[d];
-                (0..boxes[d] as i32).contains(&x)
-            });
+            let inside = at.iter().all(|&x| x >= 0)
+                && (0..D).all(|d| {
+                    let x = (rest % dims[d]) as i32 - at[d];
+                    rest /= dims[d];
+                    (0..boxes[d] as i32).contains(&x)
+                });
             assert_eq!(got, if inside { i as u32 + 1 } else { 0 }, "{i} of {dims:?}");
         }
     }
@@ -163,6 +167,19 @@ fn boxes_begin_on_sixteen_bytes() {
         assert_eq!(report.rule, sim::Rule::Misaligned);
         let said = report.to_string();
         assert!(said.contains(&format!("element {x} of a row, 4 bytes each")), "{said}");
+    }
+}
+
+/// A store or reduction begins inside of the tensor or beyond it, never before (docs/conformance.md).
+#[test]
+fn stores_do_not_begin_before_the_tensor() {
+    for at in [[-4, 0], [4, -1]] {
+        let memory = GlobalMemory::new();
+        let m = map(filled(&memory, 64), &[8, 8], &[4, 2], Swizzle::None);
+        let report = run_on(&memory, 0, Shape(1, 1, 1024), || {
+            bulk::tensor_store(m.at(), at, smem(128));
+        });
+        assert_eq!(report.expect_err("a store before the tensor").rule, sim::Rule::Operand);
     }
 }
 

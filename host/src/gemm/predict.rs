@@ -25,6 +25,8 @@ const LAUNCH_US: f64 = 2.1;
 const CLUSTER_US: f64 = 0.18;
 /// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
 const STAGE_US: f64 = 0.026;
+/// The same for tiles of one warp group: one arrival fewer frees a slot.
+const STAGE_OF_ONE_US: f64 = 0.02;
 /// The same where warp groups multiply in turn: each issues for the other.
 const STAGE_IN_TURN_US: f64 = 0.0063;
 /// What a cluster adds to a stage: its CTAs wait for each other's slots.
@@ -34,6 +36,10 @@ const CLUSTER_STAGE_US: f64 = 0.005;
 const MMA_US_PER_ELEMENT: f64 = 0.0168e-3;
 /// Bytes a microsecond that the L2 cache gives to all CTAs together.
 const L2_BYTES_PER_US: f64 = 38e6;
+/// The same where rows are no multiple of 128 bytes: what a box takes of a row lies in two lines.
+const L2_BYTES_PER_US_TWO_LINES: f64 = 6.2e6;
+/// A line of the L2 cache.
+const LINE_BYTES: u64 = 128;
 /// Bytes a microsecond that come into one SM.
 const SM_BYTES_PER_US: f64 = 191e3;
 /// What the operand with more rows costs the L2 cache beyond its bytes: more of it misses.
@@ -208,9 +214,15 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
     let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
     let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
-    let l2 = ctas * (a + b) / L2_BYTES_PER_US;
+    let whole_lines = (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES);
+    let l2_rate = if whole_lines { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
+    let l2 = ctas * (a + b) / l2_rate;
     let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
-    let issue = if pingpong(i) { STAGE_IN_TURN_US } else { STAGE_US };
+    let issue = match (i.kernel_schedule, i.groups) {
+        (KernelSchedule::Pingpong, _) => STAGE_IN_TURN_US,
+        (KernelSchedule::Cooperative, 1) => STAGE_OF_ONE_US,
+        (KernelSchedule::Cooperative, _) => STAGE_US,
+    };
     let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_STAGE_US } else { 0.0 };
     issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
 }
