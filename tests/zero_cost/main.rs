@@ -133,7 +133,7 @@ fn no_main_loop_moves_what_it_multiplies() {
             return false;
         };
         // Four steps of 16 columns, for each block of 64 rows that a warp group has of its own.
-        let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == name);
+        let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == *name);
         let blocks = instance.map_or(1, |i| i.bm / 64 / i.groups) as usize;
         assert_eq!(sass::hgmmas(body), 4 * blocks, "{name}");
         // Sums stay where HGMMA has them, operands come through descriptors, and those are made in
