@@ -82,7 +82,7 @@ impl<R: Role> Readers for Reads<R> {
 }
 
 /// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
-/// arrives once. The others skip it ([`Consumer::skip`]).
+/// arrives once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
 ///
 /// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. PTX:
 /// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers of the ping-pong
