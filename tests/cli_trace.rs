@@ -142,7 +142,7 @@ fn the_producer_of_a_gemm_runs_ahead_and_no_further_than_the_ring() {
 
 #[test]
 fn a_cluster_that_computes_two_tiles_has_slots_full_behind_the_first() {
-    let trace = traced(&["gemm", "--instance", "gemm_bf16_bf16_128x256_2x1", "--perfetto"]);
+    let trace = traced(&["gemm", "--instance", "128x256_2x1", "--perfetto"]);
     let stages = trace.tracks().iter().filter(|t| t.starts_with("main loop slot")).count();
     assert_eq!(trace.check_slots("main loop", stages as u64), 16);
     // A, and a half of B from each CTA of the cluster.

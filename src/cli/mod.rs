@@ -6,6 +6,7 @@ mod check;
 mod doctor;
 mod error;
 mod gemm;
+mod instance;
 mod operands;
 mod output;
 mod plan;

@@ -328,9 +328,12 @@ pub fn candidates<'t>(
     c: bool,
     sms: u32,
 ) -> impl Iterator<Item = Candidate<'t>> {
-    let fitting = table.iter().enumerate().filter(move |(_, i)| fits(i, problem, c));
+    // A cluster that the device has no room for is no candidate.
+    let room = move |i: &Instance| held(sms, i.cluster_m * i.cluster_n);
+    let fitting = table.iter().enumerate();
+    let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
     fitting.flat_map(move |(index, instance)| {
-        let active = held(sms, instance.cluster_m * instance.cluster_n);
+        let active = room(instance);
         schedules(instance, problem, active).map(move |prediction| Candidate {
             index,
             instance,

@@ -3,6 +3,7 @@
 use super::{Args, Rival};
 use crate::cli::check::bound;
 use crate::cli::error::Error;
+use crate::cli::instance;
 use crate::cli::progress::Progress;
 use crate::cli::tune::Tuner;
 use host::Device;
@@ -94,7 +95,9 @@ pub fn measure(
 /// The picker's plan or that of the instance asked for; behind it those of all instances and schedules,
 /// if they are.
 fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
-    if let Some(index) = instance(args, gemm, problem)? {
+    if let Some(asked) = &args.instance {
+        let types = (problem.ab, problem.out, false);
+        let index = instance::named(gemm, asked, |i| (i.ab, i.out, i.has_c) == types)?;
         let plan = match args.schedule {
             Some(schedule) => gemm.plan_scheduled(problem, index, schedule)?,
             None => gemm.plan_with(problem, index)?,
@@ -108,23 +111,4 @@ fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan
         plans.extend(gemm.plan_every(problem)?.into_iter().filter(|plan| of(plan) != picked));
     }
     Ok(plans)
-}
-
-/// The row of the table that is asked for.
-fn instance(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Option<usize>, Error> {
-    let Some(asked) = &args.instance else { return Ok(None) };
-    let fits: Vec<(usize, &str)> = gemm
-        .instances()
-        .iter()
-        .enumerate()
-        .filter(|(_, i)| (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false))
-        .map(|(index, i)| (index, i.desc.meta.name()))
-        .collect();
-    let end = format!("_{asked}");
-    if let Some((index, _)) = fits.iter().find(|(_, name)| name == asked || name.ends_with(&end)) {
-        return Ok(Some(*index));
-    }
-    let names: Vec<&str> = fits.iter().map(|(_, name)| *name).collect();
-    let usage = format!("no instance {asked} for these types; there are: {}", names.join(", "));
-    Err(Error::Usage(usage))
 }

@@ -3,6 +3,7 @@
 use super::{Args, Case, Failure};
 use crate::cli::check::Judged;
 use crate::cli::error::Error;
+use crate::cli::instance;
 use crate::cli::operands::{Generate, Operands};
 use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::sim::Stats;
@@ -33,7 +34,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let chosen: Vec<usize> = if args.all_instances {
         (0..gemm.instances().len()).collect()
     } else if let Some(name) = &args.instance {
-        vec![index_of(&gemm, name)?]
+        vec![instance::named(&gemm, name, |_| true)?]
     } else {
         let [m, n, k] = given.unwrap_or(SHAPE);
         let out = args.out_dtype.unwrap_or(args.dtype);
@@ -86,7 +87,11 @@ pub fn case(
     let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
     let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
     let plan = match instance {
-        Some(name) => gemm.plan_with(&problem, index_of(&gemm, name)?)?,
+        Some(name) => {
+            let types = (problem.ab, problem.out, problem.beta_c);
+            let index = instance::named(&gemm, name, |i| (i.ab, i.out, i.has_c) == types)?;
+            gemm.plan_with(&problem, index)?
+        }
         None => gemm.plan(&problem)?,
     };
     let GemmProblem { m, n, k, .. } = problem;
@@ -103,15 +108,6 @@ pub fn case(
         beta,
         good: OnceLock::new(),
     }))
-}
-
-/// The row of the table with that name.
-fn index_of(gemm: &Gemm, name: &str) -> Result<usize, Error> {
-    let names = || gemm.instances().iter().map(|i| i.desc.meta.name());
-    names().position(|n| n == name).ok_or_else(|| {
-        let have: Vec<_> = names().collect();
-        Error::Usage(format!("no instance {name}; there are: {}", have.join(", ")))
-    })
 }
 
 /// The ways of sharing tiles out that are checked: the one that is asked for, or all worth a look.

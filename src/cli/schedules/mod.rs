@@ -66,7 +66,7 @@ pub struct Args {
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// This instance, and not the one that the picker chooses
+    /// This instance, a kernel's name or the end of one, and not the one that the picker chooses
     #[arg(long, value_name = "NAME", conflicts_with = "all_instances")]
     instance: Option<String>,
     /// Every instance, each at a shape that reaches its residues and its last tiles

@@ -102,7 +102,7 @@ pub struct Args {
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// This instance, and not the one that the picker chooses
+    /// This instance, a kernel's name or the end of one, and not the one that the picker chooses
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
     /// SMs of the model [default: 4]; on few, a CTA computes several tiles
