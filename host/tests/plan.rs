@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BIG, IMAGE, MID, TABLE, instance};
-use gpu_kernels::gemm::Instance;
+use gpu_kernels::gemm::{INSTANCES, Instance};
 use host::gemm::{
     Candidate, Gemm, GemmPlan, GemmProblem, KernelInfo, Prediction, Schedule, candidates, pick,
 };
@@ -84,6 +84,16 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!((shared.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
     assert!((shared.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
     assert!(shared.prediction.total_us() < whole.prediction.total_us());
+}
+
+#[test]
+fn a_cluster_that_has_no_room_is_no_candidate() {
+    let p = problem(1024, 1024, 1024);
+    let on = |sms| candidates(INSTANCES, &p, false, sms).map(|c| c.instance);
+    let ctas = |i: &Instance| i.cluster_m * i.cluster_n;
+    assert!(on(1).count() > 0 && on(1).all(|i| ctas(i) == 1));
+    assert!(on(2).any(|i| ctas(i) == 2) && on(2).all(|i| ctas(i) <= 2));
+    assert!(on(132).any(|i| ctas(i) == 4));
 }
 
 #[test]
