@@ -108,9 +108,10 @@ fn every_instance_multiplies() {
         for (index, instance) in gemm.instances().iter().enumerate() {
             let multiplies = |size| multiplies(&gemm, &bench.device, bench.what(), index, size);
             let schedules = multiplies(beyond_the_ring(instance));
-            assert!(
+            assert_eq!(
                 schedules.iter().any(|s| s.streamed > 0),
-                "{} shares no tile: {schedules:?}",
+                instance.shares,
+                "{} shares tiles if it can: {schedules:?}",
                 instance.desc.meta.name()
             );
             let small = is_bf16(instance).then_some(SMALL);
@@ -123,7 +124,7 @@ fn every_instance_multiplies() {
 }
 
 /// On a machine that holds two clusters, three tiles: two rounds, or one round and a tile that both
-/// clusters share.
+/// clusters share. Where warp groups take turns, both have one.
 #[test]
 fn every_instance_goes_round() {
     for (index, instance) in INSTANCES.iter().enumerate().filter(|(_, i)| is_bf16(i)) {
@@ -134,6 +135,7 @@ fn every_instance_goes_round() {
         let size = size_of(instance, 40, 3 * cols - 8, 72);
         let schedules = multiplies(&gemm, &device, "every_instance_goes_round", index, size);
         let of = |streamed| Schedule { clusters: 2, streamed };
-        assert_eq!(schedules, [of(0), of(1)], "{}", instance.desc.meta.name());
+        let expected = if instance.shares { vec![of(0), of(1)] } else { vec![of(0)] };
+        assert_eq!(schedules, expected, "{}", instance.desc.meta.name());
     }
 }
