@@ -87,7 +87,7 @@ mutations! {
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
             "pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {"
-            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, R, N, K> {";
+            => "pub fn by<Any: crate::roles::Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, R, N, K> {";
     "05_end_taken_twice":
         in "pipeline/src/ring/mod.rs",
             "/// The producer end before a role has taken it."
@@ -187,7 +187,7 @@ mutations! {
     "15_read_in_flight":
         in "pipeline/src/mma.rs",
             "    /// Issues the products of `slot` behind the batch in flight"
-            => "    pub fn strip(&self, strip: usize) -> [f32; 8] { self.acc.strip(strip) }\n    /// Issues the products of `slot` behind the batch in flight";
+            => "    pub fn strip(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
@@ -250,7 +250,7 @@ mutations! {
     "21_map_of_another_tile":
         in "pipeline/src/store.rs",
             "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
-            => "pub fn store<Any: TileShape>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
+            => "pub fn store<Any: TileShape<Element = O>>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
     "21_map_of_another_element":
         in "pipeline/src/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
