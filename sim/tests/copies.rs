@@ -2,17 +2,13 @@
 
 mod common;
 
-use common::{Map, Shape, run_on, tid};
+use common::{Map, Shape, run_on, smem, tid};
 use sim::GlobalMemory;
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
 use sim::ops::{cluster, cp_async, fence, mbarrier, shared, thread};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 
 const BAR: u32 = 0;
-
-fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
 
 fn filled(memory: &GlobalMemory, words: u32) -> u64 {
     let addr = memory.alloc(words as usize * 4);

@@ -2,17 +2,12 @@
 
 mod common;
 
-use common::{Map, Shape, breaks, breaks_on, run_on, tid};
+use common::{Map, Shape, breaks, breaks_on, run_on, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
     barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
 };
-use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{GlobalMemory, Rule};
-
-fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
 
 fn init(at: u32, count: u32) {
     if tid() == 0 {
@@ -20,21 +15,6 @@ fn init(at: u32, count: u32) {
         fence::mbarrier_init_release_cluster();
     }
     thread::sync_threads();
-}
-
-/// A tensor of 64 by 64 words, and a box of 8 by 8: 256 bytes.
-fn tensor(memory: &GlobalMemory) -> Map {
-    let addr = memory.alloc(64 * 64 * 4);
-    Map(encode(&TensorMapDesc {
-        dtype: DataType::U32,
-        rank: 2,
-        addr,
-        dims: [64, 64, 0, 0, 0],
-        strides: [256, 0, 0, 0],
-        box_dims: [8, 8, 0, 0, 0],
-        swizzle: Swizzle::None,
-    })
-    .unwrap())
 }
 
 #[test]

@@ -3,27 +3,14 @@
 mod common;
 
 use common::twins::{found, silent, twins};
-use common::{Shape, tid};
+use common::{Shape, init_cluster as init, smem, tid};
 use sim::Rule;
 use sim::ops::{barrier, cluster, fence, matrix, mbarrier, shared, thread, warp};
-
-fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
 
 /// The line of this file that holds a mark.
 fn line_of(mark: &str) -> u32 {
     let lines = include_str!("races.rs").lines();
     1 + lines.take_while(|l| !l.contains(mark)).count() as u32
-}
-
-fn init(at: u32, count: u32) {
-    if tid() == 0 {
-        mbarrier::init(smem(at), count);
-        fence::mbarrier_init_release_cluster();
-    }
-    cluster::arrive_release();
-    cluster::wait_acquire();
 }
 
 #[test]

@@ -3,43 +3,14 @@
 mod common;
 
 use common::twins::{found, found_on, silent_on, twins, twins_on};
-use common::{Map, Shape, tid};
+use common::{Map, Shape, init_cluster as init, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{cluster, cp_async, fence, matrix, mbarrier, shared, thread, warp, wgmma};
-use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{GlobalMemory, Rule};
-
-fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
 
 fn line_of(mark: &str) -> u32 {
     let lines = include_str!("races_async.rs").lines();
     1 + lines.take_while(|l| !l.contains(mark)).count() as u32
-}
-
-fn init(at: u32, count: u32) {
-    if tid() == 0 {
-        mbarrier::init(smem(at), count);
-        fence::mbarrier_init_release_cluster();
-    }
-    cluster::arrive_release();
-    cluster::wait_acquire();
-}
-
-/// A tensor of 64 by 64 words, and a box of 8 by 8: 256 bytes.
-fn tensor(memory: &GlobalMemory) -> Map {
-    let addr = memory.alloc(64 * 64 * 4);
-    Map(encode(&TensorMapDesc {
-        dtype: DataType::U32,
-        rank: 2,
-        addr,
-        dims: [64, 64, 0, 0, 0],
-        strides: [256, 0, 0, 0],
-        box_dims: [8, 8, 0, 0, 0],
-        swizzle: Swizzle::None,
-    })
-    .unwrap())
 }
 
 fn store(map: &Map, src: u32) {

@@ -2,15 +2,11 @@
 
 mod common;
 
-use common::{Map, tid};
+use common::{Map, smem, tid};
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
 use sim::ops::{cluster, cp_async, fence, global, mbarrier, shared, thread, warp};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Rule};
-
-fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
 
 fn block() -> u32 {
     thread::block_idx_x()

@@ -80,9 +80,9 @@ pub type Plan<
     LoadOrderBarrier<Order>,
 )>;
 
-/// One CTA of the GEMM: tile `BM` x `BN`, one of its `BLOCKS` blocks of 64 rows for each warp group of `M`, `BK` columns of A and B
-/// a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A along N and B along M; `E`
-/// writes the tile to D.
+/// One CTA of the GEMM: tile `BM` x `BN`, one of its `BLOCKS` blocks of 64 rows for each warp group of
+/// `M`, `BK` columns of A and B a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A
+/// along N and B along M; `E` writes the tile to D.
 #[inline(always)]
 pub fn gemm<
     T,

@@ -57,9 +57,9 @@ pub type Plan<
     OrderedSequence<1, M, Turns>,
 )>;
 
-/// One CTA of the GEMM: tiles of `BM` x `BN`, `BLOCKS` blocks of 64 rows, which the warp groups of `M` take
-/// in turn, `BK` columns of A and B a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A along N and B
-/// along M; `E` writes the tile to D.
+/// One CTA of the GEMM: tiles of `BM` x `BN`, `BLOCKS` blocks of 64 rows, which the warp groups of `M`
+/// take in turn, `BK` columns of A and B a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which
+/// multicast A along N and B along M; `E` writes the tile to D.
 #[inline(always)]
 pub fn gemm<
     T,

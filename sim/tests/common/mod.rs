@@ -73,6 +73,38 @@ impl<T: Clone> Seen<T> {
     }
 }
 
+/// Address in the CTA's dynamic shared memory.
+pub fn smem(at: u32) -> u32 {
+    sim::ops::shared::dynamic_base() + at
+}
+
+/// Thread 0 initialises a barrier; all threads of the cluster meet behind it.
+pub fn init_cluster(at: u32, count: u32) {
+    use sim::ops::{cluster, fence, mbarrier};
+    if tid() == 0 {
+        mbarrier::init(smem(at), count);
+        fence::mbarrier_init_release_cluster();
+    }
+    cluster::arrive_release();
+    cluster::wait_acquire();
+}
+
+/// A tensor of 64 by 64 words, and a box of 8 by 8: 256 bytes.
+pub fn tensor(memory: &GlobalMemory) -> Map {
+    use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
+    let addr = memory.alloc(64 * 64 * 4);
+    let desc = TensorMapDesc {
+        dtype: DataType::U32,
+        rank: 2,
+        addr,
+        dims: [64, 64, 0, 0, 0],
+        strides: [256, 0, 0, 0],
+        box_dims: [8, 8, 0, 0, 0],
+        swizzle: Swizzle::None,
+    };
+    Map(encode(&desc).unwrap())
+}
+
 pub fn tid() -> u32 {
     sim::ops::thread::thread_idx_x()
 }
