@@ -17,7 +17,10 @@ pub const CTAS: usize = 4;
 pub const WARPS: usize = 16;
 /// Records of a warp: the first ones.
 pub const RECORDS: usize = 4096;
-/// A record is four 64-bit numbers: `%globaltimer`, `%clock64`, the event, and one that is unused.
+/// One record in so many has `%globaltimer`, which takes far longer to read than `%clock64`: enough to
+/// tell what the clocks' cycles are in nanoseconds. A power of two.
+pub const TIMED: usize = 16;
+/// A record is four 64-bit numbers: `%globaltimer` or 0, `%clock64`, the event, and one that is unused.
 /// The event has its [`Event`] in the highest byte, and below it three fields: see the fields'
 /// constants.
 pub const RECORD_BYTES: usize = 32;
@@ -91,7 +94,7 @@ impl Event {
 
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 mod device {
-    use super::{BYTES, CTAS, Event, FIELD, HEADER_BYTES, RECORD_BYTES, RECORDS, WARPS};
+    use super::{BYTES, CTAS, Event, FIELD, HEADER_BYTES, RECORD_BYTES, RECORDS, TIMED, WARPS};
     use crate::{cluster, shared};
     use core::cell::UnsafeCell;
 
@@ -132,7 +135,7 @@ mod device {
         // Predicates, not branches: the warp stays together. And no operands but the event, for what
         // is kept in registers from one record to the next, a warp with few of them can't spare.
         ptx!(
-            "{{ .reg .pred p; .reg .b32 i, k, m; .reg .b64 a, b; \
+            "{{ .reg .pred p, q; .reg .b32 i, k, m; .reg .b64 a, b; \
              activemask.b32 m; \
              mov.u32 k, %lanemask_lt; \
              and.b32 k, k, m; \
@@ -155,8 +158,10 @@ mod device {
              setp.lt.and.u32 p, i, {most}, p; \
              mad.lo.u32 i, m, {most}, i; \
              mad.wide.u32 a, i, {bytes}, a; \
-             mov.u64 b, %globaltimer; \
-             @p st.global.u64 [a + {header}], b; \
+             and.b32 k, i, {timed}; \
+             setp.eq.and.u32 q, k, 0, p; \
+             @q mov.u64 b, %globaltimer; \
+             @q st.global.u64 [a + {header}], b; \
              mov.u64 b, %clock64; \
              @p st.global.u64 [a + {header} + 8], b; \
              @p st.global.u64 [a + {header} + 16], {word}; }}",
@@ -165,7 +170,8 @@ mod device {
             warps = const WARPS,
             most = const RECORDS,
             bytes = const RECORD_BYTES,
-            header = const HEADER_BYTES
+            header = const HEADER_BYTES,
+            timed = const TIMED - 1
         )
     }
 }

@@ -63,7 +63,7 @@ macro_rules! instances {
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 #[rustfmt::skip]
 instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]

@@ -8,12 +8,14 @@
 use host::sim::trace::{BarrierName, Cause, Event, ThreadTrace, Trace, What};
 use isa::trace::{CTAS, Event as Code, FIELD, HEADER_BYTES, RECORD_BYTES, RECORDS, WARPS};
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZero;
 
 /// A record.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// `%globaltimer`, and `%clock64`.
-    ns: u64,
+    /// `%globaltimer`, of some.
+    ns: Option<NonZero<u64>>,
+    /// `%clock64`.
     clock: u64,
     code: Code,
     fields: [u32; 3],
@@ -35,7 +37,8 @@ fn of_warp(bytes: &[u8], cta: usize, warp: usize) -> (Vec<Record>, u64) {
         let mask = (1 << FIELD) - 1;
         let fields = [word & mask, word >> FIELD & mask, word >> (2 * FIELD) & 0xffff];
         let fields = fields.map(|f| f as u32);
-        Some(Record { ns: number(bytes, at), clock: number(bytes, at + 8), code: *code, fields })
+        let ns = NonZero::new(number(bytes, at));
+        Some(Record { ns, clock: number(bytes, at + 8), code: *code, fields })
     };
     let records = (0..wanted.min(RECORDS)).filter_map(record).collect();
     (records, wanted.saturating_sub(RECORDS) as u64)
@@ -87,10 +90,11 @@ pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Trace {
         logs.push((cta, warp, records));
     }
     let all = || logs.iter().flat_map(|(cta, _, records)| records.iter().map(move |r| (*cta, r)));
-    let origin = all().map(|(_, r)| r.ns).min().unwrap_or(0);
+    let origin = all().filter_map(|(_, r)| r.ns).min().map_or(0, NonZero::get);
     let lines: Vec<Line> = (0..ctas)
         .map(|cta| {
-            let of = all().filter(|(c, _)| *c == cta).map(|(_, r)| (r.clock, r.ns));
+            let own = all().filter(|(c, _)| *c == cta);
+            let of = own.filter_map(|(_, r)| Some((r.clock, r.ns?.get())));
             Line::through(&of.collect::<Vec<_>>(), origin)
         })
         .collect();

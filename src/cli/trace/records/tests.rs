@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cli::trace::gpu;
-use isa::trace::BYTES;
+use isa::trace::{BYTES, TIMED};
 
 /// What a GPU would write that runs as the model did: one cycle in `slope` ns, `%globaltimer` in
 /// steps of 32.
@@ -29,7 +29,8 @@ impl Log<'_> {
         }
         let [a, b, c] = fields.map(u64::from);
         let word = (code as u64) << 56 | c << (2 * FIELD) | b << FIELD | a;
-        let ns = 1_000_000 + (at as f64 * Self::SLOPE) as u64 / 32 * 32;
+        let timed = i.is_multiple_of(TIMED);
+        let ns = if timed { 1_000_000 + (at as f64 * Self::SLOPE) as u64 / 32 * 32 } else { 0 };
         let at_place = HEADER_BYTES + RECORD_BYTES * (RECORDS * place + i);
         for (i, x) in [ns, 77_000 + at, word].into_iter().enumerate() {
             self.bytes[at_place + 8 * i..][..8].copy_from_slice(&x.to_le_bytes());
