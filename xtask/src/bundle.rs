@@ -1,4 +1,4 @@
-//! The bundle: everything that runs, in one folder, for machines without a toolchain.
+//! The bundle: what runs on a GPU, in one folder, for machines without a toolchain.
 //!
 //! ```text
 //! bundle/
@@ -9,23 +9,27 @@
 //!   run-tests         runs every test program
 //!   manifest.json     what is in here, from which commit and compiler
 //! ```
-//! A test finds the command through `WARPIPE_BIN`, which `run-tests` sets: the path that cargo
+//! In it is what can reach a device (the packages that are linked to the one which talks to the
+//! driver) and needs no toolchain, or what `--only` names. A test finds the command through `WARPIPE_BIN`, which `run-tests` sets: the path that cargo
 //! compiled into it does not exist elsewhere.
 
-use serde::{Deserialize, Serialize};
+mod devices;
+mod options;
+mod programs;
+
+pub use options::Options;
+
+use options::KNOWN;
+use programs::Why;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::{fs, io};
 
-/// A bundle is there to be copied: it stays small enough for that.
-const MAX_BYTES: u64 = 64 << 20;
+/// A bundle is there to be copied: of a larger one the largest programs are named.
+const MANY_BYTES: u64 = 256 << 20;
 /// Marks a folder as a bundle, so that nothing else is ever deleted.
 const MANIFEST: &str = "manifest.json";
-
-/// Packages whose tests run rustc, cargo or LLVM, which a machine without a toolchain lacks.
-const NEED_TOOLCHAIN: [&str; 3] = ["warpipe-kernel-build", "warpipe-macros", "xtask"];
-/// Test programs of other packages that do.
-const NEED_TOOLCHAIN_TARGETS: [&str; 3] = ["assembles", "compile_fail", "kernel_errors"];
 
 const RUN_TESTS: &str = r#"#!/bin/sh
 # Runs every test program of this folder. Arguments go to each of them: a filter, --ignored, ...
@@ -50,8 +54,10 @@ echo "all passed"
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("unknown option {0}; --release and --out DIR are known")]
+    #[error("unknown option {0}; {KNOWN} are known")]
     Option(String),
+    #[error("{0} needs a value")]
+    NoValue(String),
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("{command}: {reason}")]
@@ -60,57 +66,8 @@ pub enum Error {
     NotABundle(PathBuf),
     #[error("cargo built no program named warpipe")]
     NoProgram,
-    #[error("the bundle has {bytes} bytes, more than {MAX_BYTES}; largest: {largest}")]
-    TooLarge { bytes: u64, largest: String },
-}
-
-/// Options of the chore.
-#[derive(Debug)]
-pub struct Options {
-    release: bool,
-    out: PathBuf,
-}
-
-impl Options {
-    /// Parses what stands behind `bundle`.
-    pub fn parse(mut words: &[&str]) -> Result<Self, Error> {
-        let mut options = Self { release: false, out: root().join("bundle") };
-        loop {
-            words = match words {
-                [] => return Ok(options),
-                ["--release", rest @ ..] => {
-                    options.release = true;
-                    rest
-                }
-                ["--out", folder, rest @ ..] => {
-                    options.out = folder.into();
-                    rest
-                }
-                [other, ..] => return Err(Error::Option((*other).to_owned())),
-            }
-        }
-    }
-}
-
-/// What `cargo build --message-format json` says of one artifact, as far as it matters here.
-#[derive(Deserialize)]
-struct Message {
-    reason: String,
-    package_id: Option<String>,
-    target: Option<Target>,
-    profile: Option<Profile>,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    kind: Vec<String>,
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    test: bool,
+    #[error("no program's name contains {word}; there are: {have}")]
+    NoSuch { word: String, have: String },
 }
 
 #[derive(Serialize)]
@@ -119,8 +76,14 @@ struct Manifest {
     rustc: String,
     profile: &'static str,
     files: Vec<Entry>,
-    /// Test programs that are left out, since they need a toolchain.
-    left_out: Vec<String>,
+    /// Programs that are left out.
+    left_out: Vec<Left>,
+}
+
+#[derive(Serialize)]
+struct Left {
+    program: String,
+    why: Why,
 }
 
 #[derive(Serialize)]
@@ -129,19 +92,18 @@ struct Entry {
     bytes: u64,
 }
 
-/// A program that cargo built.
-struct Program {
-    from: PathBuf,
-    /// Path in the bundle; none if it is left out.
-    to: Option<String>,
-    name: String,
-}
-
 /// Builds the bundle.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let programs = build(options.release)?;
-    if !programs.iter().any(|p| p.to.as_deref() == Some("warpipe")) {
+    let devices = devices::packages()?;
+    let programs = programs::build(options)?;
+    if !programs.iter().any(|p| p.folder.is_none()) {
         return Err(Error::NoProgram);
+    }
+    for word in &options.only {
+        if !programs.iter().any(|p| p.folder.is_some() && p.name.contains(word.as_str())) {
+            let have: Vec<_> = programs.iter().map(|p| p.name.as_str()).collect();
+            return Err(Error::NoSuch { word: word.clone(), have: have.join(", ") });
+        }
     }
     clear(&options.out)?;
     let strip = strip_tool()?;
@@ -154,9 +116,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         left_out: Vec::new(),
     };
     for program in programs {
-        let Some(path) = program.to else {
-            manifest.left_out.push(program.name);
-            continue;
+        let path = match program.goes_to(options, &devices) {
+            Ok(path) => path,
+            Err(why) => {
+                manifest.left_out.push(Left { program: program.name, why });
+                continue;
+            }
         };
         let to = options.out.join(&path);
         let (from, text) = (program.from.display().to_string(), to.display().to_string());
@@ -171,83 +136,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         reason: e.to_string(),
     })?;
     write(&options.out.join(MANIFEST), &json)?;
-    report(&options.out, &manifest)
-}
-
-/// Builds everything that runs and says where it lies.
-fn build(release: bool) -> Result<Vec<Program>, Error> {
-    let tests = cargo(&["test", "--no-run", "--lib", "--bins", "--tests", "--benches"], release)?;
-    let rest = cargo(&["build", "--bins", "--examples"], release)?;
-    let mut programs: Vec<Program> = tests
-        .lines()
-        .chain(rest.lines())
-        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
-        .filter_map(place)
-        .collect();
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
-    programs.dedup_by(|a, b| a.name == b.name);
-    Ok(programs)
-}
-
-/// Runs cargo on the workspace and gives its messages. What rustc has to say goes to stderr.
-fn cargo(arguments: &[&str], release: bool) -> Result<String, Error> {
-    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut command = Command::new(program);
-    command.current_dir(root()).args(arguments);
-    command.args(["--workspace", "--message-format=json-render-diagnostics"]);
-    if release {
-        command.arg("--release");
-    }
-    let fail = |reason: String| Error::Command {
-        command: format!("cargo {}", arguments.join(" ")),
-        reason,
-    };
-    let built = command.stderr(Stdio::inherit()).output().map_err(|e| fail(e.to_string()))?;
-    if !built.status.success() {
-        return Err(fail(built.status.to_string()));
-    }
-    Ok(String::from_utf8_lossy(&built.stdout).into_owned())
-}
-
-/// Where an artifact goes.
-fn place(message: Message) -> Option<Program> {
-    let (from, target) = (message.executable?, message.target?);
-    let test = message.profile?.test;
-    if message.reason != "compiler-artifact" {
-        return None;
-    }
-    let kind = target.kind.first().map_or("", String::as_str);
-    let package = package_name(&message.package_id?);
-    let name = format!("{package}.{}{}", target.name, if kind == "bin" { "-bin" } else { "" });
-    let needs_toolchain = NEED_TOOLCHAIN.contains(&package.as_str())
-        || NEED_TOOLCHAIN_TARGETS.contains(&target.name.as_str());
-    let to = match (kind, test) {
-        ("bin", false) if target.name == "warpipe" => Some("warpipe".to_owned()),
-        ("custom-build", _) | ("bin", false) => return None,
-        ("example", false) if needs_toolchain => return None,
-        ("example", false) => Some(format!("examples/{name}")),
-        _ if needs_toolchain => None,
-        ("bench", _) => Some(format!("benches/{name}")),
-        _ if !has_tests(&from) => return None,
-        _ => Some(format!("tests/{name}")),
-    };
-    let name = if to.as_deref() == Some("warpipe") { "warpipe".to_owned() } else { name };
-    Some(Program { from, to, name })
-}
-
-/// Whether a test program has any tests.
-fn has_tests(program: &Path) -> bool {
-    let list = Command::new(program).arg("--list").output();
-    list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).contains(": test"))
-}
-
-/// The name in a package id such as `path+file:///w/host#warpipe-host@0.1.0` or `...w/xtask#0.1.0`.
-fn package_name(id: &str) -> String {
-    let (path, fragment) = id.rsplit_once('#').unwrap_or(("", id));
-    match fragment.split_once('@') {
-        Some((name, _)) => name.to_owned(),
-        None => path.rsplit('/').next().unwrap_or(fragment).to_owned(),
-    }
+    report(&options.out, &manifest);
+    Ok(())
 }
 
 /// Makes an empty folder with its subfolders; deletes an older bundle, and nothing else.
@@ -280,24 +170,31 @@ fn write_script(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what there is, and refuses a bundle that can't be sent.
-fn report(folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+/// Prints what there is, and what makes it large if it is.
+fn report(folder: &Path, manifest: &Manifest) {
     let bytes: u64 = manifest.files.iter().map(|f| f.bytes).sum();
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let left = |why| manifest.left_out.iter().filter(|l| l.why == why).count();
     println!(
-        "{}: {} programs, {:.1} MiB; left out (they need a toolchain): {}",
+        "{}: {} programs, {}; left out: {} that need a toolchain, {} that reach no device, {} that \
+         --only does not name",
         folder.display(),
         manifest.files.len(),
-        bytes as f64 / f64::from(1 << 20),
-        if manifest.left_out.is_empty() { "none".to_owned() } else { manifest.left_out.join(", ") }
+        mib(bytes),
+        left(Why::NeedsToolchain),
+        left(Why::ReachesNoDevice),
+        left(Why::NotAskedFor)
     );
-    if bytes <= MAX_BYTES {
-        return Ok(());
+    if bytes > MANY_BYTES {
+        let mut files: Vec<&Entry> = manifest.files.iter().collect();
+        files.sort_by_key(|f| std::cmp::Reverse(f.bytes));
+        let largest = files.iter().take(3).map(|f| format!("{} ({})", f.path, mib(f.bytes)));
+        let largest = largest.collect::<Vec<_>>().join(", ");
+        eprintln!(
+            "warning: {} are much to copy: --only WORD takes fewer programs; largest: {largest}",
+            mib(bytes)
+        );
     }
-    let mut files: Vec<&Entry> = manifest.files.iter().collect();
-    files.sort_by_key(|f| std::cmp::Reverse(f.bytes));
-    let largest: Vec<String> =
-        files.iter().take(3).map(|f| format!("{} ({})", f.path, f.bytes)).collect();
-    Err(Error::TooLarge { bytes, largest: largest.join(", ") })
 }
 
 /// `llvm-strip`'s sibling from the pinned toolchain's own component llvm-tools.
@@ -342,12 +239,6 @@ pub fn root() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn package_names() {
-        assert_eq!(package_name("path+file:///w/host#warpipe-host@0.1.0"), "warpipe-host");
-        assert_eq!(package_name("path+file:///w/xtask#0.1.0"), "xtask");
-    }
 
     #[test]
     fn a_folder_that_is_no_bundle_is_left_alone() {

@@ -6,9 +6,11 @@ mod mutate;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask bundle [--release] [--out DIR]
+cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
     Builds the command, the tests and the benchmarks, and puts them, stripped, into DIR (bundle/
     by default): a folder that runs on any Linux machine of this architecture without a toolchain.
+    Programs that can't reach a GPU are left out. Each --only WORD takes, besides the command,
+    the programs whose name contains the word, and no others; --features goes to cargo.
     DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
 cargo xtask mutate [CASE ...]
     Loosens the types of pipeline, one stop at a time, in a copy under target/mutate, and runs the

@@ -1,0 +1,95 @@
+//! Which packages' programs can reach a GPU.
+
+use super::{Error, root};
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::process::Command;
+
+/// The package that talks to the driver; no other does.
+const DRIVER: &str = "warpipe-host";
+
+/// What `cargo metadata` says, as far as it matters here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// None of a library's own, else `dev` or `build`.
+    kind: Option<String>,
+}
+
+/// The workspace's packages whose tests, benchmarks or examples are linked to [`DRIVER`].
+pub fn packages() -> Result<HashSet<String>, Error> {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["metadata", "--no-deps", "--format-version=1"];
+    let fail = |reason: String| Error::Command { command: "cargo metadata".to_owned(), reason };
+    let done = Command::new(program)
+        .current_dir(root())
+        .args(arguments)
+        .output()
+        .map_err(|e| fail(e.to_string()))?;
+    if !done.status.success() {
+        return Err(fail(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
+    }
+    let metadata = serde_json::from_slice(&done.stdout).map_err(|e| fail(e.to_string()))?;
+    Ok(linked(&metadata))
+}
+
+fn linked(metadata: &Metadata) -> HashSet<String> {
+    let mut libraries = HashSet::from([DRIVER]);
+    let on = |package: &Package, libraries: &HashSet<&str>, dev: bool| {
+        package.dependencies.iter().any(|d| {
+            let used = d.kind.is_none() || dev && d.kind.as_deref() == Some("dev");
+            used && libraries.contains(d.name.as_str())
+        })
+    };
+    while let Some(more) = metadata
+        .packages
+        .iter()
+        .find(|p| !libraries.contains(p.name.as_str()) && on(p, &libraries, false))
+    {
+        libraries.insert(&more.name);
+    }
+    let packages = metadata.packages.iter();
+    let packages =
+        packages.filter(|p| libraries.contains(p.name.as_str()) || on(p, &libraries, true));
+    packages.map(|p| p.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dev_dependency_links_tests_but_no_library() {
+        let text = r#"{"packages": [
+            {"name": "a", "dependencies": [{"name": "b", "kind": "dev"}]},
+            {"name": "b", "dependencies": [{"name": "warpipe-host", "kind": null}]},
+            {"name": "c", "dependencies": [{"name": "a", "kind": null}]},
+            {"name": "d", "dependencies": [{"name": "b", "kind": "build"}]},
+            {"name": "warpipe-host", "dependencies": [{"name": "libloading", "kind": null}]}
+        ]}"#;
+        let have = linked(&serde_json::from_str(text).unwrap());
+        assert_eq!(have, ["a", "b", "warpipe-host"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn of_this_workspace() {
+        let have = packages().unwrap();
+        for name in ["warpipe", "warpipe-host", "warpipe-scenarios", "warpipe-conformance"] {
+            assert!(have.contains(name), "{name}: {have:?}");
+        }
+        for name in ["warpipe-sim", "warpipe-isa", "warpipe-pipeline", "xtask"] {
+            assert!(!have.contains(name), "{name}: {have:?}");
+        }
+    }
+}
