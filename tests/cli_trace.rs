@@ -253,7 +253,7 @@ fn what_can_t_be_traced_is_refused() {
     let folder = Folder::new();
     let nowhere = folder.arg("none/t.svg");
     let before = folder.list();
-    let cases: [(&[&str], &[&str]); 13] = [
+    let cases: [(&[&str], &[&str]); 16] = [
         (&["example"], &["which example", "stream_copy"]),
         (&["example", "nothing"], &["no example nothing", "two_rings"]),
         (&["example", "two_rings", "--m", "1", "--n", "1", "--k", "1"], &["its own shape"]),
@@ -266,10 +266,13 @@ fn what_can_t_be_traced_is_refused() {
         (&["gemm", "--seed", "x"], &["\"x\"", "seed:SEED"]),
         (&["gemm", "--cta", "first"], &["first", "all are possible"]),
         (&["gemm", "--svg", &nowhere], &["cannot write", "none/t.svg", "No such file"]),
+        (&["gemm", "--device", "cuda", "--beta", "1"], &["bf16", "no C"]),
         (
-            &["gemm", "--device", "cuda", "--beta", "1"],
-            &["on a GPU gemm_bf16_bf16_128x256_2x1 alone is traced"],
+            &["gemm", "--device", "cuda", "--instance", "64x64_1x1"],
+            &["only gemm_bf16_bf16_128x256_2x1", "64x64_1x1"],
         ),
+        (&["gemm", "--device", "cuda", "--seed", "5"], &["--seed", "of the model"]),
+        (&["example", "two_rings", "--device", "cuda"], &["on the model alone"]),
     ];
     for (options, words) in cases {
         refused(&[&["trace"], options].concat(), words);

@@ -42,11 +42,17 @@ fn a_gpu_s_producer_runs_ahead() {
     if !gpu("a_gpu_s_producer_runs_ahead") {
         return;
     }
+    // A, and a half of B from each CTA of the cluster.
+    producer_runs_ahead("128x256_2x1", 4, 3);
+}
+
+/// A traced run of a kernel whose ring has so many stages, which so many copies fill.
+fn producer_runs_ahead(instance: &str, stages: u64, copies: u64) {
     let folder = Folder::new();
     let (svg, json) = (folder.arg("t.svg"), folder.arg("t.json"));
     // Every CTA has several tiles of eight steps.
     let shape = ["--m", "4096", "--n", "4096", "--k", "512"];
-    let files = ["--device", "cuda", "--svg", &svg, "--perfetto", &json];
+    let files = ["--device", "cuda", "--instance", instance, "--svg", &svg, "--perfetto", &json];
     let (code, stdout, stderr) =
         outcome(&warpipe([&["trace", "gemm"][..], &shape, &files].concat()));
     println!("{stdout}");
@@ -61,7 +67,7 @@ fn a_gpu_s_producer_runs_ahead() {
     let issued = by_step(all, "issue", None);
     let [filling, full, read] =
         ["filling", "full", "read"].map(|name| by_step(all, "slot", Some(name)));
-    let (stages, steps) = (4, issued.len() as u64);
+    let steps = issued.len() as u64;
     assert!(steps >= 16 && steps.is_multiple_of(8), "{steps} steps");
     assert_eq!([filling.len(), full.len(), read.len()], [steps as usize; 3]);
     for step in 0..steps {
@@ -74,9 +80,8 @@ fn a_gpu_s_producer_runs_ahead() {
     }
     let ahead = issued.values().filter(|i| i.1 < full[&0].0).count();
     assert!(ahead >= 2, "{ahead} steps are issued before the first has arrived");
-    // A, and a half of B from each CTA of the cluster.
     let loads = all.iter().filter(|e| e["cat"] == "load").count();
-    assert_eq!(loads as u64, 3 * steps);
+    assert_eq!(loads as u64, copies * steps);
     let mma: f64 = all.iter().filter(|e| e["cat"] == "mma").filter_map(|e| e["dur"].as_f64()).sum();
     assert!(mma * 1e3 > 0.2 * end as f64, "wgmmas are in flight for {mma} of {end} ns");
     assert!(

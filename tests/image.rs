@@ -37,13 +37,21 @@ fn nothing_is_recorded_by_kernels_that_are_not_built_for_it() {
 
 #[cfg(feature = "trace")]
 #[test]
-fn the_traced_image_has_one_kernel_and_room_for_its_records() {
+fn each_traced_kernel_has_room_for_its_records() {
     use warpipe::TRACED_IMAGE;
     use warpipe::isa::trace::{BYTES, VARIABLE};
     let kernels: Vec<_> = TRACED_IMAGE.kernels.iter().map(KernelMeta::name).collect();
-    assert_eq!(kernels, ["gemm_bf16_bf16_128x256_2x1"]);
-    let ptx = TRACED_IMAGE.ptx(kernels[0]).unwrap_or_else(|e| panic!("{e}"));
-    let variable = format!(".visible .global .align 16 .b8 {VARIABLE}[{BYTES}];");
-    assert_eq!(ptx.matches(&variable).count(), 1);
-    assert!(ptx.matches("%globaltimer").count() > 20);
+    assert!(!kernels.is_empty(), "{kernels:?}");
+    for name in kernels {
+        let ptx = TRACED_IMAGE.ptx(name).unwrap_or_else(|e| panic!("{e}"));
+        let variable = format!(".visible .global .align 16 .b8 {VARIABLE}[{BYTES}];");
+        assert_eq!(ptx.matches(&variable).count(), 1, "{name}");
+        assert!(ptx.matches("%globaltimer").count() > 20, "{name}");
+        // The place of a thread's next record, which nothing else may name.
+        assert_eq!(
+            ptx.matches(".reg .b64 warpipe_to; .reg .b32 warpipe_mask;").count(),
+            1,
+            "{name}"
+        );
+    }
 }

@@ -15,9 +15,9 @@ ops! { barrier;
     /// The warp is convergent; all participants of slot `id` (below 16) name the same `threads`, a
     /// multiple of 32, and as many come.
     pub unsafe fn sync(id: u32, threads: u32) {
-        trace!(Sync, id);
-        ptx!("barrier.cta.sync.aligned {}, {};", in(reg32) id, in(reg32) threads);
-        trace!(SyncEnd, id);
+        trace!({
+            ptx!("barrier.cta.sync.aligned {}, {};", in(reg32) id, in(reg32) threads);
+        } is Sync, id);
     }
     /// `barrier.cta.arrive.aligned id, threads;`: arrives, and does not wait.
     ///

@@ -74,9 +74,7 @@ ops! { cluster;
     /// # Safety
     /// The thread has arrived, and has not waited since; the warp is convergent.
     pub unsafe fn wait_acquire() {
-        trace!(ClusterWait);
-        ptx!("barrier.cluster.wait.acquire.aligned;");
-        trace!(ClusterWaitEnd);
+        trace!({ ptx!("barrier.cluster.wait.acquire.aligned;"); } is ClusterWait);
     }
     /// `barrier.cluster.arrive.release;`
     ///

@@ -302,15 +302,11 @@ ops! { cp_async_bulk;
     /// `cp.async.bulk.wait_group N;`: waits until at most `N` of this thread's groups are pending;
     /// the writes of the others are complete and visible to this thread.
     pub fn wait_group<const N: u32>() {
-        trace!(StoreWait, N, 0);
-        ptx!("cp.async.bulk.wait_group {};", const N);
-        trace!(StoreWaitEnd, N, 0);
+        trace!({ ptx!("cp.async.bulk.wait_group {};", const N); } is StoreWait, N, 0);
     }
     /// `cp.async.bulk.wait_group.read N;`: waits until at most `N` of this thread's groups have
     /// still to read their source; the sources of the others may be overwritten.
     pub fn wait_group_read<const N: u32>() {
-        trace!(StoreWait, N, 1);
-        ptx!("cp.async.bulk.wait_group.read {};", const N);
-        trace!(StoreWaitEnd, N, 1);
+        trace!({ ptx!("cp.async.bulk.wait_group.read {};", const N); } is StoreWait, N, 1);
     }
 }

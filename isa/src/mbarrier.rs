@@ -282,13 +282,13 @@ ops! { mbarrier;
     /// # Safety
     /// As [`test_wait_parity`].
     pub unsafe fn wait_parity(bar: u32, parity: u32) {
-        trace!(Wait, crate::trace::own(bar), parity);
-        let limit = Patience::new();
-        // SAFETY: the caller's contract.
-        while !unsafe { try_wait_parity(bar, parity) } {
-            limit.check();
-        }
-        trace!(WaitEnd, crate::trace::own(bar), parity);
+        trace!({
+            let limit = Patience::new();
+            // SAFETY: the caller's contract.
+            while !unsafe { try_wait_parity(bar, parity) } {
+                limit.check();
+            }
+        } is Wait, crate::trace::own(bar), parity);
     }
     /// A loop of `mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64`: as [`wait_parity`], and
     /// what cluster-scope arrivals released is visible after it. PTX 8.0.
@@ -296,21 +296,21 @@ ops! { mbarrier;
     /// # Safety
     /// As [`test_wait_parity`].
     pub unsafe fn wait_parity_cluster(bar: u32, parity: u32) {
-        trace!(Wait, crate::trace::own(bar), parity);
-        let limit = Patience::new();
-        loop {
-            let out: u32;
-            ptx!(
-                "{{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [{1}], {2}; \
-                 selp.b32 {0}, 1, 0, p; }}",
-                out(reg32) out, in(reg32) bar, in(reg32) parity
-            );
-            if out != 0 {
-                break;
+        trace!({
+            let limit = Patience::new();
+            loop {
+                let out: u32;
+                ptx!(
+                    "{{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [{1}], {2}; \
+                     selp.b32 {0}, 1, 0, p; }}",
+                    out(reg32) out, in(reg32) bar, in(reg32) parity
+                );
+                if out != 0 {
+                    break;
+                }
+                limit.check();
             }
-            limit.check();
-        }
-        trace!(WaitEnd, crate::trace::own(bar), parity);
+        } is Wait, crate::trace::own(bar), parity);
     }
     /// `mbarrier.pending_count.b64`: the arrivals that were pending when `token` was made.
     pub fn pending_count(token: u64) -> u32 {

@@ -50,26 +50,37 @@ macro_rules! ptx {
 /// nothing. See [`crate::trace`].
 #[cfg(target_arch = "nvptx64")]
 macro_rules! trace {
-    ($event:ident) => {
-        trace!($event, 0)
-    };
-    ($event:ident, $first:expr) => {
-        trace!($event, $first, 0)
-    };
-    ($event:ident, $first:expr, $second:expr) => {
-        trace!($event, $first, $second, 0)
-    };
-    ($event:ident, $first:expr, $second:expr, $third:expr) => {
-        #[cfg(feature = "trace")]
-        crate::trace::record(crate::trace::Event::$event, $first, $second, $third);
-    };
     // An arrival at a cluster address.
     (remote $bar:expr) => {
         #[cfg(feature = "trace")]
         {
             let (bar, rank) = crate::trace::remote($bar);
-            crate::trace::record(crate::trace::Event::Arrive, bar, 0, rank);
+            crate::trace::record_each(crate::trace::Event::Arrive, bar, 0, rank);
         }
+    };
+    // What the block waits for.
+    ({ $($wait:tt)* } is $event:ident $($field:tt)*) => {
+        #[cfg(feature = "trace")]
+        let since = crate::trace::now();
+        $($wait)*
+        #[cfg(feature = "trace")]
+        trace!(@ record_since(since, ) $event $($field)*);
+    };
+    ($event:ident $($field:tt)*) => {
+        #[cfg(feature = "trace")]
+        trace!(@ record() $event $($field)*);
+    };
+    (@ $record:ident($($since:tt)*) $event:ident) => {
+        trace!(@ $record($($since)*) $event, 0)
+    };
+    (@ $record:ident($($since:tt)*) $event:ident, $first:expr) => {
+        trace!(@ $record($($since)*) $event, $first, 0)
+    };
+    (@ $record:ident($($since:tt)*) $event:ident, $first:expr, $second:expr) => {
+        trace!(@ $record($($since)*) $event, $first, $second, 0)
+    };
+    (@ $record:ident($($since:tt)*) $event:ident, $first:expr, $second:expr, $third:expr) => {
+        crate::trace::$record($($since)* crate::trace::Event::$event, $first, $second, $third)
     };
 }
 

@@ -42,8 +42,6 @@ ops! { wgmma;
     /// All warps of the warp group execute it, convergent.
     pub unsafe fn wait_group<const N: u32>() {
         const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
-        trace!(MmaWait, N);
-        ptx!("wgmma.wait_group.sync.aligned {};", const N);
-        trace!(MmaWaitEnd, N);
+        trace!({ ptx!("wgmma.wait_group.sync.aligned {};", const N); } is MmaWait, N);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Writes `<crate>.ptx` with all kernels, and `<crate>.cubin` if there is a ptxas.
 //! With `KEEP` set, the LLVM modules (unoptimised, marked, optimised) are kept beside the PTX. With
-//! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error.
+//! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a variable of
+//! which each kernel has its own.
 
 use kernel_build::{KernelBuilder, PtxasCheck};
 use std::{env, path::PathBuf, process::ExitCode};
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
         .keep_intermediate(set("KEEP"))
         .cubin(true)
         .ptxas(if set("PTXAS_WARN") { PtxasCheck::Warn } else { PtxasCheck::Strict });
+    if let Some(name) = env::var_os("OWN_VARIABLE") {
+        builder = builder.own_variable(name.to_string_lossy());
+    }
     for feature in args {
         builder = builder.feature(feature.to_string_lossy());
     }

@@ -50,6 +50,7 @@ pub struct KernelBuilder {
     keep: bool,
     cubin: bool,
     convergent: bool,
+    own_variables: Vec<String>,
 }
 
 impl KernelBuilder {
@@ -68,6 +69,7 @@ impl KernelBuilder {
             keep: false,
             cubin: false,
             convergent: true,
+            own_variables: Vec::new(),
         }
     }
 
@@ -111,6 +113,13 @@ impl KernelBuilder {
     /// The nested cargo's target folder, instead of one inside the outer cargo's.
     pub fn target_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.target_dir = Some(dir.into());
+        self
+    }
+
+    /// Lets each kernel have a copy of its own of this variable, which is an error otherwise: a
+    /// kernel is a module by itself, so what one writes there another does not see.
+    pub fn own_variable(mut self, name: impl Into<String>) -> Self {
+        self.own_variables.push(name.into());
         self
     }
 
@@ -226,7 +235,9 @@ impl KernelBuilder {
         let modules = ptx::split(&ptx)?;
         let optimised = fs::read_to_string(files.optimised)
             .map_err(Error::io("cannot read", files.optimised))?;
-        ptx::check_variables(&modules, &ir::variables(&optimised))?;
+        let mut variables = ir::variables(&optimised);
+        variables.retain(|name| !self.own_variables.contains(name));
+        ptx::check_variables(&modules, &variables)?;
         let mut image = DeviceImage {
             name: name.to_owned(),
             arch,

@@ -59,8 +59,10 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
             pub unsafe extern "ptx-kernel" fn entry(
                 #(#args: <#types as ::isa::kernel::KernelArg>::Abi),*
             ) {
+                ::isa::trace::begin();
                 // SAFETY: the launch was checked against the kernel's metadata.
-                #name(#(unsafe { <#types as ::isa::kernel::KernelArg>::from_abi(#args) }),*)
+                #name(#(unsafe { <#types as ::isa::kernel::KernelArg>::from_abi(#args) }),*);
+                ::isa::trace::end();
             }
 
             #[unsafe(export_name = #meta_symbol)]

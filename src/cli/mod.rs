@@ -85,7 +85,7 @@ enum Command {
     /// Run a kernel on the SM model under many schedules, and compare every result
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<schedules::Args>),
-    /// Draw one run of a kernel on the SM model: who loads, who waits, what the slots hold
+    /// Draw one run of a kernel, on the SM model or a GPU: who loads, who waits, what the slots hold
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<trace::Args>),
     /// Time products on a GPU, in turn with cuBLASLt if asked to

@@ -1,4 +1,4 @@
-//! A product on a GPU with the kernel that records what its warps do.
+//! A product on a GPU with a kernel that records what its warps do.
 
 use super::records;
 use crate::cli::check::Judged;
@@ -14,12 +14,12 @@ use isa::kernel::{Dtype, Image};
 use isa::trace::{CTAS, VARIABLE};
 use std::sync::Arc;
 
-/// The kernel that a build with the feature has.
-pub const KERNEL: &str = "gemm_bf16_bf16_128x256_2x1";
+/// The kernels that a build with the feature has; the first where none is named.
+pub const KERNELS: [&str; 1] = ["gemm_bf16_bf16_128x256_2x1"];
 /// What is traced where no shape is given: some tiles for each CTA of an H100.
 pub const SHAPE: [u64; 3] = [4096, 4096, 512];
-/// A shape on which the model shows the kernel's barriers: two clusters' tiles, more steps than
-/// slots.
+/// A shape on which the model shows a kernel's barriers: several tiles for each CTA, more steps
+/// than slots.
 const SMALL: [u64; 3] = [256, 512, 512];
 
 #[cfg(feature = "trace")]
@@ -36,29 +36,45 @@ pub fn image() -> Result<&'static Image, Error> {
     })
 }
 
+/// The kernel of that name, or whose name ends in it behind an underscore.
+pub fn kernel(asked: Option<&str>) -> Result<&'static str, Error> {
+    let Some(asked) = asked else { return Ok(KERNELS[0]) };
+    let end = format!("_{asked}");
+    let found = KERNELS.into_iter().find(|name| *name == asked || name.ends_with(&end));
+    found.ok_or_else(|| {
+        let names = KERNELS.join(" and ");
+        Error::Usage(format!("on a GPU only {names} can be traced, and not {asked}"))
+    })
+}
+
 fn problem([m, n, k]: [u64; 3]) -> GemmProblem {
     GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
 }
 
-/// Runs a product twice, the second time with cluster `cluster` recorded, and checks the result.
-/// Gives the trace in nanoseconds, and what it is of.
-pub fn run(device: &Device, shape: [u64; 3], cluster: u32) -> Result<(Trace, String), Error> {
+/// Runs a product twice with one of [`KERNELS`], the second time with cluster `cluster` recorded,
+/// and checks the result. Gives the trace in nanoseconds, and what it is of.
+pub fn run(
+    device: &Device,
+    kernel: &str,
+    shape: [u64; 3],
+    cluster: u32,
+) -> Result<(Trace, String), Error> {
     let image = image()?;
-    let index = INSTANCES.iter().position(|i| i.desc.meta.name() == KERNEL);
+    let index = INSTANCES.iter().position(|i| i.desc.meta.name() == kernel);
     let index = index.expect("the table has the kernel");
     let table = &INSTANCES[index..=index];
     let desc = table[0].desc;
     let gemm = Gemm::with_instances(device, image, table)?;
     let problem = problem(shape);
     let plan = gemm.plan(&problem)?;
-    let Some(kernel) = plan.describe().kernel.clone() else {
+    let Some(launch) = plan.describe().kernel.clone() else {
         let [m, n, k] = shape;
         return Err(Error::Usage(format!("{m} x {n} x {k}: D is empty, and no kernel runs")));
     };
-    let clusters = kernel.ctas / desc.meta.cluster_size();
+    let clusters = launch.ctas / desc.meta.cluster_size();
     if cluster >= clusters {
         return Err(Error::Usage(format!(
-            "there is no cluster {cluster} in the grid of {KERNEL}: it has {clusters}"
+            "there is no cluster {cluster} in the grid of {kernel}: it has {clusters}"
         )));
     }
     let operands = Operands::generate(Generate { problem, seed: 0 })?;
@@ -74,17 +90,17 @@ pub fn run(device: &Device, shape: [u64; 3], cluster: u32) -> Result<(Trace, Str
         device.synchronize()?;
     }
     let bytes = gemm.module().read_variable(desc, VARIABLE)?;
-    let trace = records::decode(&bytes, cluster, &model()?);
+    let trace = records::decode(&bytes, cluster, &model(kernel)?)?;
     Judged::new(&operands, 1.0, 0.0, &d.to_vec()?)?.verdict(problem.out, problem.k)?;
     let [m, n, k] = shape;
     let title =
-        format!("{KERNEL} {m}x{n}x{k}, cluster {cluster} of {clusters} on {}", device.describe());
+        format!("{kernel} {m}x{n}x{k}, cluster {cluster} of {clusters} on {}", device.describe());
     Ok((trace, title))
 }
 
 /// A trace of the same kernel on the model, for its names.
-pub fn model() -> Result<Trace, Error> {
-    let case = gemm::case(2, problem(SMALL), Some(KERNEL), 0.0)?;
+pub fn model(kernel: &str) -> Result<Trace, Error> {
+    let case = gemm::case(2, problem(SMALL), Some(kernel), 0.0)?;
     let tracing = Arc::new(Tracing::new(0, super::EVENTS));
     let config = SimConfig {
         sms: 2,
@@ -101,5 +117,29 @@ fn run_model(case: &dyn Case, config: &SimConfig) -> Result<(), Error> {
     case.run(config).map(drop).map_err(Error::from)
 }
 
-// All CTAs of the kernel's clusters are recorded.
-const _: () = assert!(CTAS >= 2, "the kernel's clusters have two CTAs");
+// All CTAs of the kernels' clusters are recorded.
+const _: () = assert!(CTAS >= 2, "a kernel's clusters have two CTAs");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_found_by_the_end_of_their_names() {
+        assert_eq!(kernel(None).unwrap(), KERNELS[0]);
+        assert_eq!(kernel(Some("128x256_2x1")).unwrap(), KERNELS[0]);
+        assert_eq!(kernel(Some(KERNELS[0])).unwrap(), KERNELS[0]);
+        for absent in ["gemm_bf16_bf16_128x128_1x1", "1x256_2x1", ""] {
+            let said = kernel(Some(absent)).unwrap_err().to_string();
+            assert!(KERNELS.iter().all(|name| said.contains(name)), "{said}");
+        }
+    }
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn the_image_has_the_kernels_that_are_offered() {
+        let have = warpipe::TRACED_IMAGE.kernels.iter().map(isa::kernel::KernelMeta::name);
+        let have: std::collections::BTreeSet<_> = have.collect();
+        assert_eq!(have, KERNELS.into_iter().collect());
+    }
+}

@@ -167,20 +167,21 @@ impl Args {
             _ => {}
         }
         let cuda = matches!(self.device, DeviceArg::Cuda(_));
-        if cuda && (self.what == What::Example || self.seed.is_some() || self.own_kernel()) {
-            return usage(&format!(
-                "on a GPU {} alone is traced, and not by a schedule",
-                gpu::KERNEL
-            ));
+        if !cuda {
+            return Ok(());
         }
-        if cuda { gpu::image().map(drop) } else { Ok(()) }
-    }
-
-    /// Whether the options name a kernel, or a model.
-    fn own_kernel(&self) -> bool {
-        let named = self.instance.as_ref().is_some_and(|name| name != gpu::KERNEL);
+        if self.what == What::Example {
+            return usage("an example is traced on the model alone: leave --device out");
+        }
+        gpu::kernel(self.instance.as_deref())?;
         let is = |dtype: Option<Dtype>| dtype.is_some_and(|d| d != Dtype::Bf16);
-        named || is(self.dtype) || is(self.out_dtype) || self.beta.is_some() || self.sms.is_some()
+        if is(self.dtype) || is(self.out_dtype) || self.beta.is_some() {
+            return usage("the kernels that can be traced on a GPU are for bf16, and add no C");
+        }
+        if self.seed.is_some() || self.sms.is_some() {
+            return usage("--seed and --sms are of the model: a GPU has its own schedule and SMs");
+        }
+        gpu::image().map(drop)
     }
 
     fn shape(&self, otherwise: [u64; 3]) -> [u64; 3] {
@@ -222,8 +223,9 @@ impl Args {
     /// The picture of a run on a GPU.
     fn on_gpu(&self, index: usize) -> Result<Timeline, Error> {
         let device = Device::cuda(index)?;
-        let (trace, title) = gpu::run(&device, self.shape(gpu::SHAPE), self.cluster)?;
-        self.timeline(&trace, gpu::KERNEL, title, "ns")
+        let kernel = gpu::kernel(self.instance.as_deref())?;
+        let (trace, title) = gpu::run(&device, kernel, self.shape(gpu::SHAPE), self.cluster)?;
+        self.timeline(&trace, kernel, title, "ns")
     }
 
     fn case(&self) -> Result<Box<dyn Case>, Error> {

@@ -5,107 +5,45 @@
 //! Names, roles and sizes come from a trace of the same kernel on the model: what lies at an offset
 //! in shared memory is the same on both.
 
+mod log;
+
+use crate::cli::error::Error;
 use host::sim::trace::{BarrierName, Cause, Event, ThreadTrace, Trace, What};
-use isa::trace::{CTAS, Event as Code, FIELD, HEADER_BYTES, RECORD_BYTES, RECORDS, WARPS};
-use std::collections::{HashMap, VecDeque};
-use std::num::NonZero;
-
-/// A record.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    /// `%globaltimer`, of some.
-    ns: Option<NonZero<u64>>,
-    /// `%clock64`.
-    clock: u64,
-    code: Code,
-    fields: [u32; 3],
-}
-
-fn number(bytes: &[u8], at: usize) -> u64 {
-    let part = bytes.get(at..at + 8).and_then(|b| b.try_into().ok());
-    part.map_or(0, u64::from_le_bytes)
-}
-
-/// The records of a warp, and how many had no room.
-fn of_warp(bytes: &[u8], cta: usize, warp: usize) -> (Vec<Record>, u64) {
-    let place = cta * WARPS + warp;
-    let wanted = number(bytes, 16 + 4 * place) as u32 as usize;
-    let record = |i: usize| {
-        let at = HEADER_BYTES + RECORD_BYTES * (RECORDS * place + i);
-        let word = number(bytes, at + 16);
-        let code = Code::ALL.get((word >> 56).checked_sub(1)? as usize)?;
-        let mask = (1 << FIELD) - 1;
-        let fields = [word & mask, word >> FIELD & mask, word >> (2 * FIELD) & 0xffff];
-        let fields = fields.map(|f| f as u32);
-        let ns = NonZero::new(number(bytes, at));
-        Some(Record { ns, clock: number(bytes, at + 8), code: *code, fields })
-    };
-    let records = (0..wanted.min(RECORDS)).filter_map(record).collect();
-    (records, wanted.saturating_sub(RECORDS) as u64)
-}
-
-/// A CTA's clock in nanoseconds. `%clock64` is fine and counts cycles, `%globaltimer` is the time and
-/// coarse: the straight line through all pairs.
-struct Line {
-    clock: f64,
-    ns: f64,
-    slope: f64,
-}
-
-impl Line {
-    fn through(pairs: &[(u64, u64)], origin: u64) -> Self {
-        let n = pairs.len().max(1) as f64;
-        let first = pairs.first().map_or(0, |p| p.0);
-        let of = |&(clock, ns): &(u64, u64)| {
-            (clock.wrapping_sub(first) as i64 as f64, ns.wrapping_sub(origin) as i64 as f64)
-        };
-        let mean = |f: fn((f64, f64)) -> f64| pairs.iter().map(|p| f(of(p))).sum::<f64>() / n;
-        let (clock, ns) = (mean(|p| p.0), mean(|p| p.1));
-        let (mut both, mut square) = (0.0, 0.0);
-        for p in pairs {
-            let (x, y) = of(p);
-            both += (x - clock) * (y - ns);
-            square += (x - clock).powi(2);
-        }
-        // Too short to tell: about an H100's clock.
-        let slope = if square > 0.0 && both > 0.0 { both / square } else { 1.0 / 1.75 };
-        Self { clock: clock + first as f64, ns, slope }
-    }
-
-    fn at(&self, clock: u64) -> f64 {
-        self.ns + (clock as f64 - self.clock) * self.slope
-    }
-}
+use isa::trace::{CTAS, Event as Code, WARPS};
+use log::{Line, Log, Record};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The trace of the recorded cluster, as far as there were records.
-pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Trace {
+pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Result<Trace, Error> {
     let ctas = (model.ctas as usize).min(CTAS);
     let warps = (model.block as usize).div_ceil(32).min(WARPS);
-    let places = (0..ctas).flat_map(|cta| (0..warps).map(move |warp| (cta, warp)));
-    let mut dropped = 0;
-    let mut logs: Vec<(usize, usize, Vec<Record>)> = Vec::new();
-    for (cta, warp) in places {
-        let (records, more) = of_warp(bytes, cta, warp);
-        dropped += more;
-        logs.push((cta, warp, records));
-    }
-    let all = || logs.iter().flat_map(|(cta, _, records)| records.iter().map(move |r| (*cta, r)));
-    let origin = all().filter_map(|(_, r)| r.ns).min().map_or(0, NonZero::get);
-    let lines: Vec<Line> = (0..ctas)
-        .map(|cta| {
-            let own = all().filter(|(c, _)| *c == cta);
-            let of = own.filter_map(|(_, r)| Some((r.clock, r.ns?.get())));
-            Line::through(&of.collect::<Vec<_>>(), origin)
-        })
-        .collect();
-    let time = |cta: usize, clock: u64| lines[cta].at(clock);
-    let zero = all().map(|(cta, r)| time(cta, r.clock)).fold(f64::INFINITY, f64::min);
+    let logs = (0..ctas).map(|cta| Log::read(bytes, cta, warps));
+    let logs = logs.collect::<Result<Vec<_>, _>>()?;
+    let origin = logs.iter().flat_map(|log| &log.times).map(|time| time.1).min().unwrap_or(0);
+    let lines: Vec<Line> = logs.iter().map(|log| Line::through(&log.times, origin)).collect();
+    let all = logs
+        .iter()
+        .zip(&lines)
+        .flat_map(|(log, line)| log.warps.iter().flatten().map(|record| line.at(record.from)));
+    let zero = all.fold(f64::INFINITY, f64::min);
     let mut builder = Builder::new(model);
-    for (cta, warp, records) in &logs {
-        let at = |r: &Record| (time(*cta, r.clock) - zero).max(0.0).round() as u64;
-        builder.warp(*cta as u32, *warp as u32, records.iter().map(|r| (at(r), *r)));
+    let mut warps = Vec::new();
+    for (cta, (log, line)) in (0..).zip(logs.iter().zip(&lines)) {
+        let time = |clock| (line.at(clock) - zero).max(0.0).round() as u64;
+        let timed = |r: &Record| Record { from: time(r.from), until: time(r.until), ..*r };
+        warps.extend((0..).zip(&log.warps).map(|(warp, records): (u32, _)| {
+            (cta, warp, records.iter().map(timed).collect::<Vec<_>>())
+        }));
     }
-    builder.finish(cluster, dropped)
+    // First who arrived where, of all: a wait's phase is known by the arrivals that ended it.
+    for (cta, warp, records) in &warps {
+        builder.arrivals(*cta, *warp, records);
+    }
+    builder.count_phases();
+    for (cta, warp, records) in &warps {
+        builder.warp(*cta, *warp, records);
+    }
+    Ok(builder.finish(cluster))
 }
 
 /// What is waited on, arrived at and loaded, to be put together at the end.
@@ -117,11 +55,17 @@ struct Builder<'a> {
     bytes: HashMap<u32, u32>,
     events: Vec<Event>,
     ends: Vec<u64>,
-    /// Arrivals: barrier and phase, with time and thread.
-    arrivals: HashMap<(u32, u32), Vec<(u64, u32)>>,
-    /// How often a warp has arrived at a barrier.
-    arrived: HashMap<(u32, u32), u32>,
+    /// Warps that arrive in a phase of a barrier, by where it lies.
+    expected: HashMap<(u32, u32), usize>,
+    /// Arrivals at a barrier, with time and thread: in the order of time, as many in each phase as
+    /// are expected.
+    arrivals: HashMap<u32, Vec<(u64, u32)>>,
+    /// The phases of a thread's arrivals at a barrier that are still to come.
+    coming: HashMap<(u32, u32), VecDeque<u32>>,
 }
+
+/// What a wait may end before it, in nanoseconds: CTAs' clocks differ, by less than a phase takes.
+const SKEW: u64 = 500;
 
 impl<'a> Builder<'a> {
     fn new(model: &'a Trace) -> Self {
@@ -130,6 +74,18 @@ impl<'a> Builder<'a> {
             What::Load { addr, bytes, .. } => Some((addr, bytes)),
             _ => None,
         });
+        let mut arriving: HashMap<(u32, u32), HashSet<u32>> = HashMap::new();
+        for e in &model.events {
+            if let What::Arrive { barrier, phase, .. } = e.what {
+                arriving.entry((barrier, phase)).or_default().insert(e.thread / 32);
+            }
+        }
+        let mut expected = HashMap::new();
+        for ((barrier, _), warps) in arriving {
+            let BarrierName { cta, addr, .. } = model.barriers[barrier as usize];
+            let most = expected.entry((cta, addr)).or_insert(0);
+            *most = warps.len().max(*most);
+        }
         Self {
             model,
             barriers: model.barriers.clone(),
@@ -137,8 +93,9 @@ impl<'a> Builder<'a> {
             bytes: bytes.collect(),
             events: Vec::new(),
             ends: vec![0; model.threads.len()],
+            expected,
             arrivals: HashMap::new(),
-            arrived: HashMap::new(),
+            coming: HashMap::new(),
         }
     }
 
@@ -157,83 +114,133 @@ impl<'a> Builder<'a> {
         self.events.push(Event { thread, step, from, until, at: None, what });
     }
 
-    /// One warp's records.
-    fn warp(&mut self, cta: u32, warp: u32, records: impl Iterator<Item = (u64, Record)>) {
-        let thread = cta * self.model.block + 32 * warp;
-        let mut open: HashMap<u8, (u64, [u32; 3])> = HashMap::new();
+    fn thread(&self, cta: u32, warp: u32) -> u32 {
+        cta * self.model.block + 32 * warp
+    }
+
+    /// The barrier at which a record arrives.
+    fn arrives_at(&mut self, cta: u32, fields: [u32; 3]) -> u32 {
+        self.barrier(fields[2].checked_sub(1).unwrap_or(cta), fields[0])
+    }
+
+    /// One warp's arrivals.
+    fn arrivals(&mut self, cta: u32, warp: u32, records: &[Record]) {
+        let thread = self.thread(cta, warp);
+        for r in records.iter().filter(|r| r.code == Code::Arrive) {
+            let barrier = self.arrives_at(cta, r.fields);
+            self.arrivals.entry(barrier).or_default().push((r.until, thread));
+        }
+    }
+
+    /// Warps that arrive in a phase.
+    fn expected(&self, barrier: u32) -> usize {
+        let BarrierName { cta, addr, .. } = self.barriers[barrier as usize];
+        self.expected.get(&(cta, addr)).copied().unwrap_or(1)
+    }
+
+    /// Says in which phase each arrival was.
+    fn count_phases(&mut self) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for (&barrier, all) in &mut arrivals {
+            all.sort_unstable();
+            let expected = self.expected(barrier);
+            for (i, &(_, thread)) in all.iter().enumerate() {
+                let phase = (i / expected) as u32;
+                self.coming.entry((thread, barrier)).or_default().push_back(phase);
+            }
+        }
+        self.arrivals = arrivals;
+    }
+
+    /// The phase of that parity for which a wait ended at `until`: the last one to which all had
+    /// arrived. The one before the first has parity 1. Of those whose arrivals nobody wrote down,
+    /// the one that comes after `before`.
+    fn waited_for(&self, barrier: u32, parity: u32, until: u64, before: Option<u32>) -> u32 {
+        let arrivals = self.arrivals.get(&barrier).map_or(&[][..], Vec::as_slice);
+        let complete = arrivals.chunks_exact(self.expected(barrier));
+        let complete = complete.map(|phase| phase[phase.len() - 1].0);
+        let done = complete.take_while(|at| *at <= until + SKEW).count() as u32;
+        let last = done.wrapping_sub(1);
+        let known = [last, last.wrapping_sub(1)].into_iter().filter(|_| !arrivals.is_empty());
+        let known = known.filter(|p| p & 1 == parity && (*p == u32::MAX || *p < done));
+        if let Some(phase) = known.max() {
+            return phase;
+        }
+        match before {
+            None if parity == 1 => u32::MAX,
+            None => 0,
+            Some(p) if p & 1 == parity => p,
+            Some(p) => p.wrapping_add(1),
+        }
+    }
+
+    /// One warp's records, in nanoseconds.
+    fn warp(&mut self, cta: u32, warp: u32, records: &[Record]) {
+        let thread = self.thread(cta, warp);
         let mut waited: HashMap<u32, u32> = HashMap::new();
+        let mut armed: HashMap<u32, u32> = HashMap::new();
+        let mut seen: HashMap<(u8, [u32; 3]), (usize, u64)> = HashMap::new();
         let (mut stores, mut mmas) = (VecDeque::new(), VecDeque::new());
         let mut end = 0;
-        for (at, Record { code, fields, .. }) in records {
+        for &Record { lane, from, until: at, code, fields } in records {
             end = end.max(at);
             let [first, second, third] = fields;
-            // Lanes that come one by one write the same again: the first begins, the first ends.
-            let mut begun = |code: Code| open.remove(&(code as u8));
+            // Lanes that come one by one write down the same wait again.
+            let before = seen.insert((code as u8, fields), (lane, at));
+            if from < at && before.is_some_and(|(other, until)| other != lane && from < until) {
+                continue;
+            }
             match code {
-                Code::Wait | Code::StoreWait | Code::Sync | Code::MmaWait | Code::ClusterWait => {
-                    open.entry(code as u8).or_insert((at, fields));
-                }
-                Code::WaitEnd => {
-                    let Some((from, _)) = begun(Code::Wait) else { continue };
+                Code::Wait => {
                     let barrier = self.barrier(cta, first);
-                    // The next phase of that parity; the one before the first has parity 1.
                     let before = waited.get(&barrier).copied();
-                    let phase = match before {
-                        None if second == 1 => u32::MAX,
-                        None => 0,
-                        Some(p) if p & 1 == second => p,
-                        Some(p) => p.wrapping_add(1),
-                    };
+                    let phase = self.waited_for(barrier, second, at, before);
                     waited.insert(barrier, phase);
                     self.push(thread, from, at, What::Wait { barrier, phase });
                 }
                 Code::Arrive => {
-                    let barrier = self.barrier(third.checked_sub(1).unwrap_or(cta), first);
-                    let phase = self.arrived.entry((thread, barrier)).or_insert(0);
-                    self.arrivals.entry((barrier, *phase)).or_default().push((at, thread));
-                    *phase += 1;
-                    let what = What::Arrive { barrier, phase: *phase - 1, count: 1, bytes: None };
-                    self.push(thread, at, at, what);
+                    let barrier = self.arrives_at(cta, fields);
+                    let coming = self.coming.get_mut(&(thread, barrier));
+                    let phase = coming.and_then(VecDeque::pop_front).unwrap_or(0);
+                    armed.insert(barrier, phase);
+                    self.push(
+                        thread,
+                        at,
+                        at,
+                        What::Arrive { barrier, phase, count: 1, bytes: None },
+                    );
                 }
                 Code::Load => {
                     let own = self.barrier(cta, first);
-                    let armed = self.arrived.get(&(thread, own)).copied().unwrap_or(0);
+                    let started = armed.get(&own).copied().map_or(u64::MAX, u64::from);
                     let mask = if third == 0 { 1 << cta } else { third };
                     for to in (0..self.model.ctas).filter(|to| mask >> to & 1 == 1) {
                         let barrier = self.barrier(to, first);
                         let addr = self.model.smem_base + second;
                         let bytes = self.bytes.get(&addr).copied().unwrap_or(0);
                         // The phase stands in for the time of landing, which is not known yet.
-                        let started = u64::from(armed.wrapping_sub(1));
                         let what = What::Load { copy: 0, started, cta: to, addr, bytes, barrier };
                         self.push(thread, at, at, what);
                     }
                 }
                 Code::Store => stores.push_back(at),
                 Code::Mma => mmas.push_back(at),
-                Code::StoreWaitEnd => {
-                    let Some((from, _)) = begun(Code::StoreWait) else { continue };
+                Code::StoreWait => {
                     while stores.len() > first as usize {
                         self.store(thread, stores.pop_front().unwrap_or(at), at);
                     }
                     self.push(thread, from, at, What::StoreWait { left: first, read: second == 1 });
                 }
-                Code::MmaWaitEnd => {
-                    let Some((from, _)) = begun(Code::MmaWait) else { continue };
+                Code::MmaWait => {
                     while mmas.len() > first as usize {
                         let issued = mmas.pop_front().unwrap_or(at);
                         self.push(thread, issued, at, What::Wgmma { started: issued, n: 0 });
                     }
                     self.push(thread, from, at, What::WgmmaWait { left: first });
                 }
-                Code::SyncEnd => {
-                    let Some((from, _)) = begun(Code::Sync) else { continue };
-                    self.push(thread, from, at, What::Sync { id: first });
-                }
-                Code::ClusterWaitEnd => {
-                    let Some((from, _)) = begun(Code::ClusterWait) else { continue };
-                    self.push(thread, from, at, What::ClusterWait);
-                }
+                Code::Sync => self.push(thread, from, at, What::Sync { id: first }),
+                Code::ClusterWait => self.push(thread, from, at, What::ClusterWait),
+                Code::Time => {}
             }
         }
         for issued in stores {
@@ -250,7 +257,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Phases, from arrivals and waits; and the copies that they end.
-    fn finish(mut self, cluster: u32, dropped: u64) -> Trace {
+    fn finish(mut self, cluster: u32) -> Trace {
         let mut seen: HashMap<(u32, u32), u64> = HashMap::new();
         let mut copies: HashMap<(u32, u32), (u32, u32)> = HashMap::new();
         for (i, e) in (0..).zip(&mut self.events) {
@@ -267,15 +274,18 @@ impl<'a> Builder<'a> {
             }
         }
         let mut phases: HashMap<(u32, u32), (u64, Cause)> = HashMap::new();
-        for (&key, arrivals) in &self.arrivals {
-            let Some(&(last, thread)) = arrivals.iter().max() else { continue };
-            let seen = seen.get(&key).copied();
-            let done = match copies.get(&key) {
-                // Bytes come after the arrival that expects them.
-                Some(&(copy, issuer)) => seen.map(|at| (at, Cause::Copy { copy, issuer })),
-                None => Some((seen.map_or(last, |at| at.min(last)), Cause::Thread(thread))),
-            };
-            phases.extend(done.map(|done| (key, done)));
+        for (&barrier, arrivals) in &self.arrivals {
+            let of_phases = arrivals.chunks_exact(self.expected(barrier));
+            for (phase, of_phase) in (0..).zip(of_phases) {
+                let (key, (last, thread)) = ((barrier, phase), of_phase[of_phase.len() - 1]);
+                let seen = seen.get(&key).copied();
+                let done = match copies.get(&key) {
+                    // Bytes come after the arrival that expects them.
+                    Some(&(copy, issuer)) => seen.map(|at| (at, Cause::Copy { copy, issuer })),
+                    None => Some((seen.map_or(last, |at| at.min(last)), Cause::Thread(thread))),
+                };
+                phases.extend(done.map(|done| (key, done)));
+            }
         }
         for e in &mut self.events {
             if let What::Load { started, barrier, .. } = &mut e.what {
@@ -301,7 +311,7 @@ impl<'a> Builder<'a> {
             threads: threads.map(|(t, &end)| ThreadTrace { place: t.place, end }).collect(),
             barriers: self.barriers,
             events: self.events,
-            dropped,
+            dropped: 0,
         }
     }
 }
