@@ -49,7 +49,16 @@ fn scheduler(c: &mut Criterion) {
     let clusters = 66;
     let mut group = c.benchmark_group("tile scheduler");
     for streamed in [0, 34, 34 + clusters] {
-        let p = GemmParams { m: 8192, n: 8192, k: 8192, group: 8, streamed, alpha: 1.0, beta: 0.0 };
+        let p = GemmParams {
+            m: 8192,
+            n: 8192,
+            k: 8192,
+            group: 8,
+            streamed,
+            early: 0,
+            alpha: 1.0,
+            beta: 0.0,
+        };
         let walk = |cluster| {
             let at = Pair::coord(1);
             let scheduler = TileScheduler::<128, 256, 64, Pair>::on_host(at, cluster, clusters, &p);

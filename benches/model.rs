@@ -47,7 +47,8 @@ fn two_warps(config: &SimConfig) -> Result<Stats, Box<Report>> {
     let map = Map(map.expect("a valid tensor"));
     let one = [1; 3];
     let smem_bytes = STAGES * STEP + 1024;
-    let grid = Grid { grid: one, block: [64, 1, 1], cluster: one, smem_bytes, name: "ring" };
+    let grid =
+        Grid { grid: one, block: [64, 1, 1], cluster: one, min_ctas: 1, smem_bytes, name: "ring" };
     launch(config, &memory, &grid, &|| {
         let (base, thread) = (shared::dynamic_base(), thread::thread_idx_x());
         let bar = |i: u32| base + STAGES * STEP + 8 * i;

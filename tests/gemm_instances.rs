@@ -54,8 +54,8 @@ fn is_bf16(instance: &Instance) -> bool {
     (instance.ab, instance.out) == (Dtype::Bf16, Dtype::Bf16)
 }
 
-/// Multiplies with row `index` of the table: whole tiles, and the tiles shared by the most clusters,
-/// if that can be; gives the schedules.
+/// Multiplies with row `index` of the table: whole tiles, in pace, and the tiles shared by the most
+/// clusters, if that can be; gives the schedules.
 fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size) -> Vec<Schedule> {
     let (m, n, k) = size;
     let instance = &gemm.instances()[index];
@@ -83,6 +83,7 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
         let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
         let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
+        let plan = if schedule.streamed == 0 { plan.keep_pace().unwrap() } else { plan };
         let mut run = || {
             d.fill(0xff).unwrap();
             plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)

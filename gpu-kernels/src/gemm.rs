@@ -27,6 +27,8 @@ pub struct GemmParams {
     pub group: u32,
     /// Cluster tiles whose stages all clusters share; the others are computed whole.
     pub streamed: u32,
+    /// Stages of its first work that a CTA brings into the L2 cache while the grid ahead still runs.
+    pub early: u32,
     /// Factor of the product.
     pub alpha: f32,
     /// Factor of C.
@@ -91,4 +93,21 @@ pub struct Instance {
     /// Whether A and B are exchanged: its A is B, its rows D's columns, and what it stores is turned
     /// back.
     pub turned: bool,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Instance {
+    /// What each of two CTAs on an SM can have of its 228 KiB of shared memory, of which the system
+    /// keeps 1 KiB for each.
+    const HALF_SMEM: u32 = 113 * 1024;
+
+    /// Whether an SM has room for two of its CTAs: one of a grid, and one of the grid behind it.
+    pub const fn two_fit(&self) -> bool {
+        self.desc.meta.min_ctas > 1 && self.desc.meta.smem_bytes <= Self::HALF_SMEM
+    }
+
+    /// Bytes of A and B in a stage.
+    pub const fn stage_bytes(&self) -> u32 {
+        (self.bm + self.bn) * self.bk * self.ab.size() as u32
+    }
 }

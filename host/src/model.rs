@@ -71,6 +71,7 @@ impl Model {
             grid,
             block: [desc.meta.threads, 1, 1],
             cluster: desc.meta.cluster,
+            min_ctas: desc.meta.min_ctas,
             smem_bytes: desc.meta.smem_bytes,
             name: desc.meta.name(),
         };

@@ -51,6 +51,12 @@ impl<'a> Param<'a> {
         Self::elements::<[f32; 4]>(buffer, true)
     }
 
+    /// The counter by which the CTAs of a launch keep pace. Not borrowed mutably: launches that overlap
+    /// only keep it badly.
+    pub(crate) fn pace(buffer: &'a Buffer) -> Param<'a> {
+        Self::elements::<u32>(buffer, true)
+    }
+
     fn elements<T: Element>(buffer: &'a Buffer, writes: bool) -> Param<'a> {
         let dtype = T::DTYPE.map_or(0, |d| d as u32);
         Param(Kind::Slice { buffer, dtype, elem_bytes: size_of::<T>(), writes })

@@ -80,7 +80,7 @@ fn what_is_picked_is_near_the_fastest() {
     }
     let mean = f64::exp(sum / f64::from(count));
     println!("{count} shapes: {mean:.3} of the fastest, at worst {:.3} for {:?}", worst.0, worst.1);
-    assert!(mean > 0.98, "{mean:.3}");
+    assert!(mean > 0.985, "{mean:.3}");
     // Without what rows across two lines of the L2 cache cost it is 0.836, at 300x520x7200.
     assert!(worst.0 > 0.93, "{worst:?}");
 }

@@ -93,7 +93,8 @@ pub enum ParamKind {
     TensorMap = 3,
     /// Not a parameter of the launch: a token for the CTA itself, of which a kernel takes at most
     /// one. `box_rows` is the CTA's threads, `box_cols` the cluster's CTAs; both must be what the
-    /// attribute says.
+    /// attribute says. `size` is how many such CTAs an SM's registers are for: `min_ctas`, if the
+    /// attribute says nothing.
     Context = 4,
 }
 
@@ -251,7 +252,7 @@ impl KernelMeta {
     pub const fn new(
         name: &str,
         threads: u32,
-        min_ctas: u32,
+        mut min_ctas: u32,
         cluster: [u32; 3],
         smem_bytes: u32,
         dependent: bool,
@@ -262,11 +263,6 @@ impl KernelMeta {
             "a kernel's threads must be a multiple of 32, and not 0"
         );
         assert!(threads <= MAX_THREADS, "a kernel has at most 1024 threads per CTA");
-        assert!(min_ctas >= 1 && min_ctas <= 32, "min_ctas must be from 1 to 32, what an SM holds");
-        assert!(
-            min_ctas * threads <= 2048,
-            "min_ctas * threads must be at most an SM's 2048 threads"
-        );
         assert!(
             cluster[0] >= 1 && cluster[1] >= 1 && cluster[2] >= 1,
             "each dimension of a cluster must be at least 1"
@@ -293,12 +289,26 @@ impl KernelMeta {
                     params[i].box_cols == cluster[0] * cluster[1] * cluster[2],
                     "#[kernel(cluster = ..)] differs from the cluster of the kernel's Cta"
                 );
+                assert!(
+                    min_ctas == 0 || min_ctas == params[i].size,
+                    "#[kernel(min_ctas = ..)] differs from how many CTAs the registers of the kernel's \
+                     roles leave room for: leave it out"
+                );
+                min_ctas = params[i].size;
             } else {
                 all[count] = params[i];
                 count += 1;
             }
             i += 1;
         }
+        if min_ctas == 0 {
+            min_ctas = 1;
+        }
+        assert!(min_ctas <= 32, "an SM holds at most 32 CTAs");
+        assert!(
+            min_ctas * threads <= 2048,
+            "min_ctas * threads must be at most an SM's 2048 threads"
+        );
         Self {
             magic: META_MAGIC,
             name: name64(name),

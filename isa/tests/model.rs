@@ -54,6 +54,7 @@ fn launch(
         grid: [ctas, 1, 1],
         block: [desc.meta.threads, 1, 1],
         cluster: desc.meta.cluster,
+        min_ctas: 1,
         smem_bytes: desc.meta.smem_bytes,
         name: desc.meta.name(),
     };

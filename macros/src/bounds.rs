@@ -61,7 +61,7 @@ impl Parse for Bounds {
         })?;
         Ok(Self {
             threads,
-            min_ctas: min_ctas.unwrap_or_else(|| parse_quote!(1)),
+            min_ctas: min_ctas.unwrap_or_else(|| parse_quote!(0)),
             cluster: match cluster {
                 Some(value) => triple(value)?,
                 None => [parse_quote!(1), parse_quote!(1), parse_quote!(1)],

@@ -110,7 +110,9 @@ pub mod matrix;
 pub mod mma;
 pub mod named;
 pub mod order;
+pub mod pace;
 pub mod partials;
+pub mod prologue;
 pub mod raw;
 pub mod ring;
 pub mod roles;
@@ -131,6 +133,7 @@ pub mod prelude {
     pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
+    pub use crate::pace::Pace;
     pub use crate::partials::Partials;
     pub use crate::ring::{
         CpAsync, Mma, MmaInTurn, Reads, ReadsInTurn, Ring, Tma, TmaParts, Writes,

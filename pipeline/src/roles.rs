@@ -107,10 +107,20 @@ const fn groups<R: Role>() -> usize {
     R::GROUPS
 }
 
-/// Registers of each thread before [`Ready::specialize`]: an equal share, in units of 8. All of them
-/// are the pool that `setmaxnreg` moves registers in; what rounding leaves over is not in it.
-const fn at_entry(groups: usize) -> u32 {
-    REGISTER_FILE / (WARPGROUP_THREADS * groups as u32) / 8 * 8
+/// Registers of each thread before [`Ready::specialize`], where an SM holds `ctas`: an equal share, in
+/// units of 8. All of a CTA's are the pool that `setmaxnreg` moves registers in; what rounding leaves
+/// over is not in it.
+const fn share(ctas: u32, groups: usize) -> u32 {
+    REGISTER_FILE / (ctas * WARPGROUP_THREADS * groups as u32) / 8 * 8
+}
+
+/// What is known of a CTA before it runs.
+impl<R: Roles, K: ClusterShape> Cta<R, K> {
+    const POOL_OF_TWO: u32 = WARPGROUP_THREADS * R::GROUPS as u32 * share(2, R::GROUPS);
+    /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
+    /// room for a second CTA (of this grid, or of the one behind it), else one.
+    pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
+    const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 }
 
 /// All threads of the CTA, converged, before anything else has happened.
@@ -142,7 +152,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
         assert!(
-            R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * at_entry(R::GROUPS),
+            R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * share(1, R::GROUPS),
             "the register budgets of all warp groups exceed what the CTA has: an equal share of the \
              SM's 65536 registers for each thread, rounded down to a multiple of 8"
         );
@@ -201,6 +211,7 @@ unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
         kind: ParamKind::Context as u32,
         box_rows: Self::THREADS,
         box_cols: K::SIZE as u32,
+        size: Self::PER_SM,
         ..ParamMeta::NONE
     };
     #[inline(always)]
@@ -258,9 +269,9 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
         // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
         unsafe {
-            if Ro::REGISTERS < const { at_entry(R::GROUPS) } {
+            if Ro::REGISTERS < Cta::<R, K>::AT_ENTRY {
                 isa::setmaxnreg::dec_to(Ro::REGISTERS);
-            } else if Ro::REGISTERS > const { at_entry(R::GROUPS) } {
+            } else if Ro::REGISTERS > Cta::<R, K>::AT_ENTRY {
                 isa::setmaxnreg::inc_to(Ro::REGISTERS);
             }
         }
@@ -483,6 +494,20 @@ pub struct Elected<R, K> {
 }
 
 impl<R: Role, K: ClusterShape> Elected<R, K> {
+    /// Lets the grid behind this one start, as far as SMs have room for it beside this CTA, once every
+    /// CTA of this grid has said so or has ended. It waits for the end of this grid by itself
+    /// ([`Prologue::wait`](crate::prologue::Prologue::wait)), so nothing can go wrong by saying it
+    /// early; what it prefetches meanwhile is of use if it comes late.
+    ///
+    /// Waits for nothing. Signals the launch of dependent grids. PTX:
+    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
+    /// [`Prologue`](crate::prologue::Prologue).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn launch_dependents(&self) {
+        isa::griddepcontrol::launch_dependents();
+    }
+
     /// Where this CTA stands.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the

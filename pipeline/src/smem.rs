@@ -6,6 +6,7 @@
 //! before its mbarriers are initialised and visible to every proxy and peer.
 
 use crate::cluster::ClusterShape;
+use crate::prologue::Prologue;
 use crate::roles::{Cta, Ready, Roles};
 use core::marker::PhantomData;
 
@@ -319,33 +320,46 @@ impl<R: Regions> SmemPlan<R> {
         first
     }
 
-    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
-    ///
-    /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
-    /// every CTA of it) meets. The token is consumed by value and given back, and a kernel gets
-    /// only one: a plan can't be initialised twice.
-    ///
-    /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) it then waits
-    /// for the end of that kernel: all this could be done early, and what comes after may read what
-    /// that kernel wrote.
+    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends: the
+    /// [`prologue`](Self::prologue), and at once the wait that ends it.
     ///
     /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
-    /// on. Signals the same, and that dependents may start. PTX: `griddepcontrol.launch_dependents`,
-    /// `mbarrier.init`, `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then
-    /// `barrier.cta.sync` or `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`,
-    /// then `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`, construction of the barriers,
-    /// `fence_barrier_init`, `cluster_sync`, `wait_on_dependent_grids`. See the example of
+    /// on. Signals and PTX: those of [`prologue`](Self::prologue), then `griddepcontrol.wait`. CUTLASS:
+    /// construction of the pipelines, `cluster_sync`, `wait_on_dependent_grids`. See the example of
     /// [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
+        let early = Self::prologue(cta);
+        // At once: the dependents' own prologue, and then their wait, is all that can come early.
+        isa::griddepcontrol::launch_dependents();
+        early.wait()
+    }
+
+    /// Initialises every mbarrier of the plan and makes them visible.
+    ///
+    /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
+    /// every CTA of it) meets. The token is consumed by value, and a kernel gets only one: a plan
+    /// can't be initialised twice.
+    ///
+    /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) all this happens
+    /// while that kernel still runs. What comes after may read what it wrote, so the ends are handed
+    /// out by [`Prologue::wait`].
+    ///
+    /// Waits for all threads of the CTA, or of the cluster. Signals the same, and that dependents may
+    /// start. PTX: `griddepcontrol.launch_dependents`, `mbarrier.init`,
+    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then `barrier.cta.sync` or
+    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS:
+    /// `launch_dependent_grids`, construction of the barriers, `fence_barrier_init`, `cluster_sync`.
+    /// See the example of [`Prologue`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn prologue<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {
         let first_barrier = const {
             assert!(Self::BYTES > 0, "an empty shared-memory plan");
             Self::first_barrier::<Ro>()
         };
         let place = Place { base: isa::shared::dynamic_base(), barrier: first_barrier };
-        // At once: the dependents' own prologue, and then their wait, is all that can come early.
-        isa::griddepcontrol::launch_dependents();
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
             // launch made BYTES long; the token is there once per thread, so this runs once.
@@ -355,10 +369,8 @@ impl<R: Regions> SmemPlan<R> {
                 isa::fence::proxy_async();
             }
         }
-        let ready = cta.meet();
-        isa::griddepcontrol::wait();
         // SAFETY: initialised above, and made visible by the meeting.
-        (ready, unsafe { R::ends(place) })
+        unsafe { Prologue::new(cta.meet(), place) }
     }
 }
 

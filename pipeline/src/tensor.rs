@@ -1,6 +1,7 @@
 //! Tensor maps whose box is a tile's, and the loads and stores that they describe.
 
 use crate::cluster::{ClusterShape, Peers, Sharing, Unshared};
+use crate::prologue::Early;
 use crate::roles::{Cta, Roles};
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
@@ -136,6 +137,28 @@ pub struct Load<'a, T, P = Unshared> {
 }
 
 impl<T: TileShape, P: Sharing> Load<'_, T, P> {
+    /// The row at which this CTA's slice begins, and where in the tile.
+    #[inline(always)]
+    fn slice(&self) -> (i32, u32) {
+        let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
+        (self.row + first as i32, first)
+    }
+
+    /// Brings the box (of a shared tile, this CTA's slice) from memory into the L2 cache, where the
+    /// load that follows finds it. Nothing is read by that: what the grid ahead still writes to it is
+    /// written to the cache.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`.
+    /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
+    /// [`Prologue`](crate::prologue::Prologue).
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn prefetch(self, _one: &Early) {
+        let (row, _) = self.slice();
+        // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
+        unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }
+    }
+
     /// Issues the load into the tile at `dst`, completing on the mbarrier at `full` of every CTA
     /// that receives it.
     ///
@@ -150,13 +173,13 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
             // SAFETY: the caller's contract.
             unsafe { isa::cp_async_bulk::tensor_load(dst, map, [self.col, self.row], full) }
         } else {
-            let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
+            let (row, first) = self.slice();
             // SAFETY: the caller's contract; slices are disjoint parts of the tile.
             unsafe {
                 isa::cp_async_bulk::tensor_load_multicast(
                     dst + first * ROW_BYTES as u32,
                     map,
-                    [self.col, self.row + first as i32],
+                    [self.col, row],
                     full,
                     self.peers.mask,
                 );

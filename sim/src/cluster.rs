@@ -90,7 +90,7 @@ impl Cluster {
         let coord = [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])];
         let size = grid.cluster_size();
         let block_threads = grid.threads();
-        let registers = registers_at_entry(block_threads);
+        let registers = registers_at_entry(block_threads, grid.min_ctas);
         let warps_per_cta = block_threads.div_ceil(32);
         let mut ctas = Vec::new();
         let mut warps = Vec::new();

@@ -93,6 +93,9 @@ pub struct Grid<'a> {
     pub block: [u32; 3],
     /// CTAs of a cluster; divides the grid.
     pub cluster: [u32; 3],
+    /// CTAs of which an SM's registers must be enough (`.minnctapersm`): with the threads, that gives
+    /// the registers of each at entry.
+    pub min_ctas: u32,
     /// Dynamic shared memory of a CTA in bytes.
     pub smem_bytes: u32,
     /// Name of the kernel, for reports.
@@ -136,6 +139,13 @@ impl Grid<'_> {
         }
         if (0..3).any(|i| !self.grid[i].is_multiple_of(self.cluster[i])) {
             return Err(format!("a cluster of {:?} does not divide {:?}", self.cluster, self.grid));
+        }
+        if self.min_ctas == 0 || u64::from(self.min_ctas) * threads > 2048 {
+            return Err(format!(
+                "{} CTAs of {threads} threads on an SM; 1 to {}",
+                self.min_ctas,
+                2048 / threads
+            ));
         }
         if self.smem_bytes > SMEM_MAX {
             return Err(format!("{} bytes of shared memory; at most {SMEM_MAX}", self.smem_bytes));

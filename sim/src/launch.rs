@@ -216,6 +216,7 @@ mod tests {
             grid: [6, 1, 1],
             block: [32, 1, 1],
             cluster: [2, 1, 1],
+            min_ctas: 1,
             smem_bytes: 0,
             name: "none",
         };

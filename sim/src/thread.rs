@@ -183,7 +183,7 @@ impl Cta {
 }
 
 /// Registers per thread at entry: an equal share of the file, as `.maxntid` and `.minnctapersm`
-/// of one CTA make ptxas choose.
-pub(crate) fn registers_at_entry(threads: u32) -> u32 {
-    (REGISTER_FILE / threads.next_multiple_of(32) / 8 * 8).clamp(24, 248)
+/// make ptxas choose.
+pub(crate) fn registers_at_entry(threads: u32, ctas: u32) -> u32 {
+    (REGISTER_FILE / (ctas * threads.next_multiple_of(32)) / 8 * 8).clamp(24, 248)
 }

@@ -18,8 +18,14 @@ fn launch(
     kernel: impl Fn() + Sync,
 ) -> Result<Stats, Box<Report>> {
     let one = [1, 1, 1];
-    let grid =
-        Grid { grid: one, block: [threads, 1, 1], cluster: one, smem_bytes: 256, name: "litmus" };
+    let grid = Grid {
+        grid: one,
+        block: [threads, 1, 1],
+        cluster: one,
+        min_ctas: 1,
+        smem_bytes: 256,
+        name: "litmus",
+    };
     sim::launch(config, memory, &grid, &kernel)
 }
 

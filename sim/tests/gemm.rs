@@ -180,6 +180,7 @@ fn gemm_with<const BN: u32, const REGS: usize>(
         grid: [m.div_ceil(2 * BM) * 2, n.div_ceil(BN), 1],
         block: [384, 1, 1],
         cluster: [2, 1, 1],
+        min_ctas: 1,
         smem_bytes: smem,
         name: "gemm",
     };

@@ -24,6 +24,7 @@ fn run(
         grid: [ctas, 1, 1],
         block: [32, 1, 1],
         cluster: [cluster, 1, 1],
+        min_ctas: 1,
         smem_bytes: 2048,
         name: "test",
     };
@@ -419,6 +420,7 @@ fn launches_follow_each_other() {
             grid: [2, 1, 1],
             block: [32, 1, 1],
             cluster: [1, 1, 1],
+            min_ctas: 1,
             smem_bytes: 0,
             name: "test",
         };
@@ -434,6 +436,7 @@ fn launches_follow_each_other() {
         grid: [2, 1, 1],
         block: [32, 1, 1],
         cluster: [1, 1, 1],
+        min_ctas: 1,
         smem_bytes: 0,
         name: "test",
     };

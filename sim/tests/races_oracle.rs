@@ -72,6 +72,7 @@ fn finding(steps: &[Step], seed: u64) -> Option<Rule> {
         grid: [1; 3],
         block: [THREADS, 1, 1],
         cluster: [1; 3],
+        min_ctas: 1,
         smem_bytes: DATA + 32,
         name: "random",
     };

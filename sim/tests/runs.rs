@@ -135,6 +135,7 @@ fn a_busy_loop_ends_at_the_step_limit() {
         grid: [1, 1, 1],
         block: [32, 1, 1],
         cluster: [1, 1, 1],
+        min_ctas: 1,
         smem_bytes: 128,
         name: "spin",
     };
@@ -156,6 +157,7 @@ fn over_clusters(n: u32, workers: usize, kernel: impl Fn() + Sync) -> Result<(),
         grid: [n, 1, 1],
         block: [32, 1, 1],
         cluster: [1, 1, 1],
+        min_ctas: 1,
         smem_bytes: 0,
         name: "clusters",
     };
@@ -175,6 +177,7 @@ fn clusters_wait_for_later_clusters() {
             grid: [8, 1, 1],
             block: [32, 1, 1],
             cluster: [1, 1, 1],
+            min_ctas: 1,
             smem_bytes: 0,
             name: "chain",
         };
@@ -199,6 +202,7 @@ fn clusters_that_wait_for_nothing_are_a_deadlock() {
             grid: [4, 1, 1],
             block: [32, 1, 1],
             cluster: [1, 1, 1],
+            min_ctas: 1,
             smem_bytes: 0,
             name: "stuck",
         };
@@ -230,6 +234,7 @@ fn atomics_add_up_over_clusters() {
         grid: [32, 2, 1],
         block: [8, 4, 2],
         cluster: [2, 2, 1],
+        min_ctas: 1,
         smem_bytes: 16,
         name: "atomics",
     };
@@ -270,6 +275,7 @@ fn launches_that_no_gpu_takes() {
         grid: [4, 1, 1],
         block: [64, 1, 1],
         cluster: [2, 1, 1],
+        min_ctas: 1,
         smem_bytes: 0,
         name: "launch",
     };

@@ -21,6 +21,7 @@ fn launch(
         grid: [ctas, 1, 1],
         block: [threads, 1, 1],
         cluster: [1; 3],
+        min_ctas: 1,
         smem_bytes: 512,
         name: "seeds",
     };

@@ -65,6 +65,7 @@ const GRID: Grid<'_> = Grid {
     grid: [3, 1, 1],
     block: [64, 1, 1],
     cluster: [1, 1, 1],
+    min_ctas: 1,
     smem_bytes: 128 + STAGES * BYTES,
     name: "ring",
 };

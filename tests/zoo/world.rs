@@ -61,6 +61,7 @@ pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
         grid: [ctas, 1, 1],
         block: [threads, 1, 1],
         cluster: [cluster, 1, 1],
+        min_ctas: 1,
         smem_bytes: smem,
         name: "zoo",
     };

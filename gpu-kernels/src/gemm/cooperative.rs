@@ -34,8 +34,8 @@ roles! {
     /// Multiplies, 64 rows of the CTA's tile a warp group: up to 128 accumulators a thread, and the
     /// epilogue's working set.
     Math2 = 2 x 232 registers,
-    /// The same for tiles of 64 rows.
-    Math1 = 1 x 232 registers,
+    /// The same for tiles of 64 rows. An SM's registers are enough for two such CTAs.
+    Math1 = 1 x 216 registers,
 }
 
 /// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies.
@@ -62,7 +62,7 @@ pub const fn groups<M: Role>() -> u32 {
 /// A panel of C: all warp groups read it.
 pub type CPanel<O, const BM: usize> = Panel<O, BM>;
 
-/// What a CTA keeps in shared memory.
+/// What a CTA keeps in shared memory: tiles, which are aligned, side by side.
 pub type Plan<
     T,
     O,
@@ -74,9 +74,9 @@ pub type Plan<
     const HAS_C: bool,
     K,
 > = SmemPlan<(
+    StoreBuffers<O, STORE_DEPTH, M>,
     Ring<STAGES, Operands<T, BM, BN, BK>, Tma, Mma<M>, MainLoop, K>,
     When<HAS_C, Ring<C_STAGES, (CPanel<O, BM>,), Tma, Reads<M>, Addend, K>>,
-    StoreBuffers<O, STORE_DEPTH, M>,
     LoadOrderBarrier<Order>,
 )>;
 
@@ -104,6 +104,7 @@ pub fn gemm<
     c: &TensorMap<CPanel<O, BM>>,
     d: &TensorMap<E::Panel>,
     partials: &Partials<'_>,
+    pace: &Pace<'_>,
     p: GemmParams,
 ) where
     T: Element + Operand,
@@ -119,13 +120,21 @@ pub fn gemm<
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (cta, (main_ring, c_ring, stores, order)) =
-        Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::init(cta);
+    let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p);
+    early.by_one(|one| {
+        let Some(work) = tiles.clone().next() else { return };
+        let (at, tile) = (early.cta().coord(), tiles.origin(&work));
+        for k in work.k..work.k + work.k_tiles.min(p.early) {
+            a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);
+            b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
+        }
+    });
+    let (cta, (stores, main_ring, c_ring, order)) = early.wait();
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
     };
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p);
 
     cta.specialize(
         |load| {
@@ -135,9 +144,14 @@ pub fn gemm<
                     let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
+                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work);
+                        pace.wait();
                         for k in work.k..work.k + work.k_tiles {
+                            if tiles.nearly_done(&work, k) {
+                                pace.arrive();
+                            }
                             let col = k * BK as u32;
                             loads.acquire().load((
                                 a.tile(tile.row, col, share_a),
@@ -148,6 +162,8 @@ pub fn gemm<
                             order.arrive_and_step();
                         }
                     }
+                    one.launch_dependents();
+                    pace.tail();
                     loads.tail();
                 },
                 |warp| {

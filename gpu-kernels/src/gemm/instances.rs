@@ -30,10 +30,11 @@ macro_rules! instances {
                 c: &TensorMap<$schedule::CPanel<$o, $bm>>,
                 d: &TensorMap<<$d as Epilogue<$o, $bn>>::Panel>,
                 partials: Partials<'_>,
+                pace: Pace<'_>,
                 p: GemmParams,
             ) {
                 $schedule::gemm::<$t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c, { $bm / 64 }>(
-                    cta, a, b, c, d, &partials, p,
+                    cta, a, b, c, d, &partials, &pace, p,
                 );
             }
         )+
@@ -144,6 +145,8 @@ instances! {
     gemm_bf16_bf16_64x224_2x1_pp:   bf16 => bf16, 64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_64x256_2x1_pp:   bf16 => bf16, 64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_64x128_2x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_16x64t_1x1_x2: bf16 => bf16, 64 x 16 x 64   by cooperative Math1, stages 9,  cluster 1 x 1, C false, D AlongColumns;
+    gemm_bf16_bf16_32x64t_1x1_x2: bf16 => bf16, 64 x 32 x 64   by cooperative Math1, stages 8,  cluster 1 x 1, C false, D AlongColumns;
     gemm_f16_f16_128x128_1x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
     gemm_f16_f16_128x128_1x1_pp_c:  f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
     gemm_f16_f16_128x128_2x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
@@ -151,6 +154,8 @@ instances! {
     gemm_f16_f16_64x224_2x1_pp:     f16  => f16,  64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f16_64x256_2x1_pp:     f16  => f16,  64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f16_64x128_2x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_16x64t_1x1_x2:   f16  => f16,  64 x 16 x 64   by cooperative Math1, stages 9,  cluster 1 x 1, C false, D AlongColumns;
+    gemm_f16_f16_32x64t_1x1_x2:   f16  => f16,  64 x 32 x 64   by cooperative Math1, stages 8,  cluster 1 x 1, C false, D AlongColumns;
     gemm_bf16_f32_128x128_1x1_pp:   bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_f32_128x128_1x1_pp_c: bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
     gemm_f16_f32_128x128_1x1_pp:    f16  => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;

@@ -44,6 +44,9 @@ impl WorkTile {
     }
 }
 
+/// Stages before a tile's last one at which its CTA says that it is nearly done.
+const NEARLY: u32 = 8;
+
 /// Walks the work of one CTA, the same for every role (CUTLASS
 /// `PersistentTileSchedulerSm90StreamK`).
 ///
@@ -140,6 +143,19 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
         self.p.n.div_ceil(Self::CLUSTER_COLS)
     }
 
+    /// Whole tiles of the cluster that has most of them.
+    #[inline(always)]
+    pub fn rounds(&self) -> u32 {
+        (self.tiles_m() * self.tiles_n() - self.p.streamed).div_ceil(self.clusters)
+    }
+
+    /// Whether stage `k` of a whole tile is near its last one: what is loaded from there on is not read
+    /// before an arrival has got about.
+    #[inline(always)]
+    pub fn nearly_done(&self, work: &WorkTile, k: u32) -> bool {
+        work.tile >= self.p.streamed && k + NEARLY == self.k_tiles().max(NEARLY)
+    }
+
     /// How many runs there are. None is empty: the parts of a tile are those of runs side by side.
     #[inline(always)]
     fn runs(&self) -> u32 {
@@ -231,7 +247,7 @@ mod tests {
 
     fn params(tiles_m: u32, tiles_n: u32, k_tiles: u32, group: u32, streamed: u32) -> GemmParams {
         let (m, n, k) = (tiles_m * 128, tiles_n * 128 - 5, k_tiles * 64 - 3);
-        GemmParams { m, n, k, group, streamed, alpha: 1.0, beta: 0.0 }
+        GemmParams { m, n, k, group, streamed, early: 0, alpha: 1.0, beta: 0.0 }
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! how each operand reaches TMA: as it lies, or staged through a padded copy when its rows are not
 //! a multiple of 16 bytes.
 
+mod calibration;
 mod layout;
 mod pick;
 mod plan;
@@ -22,6 +23,7 @@ use crate::launch::Module;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
 use isa::kernel::{Dtype, Image, KernelArg, ParamKind};
+use pipeline::pace::Pace;
 use pipeline::partials::Partials;
 
 /// A product to plan for.
@@ -207,12 +209,14 @@ fn check_instance(instance: &Instance) -> Result<(), Error> {
     }
     let params = meta.params();
     let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
-    let value = params.get(5).map_or(0, |p| p.size as usize);
+    let value = params.get(6).map_or(0, |p| p.size as usize);
     let partials = params.get(4).is_some_and(|p| *p == <Partials<'_> as KernelArg>::META);
-    if params.len() != 6 || maps != 4 || !partials || value != size_of::<GemmParams>() {
+    let pace = params.get(5).is_some_and(|p| *p == <Pace<'_> as KernelArg>::META);
+    let partials = partials && pace;
+    if params.len() != 7 || maps != 4 || !partials || value != size_of::<GemmParams>() {
         return bad(format!(
             "{maps} tensor maps, {} parameters and {value} bytes of values behind the partial \
-             sums; 4, 6 and {} are right",
+             sums and the pace; 4, 7 and {} are right",
             params.len(),
             size_of::<GemmParams>()
         ));

@@ -11,6 +11,7 @@ use crate::launch::Module;
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
+use pipeline::pace::Pace;
 use pipeline::partials::Partials;
 use serde::Serialize;
 use std::fmt;
@@ -30,6 +31,7 @@ pub struct GemmPlan {
     pub(super) staging: [Option<Buffer>; 4],
     /// Where CTAs leave sums for one another; empty if no kernel of the plan does.
     pub(super) partials: Buffer,
+    pub(super) pace: Buffer,
     /// The stream that last used the staging copies and the partial sums.
     pub(super) last: Mutex<Option<Stream>>,
     info: PlanInfo,
@@ -41,6 +43,10 @@ pub(super) struct Choice {
     pub grid: [u32; 3],
     pub group: u32,
     pub streamed: u32,
+    /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
+    pub early: u32,
+    /// Whether its CTAs keep pace.
+    pub paced: bool,
 }
 
 /// A plan in words and numbers.
@@ -151,6 +157,7 @@ impl GemmPlan {
             }
         }
         let partials = choices.iter().map(Choice::partial_bytes).max().unwrap_or(0);
+        let pace = if choices.iter().any(|c| c.paced) { Pace::BYTES } else { 0 };
         Ok(Self {
             device: gemm.device.clone(),
             module: gemm.module.clone(),
@@ -159,6 +166,7 @@ impl GemmPlan {
             layouts,
             staging,
             partials: gemm.device.alloc_zeroed(partials)?,
+            pace: gemm.device.alloc_zeroed(pace)?,
             last: Mutex::new(None),
             info,
         })
@@ -167,6 +175,15 @@ impl GemmPlan {
     /// What it does, in words and numbers.
     pub fn describe(&self) -> &PlanInfo {
         &self.info
+    }
+
+    /// The same plan whose CTAs keep pace ([`Pace`]), though that is not expected to be of use.
+    ///
+    /// # Errors
+    /// No memory for the counter.
+    pub fn keep_pace(mut self) -> Result<Self, Error> {
+        self.pace = self.device.alloc_zeroed(Pace::BYTES)?;
+        Ok(self)
     }
 
     /// What it was made for.
@@ -199,8 +216,16 @@ impl Gemm {
         index: usize,
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
-        let active = u64::from(self.module.max_active_clusters(instance.desc)?);
+        let active = self.active(instance)?;
         Ok(schedules(instance, problem, active).map(|p| (p.total_us(), p.schedule)).collect())
+    }
+
+    /// How many clusters of an instance run at one time: what the device holds, but no more than one
+    /// CTA on an SM. Where there is room for two, the other is of the grid behind.
+    fn active(&self, instance: &Instance) -> Result<u64, Error> {
+        let held = u64::from(self.module.max_active_clusters(instance.desc)?);
+        let cluster = instance.desc.meta.cluster_size();
+        Ok(held.min(u64::from(self.device.sms() / cluster)))
     }
 
     fn choose(
@@ -212,7 +237,7 @@ impl Gemm {
         let instance = &self.instances[index];
         let tiling = Tiling::new(instance, problem.m, problem.n);
         let cluster = instance.desc.meta.cluster_size();
-        let fit = u64::from(self.module.max_active_clusters(instance.desc)?);
+        let fit = self.active(instance)?;
         if fit == 0 {
             return Err(Error::LaunchCluster {
                 kernel: instance.desc.meta.name().into(),
@@ -221,7 +246,7 @@ impl Gemm {
                 right: "the device has no room for one such cluster",
             });
         }
-        let Schedule { clusters, streamed } = match asked {
+        let schedule = match asked {
             Some(asked) => asked.checked(
                 instance.shares,
                 &tiling,
@@ -230,8 +255,11 @@ impl Gemm {
             )?,
             None => schedule(instance, problem, fit),
         };
+        let Schedule { clusters, streamed } = schedule;
         let group = raster_group(instance, &tiling, u64::from(clusters));
-        Ok(Choice { instance, grid: [clusters * cluster, 1, 1], group, streamed })
+        let prediction = Prediction::new(instance, &tiling, problem, schedule);
+        let (early, paced) = (prediction.early(self.device.sms()), prediction.paced());
+        Ok(Choice { instance, grid: [clusters * cluster, 1, 1], group, streamed, early, paced })
     }
 }
 

@@ -11,60 +11,11 @@
 //! powers.
 
 use super::GemmProblem;
+use super::calibration::*;
 use super::pick::{Schedule, Tiling, fits};
 use gpu_kernels::gemm::{Instance, KernelSchedule};
 use serde::Serialize;
 use std::cmp::Ordering;
-
-// The constants are fitted to the measurements in docs/data/h200-candidates.txt, by what they pick
-// more than by what they predict (docs/performance.md says how).
-
-/// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
-const LAUNCH_US: f64 = 2.1;
-/// What a cluster adds to that: its CTAs start together and meet.
-const CLUSTER_US: f64 = 0.18;
-/// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
-const STAGE_US: f64 = 0.026;
-/// The same for tiles of one warp group: one arrival fewer frees a slot.
-const STAGE_OF_ONE_US: f64 = 0.02;
-/// The same where warp groups multiply in turn: each issues for the other.
-const STAGE_IN_TURN_US: f64 = 0.0063;
-/// What a cluster adds to a stage: its CTAs wait for each other's slots.
-const CLUSTER_STAGE_US: f64 = 0.005;
-/// What the tensor cores take for each element of the tile in a stage of 64 columns: 2048
-/// multiplications a clock give 0.017e-3 µs at 1.9 GHz.
-const MMA_US_PER_ELEMENT: f64 = 0.0168e-3;
-/// Bytes a microsecond that the L2 cache gives to all CTAs together.
-const L2_BYTES_PER_US: f64 = 38e6;
-/// The same where rows are no multiple of 128 bytes: what a box takes of a row lies in two lines.
-const L2_BYTES_PER_US_TWO_LINES: f64 = 6.2e6;
-/// A line of the L2 cache.
-const LINE_BYTES: u64 = 128;
-/// Bytes a microsecond that come into one SM.
-const SM_BYTES_PER_US: f64 = 191e3;
-/// What the operand with more rows costs the L2 cache beyond its bytes: more of it misses.
-const LARGER_OPERAND: f64 = 0.125;
-/// What each row of a box that lies outside of the tensor adds to a stage, beyond the first few: TMA
-/// fills it with zeros more slowly than from the cache.
-const OUTSIDE_US: f64 = 3.0e-3;
-const OUTSIDE_FREE: f64 = 15.0;
-/// An epilogue, and that of a tile of 128 x 256, as far as the next main loop does not hide it.
-const EPILOGUE_US: f64 = 0.22;
-const EPILOGUE_US_PER_ELEMENT: f64 = 0.33 / (128.0 * 256.0);
-/// What a stage of a shared tile takes, by one of a whole tile: the clusters of a run are at different
-/// columns of A and B, and find less of them in the L2 cache.
-const SHARED_STAGE: f64 = 1.1;
-/// What it takes at least until a CTA has the sums that another one gave.
-const FIXUP_US: f64 = 0.27;
-/// What each element of the tile adds to that: it is written and read once.
-const FIXUP_US_PER_ELEMENT: f64 = 9.5 / (128.0 * 256.0);
-/// Bytes a microsecond from memory, and how long until the first are there.
-const MEMORY_BYTES_PER_US: f64 = 4.14e6;
-const MEMORY_US: f64 = 1.28;
-/// What an operand that several clusters read, each for itself, adds to its bytes from memory.
-const READ_AGAIN: f64 = 0.25;
-/// Operations a microsecond that the power limit allows, over milliseconds.
-const POWER_FLOPS_PER_US: f64 = 720e6;
 
 /// A predicted time and what it is made of.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -100,6 +51,12 @@ pub struct Prediction {
     pub memory_us: f64,
     /// The multiplications, as fast as the power limit allows.
     pub power_us: f64,
+    /// CTAs of the grid.
+    pub ctas: u64,
+    /// Bytes of A and B in a stage.
+    pub stage_bytes: u32,
+    /// Whether A and B are more than the L2 cache holds.
+    pub beyond_l2: bool,
 }
 
 impl Prediction {
@@ -115,12 +72,13 @@ impl Prediction {
         let (cluster_tiles, stages) = (tiling.clusters(), stages(instance, problem.k));
         let i = instance;
         let elements = f64::from(i.bm * i.bn);
+        let fetched = fetched_bytes(i, cluster_tiles * stages, problem);
         // Whole panels of 128 bytes are stored.
         let panel = 128 / problem.out.size() as u32;
         let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
         // A warp group alone writes 64 rows as fast as two write 128.
         let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
-        Self {
+        let mut prediction = Self {
             schedule,
             tiles: tiling.tiles,
             cluster_tiles,
@@ -137,9 +95,14 @@ impl Prediction {
                 n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
             },
             outside_us: outside_us(i, problem),
-            memory_us: memory_us(tiling, problem),
+            memory_us: memory_us(tiling, problem, fetched),
             power_us: problem.flops() / POWER_FLOPS_PER_US,
-        }
+            ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
+            stage_bytes: i.stage_bytes(),
+            beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
+        };
+        prediction.launch_us += prediction.beside_us(i);
+        prediction
     }
 
     /// Main loops of the whole tiles.
@@ -170,8 +133,36 @@ impl Prediction {
     /// All of it.
     pub fn total_us(&self) -> f64 {
         let sixth = |x: f64| x.powi(6);
-        let sum = sixth(self.busiest_us()) + sixth(self.memory_us) + sixth(self.power_us);
+        let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
+        let sum: f64 = side_by_side.map(sixth).iter().sum();
         self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
+    }
+
+    /// What it costs that an SM has room for two CTAs of the instance.
+    fn beside_us(&self, instance: &Instance) -> f64 {
+        let memory = self.memory_us - MEMORY_US;
+        let streams = self.rounds > 1 && self.schedule.streamed == 0 && memory > self.busiest_us();
+        match instance.two_fit() {
+            false => 0.0,
+            true if streams => -ROOM_FOR_TWO_US,
+            true => CROWDED_US,
+        }
+    }
+
+    /// Whether CTAs keep pace: where they compute several tiles, long ones, of operands that the L2
+    /// cache does not hold.
+    pub fn paced(&self) -> bool {
+        let tile = self.stages as f64 * self.stage_us;
+        self.rounds > 1 && tile >= PACED_TILE_US && self.beyond_l2
+    }
+
+    /// Stages of its first tile that a CTA brings into the L2 cache while the grid ahead still runs, on
+    /// a device of `sms` SMs. That is of use where the grid leaves half of the SMs to the one behind, so
+    /// that it is there early, and where memory decides.
+    pub fn early(&self, sms: u32) -> u32 {
+        let room = 2 * self.ctas <= u64::from(sms);
+        let memory = self.memory_us - MEMORY_US >= EARLY_MEMORY * self.busiest_us();
+        if room || memory { EARLY_BYTES / self.stage_bytes } else { 0 }
     }
 
     /// Stages of the busiest cluster.
@@ -249,9 +240,9 @@ fn givers(clusters: u64, streamed: u64) -> u64 {
     (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
 }
 
-/// A and B in, D out. An operand that one cluster holds for all of the tiles' rows or columns is read
-/// once.
-fn memory_us(tiling: &Tiling, problem: &GemmProblem) -> f64 {
+/// A and B in, D out, while the clusters fetch `fetched` bytes. An operand that one cluster holds for all
+/// of the tiles' rows or columns is read once.
+fn memory_us(tiling: &Tiling, problem: &GemmProblem, fetched: u64) -> f64 {
     let (rows, columns) = if tiling.turned { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
@@ -259,7 +250,16 @@ fn memory_us(tiling: &Tiling, problem: &GemmProblem) -> f64 {
     let bytes = again(rows, tiling.clusters_n)
         + again(columns, tiling.clusters_m)
         + problem.bytes('D') as f64;
-    MEMORY_US + bytes / MEMORY_BYTES_PER_US
+    let beyond = (fetched as f64 - bytes).max(0.0);
+    MEMORY_US + bytes / MEMORY_BYTES_PER_US + beyond / FETCHED_BYTES_PER_US
+}
+
+/// Bytes of A and B that the clusters fetch in `stages` stages: each row of a cluster tile once, thanks
+/// to multicast. What the L2 cache does not hold of it comes from memory.
+fn fetched_bytes(instance: &Instance, stages: u64, problem: &GemmProblem) -> u64 {
+    let i = instance;
+    let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
+    stages * rows * u64::from(i.bk) * problem.ab.size() as u64
 }
 
 /// Rows and columns of the product as the instance sees it.
@@ -310,13 +310,10 @@ impl Candidate<'_> {
             .then_with(|| self.prediction.order(&other.prediction))
     }
 
-    /// Bytes of A and B that the clusters fetch: each row of a cluster tile once, thanks to
-    /// multicast. What the L2 cache does not hold of it comes from memory.
+    /// Bytes of A and B that the clusters fetch.
     pub fn fetched_bytes(&self, problem: &GemmProblem) -> u64 {
-        let i = self.instance;
-        let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
-        let columns = self.prediction.stages * u64::from(i.bk);
-        self.prediction.cluster_tiles * rows * columns * problem.ab.size() as u64
+        let p = &self.prediction;
+        fetched_bytes(self.instance, p.cluster_tiles * p.stages, problem)
     }
 }
 

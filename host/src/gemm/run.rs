@@ -126,16 +126,17 @@ impl BoundGemm<'_> {
             k: plan.layouts[0].cols as u32,
             group: launch.choice.group,
             streamed: launch.choice.streamed,
+            early: launch.choice.early,
             alpha,
             beta,
         };
         let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
-        let partials = Param::partials(&plan.partials);
+        let (partials, pace) = (Param::partials(&plan.partials), Param::pace(&plan.pace));
         plan.device.launch(
             &plan.module,
             launch.choice.instance.desc,
             launch.choice.grid,
-            &[a, b, c, d, partials, Param::value(params)],
+            &[a, b, c, d, partials, pace, Param::value(params)],
             stream,
         )?;
         self.copy(3, stream, false)

@@ -79,7 +79,8 @@ pub fn run_with<R: Roles, K: ClusterShape>(
 ) -> Result<Stats, Box<Report>> {
     let cluster = [K::SIZE as u32, 1, 1];
     let block = [Cta::<R, K>::THREADS, 1, 1];
-    let grid = Grid { grid: cluster, block, cluster, smem_bytes, name: "test" };
+    let min_ctas = Cta::<R, K>::PER_SM;
+    let grid = Grid { grid: cluster, block, cluster, min_ctas, smem_bytes, name: "test" };
     // SAFETY: the first thing that each thread does, in a launch of the token's shape.
     sim::launch(config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))
 }

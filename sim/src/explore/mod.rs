@@ -97,7 +97,7 @@ impl<E: std::fmt::Display + std::fmt::Debug> std::error::Error for Finding<E> {}
 /// let found = explore(&config, &Strategy::Exhaustive { limit: 100 }, |config| {
 ///     let memory = GlobalMemory::new();
 ///     let sum = memory.alloc(4);
-///     let grid = Grid { grid: [1; 3], block: [2, 1, 1], cluster: [1; 3], smem_bytes: 0, name: "sum" };
+///     let grid = Grid { grid: [1; 3], block: [2, 1, 1], cluster: [1; 3], min_ctas: 1, smem_bytes: 0, name: "sum" };
 ///     let stats = launch(config, &memory, &grid, &|| {
 ///         let old: u32 = ops::global::ld(sum as *const u32);
 ///         ops::global::st(sum as *mut u32, old + 1);

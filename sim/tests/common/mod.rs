@@ -21,6 +21,7 @@ pub fn run_on(
         grid: [ctas, 1, 1],
         block: [threads, 1, 1],
         cluster: [ctas, 1, 1],
+        min_ctas: 1,
         smem_bytes,
         name: "test",
     };

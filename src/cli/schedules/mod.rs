@@ -246,8 +246,14 @@ mod tests {
             let memory = GlobalMemory::new();
             let next = memory.alloc(4);
             let one = [1; 3];
-            let grid =
-                Grid { grid: [2, 1, 1], block: one, cluster: one, smem_bytes: 0, name: "turns" };
+            let grid = Grid {
+                grid: [2, 1, 1],
+                block: one,
+                cluster: one,
+                min_ctas: 1,
+                smem_bytes: 0,
+                name: "turns",
+            };
             let kernel = || {
                 let ticket = ops::global::atomic_add_u32(next as *mut u32, 1);
                 assert_eq!(ticket, ops::thread::block_idx_x(), "not in turn");

@@ -1,0 +1,169 @@
+//! `Pace`: keeps the CTAs of a persistent grid from drifting apart.
+//!
+//! CTAs that compute neighbouring tiles read the same rows of A or columns of B. While they do it at
+//! about the same time, one of them brings the data into the L2 cache and the others find it there.
+//! But no two CTAs are equally fast, and a persistent one never stops: after some tiles they are at
+//! different columns, the cache has forgotten what the first one brought, and the same bytes come from
+//! memory again and again. That costs little time and much power, of which a large product has none to
+//! spare.
+//!
+//! So whoever comes to the end of a tile's loads waits a little for the others. It is a courtesy and
+//! no barrier: the wait is bounded, who waited in vain does not wait again, and nothing depends on the
+//! outcome.
+//!
+//! ```text
+//!   loads of CTA 0   tile 0 ........ arrive ....│ tile 1 .......
+//!   loads of CTA 1   tile 0 .......... arrive ..│ tile 1 .......
+//!   loads of CTA 2   tile 0 ...... arrive ..... wait │ tile 1 .......
+//! ```
+
+use crate::cluster::ClusterShape;
+use crate::roles::{Elected, Role};
+use core::marker::PhantomData;
+use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::slice::{DeviceSliceMut, SliceAbi};
+
+/// How often a wait looks before it gives up. A look takes about 0.7 µs, there and back.
+const LOOKS: u32 = 100;
+
+/// A counter that all CTAs of a grid share, or none: then nobody waits.
+///
+/// A launch leaves it at a multiple of a power of two, whatever it was; a launch that is cut short may
+/// leave it elsewhere, which makes later ones wait for nothing, and no more.
+///
+/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{pace::Pace, prelude::*, roles::Elected};
+/// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// /// Three tiles of eight stages.
+/// fn load(one: &Elected<Load, Cluster<1, 1>>, pace: &Pace<'_>) {
+///     let mut pace = pace.by(one, 2);
+///     for tile in 0..3 {
+///         if tile > 0 {
+///             pace.wait();
+///         }
+///         for k in 0..8 {
+///             if k == 6 {
+///                 pace.arrive();
+///             }
+///             // acquire a slot, load ...
+///         }
+///     }
+///     pace.tail();
+/// }
+/// # let _ = load;
+/// ```
+pub struct Pace<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
+
+/// One CTA's part in keeping pace.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
+#[must_use]
+pub struct Pacer<'a> {
+    counter: *mut u32,
+    /// Meetings to which this CTA has not arrived.
+    left: u32,
+    /// What all CTAs together add to the counter for a meeting: a power of two, so that it may wrap.
+    round: u32,
+    /// What this one adds.
+    share: u32,
+    /// Where the counter will be when all have arrived.
+    until: Option<u32>,
+    /// Whether it is worth waiting: the others have always come so far.
+    patient: bool,
+    one: PhantomData<(&'a (), *const ())>,
+}
+
+impl Pace<'_> {
+    /// Bytes of the counter, which are 0 before the first launch.
+    pub const BYTES: usize = 4;
+
+    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet `meetings`
+    /// times.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
+    #[inline(always)]
+    pub fn by<'a, R: Role, K: ClusterShape>(
+        &'a self,
+        _one: &'a Elected<R, K>,
+        meetings: u32,
+    ) -> Pacer<'a> {
+        let ctas = isa::thread::grid_dim_x();
+        let round = ctas.next_power_of_two();
+        let first = isa::thread::block_idx_x() == 0;
+        Pacer {
+            counter: self.0.address as *mut u32,
+            left: if self.0.elements > 0 { meetings } else { 0 },
+            round,
+            share: if first { round - (ctas - 1) } else { 1 },
+            until: None,
+            patient: true,
+            one: PhantomData,
+        }
+    }
+}
+
+impl Pacer<'_> {
+    /// Says that this CTA is near the end of a tile's loads.
+    ///
+    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
+    /// example of [`Pace`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn arrive(&mut self) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        // SAFETY: a word that all reach atomically alone.
+        let old = unsafe { isa::global::atomic_add_u32(self.counter, self.share) };
+        self.until = Some((old & !(self.round - 1)).wrapping_add(self.round));
+    }
+
+    /// Waits until the other CTAs have arrived as often as this one, or a while.
+    ///
+    /// Waits for the other CTAs, about 70 µs at most, and in vain no more than once. Signals nothing. PTX: a
+    /// loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait(&mut self) {
+        let Some(until) = self.until.take() else { return };
+        for _ in 0..if self.patient { LOOKS } else { 0 } {
+            // SAFETY: as in `arrive`.
+            let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
+            if now.wrapping_sub(until).cast_signed() >= 0 {
+                return;
+            }
+        }
+        self.patient = false;
+    }
+
+    /// Arrives to the meetings that this CTA has no tiles for: the next launch counts from there.
+    ///
+    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
+    /// example of [`Pace`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn tail(mut self) {
+        while self.left > 0 {
+            self.arrive();
+        }
+    }
+}
+
+// SAFETY: the parameter is that of a slice of words which the kernel may write; a checked launch
+// passes the address and length of a live buffer that it gives to no other argument.
+unsafe impl KernelArg for Pace<'_> {
+    type Abi = SliceAbi;
+    const META: ParamMeta = <DeviceSliceMut<'_, u32> as KernelArg>::META;
+    #[inline(always)]
+    unsafe fn from_abi(abi: SliceAbi) -> Self {
+        Self(abi, PhantomData)
+    }
+}
+
+// SAFETY: it needs an elected thread, which comes from `Ready::specialize`, after the wait of
+// `SmemPlan::init`.
+unsafe impl AfterWait for Pace<'_> {}
