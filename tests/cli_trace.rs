@@ -269,7 +269,7 @@ fn what_can_t_be_traced_is_refused() {
         (&["gemm", "--device", "cuda", "--beta", "1"], &["bf16", "no C"]),
         (
             &["gemm", "--device", "cuda", "--instance", "64x64_1x1"],
-            &["only gemm_bf16_bf16_128x256_2x1", "64x64_1x1"],
+            &["only gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp", "64x64_1x1"],
         ),
         (&["gemm", "--device", "cuda", "--seed", "5"], &["--seed", "of the model"]),
         (&["example", "two_rings", "--device", "cuda"], &["on the model alone"]),

@@ -42,8 +42,9 @@ fn a_gpu_s_producer_runs_ahead() {
     if !gpu("a_gpu_s_producer_runs_ahead") {
         return;
     }
-    // A, and a half of B from each CTA of the cluster.
+    // A, and a half of B from each CTA of the cluster; or A and B.
     producer_runs_ahead("128x256_2x1", 4, 3);
+    producer_runs_ahead("128x128_1x1_pp", 6, 2);
 }
 
 /// A traced run of a kernel whose ring has so many stages, which so many copies fill.

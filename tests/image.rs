@@ -41,7 +41,7 @@ fn each_traced_kernel_has_room_for_its_records() {
     use warpipe::TRACED_IMAGE;
     use warpipe::isa::trace::{BYTES, VARIABLE};
     let kernels: Vec<_> = TRACED_IMAGE.kernels.iter().map(KernelMeta::name).collect();
-    assert!(!kernels.is_empty(), "{kernels:?}");
+    assert!(kernels.len() >= 2, "{kernels:?}");
     for name in kernels {
         let ptx = TRACED_IMAGE.ptx(name).unwrap_or_else(|e| panic!("{e}"));
         let variable = format!(".visible .global .align 16 .b8 {VARIABLE}[{BYTES}];");

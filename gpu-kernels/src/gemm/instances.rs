@@ -1,6 +1,6 @@
 //! The table of compiled GEMM kernels. Adding one is adding a line.
 
-#![cfg_attr(all(feature = "trace", target_arch = "nvptx64"), expect(unused_imports))] // One kernel.
+#![cfg_attr(all(feature = "trace", target_arch = "nvptx64"), expect(unused_imports))] // Few kernels.
 
 use super::GemmParams;
 use super::cooperative::{GemmCta, Math1, Math2};
@@ -60,11 +60,12 @@ macro_rules! instances {
     };
 }
 
-// The kernel of a device build that records what it does.
+// The kernels of a device build that record what they do: one of each schedule.
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 #[rustfmt::skip]
 instances! {
     gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x128_1x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]

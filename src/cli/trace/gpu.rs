@@ -15,7 +15,7 @@ use isa::trace::{CTAS, VARIABLE};
 use std::sync::Arc;
 
 /// The kernels that a build with the feature has; the first where none is named.
-pub const KERNELS: [&str; 1] = ["gemm_bf16_bf16_128x256_2x1"];
+pub const KERNELS: [&str; 2] = ["gemm_bf16_bf16_128x256_2x1", "gemm_bf16_bf16_128x128_1x1_pp"];
 /// What is traced where no shape is given: some tiles for each CTA of an H100.
 pub const SHAPE: [u64; 3] = [4096, 4096, 512];
 /// A shape on which the model shows a kernel's barriers: several tiles for each CTA, more steps
@@ -128,7 +128,8 @@ mod tests {
     fn kernels_are_found_by_the_end_of_their_names() {
         assert_eq!(kernel(None).unwrap(), KERNELS[0]);
         assert_eq!(kernel(Some("128x256_2x1")).unwrap(), KERNELS[0]);
-        assert_eq!(kernel(Some(KERNELS[0])).unwrap(), KERNELS[0]);
+        assert_eq!(kernel(Some("128x128_1x1_pp")).unwrap(), KERNELS[1]);
+        assert_eq!(kernel(Some(KERNELS[1])).unwrap(), KERNELS[1]);
         for absent in ["gemm_bf16_bf16_128x128_1x1", "1x256_2x1", ""] {
             let said = kernel(Some(absent)).unwrap_err().to_string();
             assert!(KERNELS.iter().all(|name| said.contains(name)), "{said}");

@@ -114,8 +114,8 @@ pub struct Args {
     /// Run this schedule, and not the one in the order of model time: a seed, or what a finding says
     #[arg(long, value_name = "SCHEDULE")]
     seed: Option<String>,
-    /// Where to run: sim, or, in a build with the feature `trace`, cuda or cuda:N, where one kernel
-    /// can be traced: gemm_bf16_bf16_128x256_2x1
+    /// Where to run: sim, or, in a build with the feature `trace`, cuda or cuda:N, where two kernels
+    /// can be traced: gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp
     #[arg(long, default_value = "sim")]
     device: DeviceArg,
 }
