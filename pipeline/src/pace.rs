@@ -124,20 +124,16 @@ impl Pacer<'_> {
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
     ///
-    /// Waits for the other CTAs, about 70 µs at most, and in vain no more than once. Signals nothing. PTX: a
-    /// loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
+    /// Waits for the other CTAs, about 70 µs at most, and in vain no more than once. Signals nothing.
+    /// PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
-        for _ in 0..if self.patient { LOOKS } else { 0 } {
-            // SAFETY: as in `arrive`.
-            let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
-            if now.wrapping_sub(until).cast_signed() >= 0 {
-                return;
-            }
-        }
-        self.patient = false;
+        // SAFETY: as in `arrive`.
+        let now = || unsafe { isa::global::atomic_add_u32(self.counter, 0) };
+        let come = |now: u32| now.wrapping_sub(until).cast_signed() >= 0;
+        self.patient = self.patient && (0..LOOKS).any(|_| come(now()));
     }
 
     /// Arrives to the meetings that this CTA has no tiles for: the next launch counts from there.

@@ -114,15 +114,6 @@ const fn share(ctas: u32, groups: usize) -> u32 {
     REGISTER_FILE / (ctas * WARPGROUP_THREADS * groups as u32) / 8 * 8
 }
 
-/// What is known of a CTA before it runs.
-impl<R: Roles, K: ClusterShape> Cta<R, K> {
-    const POOL_OF_TWO: u32 = WARPGROUP_THREADS * R::GROUPS as u32 * share(2, R::GROUPS);
-    /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
-    /// room for a second CTA (of this grid, or of the one behind it), else one.
-    pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
-    const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
-}
-
 /// All threads of the CTA, converged, before anything else has happened.
 ///
 /// A kernel that takes one as its first parameter gets it from `#[kernel]`; its type says the
@@ -158,6 +149,11 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
         );
         WARPGROUP_THREADS * R::GROUPS as u32
     };
+    const POOL_OF_TWO: u32 = WARPGROUP_THREADS * R::GROUPS as u32 * share(2, R::GROUPS);
+    /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
+    /// room for a second CTA (of this grid, or of the one behind it), else one.
+    pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
+    const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 
     /// Forges the token.
     ///

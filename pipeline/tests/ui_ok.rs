@@ -81,4 +81,5 @@ programs! {
     "ui/38_tokens_ok.rs" as tokens;
     "ui/41_masks_ok.rs" as masks;
     "ui/42_meet_ok.rs" as meet;
+    "ui/43_prologue_ok.rs" as prologue;
 }

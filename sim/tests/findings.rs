@@ -7,7 +7,7 @@ use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
     barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
 };
-use sim::{GlobalMemory, Rule};
+use sim::{Config, GlobalMemory, Grid, Rule};
 
 fn init(at: u32, count: u32) {
     if tid() == 0 {
@@ -413,6 +413,17 @@ fn registers() {
         }
     });
     assert!(report.to_string().contains("setmaxnreg for 232 registers, has 168"), "{report}");
+    // Where an SM must hold two CTAs of 256 threads, a thread has 128.
+    let half = |kernel: fn()| {
+        let (block, one) = ([256, 1, 1], [1; 3]);
+        let grid =
+            Grid { grid: one, block, cluster: one, min_ctas: 2, smem_bytes: 0, name: "half" };
+        sim::launch(&Config::default(), &GlobalMemory::new(), &grid, &kernel)
+    };
+    half(setmaxnreg::dec::<128>).expect("128 of 128");
+    let report = half(setmaxnreg::dec::<136>).expect_err("more than there are");
+    assert_eq!(report.rule, Rule::Registers);
+    assert!(report.message.contains("setmaxnreg.dec to 136 registers from 128"), "{report}");
 }
 
 /// The names of the fields are what tools rely on.

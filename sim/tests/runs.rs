@@ -289,6 +289,8 @@ fn launches_that_no_gpu_takes() {
         (with(|g| g.grid[0] = 3), "does not divide"),
         (with(|g| g.grid[1] = 0), "0 CTAs"),
         (with(|g| g.cluster = [4, 8, 1]), "32 CTAs"),
+        (with(|g| g.min_ctas = 0), "0 CTAs of 64 threads on an SM; 1 to 32"),
+        (with(|g| g.min_ctas = 33), "33 CTAs of 64 threads on an SM; 1 to 32"),
         (with(|g| g.smem_bytes = 232_449), "at most 232448"),
     ] {
         assert_eq!(report.rule, Rule::Launch);

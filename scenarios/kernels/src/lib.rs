@@ -8,6 +8,7 @@ pub mod idle;
 pub mod meet;
 pub mod multicast;
 pub mod multiply;
+pub mod pace;
 pub mod parts;
 pub mod stores;
 pub mod turns;
