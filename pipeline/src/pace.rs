@@ -8,8 +8,7 @@
 //! spare.
 //!
 //! So whoever comes to the end of a tile's loads waits a little for the others. It is a courtesy and
-//! no barrier: the wait is bounded, who waited in vain does not wait again, and nothing depends on the
-//! outcome.
+//! no barrier: a CTA's patience is bounded, and nothing depends on the outcome.
 //!
 //! ```text
 //!   loads of CTA 0   tile 0 ........ arrive ....│ tile 1 .......
@@ -23,13 +22,19 @@ use core::marker::PhantomData;
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 
-/// How often a wait looks before it gives up. A look takes about 0.7 µs, there and back.
-const LOOKS: u32 = 100;
+/// How often a CTA looks in vain before it waits no more, at first. A look takes about 0.7 µs, there and
+/// back.
+const LOOKS: u32 = 128;
+/// What a meeting adds to that.
+const LOOKS_OF_A_MEETING: u32 = 4;
+/// What all CTAs together add to the counter for a meeting, at least: launches of grids of other sizes
+/// find it in its place.
+const ROUND: u32 = 1024;
 
 /// A counter that all CTAs of a grid share, or none: then nobody waits.
 ///
-/// A launch leaves it at a multiple of a power of two, whatever it was; a launch that is cut short may
-/// leave it elsewhere, which makes later ones wait for nothing, and no more.
+/// A launch adds a multiple of 1024 (of more, if it has more CTAs). One that is cut short may leave the
+/// counter elsewhere, which makes later ones wait for nothing, and no more.
 ///
 /// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
 ///
@@ -39,7 +44,7 @@ const LOOKS: u32 = 100;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// /// Three tiles of eight stages.
 /// fn load(one: &Elected<Load, Cluster<1, 1>>, pace: &Pace<'_>) {
-///     let mut pace = pace.by(one, 2);
+///     let mut pace = pace.by(one, || 2);
 ///     for tile in 0..3 {
 ///         if tile > 0 {
 ///             pace.wait();
@@ -71,8 +76,8 @@ pub struct Pacer<'a> {
     share: u32,
     /// Where the counter will be when all have arrived.
     until: Option<u32>,
-    /// Whether it is worth waiting: the others have always come so far.
-    patient: bool,
+    /// How often it may still look in vain.
+    looks: u32,
     one: PhantomData<(&'a (), *const ())>,
 }
 
@@ -80,26 +85,26 @@ impl Pace<'_> {
     /// Bytes of the counter, which are 0 before the first launch.
     pub const BYTES: usize = 4;
 
-    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet `meetings`
-    /// times.
+    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet as often as
+    /// `meetings` says, which is not asked where there is no counter.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
     pub fn by<'a, R: Role, K: ClusterShape>(
         &'a self,
         _one: &'a Elected<R, K>,
-        meetings: u32,
+        meetings: impl FnOnce() -> u32,
     ) -> Pacer<'a> {
         let ctas = isa::thread::grid_dim_x();
-        let round = ctas.next_power_of_two();
+        let round = ctas.next_power_of_two().max(ROUND);
         let first = isa::thread::block_idx_x() == 0;
         Pacer {
             counter: self.0.address as *mut u32,
-            left: if self.0.elements > 0 { meetings } else { 0 },
+            left: if self.0.elements > 0 { meetings() } else { 0 },
             round,
             share: if first { round - (ctas - 1) } else { 1 },
             until: None,
-            patient: true,
+            looks: LOOKS,
             one: PhantomData,
         }
     }
@@ -124,16 +129,22 @@ impl Pacer<'_> {
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
     ///
-    /// Waits for the other CTAs, about 70 µs at most, and in vain no more than once. Signals nothing.
+    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 90 µs of a launch. Signals
+    /// nothing.
     /// PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
-        // SAFETY: as in `arrive`.
-        let now = || unsafe { isa::global::atomic_add_u32(self.counter, 0) };
-        let come = |now: u32| now.wrapping_sub(until).cast_signed() >= 0;
-        self.patient = self.patient && (0..LOOKS).any(|_| come(now()));
+        while self.looks > 0 {
+            // SAFETY: as in `arrive`.
+            let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
+            if now.wrapping_sub(until).cast_signed() >= 0 {
+                self.looks += LOOKS_OF_A_MEETING;
+                return;
+            }
+            self.looks -= 1;
+        }
     }
 
     /// Arrives to the meetings that this CTA has no tiles for: the next launch counts from there.

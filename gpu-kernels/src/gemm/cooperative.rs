@@ -122,14 +122,16 @@ pub fn gemm<
     d.prefetch(&cta);
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p);
-    early.by_one(|one| {
-        let Some(work) = tiles.clone().next() else { return };
-        let (at, tile) = (early.cta().coord(), tiles.origin(&work));
-        for k in work.k..work.k + work.k_tiles.min(p.early) {
-            a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);
-            b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
-        }
-    });
+    if p.early > 0 {
+        early.by_one(|one| {
+            let Some(work) = tiles.clone().next() else { return };
+            let (at, tile) = (early.cta().coord(), tiles.origin(&work));
+            for k in work.k..work.k + work.k_tiles.min(p.early) {
+                a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);
+                b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
+            }
+        });
+    }
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
@@ -144,7 +146,7 @@ pub fn gemm<
                     let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
-                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
+                    let mut pace = pace.by(&one, || tiles.rounds().saturating_sub(1));
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work);
                         pace.wait();

@@ -12,7 +12,7 @@ pub(super) const STAGE_US: f64 = 0.026;
 /// The same for tiles of one warp group: one arrival fewer frees a slot.
 pub(super) const STAGE_OF_ONE_US: f64 = 0.02;
 /// The same where warp groups multiply in turn: each issues for the other.
-pub(super) const STAGE_IN_TURN_US: f64 = 0.0075;
+pub(super) const STAGE_IN_TURN_US: f64 = 0.0063;
 /// What a cluster adds to a stage: its CTAs wait for each other's slots.
 pub(super) const CLUSTER_STAGE_US: f64 = 0.005;
 /// What the tensor cores take for each element of the tile in a stage of 64 columns: 2048
@@ -47,7 +47,7 @@ pub(super) const MEMORY_BYTES_PER_US: f64 = 4.22e6;
 pub(super) const MEMORY_US: f64 = 1.28;
 /// What clusters fetch beyond that, from the L2 cache, holds up what comes from memory: bytes for each
 /// microsecond that is lost.
-pub(super) const FETCHED_BYTES_PER_US: f64 = 70e6;
+pub(super) const FETCHED_BYTES_PER_US: f64 = 160e6;
 /// What an operand that several clusters read, each for itself, adds to its bytes from memory.
 pub(super) const READ_AGAIN: f64 = 0.25;
 /// What a grid that streams from memory gains where CTAs of the one behind have room beside its own,

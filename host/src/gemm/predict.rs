@@ -49,6 +49,8 @@ pub struct Prediction {
     pub outside_us: f64,
     /// Operands and result, from and to memory.
     pub memory_us: f64,
+    /// The part of that which bytes take, if nothing holds them up.
+    pub bytes_us: f64,
     /// The multiplications, as fast as the power limit allows.
     pub power_us: f64,
     /// CTAs of the grid.
@@ -72,7 +74,8 @@ impl Prediction {
         let (cluster_tiles, stages) = (tiling.clusters(), stages(instance, problem.k));
         let i = instance;
         let elements = f64::from(i.bm * i.bn);
-        let fetched = fetched_bytes(i, cluster_tiles * stages, problem);
+        let bytes = bytes_from_memory(tiling, problem);
+        let beyond = (fetched_bytes(i, cluster_tiles * stages, problem) as f64 - bytes).max(0.0);
         // Whole panels of 128 bytes are stored.
         let panel = 128 / problem.out.size() as u32;
         let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
@@ -95,7 +98,8 @@ impl Prediction {
                 n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
             },
             outside_us: outside_us(i, problem),
-            memory_us: memory_us(tiling, problem, fetched),
+            memory_us: MEMORY_US + bytes / MEMORY_BYTES_PER_US + beyond / FETCHED_BYTES_PER_US,
+            bytes_us: bytes / MEMORY_BYTES_PER_US,
             power_us: problem.flops() / POWER_FLOPS_PER_US,
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
@@ -140,8 +144,8 @@ impl Prediction {
 
     /// What it costs that an SM has room for two CTAs of the instance.
     fn beside_us(&self, instance: &Instance) -> f64 {
-        let memory = self.memory_us - MEMORY_US;
-        let streams = self.rounds > 1 && self.schedule.streamed == 0 && memory > self.busiest_us();
+        let whole = self.rounds > 1 && self.schedule.streamed == 0;
+        let streams = whole && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
             true if streams => -ROOM_FOR_TWO_US,
@@ -161,7 +165,7 @@ impl Prediction {
     /// that it is there early, and where memory decides.
     pub fn early(&self, sms: u32) -> u32 {
         let room = 2 * self.ctas <= u64::from(sms);
-        let memory = self.memory_us - MEMORY_US >= EARLY_MEMORY * self.busiest_us();
+        let memory = self.bytes_us >= EARLY_MEMORY * self.busiest_us();
         if room || memory { EARLY_BYTES / self.stage_bytes } else { 0 }
     }
 
@@ -240,18 +244,14 @@ fn givers(clusters: u64, streamed: u64) -> u64 {
     (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
 }
 
-/// A and B in, D out, while the clusters fetch `fetched` bytes. An operand that one cluster holds for all
-/// of the tiles' rows or columns is read once.
-fn memory_us(tiling: &Tiling, problem: &GemmProblem, fetched: u64) -> f64 {
+/// Bytes of A and B in and D out. An operand that one cluster holds for all of the tiles' rows or columns
+/// is read once.
+fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
     let (rows, columns) = if tiling.turned { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
     };
-    let bytes = again(rows, tiling.clusters_n)
-        + again(columns, tiling.clusters_m)
-        + problem.bytes('D') as f64;
-    let beyond = (fetched as f64 - bytes).max(0.0);
-    MEMORY_US + bytes / MEMORY_BYTES_PER_US + beyond / FETCHED_BYTES_PER_US
+    again(rows, tiling.clusters_n) + again(columns, tiling.clusters_m) + problem.bytes('D') as f64
 }
 
 /// Bytes of A and B that the clusters fetch in `stages` stages: each row of a cluster tile once, thanks

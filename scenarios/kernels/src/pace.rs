@@ -14,7 +14,7 @@ roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 type ThisCta = Cta<(Load, Other), Cluster<1, 1>>;
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
 /// How late the late CTA comes.
-const LATE_NS: u32 = 20_000;
+const LATE_NS: u32 = 10_000;
 
 /// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
 /// tile and when it begins the next, for each meeting and CTA.
@@ -28,7 +28,7 @@ pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, round
             load.warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
-                    let mut pace = pace.by(&one, rounds - 1);
+                    let mut pace = pace.by(&one, || rounds - 1);
                     for round in 0..rounds {
                         pace.wait();
                         if round > 0 {
