@@ -24,7 +24,7 @@ use isa::slice::{DeviceSliceMut, SliceAbi};
 
 /// How often a CTA looks in vain before it waits no more, at first. A look takes about 0.7 µs, there and
 /// back.
-const LOOKS: u32 = 128;
+const LOOKS: u32 = 256;
 /// What a meeting adds to that.
 const LOOKS_OF_A_MEETING: u32 = 4;
 /// What all CTAs together add to the counter for a meeting, at least: launches of grids of other sizes
@@ -129,7 +129,7 @@ impl Pacer<'_> {
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
     ///
-    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 90 µs of a launch. Signals
+    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
     /// nothing.
     /// PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]

@@ -332,7 +332,7 @@ impl<R: Regions> SmemPlan<R> {
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
         let early = Self::prologue(cta);
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
-        isa::griddepcontrol::launch_dependents();
+        early.launch_dependents();
         early.wait()
     }
 

@@ -131,6 +131,8 @@ pub fn gemm<
                 b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
             }
         });
+    } else {
+        early.launch_dependents();
     }
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
     let (c_loads, c_panels) = match c_ring {
@@ -150,16 +152,18 @@ pub fn gemm<
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work);
                         pace.wait();
-                        for k in work.k..work.k + work.k_tiles {
-                            if tiles.nearly_done(&work, k) {
-                                pace.arrive();
-                            }
+                        let mut load = |k| {
                             let col = k * BK as u32;
                             loads.acquire().load((
                                 a.tile(tile.row, col, share_a),
                                 b.tile(tile.col, col, share_b),
                             ));
+                        };
+                        (work.k..work.nearly_done()).for_each(&mut load);
+                        if tiles.in_turn(&work) {
+                            pace.arrive();
                         }
+                        (work.nearly_done()..work.k + work.k_tiles).for_each(load);
                         if let Some(mut order) = order.take() {
                             order.arrive_and_step();
                         }

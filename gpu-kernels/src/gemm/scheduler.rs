@@ -36,6 +36,12 @@ impl TileOrigin {
 }
 
 impl WorkTile {
+    /// The stage from which on it is nearly done.
+    #[inline(always)]
+    pub fn nearly_done(&self) -> u32 {
+        self.k + self.k_tiles.saturating_sub(NEARLY)
+    }
+
     /// Whether this CTA writes the tile to D, after taking what the others have summed. If not, it
     /// gives its sums away.
     #[inline(always)]
@@ -44,7 +50,8 @@ impl WorkTile {
     }
 }
 
-/// Stages before a tile's last one at which its CTA says that it is nearly done.
+/// Stages before the end of a piece of work at which its CTA is nearly done: what is loaded from there on
+/// is not read before others have heard of it.
 const NEARLY: u32 = 8;
 
 /// Walks the work of one CTA, the same for every role (CUTLASS
@@ -149,11 +156,10 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
         (self.tiles_m() * self.tiles_n() - self.p.streamed).div_ceil(self.clusters)
     }
 
-    /// Whether stage `k` of a whole tile is near its last one: what is loaded from there on is not read
-    /// before an arrival has got about.
+    /// Whether the work is a whole tile, of those that all clusters compute in turn.
     #[inline(always)]
-    pub fn nearly_done(&self, work: &WorkTile, k: u32) -> bool {
-        work.tile >= self.p.streamed && k + NEARLY == self.k_tiles().max(NEARLY)
+    pub fn in_turn(&self, work: &WorkTile) -> bool {
+        work.tile >= self.p.streamed
     }
 
     /// How many runs there are. None is empty: the parts of a tile are those of runs side by side.

@@ -14,7 +14,7 @@ roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 type ThisCta = Cta<(Load, Other), Cluster<1, 1>>;
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
 /// How late the late CTA comes.
-const LATE_NS: u32 = 10_000;
+const LATE_NS: u32 = 8_000;
 
 /// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
 /// tile and when it begins the next, for each meeting and CTA.
