@@ -70,10 +70,6 @@ pub struct Pacer<'a> {
     counter: *mut u32,
     /// Meetings to which this CTA has not arrived.
     left: u32,
-    /// What all CTAs together add to the counter for a meeting: a power of two, so that it may wrap.
-    round: u32,
-    /// What this one adds.
-    share: u32,
     /// Where the counter will be when all have arrived.
     until: Option<u32>,
     /// How often it may still look in vain.
@@ -95,14 +91,10 @@ impl Pace<'_> {
         _one: &'a Elected<R, K>,
         meetings: impl FnOnce() -> u32,
     ) -> Pacer<'a> {
-        let ctas = isa::thread::grid_dim_x();
-        let round = ctas.next_power_of_two().max(ROUND);
-        let first = isa::thread::block_idx_x() == 0;
+        // Little is done here: it stands before the first load.
         Pacer {
             counter: self.0.address as *mut u32,
             left: if self.0.elements > 0 { meetings() } else { 0 },
-            round,
-            share: if first { round - (ctas - 1) } else { 1 },
             until: None,
             looks: LOOKS,
             one: PhantomData,
@@ -122,16 +114,19 @@ impl Pacer<'_> {
             return;
         }
         self.left -= 1;
+        // All CTAs together add a power of two, so that the counter may wrap: the first one adds more.
+        let ctas = isa::thread::grid_dim_x();
+        let round = ctas.next_power_of_two().max(ROUND);
+        let share = if isa::thread::block_idx_x() == 0 { round - (ctas - 1) } else { 1 };
         // SAFETY: a word that all reach atomically alone.
-        let old = unsafe { isa::global::atomic_add_u32(self.counter, self.share) };
-        self.until = Some((old & !(self.round - 1)).wrapping_add(self.round));
+        let old = unsafe { isa::global::atomic_add_u32(self.counter, share) };
+        self.until = Some((old & !(round - 1)).wrapping_add(round));
     }
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
     ///
     /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
-    /// nothing.
-    /// PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
+    /// nothing. PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn wait(&mut self) {

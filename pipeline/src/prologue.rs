@@ -72,19 +72,6 @@ impl<R: Regions, Ro: Roles, K: ClusterShape> Prologue<R, Ro, K> {
         }
     }
 
-    /// Lets the grid behind this one start at once, as far as SMs have room:
-    /// [`Elected::launch_dependents`](crate::roles::Elected::launch_dependents), by all threads. For
-    /// grids of which the one behind has nothing to do early but its own prologue.
-    ///
-    /// Waits for nothing. Signals the launch of dependent grids. PTX:
-    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
-    /// [`Prologue`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn launch_dependents(&self) {
-        isa::griddepcontrol::launch_dependents();
-    }
-
     /// Ends the prologue: from here on everything may be read, and the plan's ends are there.
     ///
     /// Waits until the grids that this one depends on have ended and their writes are visible; in a

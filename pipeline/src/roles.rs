@@ -176,6 +176,31 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
         Self { shape: PhantomData }
     }
 
+    /// Lets the grid behind this one start at once, as far as SMs have room, once every CTA of this grid
+    /// has said so or has ended: for grids of which the one behind has nothing to do early but to
+    /// initialise its barriers. Else [`Elected::launch_dependents`], later.
+    ///
+    /// Waits for nothing. Signals the launch of dependent grids. PTX:
+    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`.
+    ///
+    /// ```
+    /// # use pipeline::prelude::*;
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # names! { First = "first" }
+    /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
+    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
+    ///     cta.launch_dependents();
+    ///     let early = Plan::prologue(cta);
+    ///     let (_cta, _ends) = early.wait();
+    /// }
+    /// # let _ = kernel;
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn launch_dependents(&self) {
+        isa::griddepcontrol::launch_dependents();
+    }
+
     /// Meets the whole CTA, and the whole cluster where there is one: what one thread wrote and
     /// fenced before is seen by all after.
     #[inline(always)]

@@ -324,16 +324,16 @@ impl<R: Regions> SmemPlan<R> {
     /// [`prologue`](Self::prologue), and at once the wait that ends it.
     ///
     /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
-    /// on. Signals and PTX: those of [`prologue`](Self::prologue), then `griddepcontrol.wait`. CUTLASS:
+    /// on. Signals that dependents may start, and those threads. PTX: `griddepcontrol.launch_dependents`,
+    /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
     /// construction of the pipelines, `cluster_sync`, `wait_on_dependent_grids`. See the example of
     /// [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
-        let early = Self::prologue(cta);
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
-        early.launch_dependents();
-        early.wait()
+        cta.launch_dependents();
+        Self::prologue(cta).wait()
     }
 
     /// Initialises every mbarrier of the plan and makes them visible.
@@ -346,12 +346,10 @@ impl<R: Regions> SmemPlan<R> {
     /// while that kernel still runs. What comes after may read what it wrote, so the ends are handed
     /// out by [`Prologue::wait`].
     ///
-    /// Waits for all threads of the CTA, or of the cluster. Signals the same, and that dependents may
-    /// start. PTX: `griddepcontrol.launch_dependents`, `mbarrier.init`,
+    /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
     /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then `barrier.cta.sync` or
-    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS:
-    /// `launch_dependent_grids`, construction of the barriers, `fence_barrier_init`, `cluster_sync`.
-    /// See the example of [`Prologue`].
+    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
+    /// barriers, `fence_barrier_init`, `cluster_sync`. See the example of [`Prologue`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn prologue<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {

@@ -117,6 +117,9 @@ pub fn gemm<
         assert!(BLOCKS == M::GROUPS, "a tile has 64 rows for each warp group");
         assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies");
     }
+    if p.early == 0 {
+        cta.launch_dependents();
+    }
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
@@ -131,8 +134,6 @@ pub fn gemm<
                 b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
             }
         });
-    } else {
-        early.launch_dependents();
     }
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
     let (c_loads, c_panels) = match c_ring {
@@ -168,7 +169,9 @@ pub fn gemm<
                             order.arrive_and_step();
                         }
                     }
-                    one.launch_dependents();
+                    if p.early > 0 {
+                        one.launch_dependents();
+                    }
                     pace.tail();
                     loads.tail();
                 },

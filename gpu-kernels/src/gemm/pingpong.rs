@@ -94,6 +94,9 @@ pub fn gemm<
         assert!(BM == BLOCKS * GROUP_ROWS, "a tile is that many blocks of 64 rows");
         assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies");
     }
+    if p.early == 0 {
+        cta.launch_dependents();
+    }
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
@@ -108,8 +111,6 @@ pub fn gemm<
                 b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
             }
         });
-    } else {
-        early.launch_dependents();
     }
     let (cta, (stores, main_ring, c_ring, order, turns)) = early.wait();
     let (c_loads, c_panels) = match c_ring {
@@ -143,7 +144,9 @@ pub fn gemm<
                             order.arrive_and_step();
                         }
                     }
-                    one.launch_dependents();
+                    if p.early > 0 {
+                        one.launch_dependents();
+                    }
                     pace.tail();
                     loads.tail();
                 },
