@@ -268,12 +268,16 @@ mutations! {
             => "R::REGISTERS >= 24";
     "24_registers_over_budget":
         in "pipeline/src/roles.rs",
-            "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * at_entry(R::GROUPS),"
+            "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * share(1, R::GROUPS),"
             => "R::REGISTERS <= 2 * REGISTER_FILE,";
     "24_no_cap_at_entry":
         in "isa/src/kernel.rs",
             "params[i].box_rows == threads,"
             => "params[i].box_rows > 0,";
+    "24_ctas_of_an_sm":
+        in "isa/src/kernel.rs",
+            "min_ctas == 0 || min_ctas == params[i].size,"
+            => "min_ctas <= 32,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
             "    /// Arms the slot's full barrier with the bytes of `S`"
@@ -344,4 +348,18 @@ mutations! {
         in "pipeline/src/roles.rs",
             "/// The CTA after its shared memory is initialised, still converged."
             => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
+    "43_roles_in_the_prologue":
+        in "pipeline/src/roles.rs",
+            "/// The CTA after its shared memory is initialised, still converged."
+            => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
+    "43_ends_in_the_prologue":
+        in "pipeline/src/smem.rs",
+            "(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {"
+            => "(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {";
+        in "pipeline/src/smem.rs",
+            "unsafe { Prologue::new(cta.meet(), place) }"
+            => "unsafe { Prologue::<R, Ro, K>::new(cta.meet(), place) }.wait()";
+        in "pipeline/src/smem.rs",
+            "Self::prologue(cta).wait()"
+            => "Self::prologue(cta)";
 }
