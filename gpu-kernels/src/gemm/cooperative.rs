@@ -124,8 +124,8 @@ pub fn gemm<
     b.prefetch(&cta);
     d.prefetch(&cta);
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p);
     if p.early > 0 {
+        let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p);
         early.by_one(|one| {
             let Some(work) = tiles.clone().next() else { return };
             let (at, tile) = (early.cta().coord(), tiles.origin(&work));
@@ -136,6 +136,7 @@ pub fn gemm<
         });
     }
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
