@@ -62,14 +62,18 @@ impl<R: Regions, Ro: Roles, K: ClusterShape> Prologue<R, Ro, K> {
 
     /// One thread of the CTA runs `prefetch`: the first one, whose warp loads in most kernels.
     ///
-    /// Waits for nothing. Signals nothing. PTX: a branch. CUTLASS: `if (threadIdx.x == 0)`. See the
-    /// example of [`Prologue`].
+    /// Waits for the warp's other lanes. Signals nothing. PTX: a branch, `bar.warp.sync`. CUTLASS:
+    /// `if (threadIdx.x == 0)`. See the example of [`Prologue`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn by_one(&self, prefetch: impl FnOnce(&Early)) {
         if isa::thread::thread_idx_x() == 0 {
             prefetch(&Early(PhantomData));
         }
+        // The warp comes together again: ptxas would else allow for one in parts from here on, and keep
+        // what wgmma needs out of the uniform registers.
+        // SAFETY: the token says that the warp is converged, but for what the lines above did.
+        unsafe { isa::warp::sync_warp(u32::MAX) }
     }
 
     /// Ends the prologue: from here on everything may be read, and the plan's ends are there.
