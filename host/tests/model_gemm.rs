@@ -147,13 +147,29 @@ fn plain_gemm(maps: [&Map; 4], p: GemmParams, with_c: bool) {
 
 /// Without C.
 #[kernel(threads = THREADS, smem = 3 * TILE_BYTES + 8)]
-pub fn plain(a: &Map, b: &Map, c: &Map, d: &Map, _partials: Partials<'_>, p: Params) {
+pub fn plain(
+    a: &Map,
+    b: &Map,
+    c: &Map,
+    d: &Map,
+    _partials: Partials<'_>,
+    _pace: Pace<'_>,
+    p: Params,
+) {
     plain_gemm([a, b, c, d], p.0, false);
 }
 
 /// With C.
 #[kernel(threads = THREADS, smem = 3 * TILE_BYTES + 8)]
-pub fn plain_c(a: &Map, b: &Map, c: &Map, d: &Map, _partials: Partials<'_>, p: Params) {
+pub fn plain_c(
+    a: &Map,
+    b: &Map,
+    c: &Map,
+    d: &Map,
+    _partials: Partials<'_>,
+    _pace: Pace<'_>,
+    p: Params,
+) {
     plain_gemm([a, b, c, d], p.0, true);
 }
 
