@@ -41,6 +41,14 @@ fn size_of(instance: &Instance, m: u64, n: u64, k: u64) -> Size {
     if instance.turned { (n, m, k) } else { (m, n, k) }
 }
 
+/// Whole tiles of the cluster that has most of them.
+fn rounds(instance: &Instance, (m, n, _): Size, schedule: Schedule) -> u32 {
+    let (m, n) = if instance.turned { (n, m) } else { (m, n) };
+    let (rows, cols) = cluster_tile(instance);
+    let whole = (m.div_ceil(rows) * n.div_ceil(cols)) as u32 - schedule.streamed;
+    whole.div_ceil(schedule.clusters)
+}
+
 /// A few tiles, the last ones hanging over, of two stages more than the ring has; the last stage is a
 /// part of one.
 fn beyond_the_ring(instance: &Instance) -> Size {
@@ -54,8 +62,8 @@ fn is_bf16(instance: &Instance) -> bool {
     (instance.ab, instance.out) == (Dtype::Bf16, Dtype::Bf16)
 }
 
-/// Multiplies with row `index` of the table: whole tiles, in pace, and the tiles shared by the most
-/// clusters, if that can be; gives the schedules.
+/// Multiplies with row `index` of the table: whole tiles, and the tiles shared by the most clusters, if
+/// that can be, in pace; gives the schedules.
 fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size) -> Vec<Schedule> {
     let (m, n, k) = size;
     let instance = &gemm.instances()[index];
@@ -83,8 +91,10 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
         let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
         let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
-        let plan = if schedule.streamed == 0 { plan.keep_pace().unwrap() } else { plan };
+        let plan = plan.keep_pace().unwrap();
+        let mut runs = 0;
         let mut run = || {
+            runs += 1;
             d.fill(0xff).unwrap();
             plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
                 .unwrap_or_else(|e| panic!("{case}:\n{e}"));
@@ -96,6 +106,8 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         if schedule.streamed > 0 || !device.is_sim() {
             assert!(first == run(), "{case}: two runs differ");
         }
+        let of_a_run = rounds(instance, size, schedule).saturating_sub(1);
+        assert_eq!(plan.meetings().unwrap(), runs * of_a_run, "{case}: CTAs meet between rounds");
         let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
         assert!(check.below(bound(instance.out)), "{case}: {check}");
     }

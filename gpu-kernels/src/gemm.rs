@@ -4,6 +4,7 @@ pub mod cooperative;
 pub mod epilogue;
 pub mod instances;
 pub mod pingpong;
+pub mod prefetch;
 pub mod scheduler;
 
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};

@@ -8,7 +8,7 @@ use host::gemm::{
     Candidate, Gemm, GemmPlan, GemmProblem, KernelInfo, Prediction, Schedule, candidates, pick,
 };
 use host::{Device, Dtype, Error, SimConfig};
-use isa::kernel::Image;
+use isa::kernel::{Image, KernelDesc, KernelMeta};
 use std::collections::BTreeSet;
 
 fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
@@ -84,6 +84,26 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!((shared.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
     assert!((shared.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
     assert!(shared.prediction.total_us() < whole.prediction.total_us());
+}
+
+/// What is decided beside the schedule: which launches prefetch, and whose CTAs keep pace.
+#[test]
+fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
+    let picked = |m, n, k| {
+        let p = problem(m, n, k);
+        let best = candidates(INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
+        (best.prediction.paced(), best.prediction.early(132), best.instance.two_fit())
+    };
+    // Operands of 1 GiB, tiles of 256 stages.
+    assert!(picked(16384, 16384, 16384).0);
+    // What the L2 cache holds is read once, whoever comes first; and one round has nothing to wait for.
+    assert!(!picked(4096, 4096, 1024).0);
+    assert!(!picked(128, 7168, 16384).0);
+    // A batch of eight waits for the weights, and its SMs have room for a CTA of the next launch.
+    let (paced, early, two_fit) = picked(8, 14336, 4096);
+    assert!(!paced && early > 0 && two_fit);
+    // Tensor cores decide, and all SMs are taken.
+    assert_eq!(picked(4096, 4096, 4096).1, 0);
 }
 
 #[test]
@@ -228,6 +248,9 @@ fn products_that_cannot_be_are_refused() {
 fn tables_and_images_must_agree_with_their_kernels() {
     static WRONG: [Instance; 1] = [instance(&BIG, 128, 256, 1, Dtype::Bf16, false)];
     static TYPES: [Instance; 1] = [instance(&MID, 128, 128, 1, Dtype::F32, false)];
+    static SHORT: [Instance; 1] = [Instance { desc: &FEWER, ..TABLE[0] }];
+    static FEWER: KernelDesc =
+        KernelDesc { meta: KernelMeta { param_count: 6, ..MID.meta }, entry: MID.entry };
     static EMPTY: Image = Image { kernels: &[], ..IMAGE_BASE };
     static OTHER: Image = Image { arch: "sm_100a", ..IMAGE_BASE };
     const IMAGE_BASE: Image =
@@ -238,6 +261,10 @@ fn tables_and_images_must_agree_with_their_kernels() {
         new(&IMAGE, &WRONG),
         "GEMM instance big: cluster 1x1 in the table, [2, 1, 1] in the kernel"
     );
+    assert_eq!(
+        new(&IMAGE, &SHORT),
+        "GEMM instance mid: 4 tensor maps, then parameters of [16, 16] bytes; 4, then those of the partial sums, of the pace and of GemmParams, [16, 16, 32] bytes, are right"
+    );
     assert!(new(&IMAGE, &TYPES).starts_with("GEMM instance mid: operands bf16 and result f32"));
     assert_eq!(new(&EMPTY, &TABLE[..1]), "image x has no kernel small; it has: none");
     assert_eq!(new(&OTHER, &TABLE), "image x is for sm_100a; this device runs sm_90a");
@@ -245,7 +272,6 @@ fn tables_and_images_must_agree_with_their_kernels() {
 
 #[test]
 fn an_image_of_other_source_is_named() {
-    use isa::kernel::KernelMeta;
     static CHANGED: [KernelMeta; 1] = [KernelMeta { smem_bytes: 1024, ..MID.meta }];
     static IMAGE: Image =
         Image { name: "old", arch: "sm_90a", code: &[], kernels: &CHANGED, ptxas: None };

@@ -27,14 +27,11 @@ use isa::slice::{DeviceSliceMut, SliceAbi};
 const LOOKS: u32 = 256;
 /// What a meeting adds to that.
 const LOOKS_OF_A_MEETING: u32 = 4;
-/// What all CTAs together add to the counter for a meeting, at least: launches of grids of other sizes
-/// find it in its place.
-const ROUND: u32 = 1024;
 
 /// A counter that all CTAs of a grid share, or none: then nobody waits.
 ///
-/// A launch adds a multiple of 1024 (of more, if it has more CTAs). One that is cut short may leave the
-/// counter elsewhere, which makes later ones wait for nothing, and no more.
+/// A launch adds as often [`Pace::meeting`] as its CTAs meet. One that is cut short may leave the counter
+/// elsewhere, which makes later ones wait for nothing, and no more.
 ///
 /// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
 ///
@@ -81,6 +78,21 @@ impl Pace<'_> {
     /// Bytes of the counter, which are 0 before the first launch.
     pub const BYTES: usize = 4;
 
+    /// What the CTAs of a grid of `ctas` together add to the counter for a meeting: a power of two, so that
+    /// the counter may wrap, and the same for all grids of up to 1024 CTAs, so that each finds it in its
+    /// place.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    ///
+    /// ```
+    /// # use pipeline::pace::Pace;
+    /// assert_eq!((Pace::meeting(132), Pace::meeting(2000)), (1024, 2048));
+    /// ```
+    pub const fn meeting(ctas: u32) -> u32 {
+        let power = ctas.next_power_of_two();
+        if power > 1024 { power } else { 1024 }
+    }
+
     /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet as often as
     /// `meetings` says, which is not asked where there is no counter.
     ///
@@ -114,13 +126,13 @@ impl Pacer<'_> {
             return;
         }
         self.left -= 1;
-        // All CTAs together add a power of two, so that the counter may wrap: the first one adds more.
+        // All others add one, and the first CTA what is missing.
         let ctas = isa::thread::grid_dim_x();
-        let round = ctas.next_power_of_two().max(ROUND);
-        let share = if isa::thread::block_idx_x() == 0 { round - (ctas - 1) } else { 1 };
+        let meeting = Pace::meeting(ctas);
+        let share = if isa::thread::block_idx_x() == 0 { meeting - (ctas - 1) } else { 1 };
         // SAFETY: a word that all reach atomically alone.
         let old = unsafe { isa::global::atomic_add_u32(self.counter, share) };
-        self.until = Some((old & !(round - 1)).wrapping_add(round));
+        self.until = Some((old & !(meeting - 1)).wrapping_add(meeting));
     }
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.

@@ -152,6 +152,8 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     const POOL_OF_TWO: u32 = WARPGROUP_THREADS * R::GROUPS as u32 * share(2, R::GROUPS);
     /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
     /// room for a second CTA (of this grid, or of the one behind it), else one.
+    ///
+    /// Waits for nothing, signals nothing; PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
     pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
     const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 

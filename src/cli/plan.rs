@@ -62,12 +62,16 @@ struct Row {
     /// How much of what the clusters have time for is done.
     filled: f64,
     fetched_bytes: u64,
+    /// Stages that a CTA prefetches while the grid ahead still runs.
+    early: u32,
+    /// Whether CTAs keep pace.
+    paced: bool,
     #[serde(flatten)]
     prediction: host::gemm::Prediction,
 }
 
 impl Row {
-    fn new(candidate: &Candidate<'_>, problem: &GemmProblem) -> Self {
+    fn new(candidate: &Candidate<'_>, problem: &GemmProblem, sms: u32) -> Self {
         let Candidate { index, instance: i, prediction } = *candidate;
         Self {
             name: i.desc.meta.name(),
@@ -83,8 +87,17 @@ impl Row {
             epilogues_us: prediction.epilogues_us(),
             filled: prediction.filled(),
             fetched_bytes: candidate.fetched_bytes(problem),
+            early: prediction.early(sms),
+            paced: prediction.paced(),
             prediction,
         }
+    }
+
+    /// What it does besides.
+    fn besides(&self) -> String {
+        let early = (self.early > 0).then(|| format!("prefetch {}", self.early));
+        let paced = self.paced.then(|| "pace".into());
+        early.into_iter().chain(paced).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -127,7 +140,10 @@ pub fn run(args: &Args) -> Result<(), Error> {
         sms,
         bytes: operands.chars().map(|operand| problem.bytes(operand)).sum(),
         count: all.len(),
-        candidates: all[..shown].iter().map(|candidate| Row::new(candidate, &problem)).collect(),
+        candidates: all[..shown]
+            .iter()
+            .map(|candidate| Row::new(candidate, &problem, sms))
+            .collect(),
     };
     say(&if args.json { serde_json::json!(report).to_string() } else { report.to_string() })
 }
@@ -152,7 +168,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}",
+            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}  {}",
             "instance",
             "schedule",
             "predicted",
@@ -168,13 +184,14 @@ impl fmt::Display for Report {
             "clusters",
             "filled",
             "smem",
-            "fetched"
+            "fetched",
+            "besides"
         )?;
         for row in rows {
             let p = &row.prediction;
             writeln!(
                 f,
-                "{:<28} {:>8} {:>9.2} {:>6.2} {:>9.2} {:>8.2} {:>9.2} {:>6.2} {:>8.2} {:>8.2} {:>14} {:>7} {:>8} {:>6.1}% {:>4} KiB {:>6.0} MiB",
+                "{:<28} {:>8} {:>9.2} {:>6.2} {:>9.2} {:>8.2} {:>9.2} {:>6.2} {:>8.2} {:>8.2} {:>14} {:>7} {:>8} {:>6.1}% {:>4} KiB {:>6.0} MiB  {}",
                 row.name,
                 p.schedule,
                 row.predicted_us,
@@ -190,7 +207,8 @@ impl fmt::Display for Report {
                 p.cluster_tiles,
                 100.0 * row.filled,
                 row.smem_bytes / 1024,
-                mib(row.fetched_bytes)
+                mib(row.fetched_bytes),
+                row.besides()
             )?;
         }
         Ok(())

@@ -18,7 +18,7 @@ use super::cooperative::{
 };
 use super::epilogue::Epilogue;
 use super::scheduler::TileScheduler;
-use super::{GemmParams, KernelSchedule};
+use super::{GemmParams, KernelSchedule, prefetch};
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
 
@@ -101,17 +101,7 @@ pub fn gemm<
     b.prefetch(&cta);
     d.prefetch(&cta);
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
-    if p.early > 0 {
-        let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p);
-        early.by_one(|one| {
-            let Some(work) = tiles.clone().next() else { return };
-            let (at, tile) = (early.cta().coord(), tiles.origin(&work));
-            for k in work.k..work.k + work.k_tiles.min(p.early) {
-                a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);
-                b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
-            }
-        });
-    }
+    prefetch::first_stages(&early, a, b, &p);
     let (cta, (stores, main_ring, c_ring, order, turns)) = early.wait();
     let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p);
     let (c_loads, c_panels) = match c_ring {

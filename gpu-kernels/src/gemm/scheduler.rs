@@ -282,9 +282,12 @@ mod tests {
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
             for cluster in 0..clusters {
                 let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, clusters, &p);
-                let mut first = true;
+                let (mut first, mut in_turn) = (true, 0);
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
+                    let stages = work.k..=work.k + work.k_tiles;
+                    prop_assert!(stages.contains(&work.nearly_done()));
+                    in_turn += u32::from(scheduler.in_turn(&work));
                     let at = scheduler.origin(&work);
                     for k in work.k..work.k + work.k_tiles {
                         prop_assert!(summed.entry(at).or_default().insert(k));
@@ -300,6 +303,9 @@ mod tests {
                     }
                     first = false;
                 }
+                // The clusters with one less are the last.
+                let rounds = scheduler.rounds();
+                prop_assert!(in_turn == rounds || in_turn + 1 == rounds && cluster > 0);
             }
             prop_assert_eq!(given, taken);
             prop_assert_eq!(summed.len() as u32, tiles);

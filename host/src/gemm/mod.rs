@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::launch::Module;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
-use isa::kernel::{Dtype, Image, KernelArg, ParamKind};
+use isa::kernel::{Dtype, Image, KernelArg, ParamKind, ParamMeta};
 use pipeline::pace::Pace;
 use pipeline::partials::Partials;
 
@@ -193,6 +193,13 @@ impl Gemm {
     }
 }
 
+/// A kernel's parameters behind its tensor maps.
+const BEHIND_THE_MAPS: [ParamMeta; 3] = [
+    <Partials<'_> as KernelArg>::META,
+    <Pace<'_> as KernelArg>::META,
+    <GemmParams as KernelArg>::META,
+];
+
 /// A row of the table must say what its kernel says.
 fn check_instance(instance: &Instance) -> Result<(), Error> {
     let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = *instance;
@@ -209,20 +216,19 @@ fn check_instance(instance: &Instance) -> Result<(), Error> {
     }
     let params = meta.params();
     let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
-    let value = params.get(6).map_or(0, |p| p.size as usize);
-    let partials = params.get(4).is_some_and(|p| *p == <Partials<'_> as KernelArg>::META);
-    let pace = params.get(5).is_some_and(|p| *p == <Pace<'_> as KernelArg>::META);
-    let partials = partials && pace;
-    if params.len() != 7 || maps != 4 || !partials || value != size_of::<GemmParams>() {
+    let (maps, rest) = params.split_at(maps);
+    let sizes = |metas: &[ParamMeta]| metas.iter().map(|p| p.size).collect::<Vec<_>>();
+    if maps.len() != 4 || rest != BEHIND_THE_MAPS {
         return bad(format!(
-            "{maps} tensor maps, {} parameters and {value} bytes of values behind the partial \
-             sums and the pace; 4, 7 and {} are right",
-            params.len(),
-            size_of::<GemmParams>()
+            "{} tensor maps, then parameters of {:?} bytes; 4, then those of the partial sums, of the pace \
+             and of GemmParams, {:?} bytes, are right",
+            maps.len(),
+            sizes(rest),
+            sizes(&BEHIND_THE_MAPS)
         ));
     }
     let (ab, out) = (instance.ab as u32, instance.out as u32);
-    if params[..4].iter().map(|p| p.dtype).ne([ab, ab, out, out]) {
+    if maps.iter().map(|p| p.dtype).ne([ab, ab, out, out]) {
         return bad(format!(
             "operands {} and result {} in the table, other types in the kernel's tensor maps",
             dtype_name(instance.ab),

@@ -31,6 +31,7 @@ pub struct GemmPlan {
     pub(super) staging: [Option<Buffer>; 4],
     /// Where CTAs leave sums for one another; empty if no kernel of the plan does.
     pub(super) partials: Buffer,
+    /// Where CTAs count their meetings; empty if no kernel of the plan keeps pace.
     pub(super) pace: Buffer,
     /// The stream that last used the staging copies and the partial sums.
     pub(super) last: Mutex<Option<Stream>>,
@@ -101,6 +102,10 @@ pub struct KernelInfo {
     pub raster_group: u32,
     /// Cluster tiles whose K is shared by all clusters.
     pub streamed: u32,
+    /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
+    pub early: u32,
+    /// Whether its CTAs keep pace.
+    pub paced: bool,
     /// Its predicted time in microseconds.
     pub predicted_us: f64,
     /// Why this one.
@@ -184,6 +189,19 @@ impl GemmPlan {
     pub fn keep_pace(mut self) -> Result<Self, Error> {
         self.pace = self.device.alloc_zeroed(Pace::BYTES)?;
         Ok(self)
+    }
+
+    /// How often the CTAs of its launches have met to keep pace, all runs so far together.
+    ///
+    /// # Errors
+    /// What [`Buffer::read`] reports.
+    pub fn meetings(&self) -> Result<u32, Error> {
+        let mut counter = [0; Pace::BYTES];
+        let (Some(choice), false) = (self.choices.first(), self.pace.is_empty()) else {
+            return Ok(0);
+        };
+        self.pace.read(&mut counter)?;
+        Ok(u32::from_ne_bytes(counter) / Pace::meeting(choice.grid[0]))
     }
 
     /// What it was made for.
@@ -343,6 +361,8 @@ impl KernelInfo {
             waves: tiles as f64 / f64::from(choice.grid[0]),
             raster_group: choice.group,
             streamed: choice.streamed,
+            early: choice.early,
+            paced: choice.paced,
             predicted_us: Prediction::new(i, &tiling, problem, schedule).total_us(),
             why,
         }
@@ -383,6 +403,13 @@ impl fmt::Display for PlanInfo {
                     "  K of {} cluster tiles is shared by all clusters (stream-K)",
                     kernel.streamed
                 )?;
+            }
+            if kernel.early > 0 {
+                let early = kernel.early;
+                writeln!(f, "  {early} stages are prefetched while the grid ahead still runs")?;
+            }
+            if kernel.paced {
+                writeln!(f, "  CTAs wait a little for one another between tiles (pace)")?;
             }
         }
         for s in &self.staging {

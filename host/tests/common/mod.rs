@@ -5,6 +5,7 @@ use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
 use isa::kernel::{
     Dtype, Image, KernelArg, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64,
 };
+use pipeline::pace::Pace;
 use pipeline::partials::Partials;
 
 fn never(_: &[*const u8]) {
@@ -30,7 +31,8 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
     params[2] = map(out, 64);
     params[3] = map(out, 64);
     params[4] = <Partials<'static> as KernelArg>::META;
-    params[5] = ParamMeta::value(size_of::<GemmParams>(), align_of::<GemmParams>());
+    params[5] = <Pace<'static> as KernelArg>::META;
+    params[6] = <GemmParams as KernelArg>::META;
     KernelDesc {
         meta: KernelMeta {
             magic: META_MAGIC,
@@ -40,7 +42,7 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
             cluster: [cluster, 1, 1],
             smem_bytes: 200 * 1024,
             dependent: 0,
-            param_count: 6,
+            param_count: 7,
             params,
         },
         entry: never,

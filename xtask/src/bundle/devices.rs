@@ -1,9 +1,8 @@
 //! Which packages' programs can reach a GPU.
 
-use super::{Error, root};
+use super::{Error, output};
 use serde::Deserialize;
 use std::collections::HashSet;
-use std::process::Command;
 
 /// The package that talks to the driver; no other does.
 const DRIVER: &str = "warpipe-host";
@@ -30,17 +29,11 @@ struct Dependency {
 /// The workspace's packages whose tests, benchmarks or examples are linked to [`DRIVER`].
 pub fn packages() -> Result<HashSet<String>, Error> {
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments = ["metadata", "--no-deps", "--format-version=1"];
-    let fail = |reason: String| Error::Command { command: "cargo metadata".to_owned(), reason };
-    let done = Command::new(program)
-        .current_dir(root())
-        .args(arguments)
-        .output()
-        .map_err(|e| fail(e.to_string()))?;
-    if !done.status.success() {
-        return Err(fail(String::from_utf8_lossy(&done.stderr).trim().to_owned()));
-    }
-    let metadata = serde_json::from_slice(&done.stdout).map_err(|e| fail(e.to_string()))?;
+    let said = output(&program, &["metadata", "--no-deps", "--format-version=1"])?;
+    let metadata = serde_json::from_str(&said).map_err(|e| Error::Command {
+        command: "cargo metadata".to_owned(),
+        reason: e.to_string(),
+    })?;
     Ok(linked(&metadata))
 }
 
