@@ -168,7 +168,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}  {}",
+            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}  besides",
             "instance",
             "schedule",
             "predicted",
@@ -184,8 +184,7 @@ impl fmt::Display for Report {
             "clusters",
             "filled",
             "smem",
-            "fetched",
-            "besides"
+            "fetched"
         )?;
         for row in rows {
             let p = &row.prediction;
