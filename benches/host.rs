@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use pipeline::prelude::Cluster;
 use std::hint::black_box;
 use warpipe::GEMM_IMAGE;
-use warpipe::gpu_kernels::gemm::GemmParams;
+use warpipe::gpu_kernels::gemm::TileSchedulerParams;
 use warpipe::gpu_kernels::gemm::scheduler::TileScheduler;
 use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, candidates, pick};
 use warpipe::host::reference::Product;
@@ -49,16 +49,7 @@ fn scheduler(c: &mut Criterion) {
     let clusters = 66;
     let mut group = c.benchmark_group("tile scheduler");
     for streamed in [0, 34, 34 + clusters] {
-        let p = GemmParams {
-            m: 8192,
-            n: 8192,
-            k: 8192,
-            group: 8,
-            streamed,
-            early: 0,
-            alpha: 1.0,
-            beta: 0.0,
-        };
+        let p = TileSchedulerParams::new([32, 32], 128, 8, clusters, streamed);
         let walk = |cluster| {
             let at = Pair::coord(1);
             let scheduler = TileScheduler::<128, 256, 64, Pair>::on_host(at, cluster, clusters, &p);

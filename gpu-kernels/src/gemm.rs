@@ -1,6 +1,7 @@
 //! The GEMM family: D = alpha * A * B^T + beta * C.
 
 pub mod cooperative;
+pub mod divmod;
 pub mod epilogue;
 pub mod instances;
 pub mod pingpong;
@@ -13,21 +14,14 @@ use isa::kernel::{Dtype, KernelDesc};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instances::INSTANCES;
+pub use scheduler::TileSchedulerParams;
 
 /// What a GEMM kernel gets by value, besides its tensor maps.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GemmParams {
-    /// Rows of A, C and D.
-    pub m: u32,
-    /// Rows of B; columns of C and D.
-    pub n: u32,
-    /// Columns of A and B.
-    pub k: u32,
-    /// Rows of cluster tiles in a raster group.
-    pub group: u32,
-    /// Cluster tiles whose stages all clusters share; the others are computed whole.
-    pub streamed: u32,
+    /// Which work there is.
+    pub scheduler: TileSchedulerParams,
     /// Stages of its first work that a CTA brings into the L2 cache while the grid ahead still runs.
     pub early: u32,
     /// Factor of the product.
@@ -79,7 +73,7 @@ pub struct Instance {
     pub groups: u32,
     /// How its warp groups share the tiles out.
     pub kernel_schedule: KernelSchedule,
-    /// Whether its CTAs can share a tile's K ([`GemmParams::streamed`]).
+    /// Whether its CTAs can share a tile's K ([`TileSchedulerParams`]).
     pub shares: bool,
     /// CTAs of a cluster along M.
     pub cluster_m: u32,
@@ -105,6 +99,21 @@ impl Instance {
     /// Whether an SM has room for two of its CTAs: one of a grid, and one of the grid behind it.
     pub const fn two_fit(&self) -> bool {
         self.desc.meta.min_ctas > 1 && self.desc.meta.smem_bytes <= Self::HALF_SMEM
+    }
+
+    /// What its scheduler has to know of a product of `m` rows and `n` columns (as the kernel sees them)
+    /// and `k` summands: raster groups of `group` cluster tiles; `clusters` clusters, which share the K
+    /// of the first `streamed` tiles.
+    pub const fn scheduler(
+        &self,
+        [m, n, k]: [u32; 3],
+        group: u32,
+        clusters: u32,
+        streamed: u32,
+    ) -> TileSchedulerParams {
+        let (rows, cols) = (self.bm * self.cluster_m, self.bn * self.cluster_n);
+        let tiles = [m.div_ceil(rows), n.div_ceil(cols)];
+        TileSchedulerParams::new(tiles, k.div_ceil(self.bk), group, clusters, streamed)
     }
 
     /// Bytes of A and B in a stage.

@@ -85,7 +85,7 @@ fn one_tile(
     let me = thread::thread_idx_x() * MINE;
     let (y, x) = (me / SIDE, me % SIDE);
     let mut sums = [0.0f32; MINE as usize];
-    for k in (0..p.k).step_by(SIDE as usize) {
+    for k in (0..p.scheduler.k_tiles()).map(|k| k * SIDE) {
         load(maps[0], s.a, row, k, s.bar, phase);
         load(maps[1], s.b, col, k, s.bar, phase);
         for (j, sum) in (0..).zip(&mut sums) {
@@ -137,8 +137,8 @@ fn plain_gemm(maps: [&Map; 4], p: GemmParams, with_c: bool) {
         thread::sync_threads();
     }
     let mut phase = 0;
-    let columns = p.n.div_ceil(SIDE);
-    let tiles = p.m.div_ceil(SIDE) * columns;
+    let tiles = p.scheduler.tiles();
+    let columns = tiles / p.scheduler.tiles_m();
     for tile in (thread::block_idx_x()..tiles).step_by(thread::grid_dim_x() as usize) {
         let (row, col) = (tile / columns * SIDE, tile % columns * SIDE);
         one_tile(maps, p, with_c, s, row, col, &mut phase);

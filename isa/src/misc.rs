@@ -1,4 +1,4 @@
-//! Traps and sleeping.
+//! Traps, sleeping, and what a loop's body says to the assembler.
 //!
 //! PTX manual: *Miscellaneous*.
 
@@ -13,6 +13,18 @@ pub fn trap() -> ! {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     sim::ops::misc::trap()
+}
+
+/// `.pragma "nounroll";`: the assembler leaves the loop that this stands in as it is. For loops of few
+/// instructions that run seldom: ptxas makes four to sixteen copies of them, and what lies behind is
+/// further away from what comes before.
+#[inline(always)]
+pub fn nounroll() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: a directive, not an instruction.
+    unsafe {
+        core::arch::asm!(".pragma \"nounroll\";", options(nomem, nostack, preserves_flags))
+    }
 }
 
 ops! { misc;

@@ -30,7 +30,7 @@ const LOOKS_OF_A_MEETING: u32 = 4;
 
 /// A counter that all CTAs of a grid share, or none: then nobody waits.
 ///
-/// A launch adds as often [`Pace::meeting`] as its CTAs meet. One that is cut short may leave the counter
+/// A launch adds [`Pace::MEETING`] as often as its CTAs meet. One that is cut short may leave the counter
 /// elsewhere, which makes later ones wait for nothing, and no more.
 ///
 /// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
@@ -63,10 +63,12 @@ pub struct Pace<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 ///
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
 #[must_use]
-pub struct Pacer<'a> {
+pub struct Pacer<'a, F> {
     counter: *mut u32,
-    /// Meetings to which this CTA has not arrived.
-    left: u32,
+    /// How many meetings there are.
+    meetings: F,
+    /// Meetings to which this CTA has not arrived; none before anybody has asked.
+    left: Option<u32>,
     /// Where the counter will be when all have arrived.
     until: Option<u32>,
     /// How often it may still look in vain.
@@ -78,35 +80,27 @@ impl Pace<'_> {
     /// Bytes of the counter, which are 0 before the first launch.
     pub const BYTES: usize = 4;
 
-    /// What the CTAs of a grid of `ctas` together add to the counter for a meeting: a power of two, so that
-    /// the counter may wrap, and the same for all grids of up to 1024 CTAs, so that each finds it in its
-    /// place.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-    ///
-    /// ```
-    /// # use pipeline::pace::Pace;
-    /// assert_eq!((Pace::meeting(132), Pace::meeting(2000)), (1024, 2048));
-    /// ```
-    pub const fn meeting(ctas: u32) -> u32 {
-        let power = ctas.next_power_of_two();
-        if power > 1024 { power } else { 1024 }
-    }
+    /// What the CTAs of a grid together add to the counter for a meeting: a power of two, so that the counter
+    /// may wrap, and the same for all grids, so that each finds it in its place. In a grid of more CTAs than
+    /// that, waits may be in vain.
+    pub const MEETING: u32 = 1 << 16;
 
     /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet as often as
-    /// `meetings` says, which is not asked where there is no counter.
+    /// `meetings` says, which is asked at the first arrival, and not at all where there is no counter.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
-    pub fn by<'a, R: Role, K: ClusterShape>(
+    pub fn by<'a, F: Fn() -> u32, R: Role, K: ClusterShape>(
         &'a self,
         _one: &'a Elected<R, K>,
-        meetings: impl FnOnce() -> u32,
-    ) -> Pacer<'a> {
+        meetings: F,
+    ) -> Pacer<'a, F> {
         // Little is done here: it stands before the first load.
+        let left = if self.0.elements > 0 { None } else { Some(0) };
         Pacer {
             counter: self.0.address as *mut u32,
-            left: if self.0.elements > 0 { meetings() } else { 0 },
+            meetings,
+            left,
             until: None,
             looks: LOOKS,
             one: PhantomData,
@@ -114,7 +108,7 @@ impl Pace<'_> {
     }
 }
 
-impl Pacer<'_> {
+impl<F: Fn() -> u32> Pacer<'_, F> {
     /// Says that this CTA is near the end of a tile's loads.
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
@@ -122,17 +116,18 @@ impl Pacer<'_> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive(&mut self) {
-        if self.left == 0 {
+        let left = self.left.unwrap_or_else(&self.meetings);
+        self.left = Some(left.saturating_sub(1));
+        if left == 0 {
             return;
         }
-        self.left -= 1;
         // All others add one, and the first CTA what is missing.
-        let ctas = isa::thread::grid_dim_x();
-        let meeting = Pace::meeting(ctas);
-        let share = if isa::thread::block_idx_x() == 0 { meeting - (ctas - 1) } else { 1 };
+        let others = isa::thread::grid_dim_x() - 1;
+        let first = isa::thread::block_idx_x() == 0;
+        let share = if first { Pace::MEETING.wrapping_sub(others) } else { 1 };
         // SAFETY: a word that all reach atomically alone.
         let old = unsafe { isa::global::atomic_add_u32(self.counter, share) };
-        self.until = Some((old & !(meeting - 1)).wrapping_add(meeting));
+        self.until = Some((old & !(Pace::MEETING - 1)).wrapping_add(Pace::MEETING));
     }
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
@@ -161,7 +156,7 @@ impl Pacer<'_> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(mut self) {
-        while self.left > 0 {
+        while self.left != Some(0) {
             self.arrive();
         }
     }

@@ -22,9 +22,10 @@ use core::marker::PhantomData;
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { Operands = "operands" }
-/// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 128, 64>,), Tma, Reads<Math>, Operands>,)>;
+/// type Alone = Cluster<1, 1>;
+/// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 128, 64>,), Tma, Reads<Math>, Operands, Alone>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, a: &TensorMap<Tile<bf16, 128, 64>>) {
+/// fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Tile<bf16, 128, 64>>) {
 ///     let early = Plan::prologue(cta);
 ///     early.by_one(|one| a.tile(0, 0, Peers::ALONE).prefetch(one));
 ///     let (cta, (_ring,)) = early.wait();

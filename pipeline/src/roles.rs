@@ -203,8 +203,9 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
         isa::griddepcontrol::launch_dependents();
     }
 
-    /// Meets the whole CTA, and the whole cluster where there is one: what one thread wrote and
-    /// fenced before is seen by all after.
+    /// Meets the whole CTA, and the whole cluster where there is one: the mbarriers that one thread
+    /// initialised and fenced before are seen by all after. Nothing else is: an arrival that releases
+    /// would wait for all that the CTA has under way, which takes longer than all the rest of a start.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     #[allow(clippy::unused_self)] // The token is what is spent.
@@ -212,7 +213,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
         if K::SIZE > 1 {
             // SAFETY: the token says that all threads of all CTAs are converged here.
             unsafe {
-                isa::cluster::arrive_release();
+                isa::cluster::arrive_relaxed();
                 isa::cluster::wait_acquire();
             }
         } else {
@@ -263,6 +264,9 @@ pub struct Ready<R, K> {
 }
 
 impl<R: Roles, K: ClusterShape> Ready<R, K> {
+    /// Warp groups of the CTA.
+    const GROUPS: u32 = R::GROUPS as u32;
+
     /// Where this CTA stands.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
@@ -313,7 +317,7 @@ macro_rules! tuple_of_roles {
 
         impl<$($role: Role,)+ K: ClusterShape> Ready<($($role,)+), K> {
             /// Splits the CTA: each role runs its function, in which each thread has the token of
-            /// its warp group.
+            /// its warp group. The first role's code comes first: name the one that the others wait for.
             ///
             /// Registers move between the roles: a thread gives up what its role does not need
             /// (`setmaxnreg.dec`) or waits until it can have what the role needs
@@ -329,10 +333,15 @@ macro_rules! tuple_of_roles {
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
                 let group = unsafe { isa::warp::warp_id() } / 4;
+                // SAFETY: the launch has `Cta::THREADS` threads.
+                unsafe { core::hint::assert_unchecked(group < Self::GROUPS) }
                 let first = 0;
                 $(
                     let end = first + $role::GROUPS as u32;
-                    if group >= first && group < end {
+                    if group < end {
+                        if first > 0 {
+                            core::hint::cold_path();
+                        }
                         $run(self.take_role::<$role>(group, first));
                         return;
                     }

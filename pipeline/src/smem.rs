@@ -55,7 +55,8 @@ pub struct Place {
 ///
 /// # Safety
 /// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` hardware barriers of their
-/// place, and `ends` must hand out tokens whose protocol `init` has prepared.
+/// place, and `ends` must hand out tokens whose protocol `init` has prepared. `init` writes nothing but
+/// mbarriers, by `mbarrier.init`: the fence behind it publishes nothing else.
 pub unsafe trait Region {
     /// Size in bytes.
     const BYTES: usize;
@@ -326,7 +327,7 @@ impl<R: Regions> SmemPlan<R> {
     /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
     /// on. Signals that dependents may start, and those threads. PTX: `griddepcontrol.launch_dependents`,
     /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
-    /// construction of the pipelines, `cluster_sync`, `wait_on_dependent_grids`. See the example of
+    /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`. See the example of
     /// [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
@@ -347,9 +348,10 @@ impl<R: Regions> SmemPlan<R> {
     /// out by [`Prologue::wait`].
     ///
     /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
-    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async`, then `barrier.cta.sync` or
-    /// `barrier.cluster.arrive.release` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
-    /// barriers, `fence_barrier_init`, `cluster_sync`. See the example of [`Prologue`].
+    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async.shared::cta`, then `barrier.cta.sync` or
+    /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
+    /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
+    /// [`Prologue`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn prologue<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {
@@ -364,7 +366,7 @@ impl<R: Regions> SmemPlan<R> {
             unsafe {
                 R::init(place);
                 isa::fence::mbarrier_init_release_cluster();
-                isa::fence::proxy_async();
+                isa::fence::proxy_async_shared_cta();
             }
         }
         // SAFETY: initialised above, and made visible by the meeting.

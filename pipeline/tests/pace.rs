@@ -117,18 +117,18 @@ fn all_tiles_are_done_whoever_comes() {
         for cta in 0..*ctas {
             assert_eq!(tiles(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
         }
-        assert_eq!(world.word(world.counter), MEETINGS * 1024);
+        assert_eq!(world.word(world.counter), MEETINGS * Pace::MEETING);
     }
 }
 
 #[test]
 fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
-    let world = World::new(0u32.wrapping_sub(4096));
+    let world = World::new(0u32.wrapping_sub(4 * Pace::MEETING));
     for (launch, ctas) in [5, 3, 8].into_iter().enumerate() {
         // All but three CTAs have no last tile.
         world.run(ctas, 16, launch as u64, 1, 3);
-        let want = 1024 * MEETINGS * (launch as u32 + 1);
-        assert_eq!(world.word(world.counter), want.wrapping_sub(4096));
+        let want = Pace::MEETING.wrapping_mul(MEETINGS * (launch as u32 + 1));
+        assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Pace::MEETING));
     }
     assert_eq!(world.log().len(), 3 * 3 * 4 + (2 + 5) * 3);
 }

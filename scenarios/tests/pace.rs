@@ -7,6 +7,7 @@ mod on_devices;
 use host::Param;
 use isa::kernel::Kernel;
 use on_devices::{Bench, on_devices};
+use pipeline::pace::Pace;
 use scenarios::IMAGE;
 use scenarios::kernels::pace;
 
@@ -30,7 +31,7 @@ fn the_late_one_is_waited_for() {
             ];
             bench.launch(&<pace::keep_pace as Kernel>::DESC, ctas, &params, &case);
             let after = word(&counter.to_vec().expect("a word"), 0);
-            assert_eq!(after - before, (rounds - 1) * 1024, "{case}");
+            assert_eq!(after - before, (rounds - 1) * Pace::MEETING, "{case}");
             waited(bench, &times.to_vec().expect("small"), ctas, rounds, &case);
         }
     });

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use twin::TYPED;
 use warpipe::gpu_kernels::gemm::INSTANCES;
 use warpipe::host::{Device, Dtype, SimConfig, data};
@@ -66,6 +67,18 @@ fn assemble(image: &Image, kernel: &str, ptxas: &Path, nvdisasm: &Path) -> (Func
     (function, Report::parse(&said))
 }
 
+/// Every kernel of the image by name, assembled once for all tests: a second of two programs for each.
+fn kernels(test: &str) -> Option<&'static [(&'static str, Function, Report)]> {
+    static KERNELS: OnceLock<Vec<(&str, Function, Report)>> = OnceLock::new();
+    let (ptxas, nvdisasm) = tools(test)?;
+    let image = &warpipe::GEMM_IMAGE;
+    Some(KERNELS.get_or_init(|| {
+        let all = image.kernels.par_iter().map(KernelMeta::name);
+        let all = all.map(|name| (name, assemble(image, name, &ptxas, &nvdisasm)));
+        all.map(|(name, (kernel, report))| (name, kernel, report)).collect()
+    }))
+}
+
 /// The opcodes of which there are not equally many.
 fn differences(typed: &[sass::Instruction], raw: &[sass::Instruction]) -> String {
     let (typed, raw) = (sass::histogram(typed), sass::histogram(raw));
@@ -95,6 +108,8 @@ fn the_main_loop_is_what_one_writes_by_hand() {
     print!("{}", differences(typed_core, raw_core));
     println!("whole main loop: typed {}, raw {}", typed_loop.len(), raw_loop.len());
     print!("{}", differences(typed_loop, raw_loop));
+    let start = |kernel: &Function| kernel.start().expect("a load").len();
+    println!("before the first load: typed {}, raw {}", start(&typed), start(&raw));
     println!("whole kernel: typed {}, raw {}", typed.code.len(), raw.code.len());
 
     // One slot: 64 columns, 16 for each.
@@ -120,11 +135,8 @@ fn the_main_loop_is_what_one_writes_by_hand() {
 /// What must hold for every kernel that multiplies, not only for the one that was written twice.
 #[test]
 fn no_main_loop_moves_what_it_multiplies() {
-    let Some((ptxas, nvdisasm)) = tools("no_main_loop_moves_what_it_multiplies") else { return };
-    let image = &warpipe::GEMM_IMAGE;
-    // A second of two programs for each kernel.
-    let gemms = image.kernels.par_iter().map(KernelMeta::name).filter(|name| {
-        let (kernel, report) = assemble(image, name, &ptxas, &nvdisasm);
+    let Some(kernels) = kernels("no_main_loop_moves_what_it_multiplies") else { return };
+    let gemms = kernels.iter().filter(|(name, kernel, report)| {
         assert_eq!(report.faults(), "", "{name}");
         let local = kernel.with(&["LDL", "STL"]);
         assert!(local.is_empty(), "{name} uses local memory: {local:?}");
@@ -143,6 +155,32 @@ fn no_main_loop_moves_what_it_multiplies() {
         let meets = sass::with(body, &["WARPSYNC", "BAR"]);
         assert!(meets.is_empty(), "{name} meets in its main loop: {meets:?}");
         name.starts_with("gemm_")
+    });
+    assert_eq!(gemms.count(), INSTANCES.len(), "every instance was looked at");
+}
+
+/// What a CTA does before its first load is time in which its SM does nothing. It waits for no access to
+/// global memory, divides by nothing, and need not fetch its code from behind the main loop.
+#[test]
+fn nothing_long_stands_before_the_first_load() {
+    let Some(kernels) = kernels("nothing_long_stands_before_the_first_load") else { return };
+    let gemms = kernels.iter().filter(|(name, kernel, _)| {
+        if !name.starts_with("gemm_") {
+            return false;
+        }
+        let start = kernel.start().unwrap_or_else(|| panic!("{name} loads nothing"));
+        assert!(
+            start.len() <= 400,
+            "{name} has {} instructions before its first load",
+            start.len()
+        );
+        assert_eq!(sass::hgmmas(start), 0, "{name} has a main loop before its first load");
+        let divides = sass::with(start, &["MUFU"]);
+        assert!(divides.is_empty(), "{name} divides before its first load: {divides:?}");
+        let mut waits = sass::with(start, &["MEMBAR"]);
+        waits.retain(|text| !text.contains(".CTA"));
+        assert!(waits.is_empty(), "{name} waits for memory before its first load: {waits:?}");
+        true
     });
     assert_eq!(gemms.count(), INSTANCES.len(), "every instance was looked at");
 }

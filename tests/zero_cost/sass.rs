@@ -76,6 +76,12 @@ impl Function {
         loops.min_by_key(|body| body.len())
     }
 
+    /// What stands before the first TMA load.
+    pub fn start(&self) -> Option<&[Instruction]> {
+        let load = self.code.iter().position(|i| i.base() == "UTMALDG")?;
+        Some(&self.code[..load])
+    }
+
     /// Instructions whose opcode, without modifiers, is one of `bases`.
     pub fn with(&self, bases: &[&str]) -> Vec<&str> {
         with(&self.code, bases)

@@ -53,7 +53,7 @@ pub type Panel<O, const ROWS: usize> = <O as Panels>::Panel<ROWS>;
 
 /// As instances say it.
 pub const KERNEL_SCHEDULE: KernelSchedule = KernelSchedule::Cooperative;
-/// Whether CTAs can share a tile's K ([`GemmParams::streamed`]).
+/// Whether CTAs can share a tile's K ([`TileSchedulerParams`](super::TileSchedulerParams)).
 pub const SHARES: bool = true;
 /// Warp groups that multiply one tile.
 pub const fn groups<M: Role>() -> u32 {
@@ -126,7 +126,7 @@ pub fn gemm<
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     prefetch::first_stages(&early, a, b, &p);
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p);
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),

@@ -4,6 +4,7 @@
 
 use super::GemmParams;
 use super::scheduler::TileScheduler;
+use isa::misc::nounroll;
 use pipeline::prelude::*;
 use pipeline::prologue::Prologue;
 use pipeline::roles::Roles;
@@ -29,11 +30,12 @@ pub fn first_stages<
     if p.early == 0 {
         return;
     }
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), p);
+    let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p.scheduler);
     early.by_one(|one| {
         let Some(work) = tiles.clone().next() else { return };
         let (at, tile) = (early.cta().coord(), tiles.origin(&work));
         for k in work.k..work.k + work.k_tiles.min(p.early) {
+            nounroll();
             a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);
             b.tile(tile.col, k * BK as u32, at.sharing_b()).prefetch(one);
         }

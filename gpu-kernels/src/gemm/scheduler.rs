@@ -1,7 +1,7 @@
 //! Which work a CTA of the persistent grid does, and in which order.
 #![forbid(unsafe_code)]
 
-use super::GemmParams;
+use super::divmod::FastDivmod;
 use pipeline::prelude::*;
 use pipeline::roles::{Ready, Roles};
 
@@ -54,6 +54,110 @@ impl WorkTile {
 /// is not read before others have heard of it.
 const NEARLY: u32 = 8;
 
+/// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TileSchedulerParams {
+    /// Rows of cluster tiles.
+    tiles_m: u32,
+    /// Cluster tiles.
+    tiles: u32,
+    /// Stages of a tile.
+    k_tiles: FastDivmod,
+    /// Cluster tiles of a raster group.
+    group: FastDivmod,
+    /// Its rows of them.
+    rows: FastDivmod,
+    /// The rows of the last group.
+    last_rows: FastDivmod,
+    /// Cluster tiles whose stages all clusters share; the others are computed whole.
+    streamed: u32,
+    /// Runs into which the stages of those are cut, none of them empty.
+    runs: u32,
+    /// Stages of a run.
+    run: u32,
+    /// Of the first that many runs, one more.
+    longer: u32,
+}
+
+impl TileSchedulerParams {
+    /// Of `tiles` rows and columns of cluster tiles of `k_tiles` stages, in raster groups of `group` rows;
+    /// `clusters` clusters share the first `streamed` of them.
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[must_use]
+    pub const fn new(
+        tiles: [u32; 2],
+        k_tiles: u32,
+        group: u32,
+        clusters: u32,
+        streamed: u32,
+    ) -> Self {
+        let [tiles_m, tiles_n] = tiles;
+        let rows = if group == 0 { 1 } else { group };
+        let stages = streamed * k_tiles;
+        let runs = if clusters < stages { clusters } else { stages };
+        let (run, longer) = if runs == 0 { (0, 0) } else { (stages / runs, stages % runs) };
+        Self {
+            tiles_m,
+            tiles: tiles_m * tiles_n,
+            k_tiles: FastDivmod::new(k_tiles),
+            group: FastDivmod::new(rows * tiles_n),
+            rows: FastDivmod::new(rows),
+            last_rows: FastDivmod::new(tiles_m % rows),
+            streamed,
+            runs,
+            run,
+            longer,
+        }
+    }
+
+    /// Rows of cluster tiles.
+    #[inline(always)]
+    pub const fn tiles_m(&self) -> u32 {
+        self.tiles_m
+    }
+
+    /// Cluster tiles.
+    #[inline(always)]
+    pub const fn tiles(&self) -> u32 {
+        self.tiles
+    }
+
+    /// Stages of a tile.
+    #[inline(always)]
+    pub const fn k_tiles(&self) -> u32 {
+        self.k_tiles.divisor()
+    }
+
+    /// The first stage of run `number`.
+    #[inline(always)]
+    fn start(&self, number: u32) -> u32 {
+        number * self.run + number.min(self.longer)
+    }
+
+    /// The run that has stage `stage`.
+    #[inline(always)]
+    fn run_of(&self, stage: u32) -> u32 {
+        let in_longer = self.longer * (self.run + 1);
+        if stage < in_longer {
+            stage / (self.run + 1)
+        } else {
+            self.longer + (stage - in_longer) / self.run
+        }
+    }
+
+    /// Row and column of cluster tile `index` in units of cluster tiles.
+    #[inline(always)]
+    fn place(&self, index: u32) -> (u32, u32) {
+        let (group, inside) = self.group.divmod(index);
+        let first = group * self.rows.divisor();
+        let whole = self.tiles_m - first >= self.rows.divisor();
+        let rows = if whole { self.rows } else { self.last_rows };
+        let (n, m) = rows.divmod(inside);
+        (first + m, n)
+    }
+}
+
 /// Walks the work of one CTA, the same for every role (CUTLASS
 /// `PersistentTileSchedulerSm90StreamK`).
 ///
@@ -84,13 +188,7 @@ pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
     cluster: u32,
     clusters: u32,
     at: ClusterCoord<K>,
-    p: GemmParams,
-}
-
-/// `a * b / c` for `a <= c`, without a product that overflows.
-#[inline(always)]
-fn share(a: u32, b: u32, c: u32) -> u32 {
-    a * (b / c) + a * (b % c) / c
+    p: TileSchedulerParams,
 }
 
 impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
@@ -101,71 +199,47 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
 
     /// Starts at the first work of the CTA's own cluster.
     #[inline(always)]
-    pub fn new<R: Roles>(cta: &Ready<R, K>, p: &GemmParams) -> Self {
+    pub fn new<R: Roles>(cta: &Ready<R, K>, p: &TileSchedulerParams) -> Self {
         let at = cta.coord();
-        let new = Self::of(at, at.cluster_id(), at.clusters(), p);
-        // The quotients decide how long loops run: the compiler must know that all lanes agree.
-        let same = |x| cta.broadcast(x);
-        Self { tile: same(new.tile), k: same(new.k), left: same(new.left), ..new }
+        Self::of(at, at.cluster_id(), at.clusters(), p)
     }
 
     /// The work of CTA `at` of cluster `cluster` of `clusters`, on the host, which has no CTA to ask.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
-    pub fn on_host(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &GemmParams) -> Self {
+    pub fn on_host(
+        at: ClusterCoord<K>,
+        cluster: u32,
+        clusters: u32,
+        p: &TileSchedulerParams,
+    ) -> Self {
         assert!(cluster < clusters, "a grid of {clusters} clusters has no cluster {cluster}");
         Self::of(at, cluster, clusters, p)
     }
 
     #[inline(always)]
-    fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &GemmParams) -> Self {
+    fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &TileSchedulerParams) -> Self {
         let tile = p.streamed + cluster;
         let mut scheduler = Self { tile, k: 0, left: 0, cluster, clusters, at, p: *p };
-        let (stages, runs) = (p.streamed * scheduler.k_tiles(), scheduler.runs());
-        if cluster < runs {
-            let number = runs - 1 - cluster;
-            let start = share(number, stages, runs);
-            scheduler.left = share(number + 1, stages, runs) - start;
-            scheduler.tile = start / scheduler.k_tiles();
-            scheduler.k = start % scheduler.k_tiles();
+        if cluster < p.runs {
+            let number = p.runs - 1 - cluster;
+            let start = p.start(number);
+            scheduler.left = p.start(number + 1) - start;
+            (scheduler.tile, scheduler.k) = p.k_tiles.divmod(start);
         }
         scheduler
-    }
-
-    /// Stages of a tile.
-    #[inline(always)]
-    fn k_tiles(&self) -> u32 {
-        self.p.k.div_ceil(BK as u32)
-    }
-
-    /// Rows of cluster tiles.
-    #[inline(always)]
-    fn tiles_m(&self) -> u32 {
-        self.p.m.div_ceil(Self::CLUSTER_ROWS)
-    }
-
-    /// Columns of cluster tiles.
-    #[inline(always)]
-    fn tiles_n(&self) -> u32 {
-        self.p.n.div_ceil(Self::CLUSTER_COLS)
     }
 
     /// Whole tiles of the cluster that has most of them.
     #[inline(always)]
     pub fn rounds(&self) -> u32 {
-        (self.tiles_m() * self.tiles_n() - self.p.streamed).div_ceil(self.clusters)
+        (self.p.tiles - self.p.streamed).div_ceil(self.clusters)
     }
 
     /// Whether the work is a whole tile, of those that all clusters compute in turn.
     #[inline(always)]
     pub fn in_turn(&self, work: &WorkTile) -> bool {
         work.tile >= self.p.streamed
-    }
-
-    /// How many runs there are. None is empty: the parts of a tile are those of runs side by side.
-    #[inline(always)]
-    fn runs(&self) -> u32 {
-        self.clusters.min(self.p.streamed * self.k_tiles())
     }
 
     /// This CTA's number in the grid.
@@ -184,35 +258,22 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
     /// How many clusters sum the rest of a tile that this one finishes.
     #[inline(always)]
     pub fn others(&self, work: &WorkTile) -> u32 {
-        if work.k_tiles == self.k_tiles() {
+        let k_tiles = self.p.k_tiles();
+        if work.k_tiles == k_tiles {
             return 0;
         }
-        // Run r starts at stage r * streamed * k_tiles / runs: the last one that starts before the
-        // tile's end has the tile's last stage.
-        let runs = self.runs();
-        let last = ((work.tile + 1) * runs).div_ceil(self.p.streamed) - 1;
-        last - (runs - 1 - self.cluster)
+        let last = self.p.run_of((work.tile + 1) * k_tiles - 1);
+        last - (self.p.runs - 1 - self.cluster)
     }
 
     /// Where this CTA's part of the cluster tile lies.
     #[inline(always)]
     pub fn origin(&self, work: &WorkTile) -> TileOrigin {
-        let group = self.p.group.max(1);
-        let (m, n) = Self::place(work.tile, self.tiles_m(), self.tiles_n(), group);
+        let (m, n) = self.p.place(work.tile);
         TileOrigin {
             row: m * Self::CLUSTER_ROWS + self.at.m() * BM as u32,
             col: n * Self::CLUSTER_COLS + self.at.n() * BN as u32,
         }
-    }
-
-    /// Row and column of cluster tile `index` in units of cluster tiles.
-    #[inline(always)]
-    fn place(index: u32, tiles_m: u32, tiles_n: u32, group: u32) -> (u32, u32) {
-        let per_group = group * tiles_n;
-        let first = index / per_group * group;
-        let rows = (tiles_m - first).min(group);
-        let inside = index % per_group;
-        (first + inside % rows, inside / rows)
     }
 }
 
@@ -223,7 +284,7 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterato
 
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
-        let all = self.k_tiles();
+        let all = self.p.k_tiles();
         if self.left > 0 {
             let work =
                 WorkTile { tile: self.tile, k: self.k, k_tiles: self.left.min(all - self.k) };
@@ -234,7 +295,7 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterato
             return Some(work);
         }
         let tile = self.tile;
-        if tile >= self.tiles_m() * self.tiles_n() {
+        if tile >= self.p.tiles {
             return None;
         }
         self.tile += self.clusters;
@@ -251,19 +312,13 @@ mod tests {
     type Alone = Cluster<1, 1>;
     type Scheduler = TileScheduler<128, 128, 64, Alone>;
 
-    fn params(tiles_m: u32, tiles_n: u32, k_tiles: u32, group: u32, streamed: u32) -> GemmParams {
-        let (m, n, k) = (tiles_m * 128, tiles_n * 128 - 5, k_tiles * 64 - 3);
-        GemmParams { m, n, k, group, streamed, early: 0, alpha: 1.0, beta: 0.0 }
-    }
-
     proptest! {
         #[test]
         fn every_cluster_tile_is_placed_once(
-            tiles_m in 1u32..40, tiles_n in 1u32..40, group in 1u32..12,
+            tiles_m in 1u32..40, tiles_n in 1u32..40, group in 0u32..12,
         ) {
-            let all: BTreeSet<_> = (0..tiles_m * tiles_n)
-                .map(|i| Scheduler::place(i, tiles_m, tiles_n, group))
-                .collect();
+            let p = TileSchedulerParams::new([tiles_m, tiles_n], 1, group, 1, 0);
+            let all: BTreeSet<_> = (0..tiles_m * tiles_n).map(|i| p.place(i)).collect();
             prop_assert_eq!(all.len() as u32, tiles_m * tiles_n);
             prop_assert!(all.iter().all(|&(m, n)| m < tiles_m && n < tiles_n));
         }
@@ -277,7 +332,8 @@ mod tests {
         ) {
             let tiles = tiles_m * tiles_n;
             let streamed = tiles.saturating_sub(whole * clusters);
-            let p = params(tiles_m, tiles_n, k_tiles, group, streamed);
+            let tiles_mn = [tiles_m, tiles_n];
+            let p = TileSchedulerParams::new(tiles_mn, k_tiles, group, clusters, streamed);
             let mut summed = BTreeMap::<_, BTreeSet<u32>>::new();
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
             for cluster in 0..clusters {

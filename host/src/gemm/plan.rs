@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::launch::Module;
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
-use gpu_kernels::gemm::Instance;
+use gpu_kernels::gemm::{Instance, TileSchedulerParams};
 use pipeline::pace::Pace;
 use pipeline::partials::Partials;
 use serde::Serialize;
@@ -197,11 +197,11 @@ impl GemmPlan {
     /// What [`Buffer::read`] reports.
     pub fn meetings(&self) -> Result<u32, Error> {
         let mut counter = [0; Pace::BYTES];
-        let (Some(choice), false) = (self.choices.first(), self.pace.is_empty()) else {
+        if self.pace.is_empty() {
             return Ok(0);
-        };
+        }
         self.pace.read(&mut counter)?;
-        Ok(u32::from_ne_bytes(counter) / Pace::meeting(choice.grid[0]))
+        Ok(u32::from_ne_bytes(counter) / Pace::MEETING)
     }
 
     /// What it was made for.
@@ -285,6 +285,12 @@ impl Choice {
     fn schedule(&self) -> Schedule {
         let cluster = self.instance.desc.meta.cluster_size();
         Schedule { clusters: self.grid[0] / cluster, streamed: self.streamed }
+    }
+
+    /// What the kernel's scheduler has to know of a product of that many rows, columns and summands.
+    pub(super) fn scheduler(&self, size: [u64; 3]) -> TileSchedulerParams {
+        let Schedule { clusters, streamed } = self.schedule();
+        self.instance.scheduler(size.map(|x| x as u32), self.group, clusters, streamed)
     }
 
     /// Bytes of the partial sums.

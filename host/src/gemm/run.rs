@@ -121,11 +121,7 @@ impl BoundGemm<'_> {
         let turned = launch.choice.instance.turned;
         let (m, n) = if turned { (problem.n, problem.m) } else { (problem.m, problem.n) };
         let params = GemmParams {
-            m: m as u32,
-            n: n as u32,
-            k: plan.layouts[0].cols as u32,
-            group: launch.choice.group,
-            streamed: launch.choice.streamed,
+            scheduler: launch.choice.scheduler([m, n, plan.layouts[0].cols]),
             early: launch.choice.early,
             alpha,
             beta,

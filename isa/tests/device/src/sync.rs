@@ -142,7 +142,10 @@ fn control_ops(v: u32) {
     griddepcontrol::launch_dependents();
     debug::label_barrier(v, "full", 0);
     debug::label_role("producer");
-    misc::nanosleep(v);
+    for i in 0..v {
+        misc::nounroll();
+        misc::nanosleep(i);
+    }
     // SAFETY: assembled, never run.
     unsafe {
         if thread::thread_idx_x() < 128 {
