@@ -96,7 +96,10 @@ impl TileSchedulerParams {
         let rows = if group == 0 { 1 } else { group };
         let stages = streamed * k_tiles;
         let runs = if clusters < stages { clusters } else { stages };
-        let (run, longer) = if runs == 0 { (0, 0) } else { (stages / runs, stages % runs) };
+        let run = match stages.checked_div(runs) {
+            Some(run) => run,
+            None => 0,
+        };
         Self {
             tiles_m,
             tiles: tiles_m * tiles_n,
@@ -107,7 +110,7 @@ impl TileSchedulerParams {
             streamed,
             runs,
             run,
-            longer,
+            longer: stages - runs * run,
         }
     }
 
