@@ -1,7 +1,10 @@
 //! Which work a CTA of the persistent grid does, and in which order.
 #![forbid(unsafe_code)]
 
-use super::divmod::FastDivmod;
+mod params;
+
+pub use params::TileSchedulerParams;
+
 use pipeline::prelude::*;
 use pipeline::roles::{Ready, Roles};
 
@@ -54,113 +57,6 @@ impl WorkTile {
 /// is not read before others have heard of it.
 const NEARLY: u32 = 8;
 
-/// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TileSchedulerParams {
-    /// Rows of cluster tiles.
-    tiles_m: u32,
-    /// Cluster tiles.
-    tiles: u32,
-    /// Stages of a tile.
-    k_tiles: FastDivmod,
-    /// Cluster tiles of a raster group.
-    group: FastDivmod,
-    /// Its rows of them.
-    rows: FastDivmod,
-    /// The rows of the last group.
-    last_rows: FastDivmod,
-    /// Cluster tiles whose stages all clusters share; the others are computed whole.
-    streamed: u32,
-    /// Runs into which the stages of those are cut, none of them empty.
-    runs: u32,
-    /// Stages of a run.
-    run: u32,
-    /// Of the first that many runs, one more.
-    longer: u32,
-}
-
-impl TileSchedulerParams {
-    /// Of `tiles` rows and columns of cluster tiles of `k_tiles` stages, in raster groups of `group` rows;
-    /// `clusters` clusters share the first `streamed` of them.
-    #[cfg(not(target_arch = "nvptx64"))]
-    #[must_use]
-    pub const fn new(
-        tiles: [u32; 2],
-        k_tiles: u32,
-        group: u32,
-        clusters: u32,
-        streamed: u32,
-    ) -> Self {
-        let [tiles_m, tiles_n] = tiles;
-        let rows = if group == 0 { 1 } else { group };
-        let stages = streamed * k_tiles;
-        let runs = if clusters < stages { clusters } else { stages };
-        let run = match stages.checked_div(runs) {
-            Some(run) => run,
-            None => 0,
-        };
-        Self {
-            tiles_m,
-            tiles: tiles_m * tiles_n,
-            k_tiles: FastDivmod::new(k_tiles),
-            group: FastDivmod::new(rows * tiles_n),
-            rows: FastDivmod::new(rows),
-            last_rows: FastDivmod::new(tiles_m % rows),
-            streamed,
-            runs,
-            run,
-            longer: stages - runs * run,
-        }
-    }
-
-    /// Rows of cluster tiles.
-    #[inline(always)]
-    pub const fn tiles_m(&self) -> u32 {
-        self.tiles_m
-    }
-
-    /// Cluster tiles.
-    #[inline(always)]
-    pub const fn tiles(&self) -> u32 {
-        self.tiles
-    }
-
-    /// Stages of a tile.
-    #[inline(always)]
-    pub const fn k_tiles(&self) -> u32 {
-        self.k_tiles.divisor()
-    }
-
-    /// The first stage of run `number`.
-    #[inline(always)]
-    fn start(&self, number: u32) -> u32 {
-        number * self.run + number.min(self.longer)
-    }
-
-    /// The run that has stage `stage`.
-    #[inline(always)]
-    fn run_of(&self, stage: u32) -> u32 {
-        let in_longer = self.longer * (self.run + 1);
-        if stage < in_longer {
-            stage / (self.run + 1)
-        } else {
-            self.longer + (stage - in_longer) / self.run
-        }
-    }
-
-    /// Row and column of cluster tile `index` in units of cluster tiles.
-    #[inline(always)]
-    fn place(&self, index: u32) -> (u32, u32) {
-        let (group, inside) = self.group.divmod(index);
-        let first = group * self.rows.divisor();
-        let whole = self.tiles_m - first >= self.rows.divisor();
-        let rows = if whole { self.rows } else { self.last_rows };
-        let (n, m) = rows.divmod(inside);
-        (first + m, n)
-    }
-}
-
 /// Walks the work of one CTA, the same for every role (CUTLASS
 /// `PersistentTileSchedulerSm90StreamK`).
 ///
@@ -182,12 +78,10 @@ impl TileSchedulerParams {
 /// for each tile, for the accumulators leave few registers.
 #[derive(Clone, Debug)]
 pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
-    /// The next tile: that in which this cluster's run goes on, then the next whole one.
+    /// Where this cluster's run goes on: a stage, of those of all shared tiles.
+    stage: u32,
+    /// The next whole tile.
     tile: u32,
-    /// The stage in which the run begins, and 0 from then on.
-    k: u32,
-    /// Stages of the run that are still to do.
-    left: u32,
     cluster: u32,
     clusters: u32,
     at: ClusterCoord<K>,
@@ -222,15 +116,15 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
 
     #[inline(always)]
     fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &TileSchedulerParams) -> Self {
-        let tile = p.streamed + cluster;
-        let mut scheduler = Self { tile, k: 0, left: 0, cluster, clusters, at, p: *p };
-        if cluster < p.runs {
-            let number = p.runs - 1 - cluster;
-            let start = p.start(number);
-            scheduler.left = p.start(number + 1) - start;
-            (scheduler.tile, scheduler.k) = p.k_tiles.divmod(start);
-        }
-        scheduler
+        // Runs lie backwards in the grid. A cluster without one begins, and ends, where the first does.
+        let stage = p.start(p.runs.saturating_sub(cluster + 1));
+        Self { stage, tile: p.streamed + cluster, cluster, clusters, at, p: *p }
+    }
+
+    /// The stage behind this cluster's run.
+    #[inline(always)]
+    fn end(&self) -> u32 {
+        self.p.start(self.p.runs.saturating_sub(self.cluster))
     }
 
     /// Whole tiles of the cluster that has most of them.
@@ -287,15 +181,12 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterato
 
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
-        let all = self.p.k_tiles();
-        if self.left > 0 {
-            let work =
-                WorkTile { tile: self.tile, k: self.k, k_tiles: self.left.min(all - self.k) };
-            self.left -= work.k_tiles;
-            self.k = 0;
-            let whole = self.p.streamed + self.cluster;
-            self.tile = if self.left > 0 { self.tile + 1 } else { whole };
-            return Some(work);
+        let (all, end) = (self.p.k_tiles(), self.end());
+        if self.stage < end {
+            let (tile, k) = self.p.k_tiles.divmod(self.stage);
+            let k_tiles = (end - self.stage).min(all - k);
+            self.stage += k_tiles;
+            return Some(WorkTile { tile, k, k_tiles });
         }
         let tile = self.tile;
         if tile >= self.p.tiles {
@@ -316,16 +207,6 @@ mod tests {
     type Scheduler = TileScheduler<128, 128, 64, Alone>;
 
     proptest! {
-        #[test]
-        fn every_cluster_tile_is_placed_once(
-            tiles_m in 1u32..40, tiles_n in 1u32..40, group in 0u32..12,
-        ) {
-            let p = TileSchedulerParams::new([tiles_m, tiles_n], 1, group, 1, 0);
-            let all: BTreeSet<_> = (0..tiles_m * tiles_n).map(|i| p.place(i)).collect();
-            prop_assert_eq!(all.len() as u32, tiles_m * tiles_n);
-            prop_assert!(all.iter().all(|&(m, n)| m < tiles_m && n < tiles_n));
-        }
-
         /// Each stage of each tile is summed once; the parts of a tile are given to the CTA that
         /// finishes it, by the CTAs that it will ask, of which each gives once and before it takes.
         #[test]
@@ -339,14 +220,19 @@ mod tests {
             let p = TileSchedulerParams::new(tiles_mn, k_tiles, group, clusters, streamed);
             let mut summed = BTreeMap::<_, BTreeSet<u32>>::new();
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
+            let mut runs = BTreeSet::new();
             for cluster in 0..clusters {
                 let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, clusters, &p);
-                let (mut first, mut in_turn) = (true, 0);
+                let (mut first, mut in_turn, mut run) = (true, 0, 0);
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
                     let stages = work.k..=work.k + work.k_tiles;
                     prop_assert!(stages.contains(&work.nearly_done()));
-                    in_turn += u32::from(scheduler.in_turn(&work));
+                    if scheduler.in_turn(&work) {
+                        in_turn += 1;
+                    } else {
+                        run += work.k_tiles;
+                    }
                     let at = scheduler.origin(&work);
                     for k in work.k..work.k + work.k_tiles {
                         prop_assert!(summed.entry(at).or_default().insert(k));
@@ -362,10 +248,14 @@ mod tests {
                     }
                     first = false;
                 }
+                runs.insert(run);
                 // The clusters with one less are the last.
                 let rounds = scheduler.rounds();
                 prop_assert!(in_turn == rounds || in_turn + 1 == rounds && cluster > 0);
             }
+            // Equal runs, but for one stage; fewer stages than clusters are runs of one or none.
+            let (short, long) = (runs.first().unwrap(), runs.last().unwrap());
+            prop_assert!(long - short <= 1, "{runs:?}");
             prop_assert_eq!(given, taken);
             prop_assert_eq!(summed.len() as u32, tiles);
             prop_assert!(summed.values().all(|k| k.len() as u32 == k_tiles));
