@@ -41,7 +41,7 @@ const LOOKS_OF_A_MEETING: u32 = 4;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// /// Three tiles of eight stages.
 /// fn load(one: &Elected<Load, Cluster<1, 1>>, pace: &Pace<'_>) {
-///     let mut pace = pace.by(one, || 2);
+///     let mut pace = pace.by(one, 2);
 ///     for tile in 0..3 {
 ///         if tile > 0 {
 ///             pace.wait();
@@ -63,12 +63,10 @@ pub struct Pace<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 ///
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
 #[must_use]
-pub struct Pacer<'a, F> {
+pub struct Pacer<'a> {
     counter: *mut u32,
-    /// How many meetings there are.
-    meetings: F,
-    /// Meetings to which this CTA has not arrived; none before anybody has asked.
-    left: Option<u32>,
+    /// Meetings to which this CTA has not arrived.
+    left: u32,
     /// Where the counter will be when all have arrived.
     until: Option<u32>,
     /// How often it may still look in vain.
@@ -85,22 +83,18 @@ impl Pace<'_> {
     /// that, waits may be in vain.
     pub const MEETING: u32 = 1 << 16;
 
-    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet as often as
-    /// `meetings` says, which is asked at the first arrival, and not at all where there is no counter.
+    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet `meetings` times.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Pace`].
     #[inline(always)]
-    pub fn by<'a, F: Fn() -> u32, R: Role, K: ClusterShape>(
+    pub fn by<'a, R: Role, K: ClusterShape>(
         &'a self,
         _one: &'a Elected<R, K>,
-        meetings: F,
-    ) -> Pacer<'a, F> {
-        // Little is done here: it stands before the first load.
-        let left = if self.0.elements > 0 { None } else { Some(0) };
+        meetings: u32,
+    ) -> Pacer<'a> {
         Pacer {
             counter: self.0.address as *mut u32,
-            meetings,
-            left,
+            left: if self.0.elements > 0 { meetings } else { 0 },
             until: None,
             looks: LOOKS,
             one: PhantomData,
@@ -108,7 +102,7 @@ impl Pace<'_> {
     }
 }
 
-impl<F: Fn() -> u32> Pacer<'_, F> {
+impl Pacer<'_> {
     /// Says that this CTA is near the end of a tile's loads.
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
@@ -116,11 +110,10 @@ impl<F: Fn() -> u32> Pacer<'_, F> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn arrive(&mut self) {
-        let left = self.left.unwrap_or_else(&self.meetings);
-        self.left = Some(left.saturating_sub(1));
-        if left == 0 {
+        if self.left == 0 {
             return;
         }
+        self.left -= 1;
         // All others add one, and the first CTA what is missing.
         let others = isa::thread::grid_dim_x() - 1;
         let first = isa::thread::block_idx_x() == 0;
@@ -156,7 +149,7 @@ impl<F: Fn() -> u32> Pacer<'_, F> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn tail(mut self) {
-        while self.left != Some(0) {
+        while self.left > 0 {
             self.arrive();
         }
     }

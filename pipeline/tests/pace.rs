@@ -59,7 +59,7 @@ impl World {
                     |warp| {
                         let id = warp.coord().cluster_id();
                         let Some(one) = warp.elect() else { return };
-                        let mut pace = pace.by(&one, || MEETINGS);
+                        let mut pace = pace.by(&one, MEETINGS);
                         for tile in 0..=MEETINGS - u32::from(id >= short) {
                             pace.wait();
                             // SAFETY: words that are reached atomically, and one's own entry.

@@ -28,6 +28,7 @@ names! {
     Order = "load order",
 }
 
+#[cfg(not(feature = "trace"))]
 roles! {
     /// Issues the loads; its threads compute addresses.
     Load = 1 x 40 registers,
@@ -36,6 +37,17 @@ roles! {
     Math2 = 2 x 232 registers,
     /// The same for tiles of 64 rows. An SM's registers are enough for two such CTAs.
     Math1 = 1 x 216 registers,
+}
+
+// A thread that records what it does has three registers more to keep.
+#[cfg(feature = "trace")]
+roles! {
+    /// As above.
+    Load = 1 x 56 registers,
+    /// As above.
+    Math2 = 2 x 224 registers,
+    /// As above.
+    Math1 = 1 x 200 registers,
 }
 
 /// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies.
@@ -126,7 +138,7 @@ pub fn gemm<
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     prefetch::first_stages(&early, a, b, &p);
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p.scheduler);
+    let tiles = |at| TileScheduler::<BM, BN, BK, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
@@ -137,25 +149,24 @@ pub fn gemm<
             load.warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
-                    let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
+                    let (at, tiles) = (one.coord(), tiles(one.coord()));
+                    let (share_a, share_b) = (at.sharing_a(), at.sharing_b());
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
-                    let mut pace = pace.by(&one, || tiles.rounds().saturating_sub(1));
+                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work);
                         pace.wait();
-                        let mut load = |k| {
+                        for k in work.k..work.k + work.k_tiles {
                             let col = k * BK as u32;
                             loads.acquire().load((
                                 a.tile(tile.row, col, share_a),
                                 b.tile(tile.col, col, share_b),
                             ));
-                        };
-                        (work.k..work.nearly_done()).for_each(&mut load);
-                        if tiles.in_turn(&work) {
-                            pace.arrive();
+                            if k == work.nearly_done() && tiles.in_turn(&work) {
+                                pace.arrive();
+                            }
                         }
-                        (work.nearly_done()..work.k + work.k_tiles).for_each(load);
                         if let Some(mut order) = order.take() {
                             order.arrive_and_step();
                         }
@@ -168,6 +179,7 @@ pub fn gemm<
                 },
                 |warp| {
                     let (Some(c_loads), Some(one)) = (c_loads, warp.elect()) else { return };
+                    let tiles = tiles(one.coord());
                     let mut loads = c_loads.by(&one);
                     let mut order = Some(order.epilogue.by(&one));
                     for work in tiles.clone() {
@@ -190,6 +202,7 @@ pub fn gemm<
             );
         },
         |group| {
+            let tiles = tiles(group.coord());
             let mut operands = main_ring.consumer.by(&group);
             let mut c_panels = c_panels.map(|end| end.by(&group));
             let mut stores = stores.by(&group);

@@ -103,7 +103,7 @@ pub fn gemm<
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     prefetch::first_stages(&early, a, b, &p);
     let (cta, (stores, main_ring, c_ring, order, turns)) = early.wait();
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(&cta, &p.scheduler);
+    let tiles = |at| TileScheduler::<BM, BN, BK, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
@@ -114,23 +114,24 @@ pub fn gemm<
             load.warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
-                    let (share_a, share_b) = (one.coord().sharing_a(), one.coord().sharing_b());
+                    let (at, tiles) = (one.coord(), tiles(one.coord()));
+                    let (share_a, share_b) = (at.sharing_a(), at.sharing_b());
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
-                    let mut pace = pace.by(&one, || tiles.rounds().saturating_sub(1));
+                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work);
                         pace.wait();
-                        let mut load = |k| {
+                        for k in 0..work.k_tiles {
                             let col = k * BK as u32;
                             loads.acquire().load((
                                 a.tile(tile.row, col, share_a),
                                 b.tile(tile.col, col, share_b),
                             ));
-                        };
-                        (0..work.nearly_done()).for_each(&mut load);
-                        pace.arrive();
-                        (work.nearly_done()..work.k_tiles).for_each(load);
+                            if k == work.nearly_done() {
+                                pace.arrive();
+                            }
+                        }
                         if let Some(mut order) = order.take() {
                             order.arrive_and_step();
                         }
@@ -143,6 +144,7 @@ pub fn gemm<
                 },
                 |warp| {
                     let (Some(c_loads), Some(one)) = (c_loads, warp.elect()) else { return };
+                    let tiles = tiles(one.coord());
                     let mut loads = c_loads.by(&one);
                     let mut order = Some(order.epilogue.by(&one));
                     for work in tiles.clone() {
@@ -164,6 +166,7 @@ pub fn gemm<
             );
         },
         |group| {
+            let tiles = tiles(group.coord());
             let mut operands = main_ring.consumer.by(&group);
             let mut c_panels = c_panels.map(|end| end.by(&group));
             let mut stores = stores.by(&group);

@@ -30,10 +30,11 @@ pub fn first_stages<
     if p.early == 0 {
         return;
     }
-    let tiles = TileScheduler::<BM, BN, BK, _>::new(early.cta(), &p.scheduler);
     early.by_one(|one| {
+        let at = early.cta().coord();
+        let tiles = TileScheduler::<BM, BN, BK, _>::new(at, &p.scheduler);
         let Some(work) = tiles.clone().next() else { return };
-        let (at, tile) = (early.cta().coord(), tiles.origin(&work));
+        let tile = tiles.origin(&work);
         for k in work.k..work.k + work.k_tiles.min(p.early) {
             nounroll();
             a.tile(tile.row, k * BK as u32, at.sharing_a()).prefetch(one);

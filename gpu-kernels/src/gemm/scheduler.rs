@@ -6,7 +6,6 @@ mod params;
 pub use params::TileSchedulerParams;
 
 use pipeline::prelude::*;
-use pipeline::roles::{Ready, Roles};
 
 /// A piece of work: one tile of D, and the columns of A and B that this CTA sums for it, in units of
 /// main-loop stages. (CUTLASS `WorkTileInfo`.)
@@ -94,10 +93,10 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
     const CLUSTER_ROWS: u32 = (BM * K::M) as u32;
     const CLUSTER_COLS: u32 = (BN * K::N) as u32;
 
-    /// Starts at the first work of the CTA's own cluster.
+    /// Starts at the first work of the cluster that `at` is in. (Each role makes its own: what they
+    /// shared would be in the same registers of all.)
     #[inline(always)]
-    pub fn new<R: Roles>(cta: &Ready<R, K>, p: &TileSchedulerParams) -> Self {
-        let at = cta.coord();
+    pub fn new(at: ClusterCoord<K>, p: &TileSchedulerParams) -> Self {
         Self::of(at, at.cluster_id(), at.clusters(), p)
     }
 
@@ -130,7 +129,7 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
     /// Whole tiles of the cluster that has most of them.
     #[inline(always)]
     pub fn rounds(&self) -> u32 {
-        (self.p.tiles - self.p.streamed).div_ceil(self.clusters)
+        self.p.rounds
     }
 
     /// Whether the work is a whole tile, of those that all clusters compute in turn.

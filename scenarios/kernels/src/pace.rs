@@ -28,7 +28,7 @@ pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, round
             load.warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
-                    let mut pace = pace.by(&one, || rounds - 1);
+                    let mut pace = pace.by(&one, rounds - 1);
                     for round in 0..rounds {
                         pace.wait();
                         if round > 0 {

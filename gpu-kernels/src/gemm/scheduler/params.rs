@@ -21,6 +21,8 @@ pub struct TileSchedulerParams {
     last_rows: FastDivmod,
     /// Cluster tiles whose stages all clusters share; the others are computed whole.
     pub(super) streamed: u32,
+    /// Whole tiles of the cluster that has most of them.
+    pub(super) rounds: u32,
     /// Runs into which the stages of those are cut, none of them empty.
     pub(super) runs: u32,
     /// Stages of a run.
@@ -57,6 +59,7 @@ impl TileSchedulerParams {
             rows: FastDivmod::new(rows),
             last_rows: FastDivmod::new(tiles_m % rows),
             streamed,
+            rounds: (tiles_m * tiles_n - streamed).div_ceil(clusters),
             runs,
             run,
             longer: stages - runs * run,
