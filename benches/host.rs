@@ -52,7 +52,7 @@ fn scheduler(c: &mut Criterion) {
         let p = TileSchedulerParams::new([32, 32], 128, 8, clusters, streamed);
         let walk = |cluster| {
             let at = Pair::coord(1);
-            let scheduler = TileScheduler::<128, 256, 64, Pair>::on_host(at, cluster, clusters, &p);
+            let scheduler = TileScheduler::<128, 256, Pair>::on_host(at, cluster, clusters, &p);
             let origins = scheduler.clone();
             scheduler.fold((0, 0), |(works, sum), work| {
                 let at = origins.origin(&work);

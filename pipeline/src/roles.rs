@@ -205,7 +205,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
 
     /// Meets the whole CTA, and the whole cluster where there is one: the mbarriers that one thread
     /// initialised and fenced before are seen by all after. Nothing else is: an arrival that releases
-    /// would wait for all that the CTA has under way, which takes longer than all the rest of a start.
+    /// is a `MEMBAR.ALL.GPU`, before the first load.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     #[allow(clippy::unused_self)] // The token is what is spent.

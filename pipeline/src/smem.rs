@@ -327,8 +327,8 @@ impl<R: Regions> SmemPlan<R> {
     /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
     /// on. Signals that dependents may start, and those threads. PTX: `griddepcontrol.launch_dependents`,
     /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
-    /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`. See the example of
-    /// [`SmemPlan`].
+    /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
+    /// See the example of [`SmemPlan`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {

@@ -179,6 +179,12 @@ fn nothing_long_stands_before_the_first_load() {
         assert!(divides.is_empty(), "{name} divides before its first load: {divides:?}");
         let mut waits = sass::with(start, &["MEMBAR"]);
         waits.retain(|text| !text.contains(".CTA"));
+        let prefetches = sass::with(start, &["UTMAPF"]);
+        assert_eq!(
+            prefetches.len(),
+            2,
+            "{name}: a loop of one box of A and one of B, as it is written"
+        );
         assert!(waits.is_empty(), "{name} waits for memory before its first load: {waits:?}");
         true
     });

@@ -138,7 +138,7 @@ pub fn gemm<
     let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     prefetch::first_stages(&early, a, b, &p);
     let (cta, (stores, main_ring, c_ring, order)) = early.wait();
-    let tiles = |at| TileScheduler::<BM, BN, BK, _>::new(at, &p.scheduler);
+    let tiles = |at| TileScheduler::<BM, BN, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),

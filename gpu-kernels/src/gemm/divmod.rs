@@ -37,16 +37,10 @@ impl FastDivmod {
         self.divisor
     }
 
-    /// `dividend` over the divisor, which is below 2^31.
-    #[inline(always)]
-    pub const fn div(self, dividend: u32) -> u32 {
-        ((dividend as u64 * self.multiplier as u64) >> self.shift) as u32
-    }
-
-    /// The same, and the remainder.
+    /// Quotient and remainder of `dividend`, which is below 2^31.
     #[inline(always)]
     pub const fn divmod(self, dividend: u32) -> (u32, u32) {
-        let quotient = self.div(dividend);
+        let quotient = ((dividend as u64 * self.multiplier as u64) >> self.shift) as u32;
         (quotient, dividend - quotient * self.divisor)
     }
 }

@@ -32,7 +32,7 @@ pub fn first_stages<
     }
     early.by_one(|one| {
         let at = early.cta().coord();
-        let tiles = TileScheduler::<BM, BN, BK, _>::new(at, &p.scheduler);
+        let tiles = TileScheduler::<BM, BN, _>::new(at, &p.scheduler);
         let Some(work) = tiles.clone().next() else { return };
         let tile = tiles.origin(&work);
         for k in work.k..work.k + work.k_tiles.min(p.early) {

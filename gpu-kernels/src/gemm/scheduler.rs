@@ -76,7 +76,7 @@ const NEARLY: u32 = 8;
 /// It keeps little: what follows from the parameters, which lie in constant memory, is computed anew
 /// for each tile, for the accumulators leave few registers.
 #[derive(Clone, Debug)]
-pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
+pub struct TileScheduler<const BM: usize, const BN: usize, K> {
     /// Where this cluster's run goes on: a stage, of those of all shared tiles.
     stage: u32,
     /// The next whole tile.
@@ -87,9 +87,7 @@ pub struct TileScheduler<const BM: usize, const BN: usize, const BK: usize, K> {
     p: TileSchedulerParams,
 }
 
-impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
-    TileScheduler<BM, BN, BK, K>
-{
+impl<const BM: usize, const BN: usize, K: ClusterShape> TileScheduler<BM, BN, K> {
     const CLUSTER_ROWS: u32 = (BM * K::M) as u32;
     const CLUSTER_COLS: u32 = (BN * K::N) as u32;
 
@@ -173,9 +171,7 @@ impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape>
     }
 }
 
-impl<const BM: usize, const BN: usize, const BK: usize, K: ClusterShape> Iterator
-    for TileScheduler<BM, BN, BK, K>
-{
+impl<const BM: usize, const BN: usize, K: ClusterShape> Iterator for TileScheduler<BM, BN, K> {
     type Item = WorkTile;
 
     #[inline(always)]
@@ -203,7 +199,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     type Alone = Cluster<1, 1>;
-    type Scheduler = TileScheduler<128, 128, 64, Alone>;
+    type Scheduler = TileScheduler<128, 128, Alone>;
 
     proptest! {
         /// Each stage of each tile is summed once; the parts of a tile are given to the CTA that

@@ -188,6 +188,9 @@ impl GemmPlan {
     /// No memory for the counter.
     pub fn keep_pace(mut self) -> Result<Self, Error> {
         self.pace = self.device.alloc_zeroed(Pace::BYTES)?;
+        if let Some(kernel) = &mut self.info.kernel {
+            kernel.paced = true;
+        }
         Ok(self)
     }
 
