@@ -4,9 +4,16 @@ pub mod cooperative;
 pub mod divmod;
 pub mod epilogue;
 pub mod instances;
+/// What instances say of [`cooperative`] kernels that write half a tile while they multiply the other.
+pub mod overlapped {
+    pub use super::cooperative::{CPanel, Plan, SHARES, groups};
+    /// As instances say it.
+    pub const KERNEL_SCHEDULE: super::KernelSchedule = super::KernelSchedule::Overlapped;
+}
 pub mod pingpong;
 pub mod prefetch;
 pub mod scheduler;
+pub mod sums;
 
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -48,6 +55,9 @@ unsafe impl AfterWait for GemmParams {}
 pub enum KernelSchedule {
     /// All multiply each tile together, 64 rows each ([`cooperative`]).
     Cooperative,
+    /// The same, half of its columns after the other, so that one is written while the other is
+    /// multiplied ([`sums::InHalves`]).
+    Overlapped,
     /// Each multiplies tiles of its own, in turn, and writes while another multiplies ([`pingpong`]).
     Pingpong,
 }

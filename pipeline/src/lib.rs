@@ -105,6 +105,7 @@
 pub mod cluster;
 pub mod cluster_barrier;
 pub mod fragment;
+pub mod halves;
 pub mod mailbox;
 pub mod matrix;
 pub mod mma;
@@ -128,13 +129,14 @@ pub mod tile;
 pub mod prelude {
     pub use crate::cluster::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::fragment::Strips;
+    pub use crate::halves::SplitAccumulator;
     pub use crate::mailbox::Mailbox;
     pub use crate::matrix::MatrixView;
     pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
     pub use crate::named::NamedBarrier;
     pub use crate::order::LoadOrderBarrier;
     pub use crate::pace::Pace;
-    pub use crate::partials::Partials;
+    pub use crate::partials::{Part, Partials};
     pub use crate::ring::{
         CpAsync, Mma, MmaInTurn, Reads, ReadsInTurn, Ring, Tma, TmaParts, Writes,
     };

@@ -69,11 +69,44 @@ where
 /// ```
 pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 
-/// A stage whose tiles are the operands of an `N`-column wgmma: the warp groups that share the slot
-/// multiply equal parts of the first tile's rows, in order, with the transpose of the second.
+/// A stage whose tiles are operands of wgmma: the warp groups that share the slot multiply equal parts
+/// of the first tile's rows, in order, with the transpose of the second, or of some rows of it.
 ///
 /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16
 /// times for each 64 rows. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
+///
+/// ```
+/// # use half::bf16;
+/// # use pipeline::{prelude::*, mma::MmaTiles};
+/// fn columns<S: MmaTiles>() -> usize { S::COLUMNS }
+/// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
+/// ```
+pub trait MmaTiles: Stage {
+    /// Rows of the second tile: columns of the product.
+    const COLUMNS: usize;
+
+    /// Issues the wgmmas of one stage for `N` columns from column `first` on, a multiple of 8. They add
+    /// to `regs` only if `accumulate`.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times a block. CUTLASS:
+    /// `gemm`. See the example of [`MmaTiles`].
+    ///
+    /// # Safety
+    /// Four converged warps; the slot at `data` is full; `first` + `N` is at most
+    /// [`COLUMNS`](Self::COLUMNS); `wgmma.fence` has been executed.
+    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
+        data: u32,
+        group: u32,
+        first: usize,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    ) where
+        M64<N>: Shape;
+}
+
+/// A stage of which `N`-column wgmmas multiply all columns at once.
+///
+/// Waits for nothing. Signals nothing. PTX: as [`MmaTiles`]. CUTLASS: as for it.
 ///
 /// ```
 /// # use half::bf16;
@@ -81,39 +114,32 @@ pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 /// fn bytes<S: MmaStage<128>>() -> usize { S::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```
-pub trait MmaStage<const N: usize>: Stage
-where
-    M64<N>: Shape,
-{
-    /// Issues the wgmmas of one stage. The first adds to `regs` only if `accumulate`.
-    ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times a block. CUTLASS:
-    /// `gemm`. See the example of [`MmaStage`].
-    ///
-    /// # Safety
-    /// Four converged warps; the slot at `data` is full; `wgmma.fence` has been executed.
-    unsafe fn issue<W: MmaReaders, const BLOCKS: usize>(
-        data: u32,
-        group: u32,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
-        accumulate: bool,
-    );
-}
-
+pub trait MmaStage<const N: usize>: MmaTiles {}
 impl<T, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
     for (Tile<T, BM, BK>, Tile<T, N, BK>)
 where
     T: Element + Operand,
-    M64<N>: Shape,
 {
+}
+
+impl<T, const BM: usize, const BN: usize, const BK: usize> MmaTiles
+    for (Tile<T, BM, BK>, Tile<T, BN, BK>)
+where
+    T: Element + Operand,
+{
+    const COLUMNS: usize = BN;
+
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn issue<W: MmaReaders, const BLOCKS: usize>(
+    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
+        first: usize,
         regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
         accumulate: bool,
-    ) {
+    ) where
+        M64<N>: Shape,
+    {
         const {
             assert!(
                 BM == GROUP_ROWS * W::GROUPS * BLOCKS,
@@ -121,7 +147,8 @@ where
             );
         }
         let a = k_major(data + W::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
-        let b = k_major(data + <Tile<T, BM, BK> as TileShape>::BYTES as u32);
+        let b = data + <Tile<T, BM, BK> as TileShape>::BYTES as u32;
+        let b = k_major(b + (first * ROW_BYTES) as u32);
         for k in 0..(BK / MMA_K) as u32 {
             let bytes = k * (MMA_K * T::SIZE) as u32;
             for (i, regs) in regs.iter_mut().enumerate() {
@@ -257,7 +284,7 @@ where
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, BLOCKS>(slot.data(), group.index(), &mut self.regs, accumulate);
+            S::issue::<W, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
             isa::wgmma::commit_group();
         }
         InFlight { acc: self, slot, group }
@@ -277,6 +304,12 @@ impl<const N: usize> Accumulator<N>
 where
     M64<N>: Shape,
 {
+    /// What a wgmma has written, and a wait has retired.
+    #[inline(always)]
+    pub(crate) fn of(regs: <M64<N> as Shape>::Regs) -> Self {
+        Self { regs: [regs] }
+    }
+
     /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
     /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
     /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
@@ -287,6 +320,28 @@ where
     pub fn strip(&self, strip: usize) -> [f32; 8] {
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|i| regs[8 * strip + i])
+    }
+
+    /// Multiplies the sums by `factor`. By 1 costs a branch.
+    ///
+    /// Waits for nothing. Signals nothing. PTX: `mul.f32`, once a sum. CUTLASS: the `alpha` of
+    /// `LinearCombination`.
+    ///
+    /// ```
+    /// # use pipeline::prelude::*;
+    /// fn half(mut sum: Accumulator<64>) -> Accumulator<64> {
+    ///     sum.scale(0.5);
+    ///     sum
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn scale(&mut self, factor: f32) {
+        #[allow(clippy::float_cmp)] // Any other number multiplies.
+        if factor != 1.0 {
+            for x in self.regs[0].as_mut() {
+                *x *= factor;
+            }
+        }
     }
 
     /// Four of this thread's sums, in the order of the registers.
@@ -327,7 +382,7 @@ where
         // the older slot is read no more.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, BLOCKS>(slot.data(), self.group.index(), &mut self.acc.regs, true);
+            S::issue::<W, N, BLOCKS>(slot.data(), self.group.index(), 0, &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()

@@ -20,7 +20,7 @@ use isa::wgmma::{M64, Shape};
 /// Four sums: what a thread moves at once.
 type Quad = [f32; 4];
 
-/// Room for one partial tile and a flag of each CTA of the grid.
+/// Room for one partial tile of each CTA of the grid, and two flags for each warp group's part of it.
 ///
 /// All flags must be 0 before the first launch; every launch leaves them so. The flags come first,
 /// 16 bytes each, then the sums; [`Partials::bytes`] is what the host allocates.
@@ -41,7 +41,7 @@ type Quad = [f32; 4];
 ///     all.take(group, 1, &mut sum);
 ///     let _sixteen_columns: [f32; 8] = sum.strip(0);
 /// }
-/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (16 + 64 * 256 * 4));
+/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (2 * 16 + 64 * 256 * 4));
 /// ```
 pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
@@ -53,6 +53,78 @@ fn meet() {
     // SAFETY: called where the group's token says that all lanes of the warp are here.
     unsafe { isa::warp::sync_warp(u32::MAX) }
 }
+
+/// Which columns of a warp group's sums are given or taken: all, or one of two halves, each of which
+/// has a flag.
+///
+/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{partials::Part, prelude::*};
+/// # roles! { Math = 2 x 232 registers }
+/// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+/// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
+/// fn fix_up_left(all: &Partials<'_>, group: &Group, cta: u32, mut left: Accumulator<128>) {
+///     if cta == 1 {
+///         all.give_part(group, 1, Part::left::<128, 64>(), left);
+///     } else {
+///         all.take_part(group, 1, Part::left::<128, 64>(), &mut left);
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    flag: u32,
+    /// The first column, of how many.
+    first: usize,
+    columns: usize,
+}
+
+impl Part {
+    /// All `N` columns.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn whole<const N: usize>() -> Self {
+        Self { flag: 0, first: 0, columns: N }
+    }
+
+    /// The first `L` of `L` + `R` columns.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn left<const L: usize, const R: usize>() -> Self {
+        Self { flag: 0, first: 0, columns: L + R }
+    }
+
+    /// The last `R` of `L` + `R` columns.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn right<const L: usize, const R: usize>() -> Self {
+        Self { flag: 1, first: L, columns: L + R }
+    }
+
+    /// Its first column.
+    ///
+    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    ///
+    /// ```
+    /// # use pipeline::partials::Part;
+    /// assert_eq!(Part::right::<128, 64>().first(), 128);
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub const fn first(&self) -> usize {
+        self.first
+    }
+}
+
+/// Flags of a warp group's part of a tile.
+const FLAGS: u32 = 2;
 
 /// Where a thread finds its part of a tile.
 struct Place {
@@ -68,41 +140,43 @@ impl Partials<'_> {
     /// of [`Partials`].
     #[must_use]
     pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
-        ctas * groups * (size_of::<Quad>() as u64 + GROUP_ROWS as u64 * columns * 4)
+        ctas * groups * (FLAGS as u64 * size_of::<Quad>() as u64 + GROUP_ROWS as u64 * columns * 4)
     }
 
-    /// The flag of the group's part of CTA `cta`, and the first of this thread's quads there. Memory
-    /// that is too small for the part traps.
+    /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
+    /// there. Memory that is too small for it traps.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn place<const N: usize, R: Role, K>(&self, group: &Warpgroup<R, K>, cta: u32) -> Place
+    fn place<const N: usize, R: Role, K>(
+        &self,
+        group: &Warpgroup<R, K>,
+        cta: u32,
+        part: Part,
+    ) -> Place
     where
         K: ClusterShape,
     {
         let groups = R::GROUPS as u32;
-        let part = cta * groups + group.index();
-        let flags = isa::thread::grid_dim_x() * groups;
-        let quads = (GROUP_ROWS * N / 4) as u32;
-        if u64::from(flags + (part + 1) * quads) > self.0.elements {
+        let mine = cta * groups + group.index();
+        let flags = isa::thread::grid_dim_x() * groups * FLAGS;
+        let quads = |columns| (GROUP_ROWS * columns / 4) as u32;
+        let first = flags + mine * quads(part.columns) + quads(part.first);
+        if u64::from(first + quads(N)) > self.0.elements {
             isa::misc::trap();
         }
         let memory = self.0.address as *mut [u32; 4];
-        let first = flags + part * quads + group.thread();
         Place {
-            flag: memory.wrapping_add(part as usize).cast(),
-            first: memory.wrapping_add(first as usize),
+            flag: memory.wrapping_add((mine * FLAGS + part.flag) as usize).cast(),
+            first: memory.wrapping_add((first + group.thread()) as usize),
         }
     }
 
-    /// Gives the group's sums away, as those of CTA `cta`: writes them, and raises the flag. A CTA
-    /// gives once in a launch.
+    /// Gives all of the group's sums away: [`give_part`](Self::give_part) of the whole.
     ///
-    /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
-    /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
-    /// `GenericBarrier::arrive_inc`. See the example of [`Partials`].
+    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
+    /// [`Partials`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
     pub fn give<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -111,7 +185,45 @@ impl Partials<'_> {
     ) where
         M64<N>: Shape,
     {
-        let Place { flag, first } = self.place::<N, R, K>(group, cta);
+        self.give_part(group, cta, Part::whole::<N>(), sum);
+    }
+
+    /// Takes all of the group's sums: [`take_part`](Self::take_part) of the whole.
+    ///
+    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
+    /// [`Partials`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn take<const N: usize, R: Role, K: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, K>,
+        cta: u32,
+        sum: &mut Accumulator<N>,
+    ) where
+        M64<N>: Shape,
+    {
+        self.take_part(group, cta, Part::whole::<N>(), sum);
+    }
+
+    /// Gives part of the group's sums away, as those of CTA `cta`: writes them, and raises the flag.
+    /// A CTA gives each part once in a launch.
+    ///
+    /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
+    /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
+    /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
+    pub fn give_part<const N: usize, R: Role, K: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, K>,
+        cta: u32,
+        part: Part,
+        sum: Accumulator<N>,
+    ) where
+        M64<N>: Shape,
+    {
+        let Place { flag, first } = self.place::<N, R, K>(group, cta, part);
         for i in 0..N / 8 {
             let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
             // SAFETY: inside the slice, which the launch lends to this grid alone; the place is this
@@ -127,26 +239,28 @@ impl Partials<'_> {
         meet();
     }
 
-    /// Adds what CTA `cta` gave to the group's sums, and lowers the flag for the next launch.
+    /// Adds what CTA `cta` gave of this part to the group's sums, and lowers the flag for the next
+    /// launch.
     ///
     /// Waits for the flag, and the group's other threads. Signals nothing. PTX: a loop of
     /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
     /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
-    /// [`Partials`].
+    /// [`Part`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn take<const N: usize, R: Role, K: ClusterShape>(
+    pub fn take_part<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
         cta: u32,
+        part: Part,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        let Place { flag, first } = self.place::<N, R, K>(group, cta);
+        let Place { flag, first } = self.place::<N, R, K>(group, cta, part);
         if group.thread() == 0 {
             // SAFETY: a word that all reach atomically alone. Nobody raises it again in this launch:
-            // a CTA gives once.
+            // a CTA gives each part once.
             unsafe {
                 isa::global::wait_acquire_gpu_u32(flag, 1);
                 isa::global::atomic_add_u32(flag, u32::MAX);

@@ -201,6 +201,42 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
         FreePanel { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
+    /// Waits until all stores have read their source, and lends all buffers at once, as panels side
+    /// by side: one wait, one fence and two meetings for all of them. For groups that have something
+    /// else to do between one time and the next.
+    ///
+    /// Waits for those reads, and the group's other threads. Signals the group's hardware barrier.
+    /// PTX: as [`acquire`](Self::acquire). CUTLASS: `PipelineTmaStore::producer_acquire`, of as many
+    /// stages.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
+    /// /// 64 rows of 128 columns.
+    /// fn write(stores: &mut Stores<'_, bf16, 2, Math, Alone>, sum: &Accumulator<128>, to: &Map) {
+    ///     let mut free = stores.acquire_all();
+    ///     for strip in 0..8 {
+    ///         free.put(strip, sum.strip(strip));
+    ///     }
+    ///     free.publish().store(to, 0, 0);
+    /// }
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn acquire_all(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K, DEPTH> {
+        if self.group.thread() == 0 {
+            // This is the thread that issues the group's stores.
+            isa::cp_async_bulk::wait_group_read::<0>();
+        }
+        self.group.sync();
+        // Each of them is free, so the turn may begin anew: at the first, whose store will be the
+        // oldest again.
+        self.next = 0;
+        FreePanel { at: self.base, next: &mut self.next, group: self.group, kind: PhantomData }
+    }
+
     /// Lets the CTA exit: its shared memory is read no more. The end of the grid is what makes the
     /// data visible to later kernels.
     ///
@@ -217,7 +253,8 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     }
 }
 
-/// A panel that no store reads: 64 rows of 128 bytes, to be filled by the warp group.
+/// `PANELS` panels side by side that no store reads: 64 rows of 128 bytes each, to be filled by the
+/// warp group.
 ///
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
 /// `producer_acquire`.
@@ -236,15 +273,17 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
 /// }
 /// ```
 #[must_use = "a panel is filled, published and stored"]
-pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K> {
+pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K, const PANELS: usize = 1> {
     at: u32,
     next: &'s mut u32,
     group: &'s Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s, O, DEPTH, Ro, K> {
-    /// Writes this warp's 16 x 16 strip number `strip`, rounded to `O`.
+impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usize>
+    FreePanel<'s, O, DEPTH, Ro, K, PANELS>
+{
+    /// Writes this warp's 16 x 16 strip number `strip` of those side by side, rounded to `O`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
     /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreePanel`].
@@ -252,9 +291,14 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
+        let (panel, strip) = (strip / Self::STRIPS % PANELS, strip % Self::STRIPS);
+        let at = self.at + (panel * <GroupPanel<O> as TileShape>::BYTES) as u32;
         // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store_strip(self.at, warp_row, strip as u32, values) }
+        unsafe { O::store_strip(at, warp_row, strip as u32, values) }
     }
+
+    /// Strips of a panel.
+    const STRIPS: usize = O::PANEL_COLS / 16;
 
     /// Writes this warp's 16 x 16 strip number `strip` turned: the strip's 16 columns become rows
     /// 16 * `strip`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
@@ -328,14 +372,14 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
     /// `synchronize`. See the example of [`FreePanel`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {
+    pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K, PANELS> {
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
         PublishedPanel { at: self.at, next: self.next, group: self.group, kind: PhantomData }
     }
 }
 
-/// A panel that is complete and visible to the async proxy.
+/// Panels that are complete and visible to the async proxy.
 ///
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
 /// `tma_store_fence`.
@@ -351,16 +395,18 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape> FreePanel<'s,
 /// }
 /// ```
 #[must_use = "a published panel is stored"]
-pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K> {
+pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K, const PANELS: usize = 1> {
     at: u32,
     next: &'s mut u32,
     group: &'s Warpgroup<Ro, K>,
     kind: PhantomData<O>,
 }
 
-impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_, O, DEPTH, Ro, K> {
-    /// One thread stores the panel to (`row`, `col`) of the tensor and commits it as a bulk group.
-    /// What lies outside of the tensor is not written, except that the last element of a row takes
+impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usize>
+    PublishedPanel<'_, O, DEPTH, Ro, K, PANELS>
+{
+    /// One thread stores the panels to (`row`, `col`) of the tensor, side by side, and commits each as
+    /// a bulk group. What lies outside of the tensor is not written, except that the last element of a row takes
     /// the rest of its 16 bytes with it (docs/semantics.md).
     ///
     /// A panel begins on a multiple of 16 bytes of a row, as [`TensorMap::tile`] does.
@@ -375,7 +421,7 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
         self.store_rows(tensor, row, col);
     }
 
-    /// As [`store`](Self::store), of the panel's first rows: as many as the tensor map's box has.
+    /// As [`store`](Self::store), of the panels' first rows: as many as the tensor map's box has.
     ///
     /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
     /// [`FreePanel::put_turned`].
@@ -387,11 +433,14 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
     {
         const { assert!(P::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
         if self.group.thread() == 0 {
-            // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
-            // group's read.
-            unsafe {
-                tensor.issue_store(self.at, row, col);
-                isa::cp_async_bulk::commit_group();
+            for panel in 0..PANELS {
+                let at = self.at + (panel * <GroupPanel<O> as TileShape>::BYTES) as u32;
+                // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
+                // group's read.
+                unsafe {
+                    tensor.issue_store(at, row, col + (panel * O::PANEL_COLS) as u32);
+                    isa::cp_async_bulk::commit_group();
+                }
             }
         }
         // Without a place to meet, LLVM lets the two sides go back to the head of a kernel's loop
@@ -399,6 +448,7 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape> PublishedPanel<'_
         // keeps the rings' states out of the uniform registers that wgmma's descriptors need.
         // SAFETY: the group token: all lanes of the warp are here.
         unsafe { isa::warp::sync_warp(u32::MAX) };
-        *self.next = if *self.next + 1 == DEPTH as u32 { 0 } else { *self.next + 1 };
+        let next = *self.next + PANELS as u32;
+        *self.next = if next == DEPTH as u32 { 0 } else { next };
     }
 }

@@ -6,7 +6,6 @@ mod common;
 mod support;
 
 use common::{Image, run};
-use pipeline::mma::InFlight;
 use sim::{GlobalMemory, Report, Rule};
 use support::*;
 
@@ -135,7 +134,7 @@ fn a_slot_kept_for_good() {
 }
 
 /// One batch that is issued and never finished; the slot with it.
-fn unfinished(lose: impl Fn(Batch<'_>) + Sync) -> Vec<Report> {
+fn unfinished(lose: impl Fn(&Group, MmaSlot) + Sync) -> Vec<Report> {
     type MmaPlan = SmemPlan<(MmaRing,)>;
     findings(MmaPlan::BYTES, |cta, from, _to| {
         let (cta, (ring,)) = MmaPlan::init(cta);
@@ -149,17 +148,34 @@ fn unfinished(lose: impl Fn(Batch<'_>) + Sync) -> Vec<Report> {
             },
             |work| {
                 let mut operands = ring.consumer.by(&work);
-                lose(Accumulator::<64>::start(&work, operands.wait()));
+                lose(&work, operands.wait());
             },
         );
     })
 }
-type Batch<'g> = InFlight<'g, 64, 1, Mma<Work>, Operands, Main, Alone>;
 
 #[test]
 fn a_dropped_batch_is_waited_for() {
-    let dropped = unfinished(|batch: Batch<'_>| drop(batch));
+    let start = Accumulator::<64>::start;
+    let dropped = unfinished(|group, slot| drop(start(group, slot)));
     assert!(dropped.is_empty(), "{}", dropped[0]);
-    let forgotten = unfinished(|batch: Batch<'_>| std::mem::forget(batch));
+    let forgotten = unfinished(|group, slot| std::mem::forget(start(group, slot)));
+    always(&forgotten, Rule::InFlightAtExit, "wgmma");
+}
+
+#[test]
+fn dropped_halves_are_waited_for() {
+    let start = SplitAccumulator::<32, 32>::start;
+    let dropped = [
+        unfinished(|group, slot| drop(start(group, slot))),
+        unfinished(|group, slot| drop(start(group, slot).start_right())),
+        unfinished(|group, slot| drop(start(group, slot).start_right().finish_left().1)),
+    ];
+    for reports in dropped {
+        assert!(reports.is_empty(), "{}", reports[0]);
+    }
+    let forgotten = unfinished(|group, slot| {
+        std::mem::forget(start(group, slot).start_right().finish_left().1);
+    });
     always(&forgotten, Rule::InFlightAtExit, "wgmma");
 }

@@ -68,6 +68,7 @@ programs! {
     "ui/12_named_ok.rs" as named;
     "ui/14_kinds_ok.rs" as kinds;
     "ui/15_finish_ok.rs" as finish;
+    "ui/15_halves_ok.rs" as halves;
     "ui/16_retired_ok.rs" as retired;
     "ui/17_publish_ok.rs" as publish;
     "ui/17_cp_async_ok.rs" as cp_async;

@@ -17,7 +17,7 @@ static RAW_TABLE: [Instance; 1] = [Instance {
     stages: 4,
     groups: 2,
     shares: false,
-    kernel_schedule: KernelSchedule::Cooperative,
+    kernel_schedule: KernelSchedule::Overlapped,
     cluster_m: 2,
     cluster_n: 1,
     ab: Dtype::Bf16,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use twin::TYPED;
-use warpipe::gpu_kernels::gemm::INSTANCES;
+use warpipe::gpu_kernels::gemm::{INSTANCES, KernelSchedule};
 use warpipe::host::{Device, Dtype, SimConfig, data};
 use warpipe::isa::kernel::{Image, KernelMeta};
 
@@ -112,8 +112,8 @@ fn the_main_loop_is_what_one_writes_by_hand() {
     println!("before the first load: typed {}, raw {}", start(&typed), start(&raw));
     println!("whole kernel: typed {}, raw {}", typed.code.len(), raw.code.len());
 
-    // One slot: 64 columns, 16 for each.
-    assert_eq!((sass::hgmmas(typed_loop), sass::hgmmas(raw_loop)), (4, 4));
+    // One slot: 64 columns of A and B, 16 for each, for either half of the tile.
+    assert_eq!((sass::hgmmas(typed_loop), sass::hgmmas(raw_loop)), (8, 8));
     assert!(typed_core.len() <= raw_core.len(), "more instructions between the HGMMAs");
     assert!(typed_loop.len() <= raw_loop.len(), "more instructions in the main loop");
     let usage = |report: &Report, kernel: &str| {
@@ -144,10 +144,14 @@ fn no_main_loop_moves_what_it_multiplies() {
             assert_eq!(sass::hgmmas(&kernel.code), 0, "{name} has HGMMA in no loop");
             return false;
         };
-        // Four steps of 16 columns, for each block of 64 rows that a warp group has of its own.
+        // Four steps of 16 columns, for each block of 64 rows that a warp group has of its own, or for
+        // each half of the tile's columns.
         let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == *name);
-        let blocks = instance.map_or(1, |i| i.bm / 64 / i.groups) as usize;
-        assert_eq!(sass::hgmmas(body), 4 * blocks, "{name}");
+        let parts = instance.map_or(1, |i| match i.kernel_schedule {
+            KernelSchedule::Overlapped => 2,
+            _ => i.bm / 64 / i.groups,
+        });
+        assert_eq!(sass::hgmmas(body), 4 * parts as usize, "{name}");
         // Sums stay where HGMMA has them, operands come through descriptors, and those are made in
         // the uniform registers that HGMMA reads them from.
         let moves = sass::with(body, &["LD", "ST", "LDS", "STS", "LDG", "STG", "LDSM", "R2UR"]);

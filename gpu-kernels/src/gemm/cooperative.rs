@@ -13,10 +13,11 @@
 //! be multiples of anything here.
 #![forbid(unsafe_code)]
 
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Output};
 use super::scheduler::TileScheduler;
+use super::sums::Columns;
 use super::{GemmParams, KernelSchedule, prefetch};
-use isa::wgmma::{M64, Operand, Shape};
+use isa::wgmma::Operand;
 use pipeline::prelude::*;
 
 names! {
@@ -92,7 +93,7 @@ pub type Plan<
     LoadOrderBarrier<Order>,
 )>;
 
-/// One CTA of the GEMM: tile `BM` x `BN`, one of its `BLOCKS` blocks of 64 rows for each warp group of
+/// One CTA of the GEMM: tile `BM` x `BN`, one of its 64 rows for each warp group of
 /// `M`, `BK` columns of A and B a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A
 /// along N and B along M; `E` writes the tile to D.
 #[inline(always)]
@@ -101,6 +102,7 @@ pub fn gemm<
     O,
     M,
     E,
+    C,
     const BM: usize,
     const BN: usize,
     const BK: usize,
@@ -108,13 +110,12 @@ pub fn gemm<
     const CM: usize,
     const CN: usize,
     const HAS_C: bool,
-    const BLOCKS: usize,
 >(
     cta: GemmCta<M, Cluster<CM, CN>>,
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<CPanel<O, BM>>,
-    d: &TensorMap<E::Panel>,
+    d: &TensorMap<C::Panel>,
     partials: &Partials<'_>,
     pace: &Pace<'_>,
     p: GemmParams,
@@ -123,10 +124,10 @@ pub fn gemm<
     O: Strips,
     M: Role,
     E: Epilogue<O, BN>,
-    M64<BN>: Shape,
+    C: Columns<O, Operands<T, BM, BN, BK>, E, BN>,
 {
     const {
-        assert!(BLOCKS == M::GROUPS, "a tile has 64 rows for each warp group");
+        assert!(BM == M::GROUPS * GROUP_ROWS, "a tile has 64 rows for each warp group");
         assert!(!(HAS_C && E::TURNED), "C's panels are those of D as it lies");
     }
     if p.early == 0 {
@@ -190,8 +191,8 @@ pub fn gemm<
                             continue;
                         }
                         let tile = tiles.origin(&work);
-                        for panel in 0..E::PANELS {
-                            let col = tile.col + E::start(panel) as u32;
+                        for panel in 0..C::PANELS {
+                            let col = tile.col + C::start(panel) as u32;
                             loads.acquire().load((c.tile(tile.row, col, Peers::ALONE),));
                         }
                     }
@@ -203,28 +204,11 @@ pub fn gemm<
         },
         |group| {
             let tiles = tiles(group.coord());
-            let mut operands = main_ring.consumer.by(&group);
-            let mut c_panels = c_panels.map(|end| end.by(&group));
-            let mut stores = stores.by(&group);
-            for work in tiles.clone() {
-                let mut sum = Accumulator::<BN>::start(&group, operands.wait());
-                for _ in 1..work.k_tiles {
-                    sum.next(operands.wait()).release();
-                }
-                let (mut sum, last) = sum.finish();
-                last.release();
-                if !work.finishes() {
-                    partials.give(&group, tiles.cta(), sum);
-                    continue;
-                }
-                for i in 0..group.broadcast(tiles.others(&work)) {
-                    partials.take(&group, tiles.other(i), &mut sum);
-                }
-
-                let at = tiles.origin(&work).below(group.index() as usize * GROUP_ROWS);
-                E::write(&group, &sum, &mut c_panels, &mut stores, d, at, &p);
-            }
-            stores.tail();
+            let operands = main_ring.consumer.by(&group);
+            let addend = c_panels.map(|end| end.by(&group));
+            let mut out = Output { group: &group, addend, stores: stores.by(&group), d, p: &p };
+            C::sum(&tiles, operands, partials, &mut out);
+            out.stores.tail();
         },
     );
 }

@@ -5,10 +5,25 @@
 use super::GemmParams;
 use super::cooperative::{GemmCta, Math1, Math2};
 use super::epilogue::{AlongColumns, AlongRows, Epilogue};
-use super::{cooperative, pingpong};
+use super::sums::{InHalves, Whole};
+use super::{cooperative, overlapped, pingpong};
 use half::{bf16, f16};
 use isa::kernel;
 use pipeline::prelude::*;
+
+/// A schedule's function, and what follows from the tile: what the halves are, or how many blocks of 64
+/// rows a warp group has.
+macro_rules! gemm {
+    (cooperative $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
+        cooperative::gemm::<$t, $o, $math, $d, Whole, $bm, $bn, $($rest)+>
+    };
+    (overlapped $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
+        cooperative::gemm::<$t, $o, $math, $d, InHalves<128, { $bn - 128 }>, $bm, $bn, $($rest)+>
+    };
+    (pingpong $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
+        pingpong::gemm::<$t, $o, $math, $d, $bm, $bn, { $bm / 64 }, $($rest)+>
+    };
+}
 
 macro_rules! instances {
     ($($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal x $bk:literal by $schedule:ident $math:ident,
@@ -33,7 +48,7 @@ macro_rules! instances {
                 pace: Pace<'_>,
                 p: GemmParams,
             ) {
-                $schedule::gemm::<$t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c, { $bm / 64 }>(
+                gemm!($schedule $t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c)(
                     cta, a, b, c, d, &partials, &pace, p,
                 );
             }
@@ -64,15 +79,15 @@ macro_rules! instances {
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 #[rustfmt::skip]
 instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_128x128_1x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 #[rustfmt::skip]
 instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
     gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
@@ -81,13 +96,13 @@ instances! {
     gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
     gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
     gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
@@ -96,14 +111,14 @@ instances! {
     gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
     gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
     gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
     gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
     gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by cooperative Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
+    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
     gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
@@ -112,7 +127,7 @@ instances! {
     gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
     gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
     gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
     gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
     gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;

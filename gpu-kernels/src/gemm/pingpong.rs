@@ -16,7 +16,7 @@
 use super::cooperative::{
     Addend, C_STAGES, GemmCta, MainLoop, Operands, Order, Panel, STORE_DEPTH,
 };
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Output};
 use super::scheduler::TileScheduler;
 use super::{GemmParams, KernelSchedule, prefetch};
 use isa::wgmma::{M64, Operand, Shape};
@@ -68,12 +68,12 @@ pub fn gemm<
     E,
     const BM: usize,
     const BN: usize,
+    const BLOCKS: usize,
     const BK: usize,
     const STAGES: usize,
     const CM: usize,
     const CN: usize,
     const HAS_C: bool,
-    const BLOCKS: usize,
 >(
     cta: GemmCta<M, Cluster<CM, CN>>,
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
@@ -168,8 +168,8 @@ pub fn gemm<
         |group| {
             let tiles = tiles(group.coord());
             let mut operands = main_ring.consumer.by(&group);
-            let mut c_panels = c_panels.map(|end| end.by(&group));
-            let mut stores = stores.by(&group);
+            let addend = c_panels.map(|end| end.by(&group));
+            let mut out = Output { group: &group, addend, stores: stores.by(&group), d, p: &p };
             let mut turns = turns.by(&group);
             let mut whose = 0;
             for work in tiles.clone() {
@@ -177,8 +177,8 @@ pub fn gemm<
                 whose = if whose + 1 == M::GROUPS as u32 { 0 } else { whose + 1 };
                 if !mine {
                     operands.skip(work.k_tiles);
-                    if let Some(c_panels) = &mut c_panels {
-                        c_panels.skip((BLOCKS * E::PANELS) as u32);
+                    if let Some(addend) = &mut out.addend {
+                        addend.skip((BLOCKS * E::PANELS) as u32);
                     }
                     continue;
                 }
@@ -191,12 +191,12 @@ pub fn gemm<
                 let (sum, last) = sum.finish();
                 last.release();
 
-                for (block, sum) in sum.blocks().iter().enumerate() {
+                for (block, sum) in sum.blocks().into_iter().enumerate() {
                     let at = tiles.origin(&work).below(block * GROUP_ROWS);
-                    E::write(&group, sum, &mut c_panels, &mut stores, d, at, &p);
+                    E::write(&mut out, sum, at);
                 }
             }
-            stores.tail();
+            out.stores.tail();
         },
     );
 }

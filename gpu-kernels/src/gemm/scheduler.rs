@@ -37,6 +37,15 @@ impl TileOrigin {
     }
 }
 
+impl TileOrigin {
+    /// The same rows, `columns` further to the right.
+    #[inline(always)]
+    #[must_use]
+    pub fn right_by(self, columns: usize) -> Self {
+        Self { col: self.col + columns as u32, ..self }
+    }
+}
+
 impl WorkTile {
     /// The stage from which on it is nearly done.
     #[inline(always)]

@@ -216,7 +216,7 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let issue = match (i.kernel_schedule, i.groups) {
         (KernelSchedule::Pingpong, _) => STAGE_IN_TURN_US,
         (KernelSchedule::Cooperative, 1) => STAGE_OF_ONE_US,
-        (KernelSchedule::Cooperative, _) => STAGE_US,
+        (KernelSchedule::Cooperative | KernelSchedule::Overlapped, _) => STAGE_US,
     };
     let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_STAGE_US } else { 0.0 };
     issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()

@@ -188,6 +188,14 @@ mutations! {
         in "pipeline/src/mma.rs",
             "    /// Issues the products of `slot` behind the batch in flight"
             => "    pub fn strip(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
+    "15_read_half_in_flight":
+        in "pipeline/src/halves.rs",
+            "    /// Ends the sum: returns the right half and the last slot."
+            => "    pub fn strip(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
+    "15_half_not_started":
+        in "pipeline/src/halves.rs",
+            "impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>"
+            => "impl<'g, const L: usize, const R: usize, H, W, S, N, K> SplitInFlight<'g, L, R, H, W, S, N, K>";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
@@ -216,8 +224,8 @@ mutations! {
             => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
-            "pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K> {"
-            => "pub fn publish(&mut self) -> PublishedPanel<'_, O, DEPTH, Ro, K> {";
+            "pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K, PANELS> {"
+            => "pub fn publish(&mut self) -> PublishedPanel<'_, O, DEPTH, Ro, K, PANELS> {";
         in "pipeline/src/store.rs",
             "PublishedPanel { at: self.at, next: self.next,"
             => "PublishedPanel { at: self.at, next: &mut *self.next,";

@@ -1,0 +1,53 @@
+//! Tiles in halves: the right one is written while the next tile's left one is multiplied.
+use crate::support::*;
+use crate::squares;
+
+type MmaPlan = SmemPlan<(MmaRing, Buffers)>;
+const K_TILES: usize = 3;
+const TILES: usize = 3;
+
+#[test]
+fn the_ends_of_tiles_overlap() {
+    squares(MmaPlan::BYTES, K_TILES, |cta, a, d| {
+        let (cta, (ring, stores)) = MmaPlan::init(cta);
+        cta.specialize(
+            |load| {
+                one_thread(load, |one| {
+                    let mut loads = ring.producer.by(&one);
+                    for k in (0..TILES).flat_map(|_| 0..K_TILES as u32) {
+                        let tile = || a.tile(0, 64 * k, Peers::ALONE);
+                        loads.acquire().load((tile(), tile()));
+                    }
+                    loads.tail();
+                });
+            },
+            |group| {
+                let mut operands = ring.consumer.by(&group);
+                let mut stores = stores.by(&group);
+                let mut sum = SplitAccumulator::<48, 16>::start(&group, operands.wait()).start_right();
+                for tile in 0..TILES {
+                    for _ in 1..K_TILES {
+                        sum.next(operands.wait()).release();
+                    }
+                    let (left, rest) = sum.finish_left();
+                    let mut out = stores.acquire();
+                    for strip in 0..3 {
+                        out.put(strip, left.strip(strip));
+                    }
+                    let (right, last) = rest.finish();
+                    last.release();
+                    if tile == TILES - 1 {
+                        out.put(3, right.strip(0));
+                        out.publish().store(d, 0, 0);
+                        break;
+                    }
+                    let started = SplitAccumulator::start(&group, operands.wait());
+                    out.put(3, right.strip(0));
+                    out.publish().store(d, 0, 0);
+                    sum = started.start_right();
+                }
+                stores.tail();
+            },
+        );
+    });
+}
