@@ -16,7 +16,7 @@
 use crate::cluster::ClusterShape;
 use crate::mma::{Accumulator, MmaTiles};
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
-use crate::roles::Warpgroup;
+use crate::roles::{Role, Warpgroup};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use isa::wgmma::{M64, Shape};
@@ -188,20 +188,20 @@ where
     }
 }
 
+/// Waits until at most `PENDING` of the group's batches are in flight.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn wait<const PENDING: u32, R: Role, K>(_group: &Warpgroup<R, K>) {
+    // SAFETY: the group token: four converged warps.
+    unsafe { isa::wgmma::wait_group::<PENDING>() };
+}
+
 impl<'g, const L: usize, const R: usize, H, W: MmaReaders, S, N, K>
     SplitInFlight<'g, L, R, H, W, S, N, K>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    /// Waits until at most `PENDING` batches are in flight.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn wait<const PENDING: u32>(&self) {
-        // SAFETY: the group token: four converged warps.
-        unsafe { isa::wgmma::wait_group::<PENDING>() };
-    }
-
     /// The same, of which other halves are in flight.
     #[inline(always)]
     fn with<To>(self) -> SplitInFlight<'g, L, R, To, W, S, N, K> {
@@ -256,7 +256,7 @@ where
     pub fn next(&mut self, slot: FullSlot<S, W, N, K>) -> RetiredSlot<S, N, K> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
-        self.wait::<2>();
+        wait::<2, _, _>(self.group);
         // SAFETY: the two batches just committed are the only ones in flight, so the older slot is
         // read no more.
         unsafe { core::mem::replace(&mut self.slot, slot).retired() }
@@ -271,7 +271,7 @@ where
     pub fn finish_left(
         mut self,
     ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, N, K>) {
-        self.wait::<1>();
+        wait::<1, _, _>(self.group);
         // The compiler takes the sums for known since the wgmma was issued: keep it from moving
         // their first use above the wait.
         M64::<L>::fence_operand(&mut self.sum.left);
@@ -295,7 +295,7 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, N, K>) {
-        self.wait::<0>();
+        wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
         // SAFETY: no batch is in flight after the wait; `this` is not dropped, so the slot is not
@@ -319,7 +319,7 @@ where
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn drop(&mut self) {
-        self.wait::<0>();
+        wait::<0, _, _>(self.group);
         M64::<L>::fence_operand(&mut self.sum.left);
         M64::<R>::fence_operand(&mut self.sum.right);
     }

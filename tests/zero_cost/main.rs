@@ -114,7 +114,8 @@ fn the_main_loop_is_what_one_writes_by_hand() {
 
     // One slot: 64 columns of A and B, 16 for each, for either half of the tile.
     assert_eq!((sass::hgmmas(typed_loop), sass::hgmmas(raw_loop)), (8, 8));
-    assert!(typed_core.len() <= raw_core.len(), "more instructions between the HGMMAs");
+    // Where in the loop the ring's step stands, before the last HGMMA or behind it, is up to ptxas, and
+    // changes with code elsewhere: the whole loop is what is compared.
     assert!(typed_loop.len() <= raw_loop.len(), "more instructions in the main loop");
     let usage = |report: &Report, kernel: &str| {
         let usage = report.kernels.iter().find(|usage| usage.kernel == kernel);

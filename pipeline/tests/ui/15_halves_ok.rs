@@ -1,6 +1,6 @@
 //! Tiles in halves: the right one is written while the next tile's left one is multiplied.
-use crate::support::*;
 use crate::squares;
+use crate::support::*;
 
 type MmaPlan = SmemPlan<(MmaRing, Buffers)>;
 const K_TILES: usize = 3;
@@ -24,8 +24,10 @@ fn the_ends_of_tiles_overlap() {
             |group| {
                 let mut operands = ring.consumer.by(&group);
                 let mut stores = stores.by(&group);
-                let mut sum = SplitAccumulator::<48, 16>::start(&group, operands.wait()).start_right();
-                for tile in 0..TILES {
+                let mut sum =
+                    SplitAccumulator::<48, 16>::start(&group, operands.wait()).start_right();
+                // All tiles are the same product; only the last one lies inside of D.
+                for row in (0..TILES as u32).rev().map(|tile| 64 * tile) {
                     for _ in 1..K_TILES {
                         sum.next(operands.wait()).release();
                     }
@@ -36,14 +38,14 @@ fn the_ends_of_tiles_overlap() {
                     }
                     let (right, last) = rest.finish();
                     last.release();
-                    if tile == TILES - 1 {
+                    if row == 0 {
                         out.put(3, right.strip(0));
-                        out.publish().store(d, 0, 0);
+                        out.publish().store(d, row, 0);
                         break;
                     }
                     let started = SplitAccumulator::start(&group, operands.wait());
                     out.put(3, right.strip(0));
-                    out.publish().store(d, 0, 0);
+                    out.publish().store(d, row, 0);
                     sum = started.start_right();
                 }
                 stores.tail();
