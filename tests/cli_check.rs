@@ -25,3 +25,22 @@ fn a_few_schedules_of_a_gemm_and_of_an_example() {
         assert!(stdout.starts_with("ordered_loads: "), "{stdout}");
     }
 }
+
+/// Three tiles a CTA, so that the ends of tiles overlap; tiles that are shared first, and taken in
+/// halves; with C, and f32 results, whose panels are narrower; residues in every dimension.
+#[test]
+fn tiles_in_halves_one_after_another() {
+    let shape = ["--m", "500", "--n", "700", "--k", "200", "--seeds", "2"];
+    for (instance, schedule, more) in [
+        ("gemm_bf16_bf16_128x256_2x1", "2/0", &[][..]),
+        ("gemm_bf16_bf16_128x256_2x1", "2/3", &[]),
+        ("gemm_bf16_bf16_128x256_2x1_c", "2/3", &["--beta", "0.5"]),
+        ("gemm_bf16_f32_128x256_2x1", "2/1", &["--out-dtype", "f32"]),
+    ] {
+        let which = ["check", "gemm", "--instance", instance, "--schedule", schedule];
+        let (code, stdout, stderr) = outcome(&warpipe([&which[..], &shape, more].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        let line = format!("{instance} 500x700x200 {schedule}: 2 schedules, no finding");
+        assert!(stdout.contains(&line), "{stdout}");
+    }
+}

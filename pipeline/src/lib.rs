@@ -91,6 +91,7 @@
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
 //! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
 //! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::TallAccumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::TallAccumulator::add`] |
+//! | none: a tile in halves, whose epilogue overlaps its own main loop | [`halves::SplitAccumulator`] |
 //! | `PipelineTmaStore` | [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |

@@ -4,7 +4,7 @@
 //! more than by what they predict (docs/performance.md says how).
 
 /// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
-pub(super) const LAUNCH_US: f64 = 2.1;
+pub(super) const LAUNCH_US: f64 = 1.6;
 /// What a cluster adds to that: its CTAs start together and meet.
 pub(super) const CLUSTER_US: f64 = 0.18;
 /// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
@@ -38,6 +38,9 @@ pub(super) const EPILOGUE_US_PER_ELEMENT: f64 = 0.33 / (128.0 * 256.0);
 /// What a stage of a shared tile takes, by one of a whole tile: the clusters of a run are at different
 /// columns of A and B, and find less of them in the L2 cache.
 pub(super) const SHARED_STAGE: f64 = 1.1;
+/// The same where rows are no multiple of 128 bytes: half of each line is the next stage's, and lost to
+/// clusters that are elsewhere.
+pub(super) const SHARED_STAGE_TWO_LINES: f64 = 1.2;
 /// What it takes at least until a CTA has the sums that another one gave.
 pub(super) const FIXUP_US: f64 = 0.27;
 /// What each element of the tile adds to that: it is written and read once.

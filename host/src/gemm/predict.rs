@@ -39,6 +39,8 @@ pub struct Prediction {
     pub launch_us: f64,
     /// One stage.
     pub stage_us: f64,
+    /// What one of a shared tile takes, by that.
+    shared_stage: f64,
     /// One epilogue.
     pub epilogue_us: f64,
     /// Whether epilogues are hidden by the next tile's main loop.
@@ -91,6 +93,7 @@ impl Prediction {
             finished: streamed.div_ceil(clusters),
             launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
             stage_us: stage_us(instance, problem, clusters),
+            shared_stage: if whole_lines(problem) { SHARED_STAGE } else { SHARED_STAGE_TWO_LINES },
             epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
             pingpong: pingpong(i),
             fixup_us: match givers(clusters, streamed) {
@@ -116,7 +119,7 @@ impl Prediction {
 
     /// Main loops of the shared tiles.
     pub fn run_us(&self) -> f64 {
-        self.run as f64 * self.stage_us * SHARED_STAGE
+        self.run as f64 * self.stage_us * self.shared_stage
     }
 
     /// Epilogues of the whole tiles and of the shared ones, as far as they are not hidden.
@@ -197,6 +200,11 @@ fn stages(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
 }
 
+/// Whether what a box takes of a row of A or B lies in one line of the L2 cache, not in two.
+fn whole_lines(problem: &GemmProblem) -> bool {
+    (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES)
+}
+
 /// One stage of the main loop, when `clusters` clusters run: the tensor cores, the L2 cache and the way
 /// into the SM work side by side, and the slowest counts.
 fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
@@ -209,8 +217,7 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
     let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
     let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
-    let whole_lines = (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES);
-    let l2_rate = if whole_lines { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
+    let l2_rate = if whole_lines(problem) { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
     let l2 = ctas * (a + b) / l2_rate;
     let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
     let issue = match (i.kernel_schedule, i.groups) {
