@@ -54,10 +54,10 @@ fn meet() {
     unsafe { isa::warp::sync_warp(u32::MAX) }
 }
 
-/// Which columns of a warp group's sums are given or taken: all, or one of two halves, each of which
-/// has a flag.
+/// Which `N` columns of a warp group's sums are given or taken: all, or one of two halves, each of which
+/// has a flag. An [`Accumulator`] of another width does not fit.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// Waits for nothing, signals nothing; PTX: none. CUTLASS: none: `fixup` moves whole tiles.
 ///
 /// ```
 /// # use pipeline::{partials::Part, prelude::*};
@@ -66,46 +66,46 @@ fn meet() {
 /// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
 /// fn fix_up_left(all: &Partials<'_>, group: &Group, cta: u32, mut left: Accumulator<128>) {
 ///     if cta == 1 {
-///         all.give_part(group, 1, Part::left::<128, 64>(), left);
+///         all.give_part(group, 1, Part::left::<64>(), left);
 ///     } else {
-///         all.take_part(group, 1, Part::left::<128, 64>(), &mut left);
+///         all.take_part(group, 1, Part::left::<64>(), &mut left);
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct Part<const N: usize> {
     flag: u32,
-    /// The first column, of how many.
+    /// The first column, of how many of the tile.
     first: usize,
     columns: usize,
 }
 
-impl Part {
+impl<const N: usize> Part<N> {
     /// All `N` columns.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
     #[inline(always)]
     #[must_use]
-    pub const fn whole<const N: usize>() -> Self {
+    pub const fn whole() -> Self {
         Self { flag: 0, first: 0, columns: N }
     }
 
-    /// The first `L` of `L` + `R` columns.
+    /// The first `N` of `N` + `R` columns.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
     #[inline(always)]
     #[must_use]
-    pub const fn left<const L: usize, const R: usize>() -> Self {
-        Self { flag: 0, first: 0, columns: L + R }
+    pub const fn left<const R: usize>() -> Self {
+        Self { flag: 0, first: 0, columns: N + R }
     }
 
-    /// The last `R` of `L` + `R` columns.
+    /// The last `N` of `L` + `N` columns.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
     #[inline(always)]
     #[must_use]
-    pub const fn right<const L: usize, const R: usize>() -> Self {
-        Self { flag: 1, first: L, columns: L + R }
+    pub const fn right<const L: usize>() -> Self {
+        Self { flag: 1, first: L, columns: L + N }
     }
 
     /// Its first column.
@@ -114,7 +114,7 @@ impl Part {
     ///
     /// ```
     /// # use pipeline::partials::Part;
-    /// assert_eq!(Part::right::<128, 64>().first(), 128);
+    /// assert_eq!(Part::<64>::right::<128>().first(), 128);
     /// ```
     #[inline(always)]
     #[must_use]
@@ -151,7 +151,7 @@ impl Partials<'_> {
         &self,
         group: &Warpgroup<R, K>,
         cta: u32,
-        part: Part,
+        part: Part<N>,
     ) -> Place
     where
         K: ClusterShape,
@@ -185,7 +185,7 @@ impl Partials<'_> {
     ) where
         M64<N>: Shape,
     {
-        self.give_part(group, cta, Part::whole::<N>(), sum);
+        self.give_part(group, cta, Part::whole(), sum);
     }
 
     /// Takes all of the group's sums: [`take_part`](Self::take_part) of the whole.
@@ -202,7 +202,7 @@ impl Partials<'_> {
     ) where
         M64<N>: Shape,
     {
-        self.take_part(group, cta, Part::whole::<N>(), sum);
+        self.take_part(group, cta, Part::whole(), sum);
     }
 
     /// Gives part of the group's sums away, as those of CTA `cta`: writes them, and raises the flag.
@@ -218,7 +218,7 @@ impl Partials<'_> {
         &self,
         group: &Warpgroup<R, K>,
         cta: u32,
-        part: Part,
+        part: Part<N>,
         sum: Accumulator<N>,
     ) where
         M64<N>: Shape,
@@ -252,7 +252,7 @@ impl Partials<'_> {
         &self,
         group: &Warpgroup<R, K>,
         cta: u32,
-        part: Part,
+        part: Part<N>,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,

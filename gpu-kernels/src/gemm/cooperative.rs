@@ -93,9 +93,9 @@ pub type Plan<
     LoadOrderBarrier<Order>,
 )>;
 
-/// One CTA of the GEMM: tile `BM` x `BN`, one of its 64 rows for each warp group of
+/// One CTA of the GEMM: tile `BM` x `BN`, 64 of its rows for each warp group of
 /// `M`, `BK` columns of A and B a stage, `STAGES` stages, clusters of `CM` x `CN` CTAs, which multicast A
-/// along N and B along M; `E` writes the tile to D.
+/// along N and B along M; `C` is the order in which its columns are multiplied and written, `E` writes them to D.
 #[inline(always)]
 pub fn gemm<
     T,

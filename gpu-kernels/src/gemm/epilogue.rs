@@ -43,7 +43,7 @@ where
         tiles: &TileScheduler<BM, BN, K>,
         work: &WorkTile,
         partials: &Partials<'_>,
-        part: Part,
+        part: Part<N>,
         mut sum: Accumulator<N>,
     ) where
         E: Epilogue<O, N, Panel = P>,
@@ -64,7 +64,7 @@ where
         &mut self,
         tiles: &TileScheduler<BM, BN, K>,
         work: &WorkTile,
-        part: Part,
+        part: Part<N>,
         sum: Accumulator<N>,
     ) where
         E: Epilogue<O, N, Panel = P>,

@@ -35,9 +35,7 @@ impl TileOrigin {
     pub fn below(self, rows: usize) -> Self {
         Self { row: self.row + rows as u32, ..self }
     }
-}
 
-impl TileOrigin {
     /// The same rows, `columns` further to the right.
     #[inline(always)]
     #[must_use]

@@ -68,7 +68,7 @@ where
             }
             let (sum, last) = sum.finish();
             last.release();
-            out.settle::<E, _, _>(tiles, &work, partials, Part::whole::<BN>(), sum);
+            out.settle::<E, _, _>(tiles, &work, partials, Part::whole(), sum);
         }
     }
 }
@@ -113,7 +113,7 @@ where
         K: ClusterShape,
     {
         let group = out.group;
-        let (l, r) = (Part::left::<LEFT, RIGHT>(), Part::right::<LEFT, RIGHT>());
+        let (l, r) = (Part::left::<RIGHT>(), Part::right::<LEFT>());
         let mut works = tiles.clone();
         let Some(mut work) = works.next() else { return };
         let mut sum = SplitAccumulator::start(group, operands.wait()).start_right();
