@@ -52,11 +52,15 @@ fn scheduler(c: &mut Criterion) {
         let p = TileSchedulerParams::new([32, 32], 128, 8, clusters, streamed);
         let walk = |cluster| {
             let at = Pair::coord(1);
-            let scheduler = TileScheduler::<128, 256, Pair>::on_host(at, cluster, clusters, &p);
+            let scheduler = TileScheduler::<128, 256, Pair>::on_host(at, cluster, &p);
             let origins = scheduler.clone();
             scheduler.fold((0, 0), |(works, sum), work| {
                 let at = origins.origin(&work);
-                (works + 1, sum + u64::from(at.row + at.col + origins.others(&work)))
+                (
+                    works + 1,
+                    sum + u64::from(at.row + at.col)
+                        + origins.others(&work).map(u64::from).sum::<u64>(),
+                )
             })
         };
         let works: u64 = (0..clusters).map(|cluster| walk(cluster).0).sum();

@@ -152,3 +152,39 @@ fn every_instance_goes_round() {
         assert_eq!(schedules, expected, "{}", instance.desc.meta.name());
     }
 }
+
+/// A plan with C has a second kernel for beta = 0, of another tile and grid. Each has flags and sums of its own.
+#[test]
+fn the_kernels_with_and_without_c_share_tiles_in_turn() {
+    on_devices(&GEMM_IMAGE, "the_kernels_with_and_without_c_share_tiles_in_turn", 1, |bench| {
+        let device = &bench.device;
+        let gemm = Gemm::new(device, &GEMM_IMAGE).unwrap();
+        let (m, n, k) = (128, 512, 4096);
+        let bf16 = Dtype::Bf16;
+        let problem = GemmProblem { m, n, k, ab: bf16, out: bf16, beta_c: true };
+        let plan = gemm.plan(&problem).unwrap();
+        for with in [
+            plan.describe(),
+            gemm.plan(&GemmProblem { beta_c: false, ..problem }).unwrap().describe(),
+        ] {
+            let kernel = with.kernel.as_ref().unwrap();
+            assert!(kernel.streamed > 0, "{}: both kernels are to share tiles", kernel.name);
+        }
+        let values = |seed, count: u64| {
+            let values = data::normal(seed, count as usize);
+            let bytes = data::encode(&values, bf16).unwrap();
+            (device.upload(&bytes).unwrap(), data::rounded(&values, bf16).unwrap())
+        };
+        let ((a_dev, a), (b_dev, b), (c_dev, c)) =
+            (values(1, m * k), values(2, n * k), values(3, m * n));
+        let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
+        for beta in [-2.0, 0.0, -2.0, 0.0] {
+            plan.run(&a_dev, &b_dev, Some(&c_dev), &mut d, 1.0, beta).unwrap();
+            let (m, n, k) = (m as usize, n as usize, k as usize);
+            let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha: 1.0, beta };
+            let d = data::decode(&d.to_vec().unwrap(), bf16).unwrap();
+            let check = product.check(&d).unwrap();
+            assert!(check.below(bound(bf16)), "{}, beta {beta}: {check}", bench.what());
+        }
+    });
+}

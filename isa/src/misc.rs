@@ -27,6 +27,28 @@ pub fn nounroll() {
     }
 }
 
+/// `x`, which the compiler is not to know: a bound of a loop of which it would otherwise make copies.
+///
+/// (`core::hint::black_box` goes through memory.)
+#[inline(always)]
+#[must_use]
+pub fn opaque(x: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: a move between registers.
+    unsafe {
+        let y: u32;
+        core::arch::asm!(
+            "mov.b32 {}, {};",
+            out(reg32) y,
+            in(reg32) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        y
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    x
+}
+
 ops! { misc;
     /// `nanosleep.u32 ns;`: suspends the thread for about `ns` nanoseconds, at most 1 ms.
     pub fn nanosleep(ns: u32) {

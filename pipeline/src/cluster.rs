@@ -127,7 +127,7 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// example of [`ClusterCoord`].
     #[inline(always)]
     pub fn m(self) -> u32 {
-        self.rank % K::M as u32
+        if const { K::N == 1 } { self.rank } else { self.rank % K::M as u32 }
     }
     /// Position along N.
     ///
@@ -135,7 +135,8 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// example of [`ClusterCoord`].
     #[inline(always)]
     pub fn n(self) -> u32 {
-        self.rank / K::M as u32
+        // That a rank is less than the cluster's size is not known to the compiler.
+        if const { K::N == 1 } { 0 } else { self.rank / K::M as u32 }
     }
     /// Which cluster of the grid this is.
     ///

@@ -15,6 +15,7 @@
 
 use crate::cluster::ClusterShape;
 use crate::mma::{Accumulator, MmaTiles};
+use crate::partials::Part;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
 use crate::roles::{Role, Warpgroup};
 use core::marker::PhantomData;
@@ -322,5 +323,37 @@ where
         wait::<0, _, _>(self.group);
         M64::<L>::fence_operand(&mut self.sum.left);
         M64::<R>::fence_operand(&mut self.sum.right);
+    }
+}
+
+/// Hands out two halves of a sum, one after the other, to the same code: where nothing is gained by
+/// their overlapping, and each copy of it stands in the way of what comes behind.
+///
+/// Waits for nothing. Signals nothing. PTX: a loop of two rounds. CUTLASS: none.
+///
+/// ```
+/// # use pipeline::{halves, prelude::*};
+/// fn elements(left: Accumulator<64>, right: Accumulator<64>) -> [f32; 2] {
+///     let mut first = [0.0; 2];
+///     halves::one_by_one(left, right, |part, half| {
+///         first[part.first() / 64] = half.strip(0)[0];
+///     });
+///     first
+/// }
+/// ```
+#[inline(always)]
+pub fn one_by_one<const N: usize>(
+    left: Accumulator<N>,
+    right: Accumulator<N>,
+    mut to: impl FnMut(Part<N>, Accumulator<N>),
+) where
+    M64<N>: Shape,
+{
+    let (mut half, right) = (left.into_regs(), right.into_regs());
+    let mut part = Part::left::<N>();
+    for _ in 0..isa::misc::opaque(2) {
+        isa::misc::nounroll();
+        to(part, Accumulator::of(half));
+        (half, part) = (right, Part::right::<N>());
     }
 }

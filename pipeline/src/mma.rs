@@ -310,6 +310,13 @@ where
         Self { regs: [regs] }
     }
 
+    /// The registers alone.
+    #[inline(always)]
+    pub(crate) fn into_regs(self) -> <M64<N> as Shape>::Regs {
+        let [regs] = self.regs;
+        regs
+    }
+
     /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
     /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
     /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)

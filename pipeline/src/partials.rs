@@ -22,8 +22,8 @@ type Quad = [f32; 4];
 
 /// Room for one partial tile of each CTA of the grid, and two flags for each warp group's part of it.
 ///
-/// All flags must be 0 before the first launch; every launch leaves them so. The flags come first,
-/// 16 bytes each, then the sums; [`Partials::bytes`] is what the host allocates.
+/// All flags must be 0 before the first launch; every launch leaves them so. Behind each part's
+/// sums lies its flag; [`Partials::bytes`] is what the host allocates.
 ///
 /// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: the workspace of
 /// `PersistentTileSchedulerSm90StreamK`.
@@ -41,7 +41,7 @@ type Quad = [f32; 4];
 ///     all.take(group, 1, &mut sum);
 ///     let _sixteen_columns: [f32; 8] = sum.strip(0);
 /// }
-/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (2 * 16 + 64 * 256 * 4));
+/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 2 * 128));
 /// ```
 pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
@@ -74,7 +74,8 @@ fn meet() {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Part<const N: usize> {
-    flag: u32,
+    /// Parts to the left of it.
+    before: u32,
     /// The first column, of how many of the tile.
     first: usize,
     columns: usize,
@@ -87,7 +88,7 @@ impl<const N: usize> Part<N> {
     #[inline(always)]
     #[must_use]
     pub const fn whole() -> Self {
-        Self { flag: 0, first: 0, columns: N }
+        Self { before: 0, first: 0, columns: N }
     }
 
     /// The first `N` of `N` + `R` columns.
@@ -96,7 +97,7 @@ impl<const N: usize> Part<N> {
     #[inline(always)]
     #[must_use]
     pub const fn left<const R: usize>() -> Self {
-        Self { flag: 0, first: 0, columns: N + R }
+        Self { before: 0, first: 0, columns: N + R }
     }
 
     /// The last `N` of `L` + `N` columns.
@@ -105,7 +106,7 @@ impl<const N: usize> Part<N> {
     #[inline(always)]
     #[must_use]
     pub const fn right<const L: usize>() -> Self {
-        Self { flag: 1, first: L, columns: L + N }
+        Self { before: 1, first: L, columns: L + N }
     }
 
     /// Its first column.
@@ -123,8 +124,15 @@ impl<const N: usize> Part<N> {
     }
 }
 
-/// Flags of a warp group's part of a tile.
-const FLAGS: u32 = 2;
+/// Quads behind the sums of a part: a cache line, which begins with the flag.
+const FLAG: u32 = 8;
+/// Parts of a warp group's sums, at most.
+const PARTS: u32 = 2;
+
+/// Quads of all sums of a warp group, and of their flags.
+const fn quads_of_group(columns: usize) -> u32 {
+    (GROUP_ROWS * columns / 4) as u32 + PARTS * FLAG
+}
 
 /// Where a thread finds its part of a tile.
 struct Place {
@@ -140,11 +148,11 @@ impl Partials<'_> {
     /// of [`Partials`].
     #[must_use]
     pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
-        ctas * groups * (FLAGS as u64 * size_of::<Quad>() as u64 + GROUP_ROWS as u64 * columns * 4)
+        ctas * groups * quads_of_group(columns as usize) as u64 * size_of::<Quad>() as u64
     }
 
     /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
-    /// there. Memory that is too small for it traps.
+    /// there. If the memory is too small for it, they are at address 0, and its first use ends the grid.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn place<const N: usize, R: Role, K>(
@@ -156,19 +164,17 @@ impl Partials<'_> {
     where
         K: ClusterShape,
     {
-        let groups = R::GROUPS as u32;
-        let mine = cta * groups + group.index();
-        let flags = isa::thread::grid_dim_x() * groups * FLAGS;
         let quads = |columns| (GROUP_ROWS * columns / 4) as u32;
-        let first = flags + mine * quads(part.columns) + quads(part.first);
-        if u64::from(first + quads(N)) > self.0.elements {
-            isa::misc::trap();
-        }
-        let memory = self.0.address as *mut [u32; 4];
-        Place {
-            flag: memory.wrapping_add((mine * FLAGS + part.flag) as usize).cast(),
-            first: memory.wrapping_add((first + group.thread()) as usize),
-        }
+        let group_of_all = cta * R::GROUPS as u32 + group.index();
+        let before = quads(part.first) + part.before * FLAG;
+        let first = group_of_all * quads_of_group(part.columns) + before;
+        let flag = first + quads(N);
+        let inside = u64::from(flag) < self.0.elements;
+        // Nobody has memory at address 0. A trap would be a way out of the kernel, for whose sake ptxas
+        // keeps the loading warp's coordinates in each thread's registers.
+        let memory = if inside { self.0.address as *mut [u32; 4] } else { core::ptr::null_mut() };
+        let at = |quad: u32| memory.wrapping_add(if inside { quad as usize } else { 0 });
+        Place { flag: at(flag).cast(), first: at(first + group.thread()) }
     }
 
     /// Gives all of the group's sums away: [`give_part`](Self::give_part) of the whole.

@@ -191,6 +191,10 @@ fn nothing_long_stands_before_the_first_load() {
             "{name}: a loop of one box of A and one of B, as it is written"
         );
         assert!(waits.is_empty(), "{name} waits for memory before its first load: {waits:?}");
+        // Which slot, which box: what a warp shares stays in the uniform registers that TMA reads.
+        let body = kernel.loading_loop().unwrap_or_else(|| panic!("{name} loads in no loop"));
+        let moves = sass::with(body, &["R2UR", "SHFL", "LDL", "STL"]);
+        assert!(moves.is_empty(), "{name} moves coordinates in its loading loop: {moves:?}");
         true
     });
     assert_eq!(gemms.count(), INSTANCES.len(), "every instance was looked at");

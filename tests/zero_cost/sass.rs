@@ -64,14 +64,25 @@ pub fn parse(text: &str) -> BTreeMap<String, Function> {
 }
 
 impl Function {
-    /// The innermost loop that multiplies: of all branches back over an HGMMA, the shortest.
+    /// The innermost loop that multiplies.
+    pub fn main_loop(&self) -> Option<&[Instruction]> {
+        self.innermost("HGMMA")
+    }
+
+    /// The innermost loop that issues TMA loads.
+    pub fn loading_loop(&self) -> Option<&[Instruction]> {
+        self.innermost("UTMALDG")
+    }
+
+    /// Of all branches back over `opcode`, the shortest.
     ///
     /// ptxas puts the slow path of a wait behind the kernel's end, from where it jumps back into
     /// the loop: also backward, but over all that lies between.
-    pub fn main_loop(&self) -> Option<&[Instruction]> {
+    fn innermost(&self, opcode: &str) -> Option<&[Instruction]> {
         let loops = self.code.iter().enumerate().filter_map(|(end, instruction)| {
             let start = *self.labels.get(instruction.target.as_ref()?)?;
-            self.code.get(start..=end).filter(|body| start <= end && hgmmas(body) > 0)
+            let body = self.code.get(start..=end).filter(|_| start <= end)?;
+            body.iter().any(|i| i.base() == opcode).then_some(body)
         });
         loops.min_by_key(|body| body.len())
     }

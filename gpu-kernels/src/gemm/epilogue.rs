@@ -52,8 +52,8 @@ where
         if !work.finishes() {
             return partials.give_part(self.group, tiles.cta(), part, sum);
         }
-        for i in 0..self.group.broadcast(tiles.others(work)) {
-            partials.take_part(self.group, tiles.other(i), part, &mut sum);
+        for other in tiles.others(work) {
+            partials.take_part(self.group, other, part, &mut sum);
         }
         self.write::<E, _, _>(tiles, work, part, sum);
     }

@@ -18,7 +18,7 @@ macro_rules! gemm {
         cooperative::gemm::<$t, $o, $math, $d, Whole, $bm, $bn, $($rest)+>
     };
     (overlapped $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
-        cooperative::gemm::<$t, $o, $math, $d, InHalves<128, { $bn - 128 }>, $bm, $bn, $($rest)+>
+        cooperative::gemm::<$t, $o, $math, $d, InHalves<{ $bn / 2 }>, $bm, $bn, $($rest)+>
     };
     (pingpong $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
         pingpong::gemm::<$t, $o, $math, $d, $bm, $bn, { $bm / 64 }, $($rest)+>

@@ -89,7 +89,6 @@ pub struct TileScheduler<const BM: usize, const BN: usize, K> {
     /// The next whole tile.
     tile: u32,
     cluster: u32,
-    clusters: u32,
     at: ClusterCoord<K>,
     p: TileSchedulerParams,
 }
@@ -102,33 +101,28 @@ impl<const BM: usize, const BN: usize, K: ClusterShape> TileScheduler<BM, BN, K>
     /// shared would be in the same registers of all.)
     #[inline(always)]
     pub fn new(at: ClusterCoord<K>, p: &TileSchedulerParams) -> Self {
-        Self::of(at, at.cluster_id(), at.clusters(), p)
+        Self::of(at, at.cluster_id(), p)
     }
 
     /// The work of CTA `at` of cluster `cluster` of `clusters`, on the host, which has no CTA to ask.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
-    pub fn on_host(
-        at: ClusterCoord<K>,
-        cluster: u32,
-        clusters: u32,
-        p: &TileSchedulerParams,
-    ) -> Self {
+    pub fn on_host(at: ClusterCoord<K>, cluster: u32, p: &TileSchedulerParams) -> Self {
+        let clusters = p.clusters;
         assert!(cluster < clusters, "a grid of {clusters} clusters has no cluster {cluster}");
-        Self::of(at, cluster, clusters, p)
+        Self::of(at, cluster, p)
     }
 
     #[inline(always)]
-    fn of(at: ClusterCoord<K>, cluster: u32, clusters: u32, p: &TileSchedulerParams) -> Self {
-        // Runs lie backwards in the grid. A cluster without one begins, and ends, where the first does.
-        let stage = p.start(p.runs.saturating_sub(cluster + 1));
-        Self { stage, tile: p.streamed + cluster, cluster, clusters, at, p: *p }
+    fn of(at: ClusterCoord<K>, cluster: u32, p: &TileSchedulerParams) -> Self {
+        let stage = p.start(cluster + 1);
+        Self { stage, tile: p.streamed + cluster, cluster, at, p: *p }
     }
 
     /// The stage behind this cluster's run.
     #[inline(always)]
     fn end(&self) -> u32 {
-        self.p.start(self.p.runs.saturating_sub(self.cluster))
+        self.p.start(self.cluster)
     }
 
     /// Whole tiles of the cluster that has most of them.
@@ -149,22 +143,10 @@ impl<const BM: usize, const BN: usize, K: ClusterShape> TileScheduler<BM, BN, K>
         self.cluster * K::SIZE as u32 + self.at.rank()
     }
 
-    /// The CTA that sums part `i` of the others of a tile that this one finishes. The runs lie
-    /// backwards in the grid.
+    /// The CTAs that sum the rest of a tile that this one finishes. The runs lie backwards in the grid.
     #[inline(always)]
-    pub fn other(&self, i: u32) -> u32 {
-        self.cta() - (1 + i) * K::SIZE as u32
-    }
-
-    /// How many clusters sum the rest of a tile that this one finishes.
-    #[inline(always)]
-    pub fn others(&self, work: &WorkTile) -> u32 {
-        let k_tiles = self.p.k_tiles();
-        if work.k_tiles == k_tiles {
-            return 0;
-        }
-        let last = self.p.run_of((work.tile + 1) * k_tiles - 1);
-        last - (self.p.runs - 1 - self.cluster)
+    pub fn others(&self, work: &WorkTile) -> Others<K> {
+        Others { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
     }
 
     /// Where this CTA's part of the cluster tile lies.
@@ -184,18 +166,40 @@ impl<const BM: usize, const BN: usize, K: ClusterShape> Iterator for TileSchedul
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
         let (all, end) = (self.p.k_tiles(), self.end());
+        let mut work = WorkTile { tile: self.tile, k: 0, k_tiles: all };
         if self.stage < end {
-            let (tile, k) = self.p.k_tiles.divmod(self.stage);
-            let k_tiles = (end - self.stage).min(all - k);
-            self.stage += k_tiles;
-            return Some(WorkTile { tile, k, k_tiles });
+            (work.tile, work.k) = self.p.k_tiles.divmod(self.stage);
+            let done = self.stage - work.k + all;
+            let to = if end < done { end } else { done };
+            work.k_tiles = to - self.stage;
+            self.stage = to;
+        } else {
+            self.tile += self.p.clusters;
         }
-        let tile = self.tile;
-        if tile >= self.p.tiles {
+        (work.tile < self.p.tiles).then_some(work)
+    }
+}
+
+/// The CTAs of [`TileScheduler::others`].
+pub struct Others<K> {
+    /// Whose cluster sums the stages before `summed`.
+    cluster: u32,
+    summed: u32,
+    at: ClusterCoord<K>,
+    p: TileSchedulerParams,
+}
+
+impl<K: ClusterShape> Iterator for Others<K> {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        if self.summed >= self.p.k_tiles() {
             return None;
         }
-        self.tile += self.clusters;
-        Some(WorkTile { tile, k: 0, k_tiles: all })
+        self.cluster -= 1;
+        self.summed += self.p.run_of(self.cluster);
+        Some(self.cluster * K::SIZE as u32 + self.at.rank())
     }
 }
 
@@ -224,7 +228,7 @@ mod tests {
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
             let mut runs = BTreeSet::new();
             for cluster in 0..clusters {
-                let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, clusters, &p);
+                let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, &p);
                 let (mut first, mut in_turn, mut run) = (true, 0, 0);
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
@@ -240,9 +244,9 @@ mod tests {
                         prop_assert!(summed.entry(at).or_default().insert(k));
                     }
                     if work.finishes() {
-                        for i in 0..scheduler.others(&work) {
-                            prop_assert!(scheduler.other(i) < scheduler.cta());
-                            prop_assert!(taken.insert((scheduler.other(i), at)));
+                        for other in scheduler.others(&work) {
+                            prop_assert!(other < scheduler.cta());
+                            prop_assert!(taken.insert((other, at)));
                         }
                     } else {
                         prop_assert!(first, "gives before it takes, and once");

@@ -4,6 +4,7 @@
 use super::epilogue::{Epilogue, Output};
 use super::scheduler::TileScheduler;
 use isa::wgmma::{M64, Shape};
+use pipeline::halves::one_by_one;
 use pipeline::mma::{MmaStage, MmaTiles};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, Name, OrdinaryReads};
@@ -73,31 +74,27 @@ where
     }
 }
 
-/// `L` columns, then the `R` to the right of them: the ends of two tiles overlap. While one half is
+/// `HALF` columns, then as many to the right of them: the ends of two tiles overlap. While one half is
 /// written, the other is multiplied, or the next tile's first one.
 ///
 /// For tiles whose sums take all of a thread's registers, and whose epilogue is long.
-pub struct InHalves<const L: usize, const R: usize>;
+pub struct InHalves<const HALF: usize>;
 
-impl<O, S, E, const BN: usize, const LEFT: usize, const RIGHT: usize> Columns<O, S, E, BN>
-    for InHalves<LEFT, RIGHT>
+impl<O, S, E, const BN: usize, const HALF: usize> Columns<O, S, E, BN> for InHalves<HALF>
 where
     O: Strips,
     S: MmaTiles,
-    E: Epilogue<O, LEFT> + Epilogue<O, RIGHT, Panel = <E as Epilogue<O, LEFT>>::Panel>,
-    M64<LEFT>: Shape,
-    M64<RIGHT>: Shape,
+    E: Epilogue<O, HALF>,
+    M64<HALF>: Shape,
 {
-    type Panel = <E as Epilogue<O, LEFT>>::Panel;
-    const PANELS: usize = <E as Epilogue<O, LEFT>>::PANELS + <E as Epilogue<O, RIGHT>>::PANELS;
+    type Panel = E::Panel;
+    const PANELS: usize = {
+        assert!(BN == 2 * HALF, "a tile is two halves wide");
+        2 * E::PANELS
+    };
     #[inline(always)]
     fn start(panel: usize) -> usize {
-        let left = <E as Epilogue<O, LEFT>>::PANELS;
-        if panel < left {
-            <E as Epilogue<O, LEFT>>::start(panel)
-        } else {
-            LEFT + <E as Epilogue<O, RIGHT>>::start(panel - left)
-        }
+        HALF * (panel / E::PANELS) + E::start(panel % E::PANELS)
     }
 
     #[inline(always)]
@@ -113,35 +110,39 @@ where
         K: ClusterShape,
     {
         let group = out.group;
-        let (l, r) = (Part::left::<RIGHT>(), Part::right::<LEFT>());
+        let (l, r) = (Part::left::<HALF>(), Part::right::<HALF>());
         let mut works = tiles.clone();
         let Some(mut work) = works.next() else { return };
-        let mut sum = SplitAccumulator::start(group, operands.wait()).start_right();
+        // A sum that begins with nothing in flight, and those that begin while the one before is written.
         loop {
-            for _ in 1..work.k_tiles {
-                sum.next(operands.wait()).release();
-            }
-            let (left, rest) = sum.finish_left();
-            if !tiles.in_turn(&work) {
+            let mut sum =
+                SplitAccumulator::<HALF, HALF>::start(group, operands.wait()).start_right();
+            loop {
+                for _ in 1..work.k_tiles {
+                    sum.next(operands.wait()).release();
+                }
+                let (left, rest) = sum.finish_left();
+                if !tiles.in_turn(&work) {
+                    let (right, last) = rest.finish();
+                    last.release();
+                    one_by_one(left, right, |part, half| {
+                        out.settle::<E, _, HALF>(tiles, &work, partials, part, half);
+                    });
+                    let Some(next) = works.next() else { return };
+                    work = next;
+                    break;
+                }
+                out.write::<E, _, HALF>(tiles, &work, l, left);
                 let (right, last) = rest.finish();
                 last.release();
-                out.settle::<E, _, LEFT>(tiles, &work, partials, l, left);
-                out.settle::<E, _, RIGHT>(tiles, &work, partials, r, right);
-                let Some(next) = works.next() else { return };
-                sum = SplitAccumulator::start(group, operands.wait()).start_right();
+                let Some(next) = works.next() else {
+                    return out.write::<E, _, HALF>(tiles, &work, r, right);
+                };
+                let started = SplitAccumulator::start(group, operands.wait());
+                out.write::<E, _, HALF>(tiles, &work, r, right);
+                sum = started.start_right();
                 work = next;
-                continue;
             }
-            out.write::<E, _, LEFT>(tiles, &work, l, left);
-            let (right, last) = rest.finish();
-            last.release();
-            let Some(next) = works.next() else {
-                return out.write::<E, _, RIGHT>(tiles, &work, r, right);
-            };
-            let started = SplitAccumulator::start(group, operands.wait());
-            out.write::<E, _, RIGHT>(tiles, &work, r, right);
-            sum = started.start_right();
-            work = next;
         }
     }
 }

@@ -29,8 +29,8 @@ pub struct GemmPlan {
     pub(super) layouts: [Layout; 4],
     /// Copies of what can't be used in place, in the same order.
     pub(super) staging: [Option<Buffer>; 4],
-    /// Where CTAs leave sums for one another; empty if no kernel of the plan does.
-    pub(super) partials: Buffer,
+    /// For each choice, where its CTAs leave sums for one another; empty if they do not.
+    pub(super) partials: Vec<Buffer>,
     /// Where CTAs count their meetings; empty if no kernel of the plan keeps pace.
     pub(super) pace: Buffer,
     /// The stream that last used the staging copies and the partial sums.
@@ -161,7 +161,9 @@ impl GemmPlan {
                 }
             }
         }
-        let partials = choices.iter().map(Choice::partial_bytes).max().unwrap_or(0);
+        // Each kernel has its own: the flags of one lie where the other has sums.
+        let partials = choices.iter().map(|c| gemm.device.alloc_zeroed(c.partial_bytes()));
+        let partials = partials.collect::<Result<_, _>>()?;
         let pace = if choices.iter().any(|c| c.paced) { Pace::BYTES } else { 0 };
         Ok(Self {
             device: gemm.device.clone(),
@@ -170,7 +172,7 @@ impl GemmPlan {
             choices,
             layouts,
             staging,
-            partials: gemm.device.alloc_zeroed(partials)?,
+            partials,
             pace: gemm.device.alloc_zeroed(pace)?,
             last: Mutex::new(None),
             info,

@@ -18,9 +18,10 @@ pub struct BoundGemm<'p> {
     launches: Vec<Launch<'p>>,
 }
 
-/// One kernel with its maps.
+/// One kernel with its maps and the memory of its partial sums.
 struct Launch<'p> {
     choice: &'p Choice,
+    partials: &'p Buffer,
     maps: [TensorMap; 4],
 }
 
@@ -64,7 +65,8 @@ impl GemmPlan {
         let launches = self
             .choices
             .iter()
-            .map(|choice| {
+            .zip(&self.partials)
+            .map(|(choice, partials)| {
                 let turned = choice.instance.turned;
                 let map = |i: usize| {
                     // Without C the kernel ignores its map, and gets D's; a turned one takes B for A.
@@ -80,7 +82,7 @@ impl GemmPlan {
                         memory.ok_or(Error::OperandC { planned: "with", run: "without" })?;
                     self.device.tensor_map_of(memory, &matrix(&self.layouts[from]), tile)
                 };
-                Ok(Launch { choice, maps: [map(0)?, map(1)?, map(2)?, map(3)?] })
+                Ok(Launch { choice, partials, maps: [map(0)?, map(1)?, map(2)?, map(3)?] })
             })
             .collect::<Result<_, Error>>()?;
         Ok(BoundGemm { plan: self, operands, launches })
@@ -104,7 +106,8 @@ impl BoundGemm<'_> {
             [_, without_c] if beta == 0.0 => without_c,
             [first, ..] => first,
         };
-        let shared = plan.staging.iter().any(Option::is_some) || !plan.partials.is_empty();
+        let shared =
+            plan.staging.iter().any(Option::is_some) || plan.partials.iter().any(|b| !b.is_empty());
         // Held while queueing: two threads must not interleave their copies and launches.
         let mut last = plan.last.lock().unwrap_or_else(PoisonError::into_inner);
         if shared {
@@ -127,7 +130,7 @@ impl BoundGemm<'_> {
             beta,
         };
         let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
-        let (partials, pace) = (Param::partials(&plan.partials), Param::pace(&plan.pace));
+        let (partials, pace) = (Param::partials(launch.partials), Param::pace(&plan.pace));
         plan.device.launch(
             &plan.module,
             launch.choice.instance.desc,

@@ -11,6 +11,8 @@ pub struct TileSchedulerParams {
     tiles_m: u32,
     /// Cluster tiles.
     pub(super) tiles: u32,
+    /// Clusters of the grid.
+    pub(super) clusters: u32,
     /// Stages of a tile.
     pub(super) k_tiles: FastDivmod,
     /// Cluster tiles of a raster group.
@@ -29,6 +31,8 @@ pub struct TileSchedulerParams {
     run: u32,
     /// Of the first that many runs, one more.
     longer: u32,
+    /// The other runs: those of the first clusters.
+    shorter: u32,
 }
 
 impl TileSchedulerParams {
@@ -54,6 +58,7 @@ impl TileSchedulerParams {
         Self {
             tiles_m,
             tiles: tiles_m * tiles_n,
+            clusters,
             k_tiles: FastDivmod::new(k_tiles),
             group: FastDivmod::new(rows * tiles_n),
             rows: FastDivmod::new(rows),
@@ -63,6 +68,7 @@ impl TileSchedulerParams {
             runs,
             run,
             longer: stages - runs * run,
+            shorter: runs - (stages - runs * run),
         }
     }
 
@@ -84,21 +90,18 @@ impl TileSchedulerParams {
         self.k_tiles.divisor()
     }
 
-    /// The first stage of run `number`.
+    /// The first stage of the run of cluster `cluster` - 1, and the stage behind that of `cluster`: runs
+    /// lie backwards in the grid. A cluster without one begins, and ends, where the first run does.
     #[inline(always)]
-    pub(super) fn start(&self, number: u32) -> u32 {
+    pub(super) fn start(&self, cluster: u32) -> u32 {
+        let number = self.runs.saturating_sub(cluster);
         number * self.run + number.min(self.longer)
     }
 
-    /// The run that has stage `stage`.
+    /// Stages of the run of cluster `cluster`.
     #[inline(always)]
-    pub(super) fn run_of(&self, stage: u32) -> u32 {
-        let in_longer = self.longer * (self.run + 1);
-        if stage < in_longer {
-            stage / (self.run + 1)
-        } else {
-            self.longer + (stage - in_longer) / self.run
-        }
+    pub(super) fn run_of(&self, cluster: u32) -> u32 {
+        self.run + u32::from(cluster >= self.shorter)
     }
 
     /// Row and column of cluster tile `index` in units of cluster tiles.
