@@ -396,6 +396,38 @@ where
         }
     }
 
+    /// Issues the products of the same slot once more, behind the batch in flight.
+    ///
+    /// Waits for the older batch. Signals nothing. PTX: as [`next`](Self::next). CUTLASS: as for it.
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+    ///
+    /// # type Operands = (Panel, Panel);
+    /// # type Slot = FullSlot<Operands, Mma<Math>, Main, Alone>;
+    /// fn twice(slot: Slot, group: &Warpgroup<Math, Alone>) -> Accumulator<128> {
+    ///     let mut batch = Accumulator::<128>::start(group, slot);
+    ///     batch.again();
+    ///     let (sum, slot) = batch.finish();
+    ///     slot.release();
+    ///     sum
+    /// }
+    /// ```
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn again(&mut self) {
+        let (data, group) = (self.slot.data(), self.group.index());
+        // SAFETY: as in `start`; the slot stays here until a wait.
+        unsafe {
+            isa::wgmma::fence();
+            S::issue::<W, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
+            isa::wgmma::commit_group();
+            isa::wgmma::wait_group::<1>();
+        }
+    }
+
     /// Ends the sum: returns it and the last slot.
     ///
     /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod ceilings;
 mod check;
 mod doctor;
 mod error;
@@ -91,6 +92,8 @@ enum Command {
     /// Time products on a GPU, in turn with cuBLASLt if asked to
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
+    /// Measure what a GPU does at most, multiplying or reading alone, and how near the GEMM comes
+    Ceilings(ceilings::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -106,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => schedules::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Ceilings(args) => ceilings::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

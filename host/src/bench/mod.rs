@@ -4,6 +4,7 @@
 //! products are launched from a CUDA graph, for which the host is no bottleneck. Inputs rotate over
 //! so many buffers that a product can't find its own in the second-level cache.
 
+pub mod ceilings;
 mod check;
 pub mod line;
 mod measure;

@@ -1,0 +1,125 @@
+//! Kernels that do one thing alone, as fast as the chip does it: what a GEMM can be held against.
+#![forbid(unsafe_code)]
+
+use half::bf16;
+use isa::kernel;
+use isa::slice::DeviceSliceMut;
+use pipeline::prelude::*;
+
+names! { Operands = "operands", Panels64 = "panels" }
+roles! {
+    Load = 1 x 40 registers,
+    Math = 2 x 232 registers,
+    Add = 1 x 232 registers,
+}
+
+type Alone = Cluster<1, 1>;
+
+/// Rows of A that a CTA of [`wgmma_alone`] multiplies.
+pub const ROWS: usize = 128;
+/// Rows of B: columns of the sums.
+pub const COLUMNS: usize = 256;
+/// Columns of A and B.
+pub const DEPTH: usize = 64;
+
+type A = Tile<bf16, ROWS, DEPTH>;
+type B = Tile<bf16, COLUMNS, DEPTH>;
+type MultiplyingCta = Cta<(Load, Math), Alone>;
+type MultiplyingPlan =
+    SmemPlan<(Ring<1, (A, B), Tma, Mma<Math>, Operands, Alone>, StoreBuffers<bf16, 2, Math>)>;
+
+/// Multiplies one slot again and again: D = `batches` · A·Bᵀ, 128 rows of A for each CTA. Nothing waits
+/// for loads, and nothing is written before the end: the rate is that of the tensor cores.
+#[kernel(threads = MultiplyingCta::THREADS, smem = MultiplyingPlan::BYTES)]
+pub fn wgmma_alone(
+    cta: MultiplyingCta,
+    a: &TensorMap<A>,
+    b: &TensorMap<B>,
+    d: &TensorMap<Tile<bf16, 64, 64>>,
+    batches: u32,
+) {
+    let (cta, (ring, stores)) = MultiplyingPlan::init(cta);
+    let row = cta.coord().cluster_id() * ROWS as u32;
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    loads
+                        .acquire()
+                        .load((a.tile(row, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut operands = ring.consumer.by(&group);
+            let mut sum = Accumulator::<COLUMNS>::start(&group, operands.wait());
+            for _ in 1..batches {
+                sum.again();
+            }
+            let (sum, slot) = sum.finish();
+            slot.release();
+            let mut stores = stores.by(&group);
+            for panel in 0..COLUMNS / 64 {
+                let mut out = stores.acquire();
+                for strip in 0..4 {
+                    out.put(strip, sum.strip(4 * panel + strip));
+                }
+                out.publish().store(d, row + 64 * group.index(), 64 * panel as u32);
+            }
+            stores.tail();
+        },
+    );
+}
+
+/// What [`tma_read_alone`] reads at once: 64 rows of 64 elements, 8 KiB.
+pub type Panel = Tile<bf16, 64, 64>;
+type ReadingCta = Cta<(Load, Add), Alone>;
+type ReadingPlan = SmemPlan<(Ring<24, (Panel,), Tma, Reads<Add>, Panels64, Alone>,)>;
+
+/// Reads a tensor of 64 columns, `panels` panels of 64 rows, and adds up the first 16 columns of all that a
+/// CTA reads: each thread its eight of the first panel, the second, …, into one sum. CTA i of g reads panels
+/// i, i + g, …. Nothing is written before the end: the rate is that of reading.
+#[kernel(threads = ReadingCta::THREADS, smem = ReadingPlan::BYTES)]
+pub fn tma_read_alone(
+    cta: ReadingCta,
+    from: &TensorMap<Panel>,
+    sums: DeviceSliceMut<'_, f32>,
+    panels: u32,
+) {
+    let (cta, (ring,)) = ReadingPlan::init(cta);
+    let coord = cta.coord();
+    let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
+    cta.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut loads = ring.producer.by(&one);
+                    for row in rows() {
+                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                },
+                |_| {},
+                |_| {},
+                |_| {},
+            );
+        },
+        |group| {
+            let mut arrived = ring.consumer.by(&group);
+            let mut sum = 0.0;
+            for _ in rows() {
+                let panel = arrived.wait();
+                sum += panel.strip(&group, 0).iter().sum::<f32>();
+                panel.release();
+            }
+            sums.set((128 * coord.cluster_id() + group.thread()) as usize, sum);
+        },
+    );
+}

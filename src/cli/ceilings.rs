@@ -1,0 +1,44 @@
+//! `warpipe ceilings`: what the GPU does at most, and how near the GEMM comes.
+
+use super::args::DeviceArg;
+use super::error::Error;
+use super::gemm::open;
+use super::say;
+use host::SimConfig;
+use host::bench::BenchConfig;
+use host::bench::ceilings::Ceilings;
+
+/// Options of `warpipe ceilings`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Timed samples of each
+    #[arg(long, default_value_t = BenchConfig::default().rounds as u64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rounds: u64,
+    /// Seed of the operands
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// The GPU: auto, cuda or cuda:N
+    #[arg(long, default_value = "auto")]
+    device: DeviceArg,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let device = open(args.device, SimConfig::default())?;
+    if device.is_sim() {
+        let usage = format!("ceilings are a GPU's; this is the {}", device.describe());
+        return Err(Error::Usage(usage));
+    }
+    let config =
+        BenchConfig { rounds: args.rounds as usize, seed: args.seed, ..BenchConfig::default() };
+    let ceilings = Ceilings::measure(&device, &warpipe::GEMM_IMAGE, &config)?;
+    if args.json {
+        return say(&serde_json::json!(ceilings).to_string());
+    }
+    say(&ceilings.machine.to_string())?;
+    say(&format!("{:32} {:>9} {:>5} {:>8}", "", "us", "+-%", "rate"))?;
+    say(&ceilings.to_string())
+}

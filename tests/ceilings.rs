@@ -1,0 +1,81 @@
+//! The kernels that do one thing alone do it: their results, on the SM model and on a GPU; and what
+//! `warpipe ceilings` measures of them.
+#![allow(missing_docs)]
+
+#[path = "common/on_devices.rs"]
+mod on_devices;
+
+use gpu_kernels::ceilings::{COLUMNS, DEPTH, ROWS, tma_read_alone, wgmma_alone};
+use host::bench::BenchConfig;
+use host::bench::ceilings::Ceilings;
+use host::{Dtype, Param};
+use isa::kernel::Kernel;
+use on_devices::{Matrix, on_devices, small};
+use warpipe::GEMM_IMAGE;
+
+#[test]
+fn wgmma_alone_multiplies_again_and_again() {
+    on_devices(&GEMM_IMAGE, "wgmma_alone_multiplies_again_and_again", 3, |bench| {
+        let desc = &<wgmma_alone as Kernel>::DESC;
+        for (ctas, batches) in [(1, 1), (2, 2), (3, 64)] {
+            let case = format!("{ctas} CTAs, {batches} batches");
+            let (rows, bf16) = (ROWS * ctas, Dtype::Bf16);
+            let a = Matrix::new(bench, bf16, rows, DEPTH, |i, j| small(1, i, j));
+            let b = Matrix::new(bench, bf16, COLUMNS, DEPTH, |i, j| small(2, i, j));
+            let d = Matrix::poisoned(bench, bf16, rows, COLUMNS);
+            let map = |m: &Matrix, param: usize| m.map(bench, &desc.meta.params()[param]);
+            let [x, y, z] = [map(&a, 0), map(&b, 1), map(&d, 2)];
+            let params = [Param::map(&x), Param::map(&y), Param::map(&z), Param::value(batches)];
+            bench.launch(desc, ctas as u32, &params, &case);
+            let once = |i, j| (0..DEPTH).map(|k| small(1, i, k) * small(2, j, k)).sum::<f32>();
+            bench.expect_near(&d, |i, j| batches as f32 * once(i, j), 4e-3, &case);
+        }
+    });
+}
+
+#[test]
+fn tma_read_alone_reads_every_panel() {
+    on_devices(&GEMM_IMAGE, "tma_read_alone_reads_every_panel", 3, |bench| {
+        let desc = &<tma_read_alone as Kernel>::DESC;
+        for (panels, ctas) in [(1, 1), (3, 4), (100, 3)] {
+            let from = Matrix::new(bench, Dtype::Bf16, 64 * panels, 64, |i, j| small(3, i, j));
+            let map = from.map(bench, &desc.meta.params()[0]);
+            let mut sums = bench.device.alloc_zeroed(128 * 4 * ctas).unwrap();
+            let params =
+                [Param::map(&map), Param::slice_mut::<f32>(&mut sums), Param::value(panels as u32)];
+            bench.launch(desc, ctas as u32, &params, &format!("{panels} panels, {ctas} CTAs"));
+            let sums = sums.to_vec().unwrap();
+            let sums = sums.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
+            // A CTA's threads have the first 16 columns of its panels' 64 rows among them.
+            let of_cta = sums.collect::<Vec<_>>();
+            for cta in 0..ctas {
+                let rows =
+                    (cta..panels).step_by(ctas).flat_map(|panel| 64 * panel..64 * (panel + 1));
+                let want: f32 = rows.flat_map(|i| (0..16).map(move |j| small(3, i, j))).sum();
+                let have: f32 = of_cta[128 * cta..128 * (cta + 1)].iter().sum();
+                assert_eq!(have, want, "{panels} panels, CTA {cta} of {ctas}");
+            }
+        }
+    });
+}
+
+/// On a GPU: rates that are above nothing and, the driver's numbers being what they are, below the data sheet's.
+#[test]
+fn ceilings_are_above_what_the_gemm_reaches() {
+    let device = match host::Device::cuda(0) {
+        Ok(device) => device,
+        Err(why) => {
+            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
+            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
+            println!("ceilings_are_above_what_the_gemm_reaches: skipped, {why}");
+            return;
+        }
+    };
+    let config = BenchConfig { rounds: 5, warmup: 2, ..BenchConfig::default() };
+    let c = Ceilings::measure(&device, &GEMM_IMAGE, &config).unwrap();
+    println!("{c}");
+    assert!(c.read.rate < c.machine.peak_gbs && c.wgmma.rate < c.machine.peak_tflops);
+    // A GPU that others use as well gives any time; half of what is alone it always is.
+    assert!((0.5..1.05).contains(&c.decode.part), "{}", c.decode.part);
+    assert!((0.5..1.05).contains(&c.square.part), "{}", c.square.part);
+}
