@@ -3,7 +3,6 @@
 
 use half::bf16;
 use isa::kernel;
-use isa::slice::DeviceSliceMut;
 use pipeline::prelude::*;
 
 names! { Operands = "operands", Panels64 = "panels" }
@@ -30,7 +29,7 @@ type MultiplyingPlan =
 
 /// Multiplies one slot again and again: D = `batches` · A·Bᵀ, 128 rows of A for each CTA. Nothing waits
 /// for loads, and nothing is written before the end: the rate is that of the tensor cores.
-#[kernel(threads = MultiplyingCta::THREADS, smem = MultiplyingPlan::BYTES)]
+#[kernel(threads = MultiplyingCta::THREADS, smem = MultiplyingPlan::BYTES, dependent = true)]
 pub fn wgmma_alone(
     cta: MultiplyingCta,
     a: &TensorMap<A>,
@@ -38,6 +37,7 @@ pub fn wgmma_alone(
     d: &TensorMap<Tile<bf16, 64, 64>>,
     batches: u32,
 ) {
+    cta.launch_dependents();
     let (cta, (ring, stores)) = MultiplyingPlan::init(cta);
     let row = cta.coord().cluster_id() * ROWS as u32;
     cta.specialize(
@@ -80,19 +80,20 @@ pub fn wgmma_alone(
 /// What [`tma_read_alone`] reads at once: 64 rows of 64 elements, 8 KiB.
 pub type Panel = Tile<bf16, 64, 64>;
 type ReadingCta = Cta<(Load, Add), Alone>;
-type ReadingPlan = SmemPlan<(Ring<24, (Panel,), Tma, Reads<Add>, Panels64, Alone>,)>;
+type ReadingPlan =
+    SmemPlan<(Ring<24, (Panel,), Tma, Reads<Add>, Panels64, Alone>, StoreBuffers<bf16, 1, Add>)>;
 
-/// Reads a tensor of 64 columns, `panels` panels of 64 rows, and adds up the first 16 columns of all that a
-/// CTA reads: each thread its eight of the first panel, the second, …, into one sum. CTA i of g reads panels
-/// i, i + g, …. Nothing is written before the end: the rate is that of reading.
-#[kernel(threads = ReadingCta::THREADS, smem = ReadingPlan::BYTES)]
+/// Reads a tensor of 64 columns, `panels` panels of 64 rows, and adds up the panels that each CTA reads: i,
+/// i + g, … for CTA i of g. Nothing is written before the end: the rate is that of reading.
+#[kernel(threads = ReadingCta::THREADS, smem = ReadingPlan::BYTES, dependent = true)]
 pub fn tma_read_alone(
     cta: ReadingCta,
     from: &TensorMap<Panel>,
-    sums: DeviceSliceMut<'_, f32>,
+    sums: &TensorMap<Panel>,
     panels: u32,
 ) {
-    let (cta, (ring,)) = ReadingPlan::init(cta);
+    cta.launch_dependents();
+    let (cta, (ring, stores)) = ReadingPlan::init(cta);
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
     cta.specialize(
@@ -112,14 +113,24 @@ pub fn tma_read_alone(
             );
         },
         |group| {
-            let mut arrived = ring.consumer.by(&group);
-            let mut sum = 0.0;
+            let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));
+            let mut sums_here = [[0.0; 8]; 4];
             for _ in rows() {
                 let panel = arrived.wait();
-                sum += panel.strip(&group, 0).iter().sum::<f32>();
+                for (strip, sum) in sums_here.iter_mut().enumerate() {
+                    let values = panel.strip(&group, strip);
+                    for i in 0..8 {
+                        sum[i] += values[i];
+                    }
+                }
                 panel.release();
             }
-            sums.set((128 * coord.cluster_id() + group.thread()) as usize, sum);
+            let mut out = stores.acquire();
+            for (strip, sum) in sums_here.into_iter().enumerate() {
+                out.put(strip, sum);
+            }
+            out.publish().store(sums, 64 * coord.cluster_id(), 0);
+            stores.tail();
         },
     );
 }

@@ -11,8 +11,8 @@ use host::bench::ceilings::Ceilings;
 /// Options of `warpipe ceilings`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Timed samples of each
-    #[arg(long, default_value_t = BenchConfig::default().rounds as u64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Timed samples of each, after as many others: a GPU takes a while to come to its clocks
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
     /// Seed of the operands
     #[arg(long, default_value_t = 0)]
@@ -32,8 +32,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
         let usage = format!("ceilings are a GPU's; this is the {}", device.describe());
         return Err(Error::Usage(usage));
     }
-    let config =
-        BenchConfig { rounds: args.rounds as usize, seed: args.seed, ..BenchConfig::default() };
+    let rounds = args.rounds as usize;
+    let config = BenchConfig { rounds, warmup: rounds, seed: args.seed, ..BenchConfig::default() };
     let ceilings = Ceilings::measure(&device, &warpipe::GEMM_IMAGE, &config)?;
     if args.json {
         return say(&serde_json::json!(ceilings).to_string());

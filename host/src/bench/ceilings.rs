@@ -35,9 +35,11 @@ pub struct Ceilings {
     pub machine: Machine,
     /// What a copy inside of the memory moves, read and written.
     pub copy_gbs: f64,
-    /// What TMA loads read alone.
+    /// What TMA loads read alone, in a launch so long that its start and end do not count.
     pub read: Rate,
-    /// The product of few rows, in turn with that: the bytes of B.
+    /// The same, as many bytes as the product of few rows has in B.
+    pub read_as_much: Rate,
+    /// That product, in turn with it: the bytes of B.
     pub decode: Held,
     /// wgmma alone, of normal numbers.
     pub wgmma: Rate,
@@ -88,11 +90,15 @@ impl Ceilings {
             Ok::<_, Error>((alone, Held { size, gemm, part }))
         };
 
-        let mut reading = Alone::reading(device, &module)?;
+        let mut reading = Alone::reading(device, &module, READ_BYTES)?;
+        let (mut timings, ..) = interleave(device, &mut [&mut reading], 1, 0.0, config)?;
+        let read = Rate::of(timings.remove(0), READ_BYTES as f64 * 1e-3);
+        drop(reading);
         let [_, rows, cols] = DECODE;
-        let bytes_of_b = (2 * rows * cols) as f64;
-        let (read, decode) =
-            against(&mut reading, READ_BYTES as f64 * 1e-3, DECODE, bytes_of_b * 1e-3)?;
+        let bytes = 2 * rows * cols;
+        let mut reading = Alone::reading(device, &module, bytes)?;
+        let amount = bytes as f64 * 1e-3;
+        let (read_as_much, decode) = against(&mut reading, amount, DECODE, amount)?;
         drop(reading);
 
         // As many products as the large one has, as nearly as whole batches allow.
@@ -107,7 +113,7 @@ impl Ceilings {
         let mut zeros = Alone::multiplying(device, &module, &[0.0], batches)?;
         let (mut timings, ..) = interleave(device, &mut [&mut zeros], 1, 0.0, config)?;
         let wgmma_zeros = Rate::of(timings.remove(0), alone);
-        Ok(Self { machine, copy_gbs, read, decode, wgmma, square, wgmma_zeros })
+        Ok(Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros })
     }
 }
 
@@ -162,8 +168,6 @@ struct Alone<'a> {
     module: &'a Module,
     desc: &'static KernelDesc,
     maps: Vec<TensorMap>,
-    /// Sums, where the kernel writes no tensor.
-    sums: Option<Buffer>,
     count: u32,
 }
 
@@ -184,17 +188,22 @@ impl<'a> Alone<'a> {
         let rows = device.sms() as usize * ROWS;
         let maps =
             vec![tensor(rows, DEPTH, 0)?, tensor(COLUMNS, DEPTH, 1)?, tensor(rows, COLUMNS, 2)?];
-        Ok(Self { device, module, desc, maps, sums: None, count: batches })
+        Ok(Self { device, module, desc, maps, count: batches })
     }
 
     /// TMA loads alone.
-    fn reading(device: &'a Device, module: &'a Module) -> Result<Self, Error> {
+    fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, Error> {
         let desc = &<ceilings::tma_read_alone as Kernel>::DESC;
-        let from = device.alloc_zeroed(READ_BYTES as usize)?;
-        let rows = (READ_BYTES / ROW_BYTES) as usize;
-        let maps = vec![map(device, &from, [rows, (ROW_BYTES / 2) as usize], desc, 0)?];
-        let sums = Some(device.alloc_zeroed(device.sms() as usize * 128 * 4)?);
-        Ok(Self { device, module, desc, maps, sums, count: rows as u32 / 64 })
+        let from = device.alloc_zeroed(bytes as usize)?;
+        let rows = (bytes / ROW_BYTES) as usize;
+        let sums_rows = device.sms() as usize * 64;
+        let sums = device.alloc(sums_rows * ROW_BYTES as usize)?;
+        let cols = (ROW_BYTES / 2) as usize;
+        let maps = vec![
+            map(device, &from, [rows, cols], desc, 0)?,
+            map(device, &sums, [sums_rows, cols], desc, 1)?,
+        ];
+        Ok(Self { device, module, desc, maps, count: rows as u32 / 64 })
     }
 }
 
@@ -217,7 +226,6 @@ impl Contender for Alone<'_> {
     }
     fn launch(&mut self, _: usize, stream: &Stream) -> Result<(), Error> {
         let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
-        params.extend(self.sums.as_mut().map(Param::slice_mut::<f32>));
         params.push(Param::value(self.count));
         let grid = [self.device.sms(), 1, 1];
         self.device.launch(self.module, self.desc, grid, &params, stream)
@@ -226,7 +234,8 @@ impl Contender for Alone<'_> {
 
 impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machine, copy_gbs, read, decode, wgmma, square, wgmma_zeros } = self;
+        let Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros } =
+            self;
         let spread = |t: &Timing| 50.0 * (t.p90_us - t.p10_us) / t.median_us;
         let mut line = |what: &str, r: &Rate, unit: &str, of: &str| {
             let (us, spread) = (r.timing.median_us, spread(&r.timing));
@@ -239,7 +248,10 @@ impl fmt::Display for Ceilings {
             format!("{m}x{n}x{k} {}", held.gemm.timing.name.rsplit("16_").next().unwrap_or(""))
         };
         let (gbs, tflops) = ("GB/s", "TFLOP/s");
-        line("read alone", read, gbs, &peak(read.rate, machine.peak_gbs))?;
+        line("read alone, 1 GiB", read, gbs, &peak(read.rate, machine.peak_gbs))?;
+        let mib = read_as_much.timing.median_us * read_as_much.rate * 1e3 / f64::from(1 << 20);
+        let what = format!("read alone, {mib:.0} MiB");
+        line(&what, read_as_much, gbs, &of(read_as_much.rate / read.rate, "that"))?;
         line(&product(decode), &decode.gemm, gbs, &of(decode.part, "that, B alone counted"))?;
         line("wgmma alone, normal numbers", wgmma, tflops, &peak(wgmma.rate, machine.peak_tflops))?;
         line(&product(square), &square.gemm, tflops, &of(square.part, "that"))?;
