@@ -137,6 +137,7 @@ instances! {
     gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
     gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
     gemm_bf16_bf16_128x224_2x1:     bf16 => bf16, 128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_bf16_bf16_128x176_2x1:     bf16 => bf16, 128 x 176 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_128x112_2x1:     bf16 => bf16, 128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_128x128_2x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_bf16_bf16_128x64_2x1:      bf16 => bf16, 128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
@@ -146,6 +147,7 @@ instances! {
     gemm_bf16_bf16_16x64t_1x1:      bf16 => bf16, 64 x 16 x 64   by cooperative Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
     gemm_bf16_bf16_32x64t_1x1:      bf16 => bf16, 64 x 32 x 64   by cooperative Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
     gemm_f16_f16_128x224_2x1:       f16  => f16,  128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
+    gemm_f16_f16_128x176_2x1:       f16  => f16,  128 x 176 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f16_128x112_2x1:       f16  => f16,  128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f16_128x128_2x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
     gemm_f16_f16_128x64_2x1:        f16  => f16,  128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
