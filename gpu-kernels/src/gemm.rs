@@ -11,7 +11,6 @@ pub mod overlapped {
     pub const KERNEL_SCHEDULE: super::KernelSchedule = super::KernelSchedule::Overlapped;
 }
 pub mod pingpong;
-pub mod prefetch;
 pub mod scheduler;
 pub mod sums;
 

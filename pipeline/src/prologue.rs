@@ -2,17 +2,15 @@
 //!
 //! A kernel with `dependent = true` starts as soon as an SM has room for it, while the last CTAs of the
 //! kernel before still run (programmatic dependent launch). Until that one has ended, nothing that it
-//! may have written can be read. What can be done is done here: barriers are initialised, tensor maps
-//! fetched, and the first tiles brought nearer, from memory into the L2 cache, where a later write
-//! finds them: nothing is read too early by that.
+//! may have written can be read. What can be done is done before: barriers are initialised, tensor maps
+//! fetched, roles taken, the first coordinates computed, and the first tiles brought nearer, from memory into the
+//! L2 cache, where a later write finds them: nothing is read too early by that.
 
-use crate::cluster::ClusterShape;
-use crate::roles::{Ready, Roles};
-use crate::smem::{Place, Regions};
-use core::marker::PhantomData;
+use crate::cluster::{ClusterCoord, ClusterShape};
+use crate::roles::{Elected, Ready, Role, Roles, Warp, Warpgroup};
 
-/// A CTA whose shared memory is ready, before it may read what the grid ahead has written: it has no
-/// ends of the plan `R` yet.
+/// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
+/// [`wait`](Self::wait) gives the token itself.
 ///
 /// Waits for nothing. Signals nothing. PTX: the instructions before `griddepcontrol.wait`. CUTLASS: the
 /// code before `wait_on_dependent_grids`.
@@ -26,67 +24,102 @@ use core::marker::PhantomData;
 /// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 128, 64>,), Tma, Reads<Math>, Operands, Alone>,)>;
 ///
 /// fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Tile<bf16, 128, 64>>) {
-///     let early = Plan::prologue(cta);
-///     early.by_one(|one| a.tile(0, 0, Peers::ALONE).prefetch(one));
-///     let (cta, (_ring,)) = early.wait();
-///     cta.specialize(|_load| {}, |_math| {});
+///     let (early, (ring,)) = Plan::prologue(cta);
+///     early.specialize(
+///         |load| {
+///             load.warps(
+///                 |warp| {
+///                     let Some(early) = warp.elect() else { return };
+///                     let row = 128 * early.coord().cluster_id();
+///                     a.tile(row, 0, Peers::ALONE).prefetch(&early);
+///                     let one = early.wait();
+///                     let mut loads = ring.producer.by(&one);
+///                     loads.acquire().load((a.tile(row, 0, Peers::ALONE),));
+///                     loads.tail();
+///                 },
+///                 |_| {},
+///                 |_| {},
+///                 |_| {},
+///             );
+///         },
+///         |math| {
+///             let math = math.wait();
+///             ring.consumer.by(&math).wait().release();
+///         },
+///     );
 /// }
 /// # let _ = kernel;
 /// ```
 #[must_use]
-pub struct Prologue<R, Ro, K> {
-    cta: Ready<Ro, K>,
-    place: Place,
-    plan: PhantomData<R>,
-}
+pub struct BeforeWait<T>(T);
 
-/// The thread that prefetches.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Prologue`].
-pub struct Early(PhantomData<*const ()>);
-
-impl<R: Regions, Ro: Roles, K: ClusterShape> Prologue<R, Ro, K> {
-    /// # Safety
-    /// The plan `R` is initialised at `place` and visible to this thread; once per thread.
+impl<T> BeforeWait<T> {
     #[inline(always)]
-    pub(crate) unsafe fn new(cta: Ready<Ro, K>, place: Place) -> Self {
-        Self { cta, place, plan: PhantomData }
+    pub(crate) fn of(token: T) -> Self {
+        Self(token)
     }
 
-    /// The CTA, to ask where it stands.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Prologue`].
-    #[inline(always)]
-    pub fn cta(&self) -> &Ready<Ro, K> {
-        &self.cta
-    }
-
-    /// One thread of the CTA runs `prefetch`: the first one, whose warp loads in most kernels.
-    ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: a branch, `bar.warp.sync`. CUTLASS:
-    /// `if (threadIdx.x == 0)`. See the example of [`Prologue`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn by_one(&self, prefetch: impl FnOnce(&Early)) {
-        if isa::thread::thread_idx_x() == 0 {
-            prefetch(&Early(PhantomData));
-        }
-        // The warp comes together again: ptxas would else allow for one in parts from here on, and keep
-        // what wgmma needs out of the uniform registers.
-        // SAFETY: the token says that the warp is converged, but for what the lines above did.
-        unsafe { isa::warp::sync_warp(u32::MAX) }
-    }
-
-    /// Ends the prologue: from here on everything may be read, and the plan's ends are there.
+    /// The token, from where on everything may be read.
     ///
     /// Waits until the grids that this one depends on have ended and their writes are visible; in a
     /// launch that depends on none, for nothing. Signals nothing. PTX: `griddepcontrol.wait`. CUTLASS:
-    /// `wait_on_dependent_grids`. See the example of [`Prologue`].
+    /// `wait_on_dependent_grids`. See the example of [`BeforeWait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn wait(self) -> (Ready<Ro, K>, R::Ends) {
+    pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
-        // SAFETY: `new`'s contract; `self` is spent.
-        (self.cta, unsafe { R::ends(self.place) })
+        self.0
+    }
+
+    /// The token, for what it does before the wait as well.
+    #[inline(always)]
+    pub(crate) fn token(self) -> T {
+        self.0
+    }
+}
+
+macro_rules! coord {
+    ($($token:ident: $role:ident,)+) => {$(
+        impl<R: $role, K: ClusterShape> BeforeWait<$token<R, K>> {
+            /// Where this CTA stands.
+            ///
+            /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
+            /// example of [`BeforeWait`].
+            #[inline(always)]
+            pub fn coord(&self) -> ClusterCoord<K> {
+                self.0.coord()
+            }
+        }
+    )+};
+}
+coord!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role,);
+
+impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
+    /// [`Warpgroup::warps`].
+    ///
+    /// Waits for nothing. Signals nothing. PTX and CUTLASS: as for it. See the example of [`BeforeWait`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn warps(
+        self,
+        w0: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w1: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w2: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w3: impl FnOnce(BeforeWait<Warp<R, K>>),
+    ) {
+        let early = BeforeWait::of;
+        self.0.warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
+    }
+}
+
+impl<R: Role, K: ClusterShape> BeforeWait<Warp<R, K>> {
+    /// [`Warp::elect`].
+    ///
+    /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
+    /// [`BeforeWait`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn elect(self) -> Option<BeforeWait<Elected<R, K>>> {
+        self.0.elect().map(BeforeWait::of)
     }
 }

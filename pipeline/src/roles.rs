@@ -11,6 +11,7 @@
 //! None can be copied, so a role can't hold another role's.
 
 use crate::cluster::{ClusterCoord, ClusterShape};
+use crate::prologue::BeforeWait;
 use core::marker::PhantomData;
 use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
@@ -192,8 +193,8 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
     /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
     ///     cta.launch_dependents();
-    ///     let early = Plan::prologue(cta);
-    ///     let (_cta, _ends) = early.wait();
+    ///     let (early, _ends) = Plan::prologue(cta);
+    ///     let _cta = early.wait();
     /// }
     /// # let _ = kernel;
     /// ```
@@ -291,7 +292,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    fn take_role<Ro: Role>(&self, group: u32, first: u32) -> Warpgroup<Ro, K> {
+    fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, K> {
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
         // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
@@ -302,7 +303,9 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
                 isa::setmaxnreg::inc_to(Ro::REGISTERS);
             }
         }
-        Warpgroup { index: group - first, barrier: 1 + group, at: self.at, here: PhantomData }
+        let group = warp / 4;
+        let (index, barrier) = (group - first, 1 + group);
+        Warpgroup { index, barrier, warp: warp % 4, at: self.at, here: PhantomData }
     }
 }
 
@@ -332,7 +335,8 @@ macro_rules! tuple_of_roles {
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
-                let group = unsafe { isa::warp::warp_id() } / 4;
+                let warp = unsafe { isa::warp::warp_id() };
+                let group = warp / 4;
                 // SAFETY: the launch has `Cta::THREADS` threads.
                 unsafe { core::hint::assert_unchecked(group < Self::GROUPS) }
                 let first = 0;
@@ -342,12 +346,27 @@ macro_rules! tuple_of_roles {
                         if first > 0 {
                             core::hint::cold_path();
                         }
-                        $run(self.take_role::<$role>(group, first));
+                        $run(self.take_role::<$role>(warp, first));
                         return;
                     }
                     let first = end;
                 )+
                 let _ = first;
+            }
+        }
+
+        impl<$($role: Role,)+ K: ClusterShape> BeforeWait<Ready<($($role,)+), K>> {
+            /// [`Ready::specialize`].
+            ///
+            /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
+            /// [`BeforeWait`].
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            pub fn specialize(
+                self,
+                $($run: impl FnOnce(BeforeWait<Warpgroup<$role, K>>)),+
+            ) {
+                self.token().specialize($(|group| $run(BeforeWait::of(group))),+);
             }
         }
     };
@@ -383,6 +402,8 @@ tuple_of_roles!(A a, B b, C c, D d);
 pub struct Warpgroup<R, K> {
     index: u32,
     barrier: u32,
+    /// Which of its warps this is.
+    warp: u32,
     at: ClusterCoord<K>,
     here: PhantomData<(R, *const ())>,
 }
@@ -448,10 +469,8 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
         w3: impl FnOnce(Warp<R, K>),
     ) {
         const { assert!(R::GROUPS == 1, "only a role of one warp group splits into warps") };
-        // SAFETY: the token says that the group, and so every warp, is converged.
-        let index = unsafe { isa::warp::warp_id() } % 4;
         let warp = Warp { at: self.at, here: PhantomData };
-        match index {
+        match self.warp {
             0 => w0(warp),
             1 => w1(warp),
             2 => w2(warp),
@@ -528,12 +547,12 @@ pub struct Elected<R, K> {
 impl<R: Role, K: ClusterShape> Elected<R, K> {
     /// Lets the grid behind this one start, as far as SMs have room for it beside this CTA, once every
     /// CTA of this grid has said so or has ended. It waits for the end of this grid by itself
-    /// ([`Prologue::wait`](crate::prologue::Prologue::wait)), so nothing can go wrong by saying it
+    /// ([`BeforeWait::wait`]), so nothing can go wrong by saying it
     /// early; what it prefetches meanwhile is of use if it comes late.
     ///
     /// Waits for nothing. Signals the launch of dependent grids. PTX:
     /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
-    /// [`Prologue`](crate::prologue::Prologue).
+    /// [`BeforeWait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn launch_dependents(&self) {

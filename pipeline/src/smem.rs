@@ -6,7 +6,7 @@
 //! before its mbarriers are initialised and visible to every proxy and peer.
 
 use crate::cluster::ClusterShape;
-use crate::prologue::Prologue;
+use crate::prologue::BeforeWait;
 use crate::roles::{Cta, Ready, Roles};
 use core::marker::PhantomData;
 
@@ -334,27 +334,30 @@ impl<R: Regions> SmemPlan<R> {
     pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
         cta.launch_dependents();
-        Self::prologue(cta).wait()
+        let (early, ends) = Self::prologue(cta);
+        (early.wait(), ends)
     }
 
-    /// Initialises every mbarrier of the plan and makes them visible.
+    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
     ///
     /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
     /// every CTA of it) meets. The token is consumed by value, and a kernel gets only one: a plan
     /// can't be initialised twice.
     ///
     /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) all this happens
-    /// while that kernel still runs. What comes after may read what it wrote, so the ends are handed
-    /// out by [`Prologue::wait`].
+    /// while that kernel still runs. No end is of use to a thread before [`BeforeWait::wait`], for what
+    /// comes then may read what that kernel wrote.
     ///
     /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
     /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async.shared::cta`, then `barrier.cta.sync` or
     /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
     /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
-    /// [`Prologue`].
+    /// [`BeforeWait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prologue<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {
+    pub fn prologue<Ro: Roles, K: ClusterShape>(
+        cta: Cta<Ro, K>,
+    ) -> (BeforeWait<Ready<Ro, K>>, R::Ends) {
         let first_barrier = const {
             assert!(Self::BYTES > 0, "an empty shared-memory plan");
             Self::first_barrier::<Ro>()
@@ -369,8 +372,9 @@ impl<R: Regions> SmemPlan<R> {
                 isa::fence::proxy_async_shared_cta();
             }
         }
-        // SAFETY: initialised above, and made visible by the meeting.
-        unsafe { Prologue::new(cta.meet(), place) }
+        let cta = cta.meet();
+        // SAFETY: initialised above, and made visible by the meeting; the CTA's token was spent.
+        (BeforeWait::of(cta), unsafe { R::ends(place) })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tensor maps whose box is a tile's, and the loads and stores that they describe.
 
 use crate::cluster::{ClusterShape, Peers, Sharing, Unshared};
-use crate::prologue::Early;
-use crate::roles::{Cta, Roles};
+use crate::prologue::BeforeWait;
+use crate::roles::{Cta, Elected, Role, Roles};
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
@@ -150,10 +150,10 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     ///
     /// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`.
     /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
-    /// [`Prologue`](crate::prologue::Prologue).
+    /// [`BeforeWait`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prefetch(self, _one: &Early) {
+    pub fn prefetch<R: Role, K: ClusterShape>(self, _one: &BeforeWait<Elected<R, K>>) {
         let (row, _) = self.slice();
         // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
         unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }

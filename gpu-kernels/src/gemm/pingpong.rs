@@ -17,8 +17,9 @@ use super::cooperative::{
     Addend, C_STAGES, GemmCta, MainLoop, Operands, Order, Panel, STORE_DEPTH,
 };
 use super::epilogue::{Epilogue, Output};
-use super::scheduler::TileScheduler;
-use super::{GemmParams, KernelSchedule, prefetch};
+use super::scheduler::{TileOrigin, TileScheduler};
+use super::{GemmParams, KernelSchedule};
+use isa::misc::nounroll;
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
 
@@ -100,34 +101,46 @@ pub fn gemm<
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let early = Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
-    prefetch::first_stages(&early, a, b, &p);
-    let (cta, (stores, main_ring, c_ring, order, turns)) = early.wait();
+    let (early, (stores, main_ring, c_ring, order, turns)) =
+        Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
     let tiles = |at| TileScheduler::<BM, BN, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
     };
 
-    cta.specialize(
+    early.specialize(
         |load| {
             load.warps(
                 |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let (at, tiles) = (one.coord(), tiles(one.coord()));
-                    let (share_a, share_b) = (at.sharing_a(), at.sharing_b());
+                    let Some(early) = warp.elect() else { return };
+                    let (at, tiles) = (early.coord(), tiles(early.coord()));
+                    let boxes = |tile: TileOrigin, k: u32| {
+                        let col = k * BK as u32;
+                        (
+                            a.tile(tile.row, col, at.sharing_a()),
+                            b.tile(tile.col, col, at.sharing_b()),
+                        )
+                    };
+                    // Where the first loads go is known when the grid ahead ends, and the first bytes are near.
+                    let mut works = tiles.clone().map(|work| (work, tiles.origin(&work)));
+                    let mut next = works.next();
+                    if let Some((work, tile)) = &next {
+                        for k in work.k..work.k + work.k_tiles.min(p.early) {
+                            nounroll();
+                            let (a, b) = boxes(*tile, k);
+                            a.prefetch(&early);
+                            b.prefetch(&early);
+                        }
+                    }
+                    let one = early.wait();
                     let mut loads = main_ring.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
                     let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
-                    for work in tiles.clone() {
-                        let tile = tiles.origin(&work);
+                    while let Some((work, tile)) = next {
                         pace.wait();
                         for k in 0..work.k_tiles {
-                            let col = k * BK as u32;
-                            loads.acquire().load((
-                                a.tile(tile.row, col, share_a),
-                                b.tile(tile.col, col, share_b),
-                            ));
+                            loads.acquire().load(boxes(tile, k));
                             if k == work.nearly_done() {
                                 pace.arrive();
                             }
@@ -135,6 +148,7 @@ pub fn gemm<
                         if let Some(mut order) = order.take() {
                             order.arrive_and_step();
                         }
+                        next = works.next();
                     }
                     if p.early > 0 {
                         one.launch_dependents();
@@ -143,7 +157,8 @@ pub fn gemm<
                     loads.tail();
                 },
                 |warp| {
-                    let (Some(c_loads), Some(one)) = (c_loads, warp.elect()) else { return };
+                    let (Some(c_loads), Some(early)) = (c_loads, warp.elect()) else { return };
+                    let one = early.wait();
                     let tiles = tiles(one.coord());
                     let mut loads = c_loads.by(&one);
                     let mut order = Some(order.epilogue.by(&one));
@@ -166,6 +181,7 @@ pub fn gemm<
             );
         },
         |group| {
+            let group = group.wait();
             let tiles = tiles(group.coord());
             let mut operands = main_ring.consumer.by(&group);
             let addend = c_panels.map(|end| end.by(&group));

@@ -5,17 +5,23 @@ use crate::copies;
 #[test]
 fn prefetched_and_loaded() {
     copies(Plan::<2>::BYTES, |cta, from, to| {
-        let early = Plan::<2>::prologue(cta);
-        early.by_one(|one| from.tile(0, 0, Peers::ALONE).prefetch(one));
-        let (cta, (ring, stores)) = early.wait();
-        cta.specialize(
+        let (early, (ring, stores)) = Plan::<2>::prologue(cta);
+        early.specialize(
             |load| {
-                one_thread(load, |one| {
-                    load_panels(ring.producer, &one, from);
-                    one.launch_dependents();
-                });
+                load.warps(
+                    |warp| {
+                        let Some(early) = warp.elect() else { return };
+                        from.tile(0, 0, Peers::ALONE).prefetch(&early);
+                        let one = early.wait();
+                        load_panels(ring.producer, &one, from);
+                        one.launch_dependents();
+                    },
+                    |_| {},
+                    |_| {},
+                    |_| {},
+                );
             },
-            |group| store_panels(ring.consumer, stores, &group, to),
+            |group| store_panels(ring.consumer, stores, &group.wait(), to),
         );
     });
 }

@@ -356,18 +356,12 @@ mutations! {
         in "pipeline/src/roles.rs",
             "/// The CTA after its shared memory is initialised, still converged."
             => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
-    "43_roles_in_the_prologue":
-        in "pipeline/src/roles.rs",
-            "/// The CTA after its shared memory is initialised, still converged."
-            => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
-    "43_ends_in_the_prologue":
-        in "pipeline/src/smem.rs",
-            "(cta: Cta<Ro, K>) -> Prologue<R, Ro, K> {"
-            => "(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {";
-        in "pipeline/src/smem.rs",
-            "unsafe { Prologue::new(cta.meet(), place) }"
-            => "unsafe { Prologue::<R, Ro, K>::new(cta.meet(), place) }.wait()";
-        in "pipeline/src/smem.rs",
-            "Self::prologue(cta).wait()"
-            => "Self::prologue(cta)";
+    "43_load_before_wait":
+        in "pipeline/src/prologue.rs",
+            "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
+            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+    "43_store_before_wait":
+        in "pipeline/src/prologue.rs",
+            "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
+            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
 }

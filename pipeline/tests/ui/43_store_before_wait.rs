@@ -1,0 +1,12 @@
+//! Stores taken while the grid ahead may still read what they write.
+mod support;
+use support::*;
+
+fn kernel(cta: ThisCta) {
+    let (early, (_ring, stores)) = Plan::<2>::prologue(cta);
+    early.specialize(|_load| {}, |work| {
+        let _stores = stores.by(&work);
+    });
+}
+
+fn main() {}
