@@ -4,7 +4,7 @@
 //! more than by what they predict (docs/performance.md says how).
 
 /// A launch, and the start and the end of a kernel that does nothing much, in microseconds.
-pub(super) const LAUNCH_US: f64 = 1.6;
+pub(super) const LAUNCH_US: f64 = 1.45;
 /// What a cluster adds to that: its CTAs start together and meet.
 pub(super) const CLUSTER_US: f64 = 0.18;
 /// A stage of the main loop takes this long even for a tiny tile: barriers, TMA, issue.
