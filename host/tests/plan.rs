@@ -264,7 +264,7 @@ fn tables_and_images_must_agree_with_their_kernels() {
     );
     assert_eq!(
         new(&IMAGE, &SHORT),
-        "GEMM instance mid: 4 tensor maps, then parameters of [16, 16] bytes; 4, then those of the partial sums, of the pace and of GemmParams, [16, 16, 88] bytes, are right"
+        "GEMM instance mid: 4 tensor maps, then parameters of [16, 16] bytes; 4, then those of the partial sums, of the pace and of GemmParams, [16, 16, 96] bytes, are right"
     );
     assert!(new(&IMAGE, &TYPES).starts_with("GEMM instance mid: operands bf16 and result f32"));
     assert_eq!(new(&EMPTY, &TABLE[..1]), "image x has no kernel small; it has: none");
