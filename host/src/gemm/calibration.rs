@@ -48,6 +48,12 @@ pub(super) const FIXUP_US_PER_ELEMENT: f64 = 9.5 / (128.0 * 256.0);
 /// Bytes a microsecond from memory, and how long until the first are there.
 pub(super) const MEMORY_BYTES_PER_US: f64 = 4.22e6;
 pub(super) const MEMORY_US: f64 = 1.28;
+/// Idle SMs have no loads under way: bytes for each microsecond that is lost if nearly all are idle, beyond those that
+/// are under way from the start.
+pub(super) const IDLE_BYTES_PER_US: f64 = 45e6;
+pub(super) const STARTING_BYTES: f64 = 4e6;
+/// How much of what CTAs wait for each other's sums is added to that: nothing is read from memory meanwhile.
+pub(super) const FIXUP_OF_MEMORY: f64 = 0.3;
 /// What clusters fetch beyond that, from the L2 cache, holds up what comes from memory: bytes for each
 /// microsecond that is lost.
 pub(super) const FETCHED_BYTES_PER_US: f64 = 160e6;
@@ -56,6 +62,9 @@ pub(super) const READ_AGAIN: f64 = 0.25;
 /// What a grid that streams from memory gains where CTAs of the one behind have room beside its own,
 /// and each SM computes several whole tiles: its end and their start overlap.
 pub(super) const ROOM_FOR_TWO_US: f64 = 1.3;
+/// How much of the device is busy with one round of tiles where that is so as well: the grid behind finds SMs that are
+/// free, but not so many that all of it could start there.
+pub(super) const ROOM_ASIDE: std::ops::Range<f64> = 0.5..0.9;
 /// What it loses elsewhere: CTAs of one grid crowd onto an SM.
 pub(super) const CROWDED_US: f64 = 0.6;
 /// What a CTA brings into the L2 cache early, at most.

@@ -48,6 +48,8 @@ pub(super) struct Choice {
     pub early: u32,
     /// Whether its CTAs keep pace.
     pub paced: bool,
+    /// Its predicted time in microseconds.
+    pub predicted_us: f64,
 }
 
 /// A plan in words and numbers.
@@ -280,9 +282,10 @@ impl Gemm {
         };
         let Schedule { clusters, streamed } = schedule;
         let group = raster_group(instance, &tiling, u64::from(clusters));
-        let prediction = Prediction::new(instance, &tiling, problem, schedule);
+        let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
         let (early, paced) = (prediction.early(self.device.sms()), prediction.paced());
-        Ok(Choice { instance, grid: [clusters * cluster, 1, 1], group, streamed, early, paced })
+        let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.total_us());
+        Ok(Choice { instance, grid, group, streamed, early, paced, predicted_us })
     }
 }
 
@@ -358,7 +361,7 @@ impl KernelInfo {
         let i = choice.instance;
         let meta = &i.desc.meta;
         let tiling = Tiling::new(i, problem.m, problem.n);
-        let (tiles, schedule) = (tiling.tiles, choice.schedule());
+        let tiles = tiling.tiles;
         Self {
             name: meta.name().into(),
             index,
@@ -374,7 +377,7 @@ impl KernelInfo {
             streamed: choice.streamed,
             early: choice.early,
             paced: choice.paced,
-            predicted_us: Prediction::new(i, &tiling, problem, schedule).total_us(),
+            predicted_us: choice.predicted_us,
             why,
         }
     }

@@ -64,12 +64,13 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Of a problem that falls into `tiling`.
+    /// Of a problem that falls into `tiling`, on a device that holds `active` clusters.
     pub(super) fn new(
         instance: &Instance,
         tiling: &Tiling,
         problem: &GemmProblem,
         schedule: Schedule,
+        active: u64,
     ) -> Self {
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
@@ -83,6 +84,7 @@ impl Prediction {
         let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
         // A warp group alone writes 64 rows as fast as two write 128.
         let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
+        let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
         let mut prediction = Self {
             schedule,
             tiles: tiling.tiles,
@@ -101,14 +103,17 @@ impl Prediction {
                 n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
             },
             outside_us: outside_us(i, problem),
-            memory_us: MEMORY_US + bytes / MEMORY_BYTES_PER_US + beyond / FETCHED_BYTES_PER_US,
+            memory_us: MEMORY_US
+                + bytes / MEMORY_BYTES_PER_US
+                + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
+                + beyond / FETCHED_BYTES_PER_US,
             bytes_us: bytes / MEMORY_BYTES_PER_US,
             power_us: problem.flops() / POWER_FLOPS_PER_US,
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
         };
-        prediction.launch_us += prediction.beside_us(i);
+        prediction.launch_us += prediction.beside_us(i, busy);
         prediction
     }
 
@@ -140,14 +145,16 @@ impl Prediction {
     /// All of it.
     pub fn total_us(&self) -> f64 {
         let sixth = |x: f64| x.powi(6);
-        let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
+        let memory = self.memory_us + FIXUP_OF_MEMORY * self.fixup_us;
+        let side_by_side = [self.busiest_us(), memory, self.power_us];
         let sum: f64 = side_by_side.map(sixth).iter().sum();
         self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
     }
 
-    /// What it costs that an SM has room for two CTAs of the instance.
-    fn beside_us(&self, instance: &Instance) -> f64 {
-        let whole = self.rounds > 1 && self.schedule.streamed == 0;
+    /// What it costs that an SM has room for two CTAs of the instance, of whose clusters as many run as
+    /// make `busy` of the device.
+    fn beside_us(&self, instance: &Instance, busy: f64) -> f64 {
+        let whole = self.schedule.streamed == 0 && (self.rounds > 1 || ROOM_ASIDE.contains(&busy));
         let streams = whole && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
@@ -284,7 +291,7 @@ pub(super) fn schedules(
     let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
     let stages = stages(instance, problem.k);
     Schedule::worth_a_look(instance.shares, tiling.clusters(), stages, active.max(1))
-        .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule))
+        .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule, active))
 }
 
 /// The one of them with the shortest time; among equals the one with the fewest shared tiles.
