@@ -14,7 +14,7 @@ roles! {
 
 type Alone = Cluster<1, 1>;
 
-/// Rows of A that a CTA of [`wgmma_alone`] multiplies.
+/// Rows of A that a CTA of [`wgmma_alone()`] multiplies.
 pub const ROWS: usize = 128;
 /// Rows of B: columns of the sums.
 pub const COLUMNS: usize = 256;
@@ -77,7 +77,7 @@ pub fn wgmma_alone(
     );
 }
 
-/// What [`tma_read_alone`] reads at once: 64 rows of 64 elements, 8 KiB.
+/// What [`tma_read_alone()`] reads at once: 64 rows of 64 elements, 8 KiB.
 pub type Panel = Tile<bf16, 64, 64>;
 type ReadingCta = Cta<(Load, Add), Alone>;
 type ReadingPlan =

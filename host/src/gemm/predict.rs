@@ -78,7 +78,8 @@ impl Prediction {
         let i = instance;
         let elements = f64::from(i.bm * i.bn);
         let bytes = bytes_from_memory(tiling, problem);
-        let beyond = (fetched_bytes(i, cluster_tiles * stages, problem) as f64 - bytes).max(0.0);
+        let fetched = fetched_bytes(i, cluster_tiles * stages, problem) as f64;
+        let beyond = (fetched - bytes).max(0.0);
         // Whole panels of 128 bytes are stored.
         let panel = 128 / problem.out.size() as u32;
         let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
@@ -108,7 +109,7 @@ impl Prediction {
                 + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
                 + beyond / FETCHED_BYTES_PER_US,
             bytes_us: bytes / MEMORY_BYTES_PER_US,
-            power_us: problem.flops() / POWER_FLOPS_PER_US,
+            power_us: problem.flops() / POWER_FLOPS_PER_US + fetched / POWER_BYTES_PER_US,
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
