@@ -109,7 +109,7 @@ impl Prediction {
                 + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
                 + beyond / FETCHED_BYTES_PER_US,
             bytes_us: bytes / MEMORY_BYTES_PER_US,
-            power_us: problem.flops() / POWER_FLOPS_PER_US + fetched / POWER_BYTES_PER_US,
+            power_us: power_us(problem.flops(), fetched),
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
@@ -275,6 +275,12 @@ fn fetched_bytes(instance: &Instance, stages: u64, problem: &GemmProblem) -> u64
     let i = instance;
     let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
     stages * rows * u64::from(i.bk) * problem.ab.size() as u64
+}
+
+/// What the power limit asks for `flops` operations and `fetched` bytes.
+fn power_us(flops: f64, fetched: f64) -> f64 {
+    let us = flops / POWER_FLOPS_PER_US;
+    if us < HELD_US { us } else { us + fetched / POWER_BYTES_PER_US }
 }
 
 /// Rows and columns of the product as the instance sees it.
