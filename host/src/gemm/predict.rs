@@ -49,7 +49,7 @@ pub struct Prediction {
     pub fixup_us: f64,
     /// What rows outside of the tensors add to a stage, hidden by nothing.
     pub outside_us: f64,
-    /// Operands and result, from and to memory.
+    /// Operands and result, from and to memory, which is idle while CTAs wait for sums.
     pub memory_us: f64,
     /// The part of that which bytes take, if nothing holds them up.
     pub bytes_us: f64,
@@ -86,6 +86,10 @@ impl Prediction {
         // A warp group alone writes 64 rows as fast as two write 128.
         let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
         let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
+        let fixup_us = match givers(clusters, streamed) {
+            0 => 0.0,
+            n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
+        };
         let mut prediction = Self {
             schedule,
             tiles: tiling.tiles,
@@ -99,15 +103,13 @@ impl Prediction {
             shared_stage: if whole_lines(problem) { SHARED_STAGE } else { SHARED_STAGE_TWO_LINES },
             epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
             pingpong: pingpong(i),
-            fixup_us: match givers(clusters, streamed) {
-                0 => 0.0,
-                n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
-            },
+            fixup_us,
             outside_us: outside_us(i, problem),
             memory_us: MEMORY_US
                 + bytes / MEMORY_BYTES_PER_US
                 + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
-                + beyond / FETCHED_BYTES_PER_US,
+                + beyond / FETCHED_BYTES_PER_US
+                + fixup_us * FIXUP_OF_MEMORY,
             bytes_us: bytes / MEMORY_BYTES_PER_US,
             power_us: power_us(problem.flops(), fetched),
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
@@ -146,8 +148,7 @@ impl Prediction {
     /// All of it.
     pub fn total_us(&self) -> f64 {
         let sixth = |x: f64| x.powi(6);
-        let memory = self.memory_us + FIXUP_OF_MEMORY * self.fixup_us;
-        let side_by_side = [self.busiest_us(), memory, self.power_us];
+        let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
         let sum: f64 = side_by_side.map(sixth).iter().sum();
         self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
     }
