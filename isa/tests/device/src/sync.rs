@@ -144,7 +144,7 @@ fn control_ops(v: u32) {
     debug::label_role("producer");
     for i in 0..v {
         misc::nounroll();
-        misc::nanosleep(i);
+        misc::nanosleep(misc::opaque(i));
     }
     // SAFETY: assembled, never run.
     unsafe {
