@@ -240,6 +240,8 @@ fn products_that_cannot_be_are_refused() {
     let huge = (1 << 31) - 1;
     let said = line(gemm.plan(&problem(huge, huge, 1)));
     assert!(said.starts_with("bytes of D = 2147483647 x 2147483647 x 2 overflows"), "{said}");
+    let said = line(gemm.plan(&problem(huge, 8192, 1)));
+    assert!(said.starts_with("tiles of D = 134217728 x 512 overflows"), "{said}");
     let said = line(gemm.plan_with(&p, 3));
     assert_eq!(said, "GEMM instance 3 of 5 is not for this product: bf16 to bf16 with C");
     assert!(line(gemm.plan_with(&p, 5)).ends_with("there is no such row"));

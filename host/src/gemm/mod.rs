@@ -21,6 +21,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
 use crate::tensor_error::dtype_name;
+use gpu_kernels::gemm::divmod::FastDivmod;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
 use isa::kernel::{Dtype, Image, KernelArg, ParamKind, ParamMeta};
 use pipeline::pace::Pace;
@@ -103,6 +104,13 @@ impl GemmProblem {
                 let limit = "a GPU addresses less than 2^47 bytes";
                 return Err(Error::SizeOverflow { what, factors, limit });
             }
+        }
+        // Kernels divide the numbers of tiles by multiplying: no tile of the table is smaller than that.
+        let (rows, cols) = (self.m.div_ceil(16), self.n.div_ceil(16));
+        if rows * cols >= u64::from(FastDivmod::DIVIDENDS) {
+            let factors = format!("{rows} x {cols}");
+            let limit = "a grid walks less than 2^30 of 16 x 16 elements";
+            return Err(Error::SizeOverflow { what: "tiles of D", factors, limit });
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::predict::{Candidate, candidates};
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
+use gpu_kernels::gemm::divmod::FastDivmod;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -59,6 +60,8 @@ pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool 
 const SHORTEST_RUN: u64 = 2;
 /// Most parts of a tile that are tried.
 const MOST_PARTS: u64 = 16;
+/// Stages of all shared tiles are fewer: kernels divide their numbers by multiplying.
+const MOST_STAGES: u64 = FastDivmod::DIVIDENDS as u64;
 
 /// How the cluster tiles are shared out (`gpu_kernels::gemm::scheduler`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -110,7 +113,7 @@ impl Schedule {
         if clusters == 0
             || u64::from(clusters) > active
             || u64::from(streamed) > tiles
-            || stages > u64::from(u32::MAX)
+            || stages >= MOST_STAGES
             || (streamed > 0 && !shares)
         {
             return Err(Error::BadSchedule { clusters, streamed, active, tiles });
@@ -125,7 +128,7 @@ impl Schedule {
         k_tiles: u64,
         active: u64,
     ) -> impl Iterator<Item = Self> {
-        let streams = shares && k_tiles > 1 && u32::try_from(tiles.min(active) * k_tiles).is_ok();
+        let streams = shares && k_tiles > 1 && tiles.min(active) * k_tiles < MOST_STAGES;
         let of = |clusters: u64, streamed: u64| Self {
             clusters: clusters as u32,
             streamed: streamed as u32,
