@@ -67,7 +67,7 @@ fn what_is_picked_is_near_the_fastest() {
             picked.clusters,
             picked.streamed,
             picked.us,
-            first.prediction.total_us()
+            first.prediction.predicted_us
         );
         // Above 200 us power decides, and the times of neighbours in a round are not independent.
         if best < 200.0 {

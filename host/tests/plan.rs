@@ -72,7 +72,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!((whole.prediction.busiest_us() - sum).abs() < 1e-9 && sum > 100.0, "{sum}");
     // Neither memory nor power is what a product on 8 SMs waits for.
     assert!(memory_us < sum / 8.0 && power_us < sum / 8.0, "{memory_us} {power_us}");
-    assert!((whole.prediction.total_us() - launch_us - sum).abs() < 1e-3, "{sum}");
+    assert!((whole.prediction.predicted_us - launch_us - sum).abs() < 1e-3, "{sum}");
     assert!(fixup_us.abs() < f64::EPSILON, "{fixup_us}");
 
     // Two tiles of the second round shared by four clusters: half a tile each, the longer half 57.
@@ -84,7 +84,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     let sum = (113.0 + 57.0 * 1.2) * stage_us + 2.0 * epilogue_us + fixup_us;
     assert!((shared.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
     assert!((shared.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
-    assert!(shared.prediction.total_us() < whole.prediction.total_us());
+    assert!(shared.prediction.predicted_us < whole.prediction.predicted_us);
 }
 
 /// What is decided beside the schedule: which launches prefetch, and whose CTAs keep pace.

@@ -154,7 +154,14 @@ impl Schedule {
 /// # Errors
 /// [`Error::NoInstance`] names what the table has.
 pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Result<Pick, Error> {
-    let Some(best) = candidates(table, problem, c, sms).min_by(Candidate::order) else {
+    // `min_by` moves each candidate from hand to hand, which takes longer than to predict it.
+    let mut best: Option<Candidate<'_>> = None;
+    candidates(table, problem, c, sms).for_each(|candidate| {
+        if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
+            best = Some(candidate);
+        }
+    });
+    let Some(best) = best else {
         return Err(Error::NoInstance {
             ab: dtype_name(problem.ab),
             out: dtype_name(problem.out),
@@ -164,7 +171,7 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
         });
     };
     let (Instance { bm, bn, .. }, tiles) = (best.instance, best.prediction.tiles);
-    let time = best.prediction.total_us();
+    let time = best.prediction.predicted_us;
     let why = format!(
         "{tiles} tiles of {bm}x{bn} on {sms} SMs have the shortest predicted time on an H200, \
          {time:.1} us"

@@ -242,7 +242,7 @@ impl Gemm {
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
         let active = self.active(instance)?;
-        Ok(schedules(instance, problem, active).map(|p| (p.total_us(), p.schedule)).collect())
+        Ok(schedules(instance, problem, active).map(|p| (p.predicted_us, p.schedule)).collect())
     }
 
     /// How many clusters of an instance run at one time: what the device holds, but no more than one
@@ -284,7 +284,7 @@ impl Gemm {
         let group = raster_group(instance, &tiling, u64::from(clusters));
         let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
         let (early, paced) = (prediction.early(self.device.sms()), prediction.paced());
-        let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.total_us());
+        let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);
         Ok(Choice { instance, grid, group, streamed, early, paced, predicted_us })
     }
 }

@@ -23,6 +23,8 @@ pub struct Prediction {
     /// How the cluster tiles are shared out.
     #[serde(flatten)]
     pub schedule: Schedule,
+    /// All of it.
+    pub predicted_us: f64,
     /// Tiles of D.
     pub tiles: u64,
     /// Clusters of tiles; those at the edges may hang over.
@@ -92,6 +94,7 @@ impl Prediction {
         };
         let mut prediction = Self {
             schedule,
+            predicted_us: 0.0,
             tiles: tiling.tiles,
             cluster_tiles,
             stages,
@@ -117,6 +120,7 @@ impl Prediction {
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
         };
         prediction.launch_us += prediction.beside_us(i, busy);
+        prediction.predicted_us = prediction.total_us();
         prediction
     }
 
@@ -145,8 +149,8 @@ impl Prediction {
         self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
     }
 
-    /// All of it.
-    pub fn total_us(&self) -> f64 {
+    /// What runs side by side takes as long as the longest, and a little more where others are as long.
+    fn total_us(&self) -> f64 {
         let sixth = |x: f64| x.powi(6);
         let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
         let sum: f64 = side_by_side.map(sixth).iter().sum();
@@ -188,7 +192,7 @@ impl Prediction {
 
     /// The shorter time first; among equals the fewer shared tiles.
     fn order(&self, other: &Self) -> Ordering {
-        let time = self.total_us().total_cmp(&other.total_us());
+        let time = self.predicted_us.total_cmp(&other.predicted_us);
         time.then(self.schedule.streamed.cmp(&other.schedule.streamed))
     }
 
@@ -326,9 +330,8 @@ impl Candidate<'_> {
     /// multicast), then the deeper ring, then the fewer shared tiles.
     pub fn order(&self, other: &Self) -> Ordering {
         let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);
-        let (time, others) = (self.prediction.total_us(), other.prediction.total_us());
-        time.total_cmp(&others)
-            .then_with(|| second(other.instance).cmp(&second(self.instance)))
+        let time = self.prediction.predicted_us.total_cmp(&other.prediction.predicted_us);
+        time.then_with(|| second(other.instance).cmp(&second(self.instance)))
             .then_with(|| self.prediction.order(&other.prediction))
     }
 
