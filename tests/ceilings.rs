@@ -2,15 +2,21 @@
 //! `warpipe ceilings` measures of them.
 #![allow(missing_docs)]
 
+mod common;
+#[path = "../host/tests/common/gpu.rs"]
+mod gpu;
 #[path = "common/on_devices.rs"]
 mod on_devices;
 
+use common::{outcome, warpipe};
+use gpu::gpu;
 use gpu_kernels::ceilings::{COLUMNS, DEPTH, ROWS, tma_read_alone, wgmma_alone};
 use host::bench::BenchConfig;
 use host::bench::ceilings::Ceilings;
 use host::{Dtype, Param};
 use isa::kernel::Kernel;
 use on_devices::{Matrix, on_devices, small};
+use serde_json::Value;
 use warpipe::GEMM_IMAGE;
 
 #[test]
@@ -56,15 +62,7 @@ fn tma_read_alone_reads_every_panel() {
 /// On a GPU: rates that are above nothing and, the driver's numbers being what they are, below the data sheet's.
 #[test]
 fn ceilings_are_above_what_the_gemm_reaches() {
-    let device = match host::Device::cuda(0) {
-        Ok(device) => device,
-        Err(why) => {
-            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
-            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
-            println!("ceilings_are_above_what_the_gemm_reaches: skipped, {why}");
-            return;
-        }
-    };
+    let Some(device) = gpu("ceilings_are_above_what_the_gemm_reaches") else { return };
     let config = BenchConfig { rounds: 5, warmup: 2, ..BenchConfig::default() };
     let c = Ceilings::measure(&device, &GEMM_IMAGE, &config).unwrap();
     println!("{c}");
@@ -72,4 +70,30 @@ fn ceilings_are_above_what_the_gemm_reaches() {
     // A GPU that others use as well gives any time; half of what is alone it always is.
     assert!((0.5..1.05).contains(&c.decode.part), "{}", c.decode.part);
     assert!((0.5..1.05).contains(&c.square.part), "{}", c.square.part);
+}
+
+/// A rate of the model would be a rate of nothing.
+#[test]
+fn the_model_has_no_ceilings() {
+    let (code, stdout, stderr) = outcome(&warpipe(["ceilings", "--device", "sim"]));
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("ceilings are a GPU's; this is the SM model"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn the_command_prints_a_line_for_each() {
+    let Some(_gpu) = gpu("the_command_prints_a_line_for_each") else { return };
+    let few = ["ceilings", "--rounds", "3"];
+    let (code, text, stderr) = outcome(&warpipe(few));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{text}");
+    for line in ["read alone, 1024 MiB", "read alone, 112 MiB", "16x14336x4096 ", "8192x8192x8192 "]
+    {
+        assert!(text.lines().any(|l| l.starts_with(line)), "{line} is not in: {text}");
+    }
+    let (code, json, stderr) = outcome(&warpipe([&few[..], &["--json"]].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{json}");
+    let report: Value = serde_json::from_str(&json).expect("one JSON object");
+    assert_eq!(report["square"]["n"], 8192, "{report}");
+    assert!(report["wgmma"]["rate"].as_f64() > Some(1.0), "{report}");
 }

@@ -10,6 +10,7 @@ pub mod overlapped {
     /// As instances say it.
     pub const KERNEL_SCHEDULE: super::KernelSchedule = super::KernelSchedule::Overlapped;
 }
+pub mod loads;
 pub mod pingpong;
 pub mod scheduler;
 pub mod sums;

@@ -310,18 +310,14 @@ pub enum Error {
         have: String,
     },
     /// A schedule that the device or the product has no room for.
-    #[error(
-        "a GEMM schedule of {clusters} clusters that share {streamed} tiles; this device holds {active} clusters, and there are {tiles} cluster tiles"
-    )]
+    #[error("a GEMM schedule of {clusters} clusters that share {streamed} tiles: {right}")]
     BadSchedule {
         /// Clusters asked for.
         clusters: u32,
         /// Shared tiles asked for.
         streamed: u32,
-        /// Clusters that the device holds at once.
-        active: u64,
-        /// Cluster tiles of the product.
-        tiles: u64,
+        /// What there is room for.
+        right: String,
     },
     /// An operand of another size than the plan's.
     #[error(

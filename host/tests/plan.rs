@@ -248,6 +248,36 @@ fn products_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn schedules_that_cannot_be_are_refused() {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let sms = device.sms();
+    let index = TABLE.iter().position(|i| i.desc.meta.name() == "small").unwrap();
+    let refused = |p: &GemmProblem, index, clusters, streamed| {
+        line(gemm.plan_scheduled(p, index, Schedule { clusters, streamed }))
+    };
+    let p = problem(300, 520, 7200);
+    for clusters in [0, sms + 1] {
+        let right = format!("this device holds 1 to {sms} clusters");
+        let all = format!("a GEMM schedule of {clusters} clusters that share 0 tiles: {right}");
+        assert_eq!(refused(&p, index, clusters, 0), all);
+    }
+    let said = refused(&p, index, 1, 1000);
+    assert!(said.ends_with("share 1000 tiles: there are 45 cluster tiles"), "{said}");
+    static WHOLE: [Instance; 1] = [Instance { shares: false, ..TABLE[0] }];
+    let whole = Gemm::with_instances(&device, &IMAGE, &WHOLE).unwrap();
+    let said = line(whole.plan_scheduled(&p, 0, Schedule { clusters: 1, streamed: 1 }));
+    assert!(
+        said.ends_with("share 1 tiles: this kernel computes tiles whole, 0 are shared"),
+        "{said}"
+    );
+    let long = problem(64, 64 * 32, (1 << 31) - 1);
+    let said = refused(&long, index, 1, 32);
+    let right = "they have 1073741824 stages, and less than 1073741824 can be shared";
+    assert!(said.ends_with(right), "{said}");
+}
+
+#[test]
 fn tables_and_images_must_agree_with_their_kernels() {
     static WRONG: [Instance; 1] = [instance(&BIG, 128, 256, 1, Dtype::Bf16, false)];
     static TYPES: [Instance; 1] = [instance(&MID, 128, 128, 1, Dtype::F32, false)];

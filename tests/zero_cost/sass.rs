@@ -69,7 +69,7 @@ impl Function {
         self.innermost("HGMMA")
     }
 
-    /// The innermost loop that issues TMA loads.
+    /// The innermost loop that issues TMA loads: that of A and B. (C's has more to do, and is longer.)
     pub fn loading_loop(&self) -> Option<&[Instruction]> {
         self.innermost("UTMALDG")
     }

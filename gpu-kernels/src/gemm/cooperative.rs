@@ -7,17 +7,16 @@
 //!                                                                              └► store buffers ─► TMA D
 //! ```
 //!
-//! Warp 0 runs ahead over tile borders, so the ring is full again when an epilogue ends. Warp 1
+//! Warp 0 ([`loads`]) runs ahead over tile borders, so the ring is full again when an epilogue ends. Warp 1
 //! starts loading C once warp 0 has issued the first tile's loads (`LoadOrderBarrier`). Rows and
 //! columns beyond the tensors arrive as zero and are clipped on the way out, so M, N and K need not
 //! be multiples of anything here.
 #![forbid(unsafe_code)]
 
 use super::epilogue::{Epilogue, Output};
-use super::scheduler::{TileOrigin, TileScheduler};
+use super::scheduler::TileScheduler;
 use super::sums::Columns;
-use super::{GemmParams, KernelSchedule};
-use isa::misc::nounroll;
+use super::{GemmParams, KernelSchedule, loads};
 use isa::wgmma::Operand;
 use pipeline::prelude::*;
 
@@ -150,47 +149,10 @@ pub fn gemm<
             load.warps(
                 |warp| {
                     let Some(early) = warp.elect() else { return };
-                    let (at, tiles) = (early.coord(), tiles(early.coord()));
-                    let boxes = |tile: TileOrigin, k: u32| {
-                        let col = k * BK as u32;
-                        (
-                            a.tile(tile.row, col, at.sharing_a()),
-                            b.tile(tile.col, col, at.sharing_b()),
-                        )
-                    };
-                    // Where the first loads go is known when the grid ahead ends, and the first bytes are near.
-                    let mut works = tiles.clone().map(|work| (work, tiles.origin(&work)));
-                    let mut next = works.next();
-                    if let Some((work, tile)) = &next {
-                        for k in work.k..work.k + work.k_tiles.min(p.early) {
-                            nounroll();
-                            let (a, b) = boxes(*tile, k);
-                            a.prefetch(&early);
-                            b.prefetch(&early);
-                        }
-                    }
-                    let one = early.wait();
-                    let mut loads = main_ring.producer.by(&one);
-                    let mut order = Some(order.main_loop.by(&one));
-                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
-                    while let Some((work, tile)) = next {
-                        pace.wait();
-                        for k in work.k..work.k + work.k_tiles {
-                            loads.acquire().load(boxes(tile, k));
-                            if k == work.nearly_done() && tiles.in_turn(&work) {
-                                pace.arrive();
-                            }
-                        }
-                        if let Some(mut order) = order.take() {
-                            order.arrive_and_step();
-                        }
-                        next = works.next();
-                    }
-                    if p.early > 0 {
-                        one.launch_dependents();
-                    }
-                    pace.tail();
-                    loads.tail();
+                    let (ring, order) = (main_ring.producer, order.main_loop);
+                    loads::operands::<T, _, BM, BN, BK, STAGES, CM, CN, SHARES>(
+                        early, a, b, ring, order, pace, &p,
+                    );
                 },
                 |warp| {
                     let (Some(c_loads), Some(early)) = (c_loads, warp.elect()) else { return };

@@ -17,9 +17,8 @@ use super::cooperative::{
     Addend, C_STAGES, GemmCta, MainLoop, Operands, Order, Panel, STORE_DEPTH,
 };
 use super::epilogue::{Epilogue, Output};
-use super::scheduler::{TileOrigin, TileScheduler};
-use super::{GemmParams, KernelSchedule};
-use isa::misc::nounroll;
+use super::scheduler::TileScheduler;
+use super::{GemmParams, KernelSchedule, loads};
 use isa::wgmma::{M64, Operand, Shape};
 use pipeline::prelude::*;
 
@@ -114,47 +113,10 @@ pub fn gemm<
             load.warps(
                 |warp| {
                     let Some(early) = warp.elect() else { return };
-                    let (at, tiles) = (early.coord(), tiles(early.coord()));
-                    let boxes = |tile: TileOrigin, k: u32| {
-                        let col = k * BK as u32;
-                        (
-                            a.tile(tile.row, col, at.sharing_a()),
-                            b.tile(tile.col, col, at.sharing_b()),
-                        )
-                    };
-                    // Where the first loads go is known when the grid ahead ends, and the first bytes are near.
-                    let mut works = tiles.clone().map(|work| (work, tiles.origin(&work)));
-                    let mut next = works.next();
-                    if let Some((work, tile)) = &next {
-                        for k in work.k..work.k + work.k_tiles.min(p.early) {
-                            nounroll();
-                            let (a, b) = boxes(*tile, k);
-                            a.prefetch(&early);
-                            b.prefetch(&early);
-                        }
-                    }
-                    let one = early.wait();
-                    let mut loads = main_ring.producer.by(&one);
-                    let mut order = Some(order.main_loop.by(&one));
-                    let mut pace = pace.by(&one, tiles.rounds().saturating_sub(1));
-                    while let Some((work, tile)) = next {
-                        pace.wait();
-                        for k in 0..work.k_tiles {
-                            loads.acquire().load(boxes(tile, k));
-                            if k == work.nearly_done() {
-                                pace.arrive();
-                            }
-                        }
-                        if let Some(mut order) = order.take() {
-                            order.arrive_and_step();
-                        }
-                        next = works.next();
-                    }
-                    if p.early > 0 {
-                        one.launch_dependents();
-                    }
-                    pace.tail();
-                    loads.tail();
+                    let (ring, order) = (main_ring.producer, order.main_loop);
+                    loads::operands::<T, _, BM, BN, BK, STAGES, CM, CN, SHARES>(
+                        early, a, b, ring, order, pace, &p,
+                    );
                 },
                 |warp| {
                     let (Some(c_loads), Some(early)) = (c_loads, warp.elect()) else { return };

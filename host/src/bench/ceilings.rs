@@ -1,6 +1,7 @@
 //! What the GPU can do at most, measured: the tensor cores multiplying alone, memory being read alone, and
 //! how near two products of the GEMM come, in the same run.
 
+use super::line::{Shape, Times, without_types};
 use super::{Bench, BenchConfig, Contender, Timing, interleave};
 use crate::buffer::Buffer;
 use crate::data;
@@ -18,9 +19,11 @@ use serde::Serialize;
 use std::fmt;
 
 /// The product that the tensor cores decide.
-const SQUARE: [u64; 3] = [8192, 8192, 8192];
+const SQUARE: Shape = Shape { m: 8192, n: 8192, k: 8192 };
 /// The product that memory decides: one token's worth of rows of A, and B that no cache holds.
-const DECODE: [u64; 3] = [16, 14336, 4096];
+const DECODE: Shape = Shape { m: 16, n: 14336, k: 4096 };
+/// Bytes of its B.
+const DECODE_BYTES: u64 = 2 * DECODE.n * DECODE.k;
 /// Bytes that are read alone: many times the second-level cache.
 const READ_BYTES: u64 = 1 << 30;
 /// Bytes of a row of what is read.
@@ -62,7 +65,8 @@ pub struct Rate {
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// M, N and K.
-    pub size: [u64; 3],
+    #[serde(flatten)]
+    pub shape: Shape,
     /// The kernel, its times and its rate.
     pub gemm: Rate,
     /// Its part of the ceiling.
@@ -83,26 +87,24 @@ impl Ceilings {
         let machine = Machine::of(info);
         let copy_gbs = Bench::new(device, Dtype::Bf16, 0, &[])?.copy_gbs()?;
         let (gemm, module) = (Gemm::new(device, image)?, device.load(image)?);
-        let against = |alone: &mut Alone<'_>, ceiling: f64, size: [u64; 3], amount: f64| {
-            let (alone, gemm) = in_turn(device, &gemm, alone, size, config)?;
+        let against = |alone: &mut Alone<'_>, ceiling: f64, shape: Shape, amount: f64| {
+            let (alone, gemm) = in_turn(device, &gemm, alone, shape, config)?;
             let (alone, gemm) = (Rate::of(alone, ceiling), Rate::of(gemm, amount));
             let part = gemm.rate / alone.rate;
-            Ok::<_, Error>((alone, Held { size, gemm, part }))
+            Ok::<_, Error>((alone, Held { shape, gemm, part }))
         };
 
         let mut reading = Alone::reading(device, &module, READ_BYTES)?;
         let (mut timings, ..) = interleave(device, &mut [&mut reading], 1, 0.0, config)?;
         let read = Rate::of(timings.remove(0), READ_BYTES as f64 * 1e-3);
         drop(reading);
-        let [_, rows, cols] = DECODE;
-        let bytes = 2 * rows * cols;
-        let mut reading = Alone::reading(device, &module, bytes)?;
-        let amount = bytes as f64 * 1e-3;
+        let mut reading = Alone::reading(device, &module, DECODE_BYTES)?;
+        let amount = DECODE_BYTES as f64 * 1e-3;
         let (read_as_much, decode) = against(&mut reading, amount, DECODE, amount)?;
         drop(reading);
 
         // As many products as the large one has, as nearly as whole batches allow.
-        let products = SQUARE.iter().product::<u64>();
+        let products = SQUARE.m * SQUARE.n * SQUARE.k;
         let batch = u64::from(device.sms()) * (ROWS * COLUMNS * DEPTH) as u64;
         let batches = products.div_ceil(batch) as u32;
         let alone = 2.0 * (u64::from(batches) * batch) as f64 * 1e-6;
@@ -122,7 +124,7 @@ fn in_turn(
     device: &Device,
     gemm: &Gemm,
     alone: &mut Alone<'_>,
-    [m, n, k]: [u64; 3],
+    Shape { m, n, k }: Shape,
     config: &BenchConfig,
 ) -> Result<(Timing, Timing), Error> {
     let bf16 = Dtype::Bf16;
@@ -236,22 +238,18 @@ impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros } =
             self;
-        let spread = |t: &Timing| 50.0 * (t.p90_us - t.p10_us) / t.median_us;
         let mut line = |what: &str, r: &Rate, unit: &str, of: &str| {
-            let (us, spread) = (r.timing.median_us, spread(&r.timing));
+            let (us, spread) = (r.timing.median_us, Times::of(&r.timing).spread());
             writeln!(f, "{what:32} {us:9.2} {spread:5.1} {:8.1} {unit:8} {of}", r.rate)
         };
         let of = |part: f64, of: &str| format!("{part:.3} of {of}");
         let peak = |rate: f64, peak: f64| of(rate / peak, "the data sheet's");
-        let product = |held: &Held| {
-            let [m, n, k] = held.size;
-            format!("{m}x{n}x{k} {}", held.gemm.timing.name.rsplit("16_").next().unwrap_or(""))
-        };
+        let product =
+            |held: &Held| format!("{} {}", held.shape, without_types(&held.gemm.timing.name));
+        let alone = |bytes: u64| format!("read alone, {} MiB", bytes >> 20);
         let (gbs, tflops) = ("GB/s", "TFLOP/s");
-        line("read alone, 1 GiB", read, gbs, &peak(read.rate, machine.peak_gbs))?;
-        let mib = read_as_much.timing.median_us * read_as_much.rate * 1e3 / f64::from(1 << 20);
-        let what = format!("read alone, {mib:.0} MiB");
-        line(&what, read_as_much, gbs, &of(read_as_much.rate / read.rate, "that"))?;
+        line(&alone(READ_BYTES), read, gbs, &peak(read.rate, machine.peak_gbs))?;
+        line(&alone(DECODE_BYTES), read_as_much, gbs, &of(read_as_much.rate / read.rate, "that"))?;
         line(&product(decode), &decode.gemm, gbs, &of(decode.part, "that, B alone counted"))?;
         line("wgmma alone, normal numbers", wgmma, tflops, &peak(wgmma.rate, machine.peak_tflops))?;
         line(&product(square), &square.gemm, tflops, &of(square.part, "that"))?;

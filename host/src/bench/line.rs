@@ -53,7 +53,7 @@ pub struct Times {
 }
 
 impl Times {
-    fn of(t: &super::Timing) -> Self {
+    pub(super) fn of(t: &super::Timing) -> Self {
         Self { median_us: t.median_us, p10_us: t.p10_us, p90_us: t.p90_us }
     }
 
@@ -108,8 +108,7 @@ impl Run {
 
     /// The same without what all names of a table share.
     fn short(&self) -> String {
-        // gemm_bf16_bf16_128x256_2x1
-        self.with_schedule(self.instance.splitn(4, '_').nth(3).unwrap_or(&self.instance))
+        self.with_schedule(without_types(&self.instance))
     }
 
     fn with_schedule(&self, name: &str) -> String {
@@ -127,6 +126,12 @@ impl Run {
         }
         faults
     }
+}
+
+/// A kernel's name without what all names of a table share: of `gemm_bf16_bf16_128x256_2x1` the tile and
+/// the cluster.
+pub(super) fn without_types(name: &str) -> &str {
+    name.splitn(4, '_').nth(3).unwrap_or(name)
 }
 
 /// A shape and what was measured of it.

@@ -105,7 +105,8 @@ impl GemmProblem {
                 return Err(Error::SizeOverflow { what, factors, limit });
             }
         }
-        // Kernels divide the numbers of tiles by multiplying: no tile of the table is smaller than that.
+        // Kernels divide the numbers of tiles by multiplying (`FastDivmod`). No tile of the table is smaller than
+        // 16 x 16.
         let (rows, cols) = (self.m.div_ceil(16), self.n.div_ceil(16));
         if rows * cols >= u64::from(FastDivmod::DIVIDENDS) {
             let factors = format!("{rows} x {cols}");
@@ -172,8 +173,8 @@ impl Gemm {
     /// Plans a product with row `index` of the table and a schedule of one's own.
     ///
     /// # Errors
-    /// [`Error::BadSchedule`] if the device does not hold so many clusters, or there are fewer tiles
-    /// than are to be shared.
+    /// [`Error::BadSchedule`] if the device does not hold so many clusters, there are fewer tiles than are
+    /// to be shared, the row's kernel shares none, or they have 2^30 stages or more.
     pub fn plan_scheduled(
         &self,
         problem: &GemmProblem,

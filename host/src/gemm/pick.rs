@@ -110,15 +110,18 @@ impl Schedule {
         let Self { clusters, streamed } = self;
         let tiles = tiling.clusters();
         let stages = u64::from(streamed).saturating_mul(k_tiles);
-        if clusters == 0
-            || u64::from(clusters) > active
-            || u64::from(streamed) > tiles
-            || stages >= MOST_STAGES
-            || (streamed > 0 && !shares)
-        {
-            return Err(Error::BadSchedule { clusters, streamed, active, tiles });
-        }
-        Ok(self)
+        let right = if clusters == 0 || u64::from(clusters) > active {
+            format!("this device holds 1 to {active} clusters")
+        } else if u64::from(streamed) > tiles {
+            format!("there are {tiles} cluster tiles")
+        } else if streamed > 0 && !shares {
+            "this kernel computes tiles whole, 0 are shared".to_owned()
+        } else if stages >= MOST_STAGES {
+            format!("they have {stages} stages, and less than {MOST_STAGES} can be shared")
+        } else {
+            return Ok(self);
+        };
+        Err(Error::BadSchedule { clusters, streamed, right })
     }
 
     /// What is worth a look for `tiles` cluster tiles of `k_tiles` stages on `active` clusters.

@@ -23,7 +23,7 @@ pub struct Prediction {
     /// How the cluster tiles are shared out.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// All of it.
+    /// All of it, in microseconds, as are all times here.
     pub predicted_us: f64,
     /// Tiles of D.
     pub tiles: u64,
