@@ -243,7 +243,10 @@ mod tests {
         let stale = planned(9, 64).unwrap_err().to_string();
         assert!(stale.contains("gemm_of_last_year 1/0 for 9x64x64"), "{stale}");
         let stale = planned(10, 64).unwrap_err().to_string();
-        assert!(stale.contains("5000/0 for 10x64x64") && stale.contains("holds 132"), "{stale}");
+        assert!(
+            stale.contains("5000/0 for 10x64x64") && stale.contains("holds 1 to 132 clusters"),
+            "{stale}"
+        );
     }
 
     #[test]
