@@ -14,7 +14,7 @@ use warpipe::host::sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use warpipe::host::sim::{GlobalMemory, Grid, Report, Stats, Strategy, explore, launch};
 use warpipe::host::{Buffer, Device, Dtype, Error, Param, SimConfig, TensorSpec, data};
 use warpipe::isa::kernel::Kernel;
-use warpipe::pipeline::tensor::TensorMap;
+use warpipe::pipeline::tile::TensorMap;
 use warpipe::pipeline::tile::Tile;
 
 /// The rings' stages, their steps, and a step's bytes: 64 rows of 64 bf16.

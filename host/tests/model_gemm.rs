@@ -14,8 +14,8 @@ use isa::kernel;
 use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamMeta};
 use isa::{cp_async_bulk, cvt, fence, mbarrier, shared, thread};
 use map::{Map, TILE};
-use pipeline::pace::Pace;
-use pipeline::partials::Partials;
+use pipeline::grid::Pace;
+use pipeline::grid::Partials;
 
 /// Rows of every box; columns are 64 bf16.
 const SIDE: u32 = TILE.rows;

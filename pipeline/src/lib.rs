@@ -1,7 +1,7 @@
 //! `pipeline`: the producer/consumer discipline of Hopper kernels, as types.
 //!
-//! A kernel says once what it keeps in shared memory ([`smem::SmemPlan`]), gets the ends of its
-//! rings and barriers, splits the CTA into roles ([`roles::Ready::specialize`]) and gives each role
+//! A kernel says once what it keeps in shared memory ([`cta::SmemPlan`]), gets the ends of its
+//! rings and barriers, splits the CTA into roles ([`cta::Ready::specialize`]) and gives each role
 //! its ends. Slots are tokens; what compiles acquires, loads, waits, retires and releases in order.
 //!
 //! Each item says what it waits for, what it signals, which PTX it becomes and what CUTLASS calls it;
@@ -33,7 +33,7 @@
 //!     let (cta, (ring, stores)) = Plan::init(cta);
 //!     cta.specialize(
 //!         |load| {
-//!             let fill = |warp: pipeline::roles::Warp<Load, Alone>| {
+//!             let fill = |warp: pipeline::cta::Warp<Load, Alone>| {
 //!                 let Some(one) = warp.elect() else { return };
 //!                 let mut empty = ring.producer.by(&one);
 //!                 for k in 0..k_tiles {
@@ -81,7 +81,7 @@
 //!
 //! | CUTLASS | here |
 //! |---|---|
-//! | `PipelineState<Stages>` | [`state::PipelineState`] |
+//! | `PipelineState<Stages>` | [`ring::PipelineState`] |
 //! | `PipelineTmaAsync<Stages>` | [`ring::Ring`] filled by [`ring::Tma`] |
 //! | `PipelineTransactionAsync<Stages>` | [`ring::Ring`] filled by [`ring::TmaParts`] |
 //! | `PipelineAsync<Stages>` | [`ring::Ring`] filled by [`ring::Writes`] |
@@ -91,62 +91,48 @@
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
 //! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
 //! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::TallAccumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::TallAccumulator::add`] |
-//! | none: a tile in halves, whose epilogue overlaps its own main loop | [`halves::SplitAccumulator`] |
+//! | none: a tile in halves, whose epilogue overlaps its own main loop | [`mma::SplitAccumulator`] |
 //! | `PipelineTmaStore` | [`store::Stores`] |
-//! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`order::LoadOrderBarrier`] |
-//! | `OrderedSequenceBarrier<Depth, Length>` | [`sequence::OrderedSequence`] |
-//! | `cluster_arrive`, `cluster_wait` | [`roles::Ready::cluster_arrive`], [`cluster_barrier::ClusterArrived`] |
-//! | `NamedBarrier` | [`named::NamedBarrier`] |
-//! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`mailbox::Mailbox`] |
-//! | `SharedStorage` | [`smem::SmemPlan`] |
-//! | `PersistentTileSchedulerSm90StreamK::fixup` | [`partials::Partials`] |
+//! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`barrier::LoadOrderBarrier`] |
+//! | `OrderedSequenceBarrier<Depth, Length>` | [`barrier::OrderedSequence`] |
+//! | `cluster_arrive`, `cluster_wait` | [`cta::Ready::cluster_arrive`], [`barrier::ClusterArrived`] |
+//! | `NamedBarrier` | [`barrier::NamedBarrier`] |
+//! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`barrier::Mailbox`] |
+//! | `SharedStorage` | [`cta::SmemPlan`] |
+//! | `PersistentTileSchedulerSm90StreamK::fixup` | [`grid::Partials`] |
 //! | `ClusterTransactionBarrier`, `ClusterBarrier`, by hand | [`raw::MBarrier`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
-pub mod cluster;
-pub mod cluster_barrier;
-pub mod fragment;
-pub mod halves;
-pub mod mailbox;
-pub mod matrix;
+pub mod barrier;
+pub mod cta;
+pub mod grid;
 pub mod mma;
-pub mod named;
-pub mod order;
-pub mod pace;
-pub mod partials;
-pub mod prologue;
 pub mod raw;
 pub mod ring;
-pub mod roles;
-pub mod sequence;
-pub mod smem;
-pub mod stage;
-pub mod state;
 pub mod store;
-pub mod tensor;
 pub mod tile;
 
 /// What most kernels need.
 pub mod prelude {
-    pub use crate::cluster::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
-    pub use crate::fragment::Strips;
-    pub use crate::halves::SplitAccumulator;
-    pub use crate::mailbox::Mailbox;
-    pub use crate::matrix::MatrixView;
+    pub use crate::barrier::LoadOrderBarrier;
+    pub use crate::barrier::Mailbox;
+    pub use crate::barrier::NamedBarrier;
+    pub use crate::barrier::OrderedSequence;
+    pub use crate::cta::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
+    pub use crate::cta::{Cta, Role, Warpgroup};
+    pub use crate::cta::{SmemPlan, When};
+    pub use crate::grid::Pace;
+    pub use crate::grid::{Part, Partials};
+    pub use crate::mma::SplitAccumulator;
+    pub use crate::mma::Strips;
     pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
-    pub use crate::named::NamedBarrier;
-    pub use crate::order::LoadOrderBarrier;
-    pub use crate::pace::Pace;
-    pub use crate::partials::{Part, Partials};
+    pub use crate::ring::PipelineState;
     pub use crate::ring::{
         CpAsync, Mma, MmaInTurn, Reads, ReadsInTurn, Ring, Tma, TmaParts, Writes,
     };
-    pub use crate::roles::{Cta, Role, Warpgroup};
-    pub use crate::sequence::OrderedSequence;
-    pub use crate::smem::{SmemPlan, When};
-    pub use crate::state::PipelineState;
     pub use crate::store::StoreBuffers;
-    pub use crate::tensor::TensorMap;
+    pub use crate::tile::MatrixView;
+    pub use crate::tile::TensorMap;
     pub use crate::tile::{Element, Panels, Tile};
     pub use crate::{names, roles};
 }

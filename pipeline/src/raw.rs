@@ -14,8 +14,8 @@
 //! }
 //! ```
 
+use crate::cta::{Place, Region};
 use crate::ring::Name;
-use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// The greatest count of arrivals, and of bytes, that an mbarrier holds: 2²⁰ - 1.

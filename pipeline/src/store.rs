@@ -5,12 +5,12 @@
 //! which alone can be stored. (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`; DESIGN: generic
 //! proxy, then async.)
 
-use crate::cluster::ClusterShape;
-use crate::fragment::{Strips, TurnedStrips};
+use crate::cta::ClusterShape;
+use crate::cta::{Place, Region};
+use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
-use crate::roles::{Role, Warpgroup};
-use crate::smem::{Place, Region};
-use crate::tensor::TensorMap;
+use crate::mma::{Strips, TurnedStrips};
+use crate::tile::TensorMap;
 use crate::tile::{Panels, TILE_ALIGN, TileShape};
 use core::marker::PhantomData;
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::run;
-use pipeline::order::{EpilogueFirst, MainLoopFirst, Start};
+use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
 use pipeline::prelude::*;
 use pipeline::ring::Name;
 use sim::{GlobalMemory, Report, Rule};

@@ -8,7 +8,7 @@ use common::{Image, run_with};
 use half::bf16;
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
-use pipeline::halves::one_by_one;
+use pipeline::mma::one_by_one;
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Report, Rule, Stats, Strategy, explore};
 

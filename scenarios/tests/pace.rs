@@ -7,7 +7,7 @@ mod on_devices;
 use host::Param;
 use isa::kernel::Kernel;
 use on_devices::{Bench, on_devices};
-use pipeline::pace::Pace;
+use pipeline::grid::Pace;
 use scenarios::IMAGE;
 use scenarios::kernels::pace;
 

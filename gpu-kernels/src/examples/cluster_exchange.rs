@@ -12,7 +12,7 @@
 
 use half::bf16;
 use isa::kernel;
-use pipeline::fragment::row_of;
+use pipeline::mma::row_of;
 use pipeline::prelude::*;
 
 names! { Columns = "columns", Sums = "sums" }

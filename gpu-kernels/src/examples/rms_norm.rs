@@ -9,7 +9,7 @@
 use half::bf16;
 use isa::kernel;
 use isa::slice::DeviceSlice;
-use pipeline::fragment::row_of;
+use pipeline::mma::row_of;
 use pipeline::prelude::*;
 
 names! { Blocks = "blocks" }

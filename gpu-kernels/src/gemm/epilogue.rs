@@ -5,7 +5,7 @@ use super::GemmParams;
 use super::cooperative::{Addend, C_STAGES, STORE_DEPTH};
 use super::scheduler::{TileOrigin, TileScheduler, WorkTile};
 use isa::wgmma::{M64, Shape};
-use pipeline::fragment::TurnedStrips;
+use pipeline::mma::TurnedStrips;
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
 use pipeline::store::{FreePanel, Stores};

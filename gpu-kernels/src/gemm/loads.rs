@@ -5,11 +5,11 @@ use super::GemmParams;
 use super::cooperative::{Load, MainLoop, Operands, Order};
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
-use pipeline::order::MainLoopEnd;
+use pipeline::barrier::MainLoopEnd;
+use pipeline::cta::Elected;
+use pipeline::grid::BeforeWait;
 use pipeline::prelude::*;
-use pipeline::prologue::BeforeWait;
 use pipeline::ring::{ProducerEnd, Readers};
-use pipeline::roles::Elected;
 
 /// Fills the ring with the stages of all tiles of a CTA, one after the other, and runs ahead over their
 /// borders. `SHARES` says whether a tile's K may be shared: then its stages begin anywhere.

@@ -4,7 +4,7 @@
 use super::epilogue::{Epilogue, Output};
 use super::scheduler::TileScheduler;
 use isa::wgmma::{M64, Shape};
-use pipeline::halves::one_by_one;
+use pipeline::mma::one_by_one;
 use pipeline::mma::{MmaStage, MmaTiles};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, Name, OrdinaryReads};

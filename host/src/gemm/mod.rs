@@ -24,8 +24,8 @@ use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::divmod::FastDivmod;
 use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
 use isa::kernel::{Dtype, Image, KernelArg, ParamKind, ParamMeta};
-use pipeline::pace::Pace;
-use pipeline::partials::Partials;
+use pipeline::grid::Pace;
+use pipeline::grid::Partials;
 
 /// A product to plan for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -5,8 +5,8 @@ use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
 use isa::kernel::{
     Dtype, Image, KernelArg, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64,
 };
-use pipeline::pace::Pace;
-use pipeline::partials::Partials;
+use pipeline::grid::Pace;
+use pipeline::grid::Partials;
 
 fn never(_: &[*const u8]) {
     unreachable!("plans run no kernel");

@@ -1,12 +1,12 @@
 //! The emptying end of a ring, whoever fills it.
 
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
-use crate::cluster::{ClusterCoord, ClusterShape};
-use crate::fragment::Strips;
+use crate::cta::Warpgroup;
+use crate::cta::{ClusterCoord, ClusterShape};
 use crate::mma::GROUP_ROWS;
-use crate::roles::Warpgroup;
-use crate::stage::{Stage, TileAt};
-use crate::state::{ConsumerSide, PipelineState};
+use crate::mma::Strips;
+use crate::ring::{ConsumerSide, PipelineState};
+use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 

@@ -2,10 +2,10 @@
 //! producers commit with `cutlass::arch::cpasync_barrier_arrive_noinc`).
 
 use super::{CpAsync, CpAsyncReaders, Filling, Name, ProducerEnd};
-use crate::cluster::ClusterShape;
-use crate::matrix::TileCopy;
-use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
-use crate::stage::Stage;
+use crate::cta::ClusterShape;
+use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
+use crate::ring::Stage;
+use crate::tile::TileCopy;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 
@@ -34,7 +34,7 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 /// ```
 /// use half::bf16;
 /// use isa::slice::DeviceSlice;
-/// use pipeline::matrix::MatrixView;
+/// use pipeline::tile::MatrixView;
 /// use pipeline::prelude::*;
 ///
 /// names! { Panels64 = "panels" }
@@ -135,7 +135,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -179,7 +179,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 /// after `producer_acquire`.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -218,7 +218,7 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{matrix::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -268,7 +268,7 @@ mod sealed {
 /// operand.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*, stage::Stage}};
+/// # use {half::bf16, pipeline::{prelude::*, ring::*, ring::Stage}};
 /// # roles! { Fetch = 1 x 64 registers }
 /// # type Slot<'g, S, N> = CopySlot<'g, S, Fetch, N, Cluster<1, 1>>;
 /// fn fill<S: Stage, N: Name>(slot: Slot<'_, S, N>, copies: impl CopiesInto<S>) {

@@ -1,7 +1,7 @@
 //! Where a ring's parts lie, and what the filling ends of every kind have in common.
 
-use crate::stage::Stage;
-use crate::state::{PipelineState, ProducerSide};
+use crate::ring::Stage;
+use crate::ring::{PipelineState, ProducerSide};
 use core::marker::PhantomData;
 
 /// Where the parts of a ring of `STAGES` slots of `S` lie.

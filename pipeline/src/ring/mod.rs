@@ -27,6 +27,8 @@ mod copies;
 mod filling;
 mod parts;
 mod readers;
+mod stage;
+mod state;
 mod tma;
 mod writes;
 
@@ -37,15 +39,17 @@ pub use readers::{
     CpAsyncReaders, Mma, MmaInTurn, MmaReaders, OrdinaryReads, Readers, Reads, ReadsInTurn,
     TakeTurns,
 };
+pub use stage::*;
+pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
 use filling::{Filling, Layout};
 
-use crate::cluster::ClusterShape;
-use crate::roles::{Role, WARPGROUP_THREADS};
-use crate::smem::{Place, Region};
-use crate::stage::Stage;
+use crate::cta::ClusterShape;
+use crate::cta::{Place, Region};
+use crate::cta::{Role, WARPGROUP_THREADS};
+
 use core::marker::PhantomData;
 
 /// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
@@ -198,7 +202,7 @@ impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
 /// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,
 /// `K` the cluster over which loads are multicast.
 ///
-/// A [`Region`] of a [`SmemPlan`](crate::smem::SmemPlan), which initialises it and hands out its
+/// A [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and hands out its
 /// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
 ///
 /// Waits for nothing. Signals nothing. PTX: `mbarrier.init` of each barrier. CUTLASS:
@@ -260,7 +264,7 @@ pub struct Ends<const STAGES: usize, S, W, R, N, K> {
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
 /// # type End = ProducerEnd<4, (Panel,), Tma, Mma<Math>, Main, Alone>;
-/// fn take(end: End, one: &pipeline::roles::Elected<Load, Alone>) {
+/// fn take(end: End, one: &pipeline::cta::Elected<Load, Alone>) {
 ///     let mut empty: Producer<4, (Panel,), Main> = end.by(one);
 ///     let _slot = empty.acquire();
 /// }

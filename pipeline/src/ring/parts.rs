@@ -3,10 +3,10 @@
 //! when all have arrived and all bytes have landed.
 
 use super::{Filling, Name, ProducerEnd, Readers, TmaParts};
-use crate::cluster::{ClusterShape, Sharing};
-use crate::roles::{Elected, Role};
-use crate::stage::Stage;
-use crate::tensor::Load;
+use crate::cta::{ClusterShape, Sharing};
+use crate::cta::{Elected, Role};
+use crate::ring::Stage;
+use crate::tile::Load;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 
@@ -111,7 +111,7 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
-/// # use pipeline::{roles::Elected, tile::TileShape};
+/// # use pipeline::{cta::Elected, tile::TileShape};
 /// fn fill<T: TileShape>(
 ///     end: PartEnd<4, (Panel, Panel), T, Main, Alone>,
 ///     one: &Elected<Load, Alone>,

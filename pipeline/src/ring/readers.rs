@@ -1,7 +1,7 @@
 //! Who empties a ring's slots, and how.
 
 use super::sealed::Sealed;
-use crate::roles::Role;
+use crate::cta::Role;
 use core::marker::PhantomData;
 
 /// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
@@ -131,7 +131,7 @@ impl<R: Role> Readers for ReadsInTurn<R> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, stage::Stage};
+/// # use pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn every_other<S: Stage, R: TakeTurns, N: Name>(mut full: Consumer<4, S, R, N, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 ///     full.skip(1);
@@ -152,7 +152,7 @@ impl<R: Role> TakeTurns for ReadsInTurn<R> {}
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, stage::Stage};
+/// # use pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn give_back<S: Stage, R: OrdinaryReads, N: Name>(slot: FullSlot<S, R, N, Cluster<1, 1>>) {
 ///     slot.release();
 /// }
@@ -189,7 +189,7 @@ impl<R: Role> CpAsyncReaders for Reads<R> {}
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, stage::Stage};
+/// # use pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn wait<S: Stage, R: MmaReaders, N: Name>(full: &mut Consumer<4, S, R, N, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 /// }

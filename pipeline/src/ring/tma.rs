@@ -1,9 +1,9 @@
 //! The filling end of a ring that one thread's TMA loads fill (CUTLASS `PipelineTmaAsync`).
 
 use super::{Filling, Name, ProducerEnd, Readers, Tma};
-use crate::cluster::ClusterShape;
-use crate::roles::{Elected, Role};
-use crate::stage::{LoadsInto, Stage};
+use crate::cta::ClusterShape;
+use crate::cta::{Elected, Role};
+use crate::ring::{LoadsInto, Stage};
 use core::marker::PhantomData;
 
 impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>

@@ -1,11 +1,11 @@
 //! The filling end of a ring that a role fills with ordinary stores (CUTLASS `PipelineAsync`).
 
 use super::{Filling, Name, ProducerEnd, Readers, Writes};
-use crate::cluster::ClusterShape;
-use crate::fragment::Strips;
+use crate::cta::ClusterShape;
+use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
-use crate::roles::{Role, Warpgroup};
-use crate::stage::Stage;
+use crate::mma::Strips;
+use crate::ring::Stage;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 

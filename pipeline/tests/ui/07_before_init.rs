@@ -2,8 +2,8 @@
 mod support;
 use support::*;
 
-fn kernel(place: pipeline::smem::Place) {
-    use pipeline::smem::Region;
+fn kernel(place: pipeline::cta::Place) {
+    use pipeline::cta::Region;
     let ends = PanelRing::<Main>::ends(place);
     drop(ends);
 }

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::state::{ConsumerSide, ProducerSide};
+use pipeline::ring::{ConsumerSide, ProducerSide};
 fn lagging(at: PipelineState<2, ConsumerSide>) -> u32 {
     at.phase()
 }

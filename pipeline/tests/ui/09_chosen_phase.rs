@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::state::ConsumerSide;
+use pipeline::ring::ConsumerSide;
 fn start() -> PipelineState<2, ConsumerSide> {
     PipelineState { index: 0, phase: 1, ..PipelineState::start() }
 }

@@ -1,7 +1,7 @@
 //! The ends keep their own positions; a copy of one starts at its side's phase.
 use crate::support::*;
 use crate::copies;
-use pipeline::state::{ConsumerSide, ProducerSide};
+use pipeline::ring::{ConsumerSide, ProducerSide};
 
 #[test]
 fn each_side_has_its_first_phase_and_steps_by_waiting() {

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::order::MainLoopLoads;
+use pipeline::barrier::MainLoopLoads;
 
 fn main_loop(order: &mut MainLoopLoads<Order>) {
     let first = order.arrive();

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::order::MainLoopLoads;
+use pipeline::barrier::MainLoopLoads;
 
 fn main_loop(mut order: MainLoopLoads<Order>) {
     order.wait_and_step();

@@ -3,7 +3,7 @@
 mod support;
 use support::*;
 
-use pipeline::order::{EpilogueLoads, MainLoopLoads};
+use pipeline::barrier::{EpilogueLoads, MainLoopLoads};
 
 fn main_loop(order: &mut MainLoopLoads<Order>) {
     order.arrive();

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-fn meet(waiter: &pipeline::named::Waiter<Load, Work, Meet>, group: &Warpgroup<Load, Alone>) {
+fn meet(waiter: &pipeline::barrier::Waiter<Load, Work, Meet>, group: &Warpgroup<Load, Alone>) {
     waiter.sync(group);
 }
 

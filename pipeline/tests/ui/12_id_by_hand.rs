@@ -2,8 +2,8 @@
 mod support;
 use support::*;
 
-fn bar() -> pipeline::named::Waiter<Load, Work, Meet> {
-    pipeline::named::Waiter { id: 0, name: core::marker::PhantomData }
+fn bar() -> pipeline::barrier::Waiter<Load, Work, Meet> {
+    pipeline::barrier::Waiter { id: 0, name: core::marker::PhantomData }
 }
 
 fn main() {}

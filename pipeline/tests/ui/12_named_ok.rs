@@ -6,7 +6,7 @@ type MeetPlan = SmemPlan<(
     PanelRing,
     Buffers,
     NamedBarrier<Load, Work, Meet>,
-    NamedBarrier<pipeline::named::Nobody, Work, Other>,
+    NamedBarrier<pipeline::barrier::Nobody, Work, Other>,
 )>;
 
 #[test]

@@ -7,7 +7,7 @@ type BothPlan = SmemPlan<(
     PanelRing,
     Buffers,
     Barriers<1, 1, OfCta, Arrivals, Raw>,
-    NamedBarrier<pipeline::named::Nobody, Work, Meet>,
+    NamedBarrier<pipeline::barrier::Nobody, Work, Meet>,
 )>;
 
 #[test]

@@ -1,6 +1,6 @@
 //! A plan of whole swizzle atoms, inside the budget.
 use crate::support::*;
-use pipeline::smem::SMEM_LIMIT;
+use pipeline::cta::SMEM_LIMIT;
 use pipeline::tile::TileShape;
 
 #[test]

@@ -4,10 +4,10 @@
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use half::{bf16, f16};
 use isa::kernel;
+use pipeline::cta::Warp;
 use pipeline::prelude::*;
 use pipeline::ring::PartEnd;
-use pipeline::roles::Warp;
-use pipeline::stage::Stage;
+use pipeline::ring::Stage;
 use pipeline::tile::TileShape;
 
 names! { Operands = "operands" }

@@ -39,7 +39,7 @@ mutations! {
             "assert!(STAGES >= 1 && STAGES <= 32,"
             => "assert!(STAGES >= 1,";
     "00_state_without_stages":
-        in "pipeline/src/state.rs",
+        in "pipeline/src/ring/state.rs",
             "assert!(STAGES >= 1 && STAGES <= 32,"
             => "assert!(STAGES <= 32,";
     "00_no_buffers":
@@ -71,10 +71,10 @@ mutations! {
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "04_slot_of_another_ring":
-        in "pipeline/src/mma.rs",
+        in "pipeline/src/mma/accumulator.rs",
             "pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {"
             => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, K>) -> RetiredSlot<S, R, K> {";
-        in "pipeline/src/mma.rs",
+        in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
@@ -93,26 +93,26 @@ mutations! {
             "/// The producer end before a role has taken it."
             => "impl<const STAGES: usize, S, W, R, N, K> Clone for ProducerEnd<STAGES, S, W, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, K> Copy for ProducerEnd<STAGES, S, W, R, N, K> {}\n/// The producer end before a role has taken it.";
     "06_another_tile":
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "Load { map: self,"
             => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "06_a_load_missing":
-        in "pipeline/src/stage.rs",
+        in "pipeline/src/ring/stage.rs",
             "/// A tuple of tiles as a stage, and a tuple of their loads"
             => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// A tuple of tiles as a stage, and a tuple of their loads";
     "06_own_bytes":
-        in "pipeline/src/stage.rs",
+        in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
             => "pub trait Stage: 'static {";
     "07_init_twice":
-        in "pipeline/src/roles.rs",
+        in "pipeline/src/cta/roles.rs",
             "impl<R: Roles, K: ClusterShape> Cta<R, K> {"
             => "impl<R, K> Clone for Cta<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K> Copy for Cta<R, K> {}\nimpl<R: Roles, K: ClusterShape> Cta<R, K> {";
     "07_token_by_hand":
-        in "pipeline/src/roles.rs",
+        in "pipeline/src/cta/roles.rs",
             "pub const unsafe fn enter() -> Self {"
             => "pub const fn enter() -> Self {";
     "08_skip_where_all_read":
@@ -124,7 +124,7 @@ mutations! {
             "pub trait Readers: Sealed + 'static {"
             => "pub trait Readers: 'static {";
     "09_chosen_phase":
-        in "pipeline/src/state.rs",
+        in "pipeline/src/ring/state.rs",
             "    index: u32,\n    phase: u32,\n    count: u32,\n    side: PhantomData<S>,"
             => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
     "09_step_by_hand":
@@ -132,44 +132,44 @@ mutations! {
             "    /// Leaves the next `slots` slots to the other warp groups"
             => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Leaves the next `slots` slots to the other warp groups";
     "10_waiter_arrives":
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             "    /// [`wait`](Self::wait) and [`step`](Passed::step)."
             => "    pub fn arrive_and_step(&mut self) {}\n    /// [`wait`](Self::wait) and [`step`](Passed::step).";
     "10_arriver_waits":
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             "    /// [`arrive`](Self::arrive) and [`step`](Arrived::step)."
             => "    pub fn wait_and_step(&mut self) {}\n    /// [`arrive`](Self::arrive) and [`step`](Arrived::step).";
     "10_step_forgotten":
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             r#"#[must_use = "an arrival is followed by `step()`: the next one is the next tile's"]
 "#
             => "";
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             r#"#[must_use = "a wait is followed by `step()`: the next one is the next tile's"]
 "#
             => "";
     "10_arrival_before_step":
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             "pub fn arrive(&mut self) -> Arrived<'_> {"
             => "pub fn arrive(&self) -> Arrived<'_> {";
     "10_own_start":
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             "pub trait Start: Sealed + 'static {"
             => "pub trait Start: 'static {";
     "12_same_barrier_twice":
-        in "pipeline/src/smem.rs",
+        in "pipeline/src/cta/smem.rs",
             "assert!(names_differ(R::NAMES),"
             => "assert!(names_differ(R::NAMES) || true,";
     "12_too_many_barriers":
-        in "pipeline/src/smem.rs",
+        in "pipeline/src/cta/smem.rs",
             "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,"
             => "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 99,";
     "12_id_by_hand":
-        in "pipeline/src/named.rs",
+        in "pipeline/src/barrier/named.rs",
             "pub struct Waiter<A, W, N> {\n    id: u32,\n    name:"
             => "pub struct Waiter<A, W, N> {\n    pub id: u32,\n    pub name:";
     "12_another_role":
-        in "pipeline/src/named.rs",
+        in "pipeline/src/barrier/named.rs",
             "pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {"
             => "pub fn sync<Any: Role, K: ClusterShape>(&self, _group: &Warpgroup<Any, K>) {";
     "14_mbarrier_as_named":
@@ -177,7 +177,7 @@ mutations! {
             "    /// Its shared address: what a copy completes on."
             => "    pub fn sync<G>(&self, _group: &G) {}\n    /// Its shared address: what a copy completes on.";
     "14_named_as_mbarrier":
-        in "pipeline/src/named.rs",
+        in "pipeline/src/barrier/named.rs",
             "    /// Waits for all threads of both sides"
             => "    pub fn wait(&self, _phase: u32) {}\n    /// Waits for all threads of both sides";
     "14_arrivals_as_transactions":
@@ -185,15 +185,15 @@ mutations! {
             "impl<S: Scope> MBarrier<S, Transactions> {"
             => "impl<S: Scope, C> MBarrier<S, C> {";
     "15_read_in_flight":
-        in "pipeline/src/mma.rs",
+        in "pipeline/src/mma/accumulator.rs",
             "    /// Issues the products of `slot` behind the batch in flight"
             => "    pub fn strip(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
     "15_read_half_in_flight":
-        in "pipeline/src/halves.rs",
+        in "pipeline/src/mma/split.rs",
             "    /// Ends the sum: returns the right half and the last slot."
             => "    pub fn strip(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
     "15_half_not_started":
-        in "pipeline/src/halves.rs",
+        in "pipeline/src/mma/split.rs",
             "impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>"
             => "impl<'g, const L: usize, const R: usize, H, W, S, N, K> SplitInFlight<'g, L, R, H, W, S, N, K>";
     "16_release_unretired":
@@ -204,7 +204,7 @@ mutations! {
         in "pipeline/src/ring/consumer.rs",
             "/// A slot whose tiles have arrived."
             => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
-        in "pipeline/src/mma.rs",
+        in "pipeline/src/mma/accumulator.rs",
             "    slot: FullSlot<S, W, R, K>,\n    group"
             => "    pub slot: FullSlot<S, W, R, K>,\n    group";
         in "pipeline/src/ring/readers.rs",
@@ -244,15 +244,15 @@ mutations! {
             "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,"
             => "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED <= DEPTH,";
     "20_over_budget":
-        in "pipeline/src/smem.rs",
+        in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 2 * SMEM_LIMIT,";
     "20_tile_rows":
-        in "pipeline/src/tile.rs",
+        in "pipeline/src/tile/shape.rs",
             "ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,"
             => "ROWS > 0,";
     "20_tile_columns":
-        in "pipeline/src/tile.rs",
+        in "pipeline/src/tile/shape.rs",
             "COLS * T::SIZE == ROW_BYTES,"
             => "COLS * T::SIZE <= ROW_BYTES,";
     "21_map_of_another_tile":
@@ -260,22 +260,22 @@ mutations! {
             "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
             => "pub fn store<Any: TileShape<Element = O>>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
     "21_map_of_another_element":
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "Load { map: self,"
             => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "21_untyped_map":
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "pub const unsafe fn from_bytes("
             => "pub const fn from_bytes(";
     "24_registers":
-        in "pipeline/src/roles.rs",
+        in "pipeline/src/cta/roles.rs",
             "R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24"
             => "R::REGISTERS >= 24";
     "24_registers_over_budget":
-        in "pipeline/src/roles.rs",
+        in "pipeline/src/cta/roles.rs",
             "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * share(1, R::GROUPS),"
             => "R::REGISTERS <= 2 * REGISTER_FILE,";
     "24_no_cap_at_entry":
@@ -294,14 +294,14 @@ mutations! {
         in "pipeline/src/ring/mod.rs",
             "assert!(S::BYTES < 1 << 20,"
             => "assert!(S::BYTES < 1 << 30,";
-        in "pipeline/src/smem.rs",
+        in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 16 * SMEM_LIMIT,";
     "33_arrivals":
         in "pipeline/src/raw.rs",
             "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
             => "ARRIVALS >= 1,";
-        in "pipeline/src/order.rs",
+        in "pipeline/src/barrier/order.rs",
             "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
             => "ARRIVALS <= MAX_COUNT,";
     "37_peer_of_cta_barrier":
@@ -325,7 +325,7 @@ mutations! {
             r#"#[must_use = "a retired slot that is never released stops the ring"]
 "#
             => "";
-        in "pipeline/src/mma.rs",
+        in "pipeline/src/mma/accumulator.rs",
             r#"#[must_use = "a batch that is never finished keeps its slot"]
 "#
             => "";
@@ -334,34 +334,34 @@ mutations! {
 "#
             => "";
     "41_mask_of_the_other_operand":
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Q: Sharing>(&self, row: u32, col: u32, peers: Peers<Q>) -> Load<'_, T, P> {";
-        in "pipeline/src/tensor.rs",
+        in "pipeline/src/tile/tensor.rs",
             "Load { map: self, row: row as i32, col: col as i32, peers }"
             => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
     "42_wait_twice":
-        in "pipeline/src/cluster_barrier.rs",
+        in "pipeline/src/barrier/cluster.rs",
             "pub fn wait(self) -> Ready<R, K> {"
             => "pub fn wait(&self) -> Ready<R, K> {";
-        in "pipeline/src/cluster_barrier.rs",
+        in "pipeline/src/barrier/cluster.rs",
             "        self.ready\n"
             => "        unsafe { core::ptr::read(&self.ready) }\n";
     "42_wait_forgotten":
-        in "pipeline/src/cluster_barrier.rs",
+        in "pipeline/src/barrier/cluster.rs",
             r#"#[must_use = "an arrival is followed by `wait`, or the cluster's next meeting never comes"]
 "#
             => "";
     "42_split_before_wait":
-        in "pipeline/src/roles.rs",
+        in "pipeline/src/cta/roles.rs",
             "/// The CTA after its shared memory is initialised, still converged."
             => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
     "43_load_before_wait":
-        in "pipeline/src/prologue.rs",
+        in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
             => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
     "43_store_before_wait":
-        in "pipeline/src/prologue.rs",
+        in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
             => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
 }

@@ -2,11 +2,11 @@
 #![allow(dead_code, unused_imports, missing_docs)]
 
 pub use half::bf16;
+pub use pipeline::cta::Elected;
 pub use pipeline::prelude::*;
 pub use pipeline::ring::{
     Consumer, ConsumerEnd, EmptySlot, FullSlot, Producer, ProducerEnd, RetiredSlot,
 };
-pub use pipeline::roles::Elected;
 pub use pipeline::store::{StoreEnd, Stores};
 
 names! { Main = "main loop", Other = "other", Order = "order", Meet = "meet", Raw = "raw" }

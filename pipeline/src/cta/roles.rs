@@ -1,7 +1,7 @@
 //! Roles: what the warp groups of a CTA are for, and the tokens that stand for "these threads are
 //! here together".
 //!
-//! A kernel names its roles as types ([`roles!`](crate::roles!)): how many warp groups each has and
+//! A kernel names its roles as types ([`roles!`](crate::cta!)): how many warp groups each has and
 //! how many registers a thread of it may use. Block size, register budgets and the arrival counts of
 //! every barrier follow from that.
 //!
@@ -10,8 +10,8 @@
 //! entry; [`Ready::specialize`] consumes it and gives each part of the CTA the token of its role.
 //! None can be copied, so a role can't hold another role's.
 
-use crate::cluster::{ClusterCoord, ClusterShape};
-use crate::prologue::BeforeWait;
+use crate::cta::{ClusterCoord, ClusterShape};
+use crate::grid::BeforeWait;
 use core::marker::PhantomData;
 use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
@@ -25,7 +25,7 @@ const REGISTER_FILE: u32 = 64 * 1024;
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`.
 ///
 /// ```
-/// use pipeline::{prelude::*, roles::Role};
+/// use pipeline::{prelude::*, cta::Role};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Math::GROUPS, Math::REGISTERS, Math::NAME), (2, 232, "Math"));
 /// ```
@@ -63,7 +63,7 @@ macro_rules! roles {
         )]
         #[derive(Clone, Copy, Debug)]
         pub enum $name {}
-        impl $crate::roles::Role for $name {
+        impl $crate::cta::Role for $name {
             const GROUPS: usize = $groups;
             const REGISTERS: u32 = $registers;
             const NAME: &'static str = stringify!($name);
@@ -82,7 +82,7 @@ use sealed::Sealed;
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `MaxThreadsPerBlock`.
 ///
 /// ```
-/// use pipeline::{prelude::*, roles::Roles};
+/// use pipeline::{prelude::*, cta::Roles};
 /// roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// assert_eq!(<(Load, Math)>::GROUPS, 3);
 /// ```
@@ -251,7 +251,7 @@ unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{prelude::*, roles::Ready};
+/// # use pipeline::{prelude::*, cta::Ready};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn split(cta: Ready<(Load, Math), Cluster<2, 1>>) {
 ///     let third = cta.broadcast(cta.coord().cluster_id() / 3);
@@ -485,7 +485,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
 /// `producer_warp_role`.
 ///
 /// ```
-/// # use pipeline::{prelude::*, roles::{Elected, Warp}};
+/// # use pipeline::{prelude::*, cta::{Elected, Warp}};
 /// # roles! { Load = 1 x 40 registers }
 /// fn one(warp: Warp<Load, Cluster<2, 1>>) {
 ///     let _row = 128 * warp.coord().m();
@@ -527,7 +527,7 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, ring::*, roles::Elected};
+/// # use pipeline::{prelude::*, ring::*, cta::Elected};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 /// # type End = ProducerEnd<4, (Tile<bf16, 64, 64>,), Tma, Reads<Math>, Main, Pair>;

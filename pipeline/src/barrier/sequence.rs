@@ -14,10 +14,10 @@
 //! before have passed it on: none of them is still in the section, or still waiting for a phase that
 //! is gone. (CUTLASS `OrderedSequenceBarrier<Depth, Length>`, whose `group_size` counts threads.)
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Place, Region};
+use crate::cta::{Role, Warpgroup};
 use crate::ring::Name;
-use crate::roles::{Role, Warpgroup};
-use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 /// `OrderedSequenceBarrier<Depth, Length>`.
 ///
 /// ```
-/// # use pipeline::{prelude::*, sequence::*};
+/// # use pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -95,7 +95,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `OrderedSequenceBarrier::Params`.
 ///
 /// ```
-/// # use pipeline::{prelude::*, sequence::*};
+/// # use pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -128,7 +128,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 /// `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier` with its state.
 ///
 /// ```
-/// # use pipeline::{prelude::*, sequence::*};
+/// # use pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -184,7 +184,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{prelude::*, sequence::*};
+/// # use pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///

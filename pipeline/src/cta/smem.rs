@@ -5,9 +5,9 @@
 //! token, and only then are the ends of its rings and barriers handed out, so nothing can be used
 //! before its mbarriers are initialised and visible to every proxy and peer.
 
-use crate::cluster::ClusterShape;
-use crate::prologue::BeforeWait;
-use crate::roles::{Cta, Ready, Roles};
+use crate::cta::ClusterShape;
+use crate::cta::{Cta, Ready, Roles};
+use crate::grid::BeforeWait;
 use core::marker::PhantomData;
 
 /// Shared memory that one CTA can use on sm_90: 227 KiB.
@@ -20,7 +20,7 @@ pub const SMEM_ALIGN: usize = 1024;
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: a pointer into `SharedStorage`.
 ///
 /// ```
-/// use pipeline::smem::Place;
+/// use pipeline::cta::Place;
 /// # let place = Place { base: 1024, barrier: 3 };
 /// let first_mbarrier = place.base;
 /// let first_named_barrier = place.barrier;
@@ -39,7 +39,7 @@ pub struct Place {
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a member of `SharedStorage`.
 ///
 /// ```
-/// use pipeline::smem::{Place, Region};
+/// use pipeline::cta::{Place, Region};
 /// /// Four words that all threads may use; who writes when is for others to order.
 /// struct Scratch;
 /// // SAFETY: 16 bytes, no barrier, nothing to prepare.
@@ -50,7 +50,7 @@ pub struct Place {
 ///     unsafe fn init(_place: Place) {}
 ///     unsafe fn ends(place: Place) -> u32 { place.base }
 /// }
-/// # assert_eq!(pipeline::smem::SmemPlan::<(Scratch,)>::BYTES, 16);
+/// # assert_eq!(pipeline::cta::SmemPlan::<(Scratch,)>::BYTES, 16);
 /// ```
 ///
 /// # Safety
@@ -126,7 +126,7 @@ unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SharedStorage`.
 ///
 /// ```
-/// # use pipeline::{prelude::*, smem::Regions};
+/// # use pipeline::{prelude::*, cta::Regions};
 /// # names! { A = "a", B = "b" }
 /// fn bytes<R: Regions>() -> u32 { SmemPlan::<R>::BYTES }
 /// assert_eq!(bytes::<(LoadOrderBarrier<A>, LoadOrderBarrier<B>)>(), 16);

@@ -89,7 +89,7 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tensor::Load};
+/// # use pipeline::{prelude::*, tile::Load};
 /// type Rows = Tile<bf16, 128, 64>;
 /// /// The two CTAs of a row load half of its tile of A each, and both receive the whole.
 /// fn rows<'a>(
@@ -198,7 +198,7 @@ impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
 /// `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.
 ///
 /// ```
-/// use pipeline::cluster::{AlongM, AlongN, Sharing, Unshared};
+/// use pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
 /// assert_eq!((AlongN::<4>::COUNT, AlongM::<2>::COUNT, Unshared::COUNT), (4, 2, 1));
 /// ```
 pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
@@ -240,7 +240,7 @@ pub struct AlongM<const COUNT: usize>(());
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, cluster::Unshared};
+/// # use pipeline::{prelude::*, cta::Unshared};
 /// /// What a tensor map is when it says nothing else.
 /// fn same(map: &TensorMap<Tile<bf16, 128, 64>>) -> &TensorMap<Tile<bf16, 128, 64>, Unshared> { map }
 /// ```
@@ -267,7 +267,7 @@ impl Sharing for Unshared {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tensor::Load};
+/// # use pipeline::{prelude::*, tile::Load};
 /// /// Two CTAs load half of the tile each, and both receive the whole.
 /// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, AlongM<2>>) {
 ///     let peers: Peers<AlongM<2>> = at.sharing_b();

@@ -13,11 +13,11 @@
 //! the right one, [`SplitInFlight::next`] both of a further stage; [`SplitInFlight::finish_left`] gives
 //! the left half while the right one is multiplied, [`SplitInFlight::finish`] the rest.
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Role, Warpgroup};
+use crate::grid::Part;
 use crate::mma::{Accumulator, MmaTiles};
-use crate::partials::Part;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
-use crate::roles::{Role, Warpgroup};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use isa::wgmma::{M64, Shape};
@@ -73,7 +73,7 @@ use sealed::Sealed;
 ///
 /// ```compile_fail
 /// struct Neither;
-/// impl pipeline::halves::Halves for Neither {}
+/// impl pipeline::mma::Halves for Neither {}
 /// ```
 pub trait Halves: Sealed {}
 

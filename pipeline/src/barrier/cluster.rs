@@ -5,10 +5,10 @@
 //! all of them come by: before the CTA is split into roles. That is what [`Ready`] stands for, and
 //! the arrival takes it: until the wait gives it back, the CTA can neither arrive again nor be split.
 //! (CUTLASS `cluster_arrive`, `cluster_arrive_relaxed`, `cluster_wait`. Inside roles, CTAs meet
-//! through mbarriers: a ring with multicast, or a [`Mailbox`](crate::mailbox::Mailbox).)
+//! through mbarriers: a ring with multicast, or a [`Mailbox`](crate::barrier::Mailbox).)
 
-use crate::cluster::ClusterShape;
-use crate::roles::{Ready, Roles};
+use crate::cta::ClusterShape;
+use crate::cta::{Ready, Roles};
 
 impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Arrives at the cluster's barrier, and makes what this thread wrote visible to those that
@@ -52,7 +52,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 ///
 /// ```
 /// # use pipeline::prelude::*;
-/// # use pipeline::roles::Ready;
+/// # use pipeline::cta::Ready;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn meet(cta: Ready<(Load, Math), Cluster<2, 1>>) {
 ///     let arrived = cta.cluster_arrive();

@@ -9,10 +9,10 @@
 //! for): pair two barriers, one for each direction, as [`crate::ring::Ring`] does with mbarriers.
 //! The SM model reports a lap.
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Place, Region};
+use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Name;
-use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
-use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
@@ -22,7 +22,7 @@ use core::marker::PhantomData;
 /// numbers.
 ///
 /// ```
-/// # use pipeline::{named::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -54,7 +54,7 @@ pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{named::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -76,7 +76,7 @@ impl<R: Role> sealed::Arrivals for R {}
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: part of `num_threads`.
 ///
 /// ```
-/// use pipeline::{named::{Arrivals, Nobody}, prelude::*};
+/// use pipeline::{barrier::{Arrivals, Nobody}, prelude::*};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((<Math as Arrivals>::THREADS, <Nobody as Arrivals>::THREADS), (256, 0));
 /// ```
@@ -118,7 +118,7 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{named::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -140,7 +140,7 @@ pub struct NamedEnds<A, W, N> {
 /// `NamedBarrier::arrive`.
 ///
 /// ```
-/// # use pipeline::{named::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -173,7 +173,7 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
 /// `NamedBarrier::sync`.
 ///
 /// ```
-/// # use pipeline::{named::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///

@@ -10,9 +10,9 @@
 //!   CTA 6:  k = 0..12 of tile 3 ──► take: wait for flag 7, add, lower the flag ──► epilogue
 //! ```
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::mma::{Accumulator, GROUP_ROWS};
-use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 use isa::wgmma::{M64, Shape};
@@ -60,7 +60,7 @@ fn meet() {
 /// Waits for nothing, signals nothing; PTX: none. CUTLASS: none: `fixup` moves whole tiles.
 ///
 /// ```
-/// # use pipeline::{partials::Part, prelude::*};
+/// # use pipeline::{grid::Part, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
@@ -114,7 +114,7 @@ impl<const N: usize> Part<N> {
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// ```
-    /// # use pipeline::partials::Part;
+    /// # use pipeline::grid::Part;
     /// assert_eq!(Part::<64>::right::<128>().first(), 128);
     /// ```
     #[inline(always)]

@@ -16,8 +16,8 @@
 //!   loads of CTA 2   tile 0 ...... arrive ..... wait │ tile 1 .......
 //! ```
 
-use crate::cluster::ClusterShape;
-use crate::roles::{Elected, Role};
+use crate::cta::ClusterShape;
+use crate::cta::{Elected, Role};
 use core::marker::PhantomData;
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
@@ -37,7 +37,7 @@ const LOOKS_OF_A_MEETING: u32 = 4;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{pace::Pace, prelude::*, roles::Elected};
+/// # use pipeline::{grid::Pace, prelude::*, cta::Elected};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// /// Three tiles of eight stages.
 /// fn load(one: &Elected<Load, Cluster<1, 1>>, pace: &Pace<'_>) {

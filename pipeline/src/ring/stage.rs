@@ -1,7 +1,7 @@
 //! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
 
-use crate::cluster::Sharing;
-use crate::tensor::Load;
+use crate::cta::Sharing;
+use crate::tile::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 
 /// Closes [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
@@ -23,7 +23,7 @@ use sealed::Sealed;
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::{prelude::*, stage::Stage};
+/// use pipeline::{prelude::*, ring::Stage};
 /// type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
 /// assert_eq!((Operands::BYTES, Operands::TILES), ((128 + 256) * 128, 2));
 /// assert_eq!(<[Tile<bf16, 64, 64>; 4] as Stage>::BYTES, 4 * 64 * 128);
@@ -49,7 +49,7 @@ pub trait Stage: Sealed + 'static {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, stage::{LoadsInto, Stage}};
+/// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
 /// fn fill<S: Stage, N: Name>(slot: EmptySlot<S, N>, loads: impl LoadsInto<S>) {
 ///     slot.load(loads);
 /// }
@@ -111,7 +111,7 @@ tuples! {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, stage::TileAt, tile::TileShape};
+/// # use pipeline::{prelude::*, ring::TileAt, tile::TileShape};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
 /// fn at<S: TileAt<2>>() -> (usize, usize) { (S::OFFSET, S::Tile::ROWS) }
 /// assert_eq!(at::<Stage>(), ((128 + 64) * 128, 64));

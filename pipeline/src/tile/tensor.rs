@@ -1,8 +1,8 @@
 //! Tensor maps whose box is a tile's, and the loads and stores that they describe.
 
-use crate::cluster::{ClusterShape, Peers, Sharing, Unshared};
-use crate::prologue::BeforeWait;
-use crate::roles::{Cta, Elected, Role, Roles};
+use crate::cta::{ClusterShape, Peers, Sharing, Unshared};
+use crate::cta::{Cta, Elected, Role, Roles};
+use crate::grid::BeforeWait;
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
@@ -123,7 +123,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tensor::Load};
+/// # use pipeline::{prelude::*, tile::Load};
 ///
 /// fn first<'a>(a: &'a TensorMap<Tile<bf16, 128, 64>>) -> Load<'a, Tile<bf16, 128, 64>> {
 ///     a.tile(0, 0, Peers::ALONE)

@@ -26,11 +26,11 @@
 //! direction and with opposite starts, are CUTLASS's `OrderedSequenceBarrier<1, 2>` for two threads
 //! (pipeline/tests/order.rs).
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Elected, Role};
+use crate::cta::{Place, Region};
 use crate::raw::MAX_COUNT;
 use crate::ring::Name;
-use crate::roles::{Elected, Role};
-use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// Closes [`Start`]: the phases follow from who goes first.
@@ -50,7 +50,7 @@ use sealed::Sealed;
 /// `OrderedSequenceBarrier`'s state, `params.group_id == 0`. Mojo: `initial_phase`.
 ///
 /// ```
-/// use pipeline::order::{EpilogueFirst, MainLoopFirst, Start};
+/// use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
 /// assert_eq!((MainLoopFirst::FIRST_PASSES, EpilogueFirst::FIRST_PASSES), (false, true));
 /// ```
 pub trait Start: Sealed + 'static {
@@ -64,7 +64,7 @@ pub trait Start: Sealed + 'static {
 /// Mojo: `initial_phase` 0.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { First = "main loop first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, MainLoopFirst>,)>;
 /// # fn same(plan: LoadOrderBarrier<First>) -> LoadOrderBarrier<First, 1, MainLoopFirst> { plan }
@@ -80,7 +80,7 @@ pub enum MainLoopFirst {}
 /// Mojo: `initial_phase` 1.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "C first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -112,7 +112,7 @@ impl Start for EpilogueFirst {
 /// `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -154,7 +154,7 @@ pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(Pha
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1, by [`Start`].
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -204,7 +204,7 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -247,7 +247,7 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
 /// `OrderedSequenceBarrier::arrive`, in group 0.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -294,7 +294,7 @@ impl<N: Name> MainLoopLoads<N> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -321,7 +321,7 @@ impl Arrived<'_> {
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`, by [`Start`].
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -357,7 +357,7 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
 /// the group that arrives at nothing.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///
@@ -411,7 +411,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{order::*, prelude::*, roles::Elected};
+/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 ///

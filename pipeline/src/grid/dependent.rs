@@ -6,8 +6,8 @@
 //! fetched, roles taken, the first coordinates computed, and the first tiles brought nearer, from memory into the
 //! L2 cache, where a later write finds them: nothing is read too early by that.
 
-use crate::cluster::{ClusterCoord, ClusterShape};
-use crate::roles::{Elected, Ready, Role, Roles, Warp, Warpgroup};
+use crate::cta::{ClusterCoord, ClusterShape};
+use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
 
 /// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
 /// [`wait`](Self::wait) gives the token itself.

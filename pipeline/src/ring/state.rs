@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`.
 ///
 /// ```
-/// use pipeline::state::{PipelineState, ProducerSide};
+/// use pipeline::ring::{PipelineState, ProducerSide};
 /// assert_eq!(PipelineState::<4, ProducerSide>::start().phase(), 1);
 /// ```
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub enum ProducerSide {}
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState`'s default constructor.
 ///
 /// ```
-/// use pipeline::state::{ConsumerSide, PipelineState};
+/// use pipeline::ring::{ConsumerSide, PipelineState};
 /// assert_eq!(PipelineState::<4, ConsumerSide>::start().phase(), 0);
 /// ```
 #[derive(Debug)]
@@ -40,7 +40,7 @@ mod sealed {
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// use pipeline::state::{PipelineState, Side};
+/// use pipeline::ring::{PipelineState, Side};
 /// fn turns<const STAGES: usize, S: Side>(state: &PipelineState<STAGES, S>) -> u32 {
 ///     state.count() / STAGES as u32
 /// }
@@ -57,7 +57,7 @@ impl<T: sealed::Side> Side for T {}
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState<Stages>`.
 ///
 /// ```
-/// use pipeline::state::{ConsumerSide, PipelineState, ProducerSide};
+/// use pipeline::ring::{ConsumerSide, PipelineState, ProducerSide};
 /// let mut fill = PipelineState::<3, ProducerSide>::start();
 /// let mut drain = PipelineState::<3, ConsumerSide>::start();
 /// assert_eq!((fill.index(), fill.phase()), (0, 1));

@@ -7,10 +7,10 @@
 //! retired. [`InFlight::finish`] waits for all and gives the accumulator; so does a drop, which gives
 //! nothing.
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::Warpgroup;
+use crate::ring::Stage;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
-use crate::roles::Warpgroup;
-use crate::stage::Stage;
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
 use core::mem::ManuallyDrop;
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
@@ -110,7 +110,7 @@ pub trait MmaTiles: Stage {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, mma::MmaStage, stage::Stage};
+/// # use pipeline::{prelude::*, mma::MmaStage, ring::Stage};
 /// fn bytes<S: MmaStage<128>>() -> usize { S::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```

@@ -5,8 +5,8 @@
 //! `stmatrix`/`ldmatrix`, whose 8x8 matrices have exactly that layout; f32 panels through 8-byte
 //! loads and stores.
 
-use crate::cluster::ClusterShape;
-use crate::roles::{Role, Warpgroup};
+use crate::cta::ClusterShape;
+use crate::cta::{Role, Warpgroup};
 use crate::tile::{Panels, swizzled};
 use half::{bf16, f16};
 
@@ -16,7 +16,7 @@ use half::{bf16, f16};
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `partition_C` of an identity tensor.
 ///
 /// ```
-/// use pipeline::fragment::row_of;
+/// use pipeline::mma::row_of;
 /// assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(row_of), [0, 0, 1, 1, 0, 0, 1, 1]);
 /// ```
 #[inline(always)]

@@ -20,10 +20,10 @@
 //! A CTA may exit only when its neighbour has taken its last message, because the neighbour's thanks
 //! arrive in its shared memory: [`Outbox::tail`].
 
-use crate::cluster::ClusterShape;
+use crate::cta::ClusterShape;
+use crate::cta::{Place, Region};
+use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Name;
-use crate::roles::{Role, WARPGROUP_THREADS, Warpgroup};
-use crate::smem::{Place, Region};
 use core::marker::PhantomData;
 
 /// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
@@ -117,7 +117,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Region
 /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{mailbox::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -142,7 +142,7 @@ pub struct MailEnds<const WORDS: usize, Ro, N, K> {
 /// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{mailbox::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -160,7 +160,7 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, K> {
 /// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{mailbox::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -225,7 +225,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> InboxEnd<WORDS, Ro,
 /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{mailbox::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -301,7 +301,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
 /// CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{mailbox::*, prelude::*};
+/// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
