@@ -332,10 +332,10 @@ where
 /// Waits for nothing. Signals nothing. PTX: a loop of two rounds. CUTLASS: none.
 ///
 /// ```
-/// # use pipeline::{halves, prelude::*};
+/// # use pipeline::{mma, prelude::*};
 /// fn elements(left: Accumulator<64>, right: Accumulator<64>) -> [f32; 2] {
 ///     let mut first = [0.0; 2];
-///     halves::one_by_one(left, right, |part, half| {
+///     mma::one_by_one(left, right, |part, half| {
 ///         first[part.first() / 64] = half.strip(0)[0];
 ///     });
 ///     first
