@@ -5,3 +5,9 @@ pub mod ceilings;
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 pub mod examples;
 pub mod gemm;
+
+/// What the macros of this crate name.
+#[doc(hidden)]
+pub mod private {
+    pub use {isa, pipeline};
+}

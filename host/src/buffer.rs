@@ -1,5 +1,6 @@
 //! Device memory: allocation, copies to and from the host, and 2D copies that change a pitch.
 
+use isa::slice::SliceAbi;
 use crate::cuda::{check, failed};
 use crate::device::{Backend, Device};
 use crate::error::Error;
@@ -75,6 +76,11 @@ impl Buffer {
     /// Its address on the device; 0 if it is empty.
     pub fn addr(&self) -> u64 {
         self.memory.addr
+    }
+
+    /// Its memory as a kernel's argument names it, in elements of `elem_bytes` bytes.
+    pub(crate) fn slice(&self, elem_bytes: usize) -> SliceAbi {
+        SliceAbi { address: self.addr(), elements: (self.len() / elem_bytes) as u64 }
     }
 
     /// Its size in bytes.

@@ -23,7 +23,7 @@ enum Kind<'a> {
 
 impl<'a> Param<'a> {
     /// A scalar or `repr(C)` value, copied byte for byte: what the kernel's parameter has as ABI.
-    pub fn value<T: Copy + 'static>(value: T) -> Param<'a> {
+    pub fn value<T: Copy + 'a>(value: T) -> Param<'a> {
         const { assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes") };
         let mut bytes: Box<[MaybeUninit<u128>]> =
             Box::new_uninit_slice(size_of::<T>().div_ceil(16));
@@ -43,18 +43,6 @@ impl<'a> Param<'a> {
     /// [`DeviceSliceMut`](isa::slice::DeviceSliceMut).
     pub fn slice_mut<T: Element>(buffer: &'a mut Buffer) -> Param<'a> {
         Self::elements::<T>(buffer, true)
-    }
-
-    /// Partial sums that the CTAs of the launch leave for one another. Not borrowed mutably: whoever
-    /// launches sees to it that two launches with the same memory do not overlap.
-    pub(crate) fn partials(buffer: &'a Buffer) -> Param<'a> {
-        Self::elements::<[f32; 4]>(buffer, true)
-    }
-
-    /// The counter by which the CTAs of a launch keep pace. Not borrowed mutably: launches that overlap
-    /// only keep it badly.
-    pub(crate) fn pace(buffer: &'a Buffer) -> Param<'a> {
-        Self::elements::<u32>(buffer, true)
     }
 
     fn elements<T: Element>(buffer: &'a Buffer, writes: bool) -> Param<'a> {
@@ -89,7 +77,10 @@ fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
     let slice = want.kind == ParamKind::Slice as u32 && have.kind == want.kind;
     // A kernel may be lent more than it uses: a writable slice to read.
     let box_rows = if slice && want.box_rows == 0 { 0 } else { have.box_rows };
-    *want == ParamMeta { box_rows, ..*have }
+    // What the kernel reads where it lies, the host passes by value.
+    let value = have.kind == ParamKind::Value as u32 && want.kind == ParamKind::Struct as u32;
+    let kind = if value { want.kind } else { have.kind };
+    *want == ParamMeta { kind, box_rows, ..*have }
 }
 
 /// The bytes of a launch's parameters, and a pointer to each.
@@ -146,7 +137,8 @@ pub(crate) fn pack<'a>(
 
 /// A parameter in words.
 pub(crate) fn describe(param: &ParamMeta) -> String {
-    const KINDS: [ParamKind; 3] = [ParamKind::Value, ParamKind::Slice, ParamKind::TensorMap];
+    const KINDS: [ParamKind; 4] =
+        [ParamKind::Value, ParamKind::Struct, ParamKind::Slice, ParamKind::TensorMap];
     let dtype = || {
         [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::U32]
             .into_iter()
@@ -154,7 +146,7 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
             .map_or("elements", dtype_name)
     };
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
-        Some(ParamKind::Value) => {
+        Some(ParamKind::Value | ParamKind::Struct) => {
             format!("a value of {} bytes aligned to {}", param.size, param.align)
         }
         Some(ParamKind::Slice) => {

@@ -75,6 +75,10 @@ impl ParamMeta {
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
     }
+    /// A struct of `size` bytes, which the kernel reads where it lies.
+    pub const fn structure(size: usize, align: usize) -> Self {
+        Self { kind: ParamKind::Struct as u32, ..Self::value(size, align) }
+    }
 }
 
 /// How a parameter travels.
@@ -96,6 +100,10 @@ pub enum ParamKind {
     /// attribute says. `size` is how many such CTAs an SM's registers are for: `min_ctas`, if the
     /// attribute says nothing.
     Context = 4,
+    /// A `repr(C)` struct, a `__grid_constant__` of the kernel as a tensor map is: the kernel reads its fields
+    /// from constant memory. (By value, LLVM keeps a struct of words of both sizes in local memory.) The host
+    /// passes it as a [`Value`](Self::Value).
+    Struct = 5,
 }
 
 /// Element types that tensors and slices can have.

@@ -25,6 +25,8 @@ pub const META_BYTES: usize =
 
 /// `ParamKind::TensorMap`.
 pub(crate) const KIND_TENSOR_MAP: u32 = 3;
+/// `ParamKind::Struct`.
+pub(crate) const KIND_STRUCT: u32 = 5;
 
 /// The facts of one kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -203,6 +205,7 @@ pub(crate) mod tests {
         assert_eq!(META_MAGIC, theirs::META_MAGIC);
         assert_eq!(META_SYMBOL_PREFIX, theirs::META_SYMBOL_PREFIX);
         assert_eq!(KIND_TENSOR_MAP, theirs::ParamKind::TensorMap as u32);
+        assert_eq!(KIND_STRUCT, theirs::ParamKind::Struct as u32);
         let mut params = [theirs::ParamMeta::NONE; theirs::MAX_PARAMS];
         params[0] = theirs::ParamMeta {
             kind: 3,

@@ -1,183 +1,166 @@
-//! The table of compiled GEMM kernels. Adding one is adding a line.
+//! From a line to a compiled kernel: [`gemm_kernels!`](crate::gemm_kernels!).
+#![forbid(unsafe_code)]
 
-#![cfg_attr(all(feature = "trace", target_arch = "nvptx64"), expect(unused_imports))] // Few kernels.
+use super::config::{Math1, Math2};
+use pipeline::cta::{Role, SMEM_LIMIT};
+use pipeline::mma::GROUP_ROWS;
+use pipeline::tile::ROW_BYTES;
 
-use super::GemmParams;
-use super::cooperative::{GemmCta, Math1, Math2};
-use super::epilogue::{AlongColumns, AlongRows, Epilogue};
-use super::sums::{InHalves, Whole};
-use super::{cooperative, overlapped, pingpong};
-use half::{bf16, f16};
-use isa::kernel;
-use pipeline::prelude::*;
-
-/// A schedule's function, and what follows from the tile: what the halves are, or how many blocks of 64
-/// rows a warp group has.
-macro_rules! gemm {
-    (cooperative $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
-        cooperative::gemm::<$t, $o, $math, $d, Whole, $bm, $bn, $($rest)+>
-    };
-    (overlapped $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
-        cooperative::gemm::<$t, $o, $math, $d, InHalves<{ $bn / 2 }>, $bm, $bn, $($rest)+>
-    };
-    (pingpong $t:ty, $o:ty, $math:ident, $d:ident, $bm:literal, $bn:literal, $($rest:tt)+) => {
-        pingpong::gemm::<$t, $o, $math, $d, $bm, $bn, { $bm / 64 }, $($rest)+>
-    };
+/// The role of `GROUPS` warp groups that multiply.
+pub trait MathRole<const GROUPS: usize> {
+    /// The role.
+    type Role: Role;
+}
+/// Names [`MathRole`]'s answers.
+pub enum Math {}
+impl MathRole<1> for Math {
+    type Role = Math1;
+}
+impl MathRole<2> for Math {
+    type Role = Math2;
 }
 
-macro_rules! instances {
-    ($($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal x $bk:literal by $schedule:ident $math:ident,
-       stages $stages:literal, cluster $cm:literal x $cn:literal, C $has_c:literal, D $d:ident;)+) => {
+/// Stages of A and B that fit beside the rest of the plan into the shared memory of a CTA, of which an SM holds
+/// `per_sm`: tiles of `bm` x `bn`, `groups` warp groups that store, and slots of C of `source_rows` rows.
+#[must_use]
+pub const fn most_stages(
+    [bm, bn]: [usize; 2],
+    groups: usize,
+    source_rows: usize,
+    per_sm: usize,
+) -> usize {
+    use super::output::{SOURCE_STAGES, STORE_STAGES};
+    // Both barriers of a slot; the load order's two; and alignment of what stands behind a ring.
+    let (barriers, order) = (16, 16);
+    // The system keeps 1 KiB of the SM's 228 for each CTA.
+    let limit = (SMEM_LIMIT + 1024) / per_sm - 1024;
+    let stores = STORE_STAGES * groups * GROUP_ROWS * ROW_BYTES;
+    let source = SOURCE_STAGES * (source_rows * ROW_BYTES + barriers);
+    let source = if source_rows == 0 { 0 } else { source + 1024 };
+    (limit - stores - source - order) / ((bm + bn) * ROW_BYTES + barriers)
+}
+
+/// Compiles GEMM kernels, and lists them for the host: a line each.
+///
+/// ```text
+/// gemm_kernels! {
+///     /// What this crate's image has.
+///     pub static KERNELS: MyEpilogue;
+///     my_128x128: bf16 => f16, 128 x 128, cluster 1 x 1, Cooperative;
+///     my_128x256: bf16 => f16, 128 x 256, cluster 2 x 1, SplitN, with C;
+/// }
+/// ```
+/// A line has the kernel's name; the types of A and B, and of C and D; a CTA's tile of D; the cluster; the main
+/// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN),
+/// [`Pingpong`](crate::gemm::kernel::Pingpong)). What follows may be left out: `stages 4`, if fewer than fit;
+/// `per_sm 2`, if shared memory is to be left for the next grid's CTA; `with C`; `operands swapped`, for D of
+/// few rows, which are the tile's columns then.
+///
+/// `KERNELS` is there on the host alone, and is of type [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
+#[macro_export]
+macro_rules! gemm_kernels {
+    (
+        $(#[$doc:meta])*
+        $vis:vis static $table:ident: $epilogue:ty;
+        $($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
+            $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?;)*
+    ) => {
         $(
-            /// A GEMM kernel of the table in this file.
-            #[kernel(
-                threads = GemmCta::<$math, Cluster<$cm, $cn>>::THREADS,
-                cluster = ($cm * $cn, 1, 1),
-                smem = $schedule::Plan::<
-                    $t, $o, $math, $bm, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>,
-                >::BYTES,
-                dependent = true
-            )]
-            pub fn $name(
-                cta: GemmCta<$math, Cluster<$cm, $cn>>,
-                a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
-                b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
-                c: &TensorMap<$schedule::CPanel<$o, $bm>>,
-                d: &TensorMap<<$d as Epilogue<$o, $bn>>::Panel>,
-                partials: Partials<'_>,
-                pace: Pace<'_>,
-                p: GemmParams,
-            ) {
-                gemm!($schedule $t, $o, $math, $d, $bm, $bn, $bk, $stages, $cm, $cn, $has_c)(
-                    cta, a, b, c, d, &partials, &pace, p,
+            #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
+            $vis mod $name {
+                #[allow(unused_imports)]
+                use super::*;
+                use $crate::gemm::{config, instances, kernel, output, scheduler};
+                use $crate::private::{isa, pipeline};
+                use pipeline::prelude::{Cluster, Tile};
+                use pipeline::cta::Is;
+
+                /// Its parts.
+                pub enum Parts {}
+
+                /// Warp groups that multiply, in the CTA.
+                const GROUPS: usize = $crate::gemm_kernels!(@groups $mainloop $bm);
+                /// Stages of A and B.
+                pub const STAGES: usize = $crate::gemm_kernels!(
+                    @stages [$($stages)?] [$($per_sm)?] [$($c)?] $mainloop $bm $bn
+                );
+                const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
+
+                impl config::Config for Parts {
+                    type A = Tile<$t, $bm, BK>;
+                    type B = Tile<$t, $bn, BK>;
+                    type Cluster = Cluster<$cm, $cn>;
+                    type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
+                    type Operands = config::OperandRing<Self, STAGES>;
+                    type Mainloop = $crate::gemm_kernels!(@mainloop $mainloop $bm $bn);
+                    type Output = $crate::gemm_kernels!(@output $o, $bn $($swapped)?);
+                    type Epilogue = $epilogue;
+                    type ReadsC = $crate::gemm_kernels!(@condition $($c)?);
+                    type Scheduler = $crate::gemm_kernels!(@scheduler $mainloop Self);
+                }
+
+                #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
+                #[isa::kernel(
+                    threads = config::GemmCta::<Parts>::THREADS,
+                    cluster = ($cm * $cn, 1, 1),
+                    smem = config::Plan::<Parts>::BYTES,
+                    dependent = true
+                )]
+                pub fn $name(
+                    cta: config::GemmCta<Parts>,
+                    a: &config::MapA<Parts>,
+                    b: &config::MapB<Parts>,
+                    c: &config::MapC<Parts>,
+                    d: &config::MapD<Parts>,
+                    loads: config::LoadArgs<'_>,
+                    epilogue: <Parts as config::Config>::Epilogue,
+                    scheduler: config::SchedulerArgs<Parts>,
+                ) {
+                    kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, loads, epilogue, scheduler);
+                }
+
+                /// What the host knows of it.
+                #[cfg(not(target_arch = "nvptx64"))]
+                pub const INSTANCE: $crate::gemm::Instance = $crate::gemm::Instance::of::<Parts>(
+                    &<$name as isa::kernel::Kernel>::DESC,
+                    $crate::gemm::KernelSchedule::$mainloop,
+                    $crate::gemm_kernels!(@groups_of_a_tile $mainloop $bm),
+                    STAGES,
                 );
             }
-        )+
+        )*
 
-        /// Every GEMM instance.
+        $(#[$doc])*
         #[cfg(not(target_arch = "nvptx64"))]
-        pub const INSTANCES: &[super::Instance] = &[$(super::Instance {
-            desc: &<$name as kernel::Kernel>::DESC,
-            bm: $bm,
-            bn: $bn,
-            bk: $bk,
-            stages: $stages,
-            groups: $schedule::groups::<$math>(),
-            kernel_schedule: $schedule::KERNEL_SCHEDULE,
-            shares: $schedule::SHARES,
-            cluster_m: $cm,
-            cluster_n: $cn,
-            ab: <$t as Element>::DTYPE,
-            out: <$o as Element>::DTYPE,
-            has_c: $has_c,
-            turned: <$d as Epilogue<$o, $bn>>::TURNED,
-        }),+];
+        $vis static $table: $crate::gemm::instance::Instances<$epilogue> =
+            $crate::gemm::instance::Instances::of(&[$($name::INSTANCE),*]);
     };
-}
-
-// The kernels of a device build that record what they do: one of each schedule.
-#[cfg(all(feature = "trace", target_arch = "nvptx64"))]
-#[rustfmt::skip]
-instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-}
-
-#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
-#[rustfmt::skip]
-instances! {
-    gemm_bf16_bf16_128x256_2x1:     bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x256_2x1_c:   bf16 => bf16, 128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1_c:   bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_64x128_1x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x128_1x1_c:    bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x192_2x1:     bf16 => bf16, 128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x192_2x1_c:   bf16 => bf16, 128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_64x64_1x1:       bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x64_1x1_c:     bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x256_2x1:      bf16 => f16,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f16_128x256_2x1_c:    bf16 => f16,  128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x128_1x1:      bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f16_128x128_1x1_c:    bf16 => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_64x128_1x1:       bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f16_64x128_1x1_c:     bf16 => f16,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_128x256_2x1:      bf16 => f32,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x128_1x1:      bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x128_1x1_c:    bf16 => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_64x128_1x1:       bf16 => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_64x128_1x1_c:     bf16 => f32,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f32_128x192_2x1:      bf16 => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x192_2x1_c:    bf16 => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_bf16_f32_64x64_1x1:        bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_64x64_1x1_c:      bf16 => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_bf16_128x256_2x1:      f16  => bf16, 128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x256_2x1_c:    f16  => bf16, 128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_bf16_128x128_1x1:      f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x128_1x1_c:    f16  => bf16, 128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_bf16_64x128_1x1:       f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_bf16_64x128_1x1_c:     f16  => bf16, 64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x256_2x1:       f16  => f16,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x256_2x1_c:     f16  => f16,  128 x 256 x 64 by overlapped  Math2, stages 3,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x128_1x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x128_1x1_c:     f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_64x128_1x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x128_1x1_c:      f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x192_2x1:       f16  => f16,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x192_2x1_c:     f16  => f16,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f16_64x64_1x1:         f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x64_1x1_c:       f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x256_2x1:       f16  => f32,  128 x 256 x 64 by overlapped  Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x128_1x1:       f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x128_1x1_c:     f16  => f32,  128 x 128 x 64 by cooperative Math2, stages 4,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_64x128_1x1:        f16  => f32,  64 x 128 x 64  by cooperative Math1, stages 7,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_64x128_1x1_c:      f16  => f32,  64 x 128 x 64  by cooperative Math1, stages 6,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x192_2x1:       f16  => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x192_2x1_c:     f16  => f32,  128 x 192 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C true, D AlongRows;
-    gemm_f16_f32_64x64_1x1:         f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_64x64_1x1_c:       f16  => f32,  64 x 64 x 64   by cooperative Math1, stages 10, cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x224_2x1:     bf16 => bf16, 128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x176_2x1:     bf16 => bf16, 128 x 176 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x112_2x1:     bf16 => bf16, 128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_2x1:     bf16 => bf16, 128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x64_2x1:      bf16 => bf16, 128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x112_1x2:     bf16 => bf16, 128 x 112 x 64 by cooperative Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_128x64_1x2:      bf16 => bf16, 128 x 64 x 64  by cooperative Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_64x64_2x2:       bf16 => bf16, 64 x 64 x 64   by cooperative Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_16x64t_1x1:      bf16 => bf16, 64 x 16 x 64   by cooperative Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
-    gemm_bf16_bf16_32x64t_1x1:      bf16 => bf16, 64 x 32 x 64   by cooperative Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_128x224_2x1:       f16  => f16,  128 x 224 x 64 by cooperative Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x176_2x1:       f16  => f16,  128 x 176 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x112_2x1:       f16  => f16,  128 x 112 x 64 by cooperative Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x128_2x1:       f16  => f16,  128 x 128 x 64 by cooperative Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x64_2x1:        f16  => f16,  128 x 64 x 64  by cooperative Math2, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_16x64t_1x1:        f16  => f16,  64 x 16 x 64   by cooperative Math1, stages 20, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_32x64t_1x1:        f16  => f16,  64 x 32 x 64   by cooperative Math1, stages 16, cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_128x112_1x2:      f16  => f16,  128 x 112 x 64 by cooperative Math2, stages 6,  cluster 1 x 2, C false, D AlongRows;
-    gemm_f16_f16_128x64_1x2:       f16  => f16,  128 x 64 x 64  by cooperative Math2, stages 8,  cluster 1 x 2, C false, D AlongRows;
-    gemm_f16_f16_64x64_2x2:        f16  => f16,  64 x 64 x 64   by cooperative Math1, stages 12, cluster 2 x 2, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_128x128_1x1_pp_c:bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_bf16_128x128_2x1_pp:  bf16 => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x128_1x1_pp:   bf16 => bf16, 64 x 128 x 64  by pingpong Math2, stages 8,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x224_2x1_pp:   bf16 => bf16, 64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x256_2x1_pp:   bf16 => bf16, 64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_64x128_2x1:      bf16 => bf16, 64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_bf16_bf16_16x64t_1x1_x2: bf16 => bf16, 64 x 16 x 64   by cooperative Math1, stages 9,  cluster 1 x 1, C false, D AlongColumns;
-    gemm_bf16_bf16_32x64t_1x1_x2: bf16 => bf16, 64 x 32 x 64   by cooperative Math1, stages 8,  cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_128x128_1x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_128x128_1x1_pp_c:  f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f16_128x128_2x1_pp:    f16  => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x128_1x1_pp:     f16  => f16,  64 x 128 x 64  by pingpong Math2, stages 8,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x224_2x1_pp:     f16  => f16,  64 x 224 x 64  by pingpong Math2, stages 5,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x256_2x1_pp:     f16  => f16,  64 x 256 x 64  by pingpong Math2, stages 4,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_64x128_2x1:        f16  => f16,  64 x 128 x 64  by cooperative Math1, stages 8,  cluster 2 x 1, C false, D AlongRows;
-    gemm_f16_f16_16x64t_1x1_x2:   f16  => f16,  64 x 16 x 64   by cooperative Math1, stages 9,  cluster 1 x 1, C false, D AlongColumns;
-    gemm_f16_f16_32x64t_1x1_x2:   f16  => f16,  64 x 32 x 64   by cooperative Math1, stages 8,  cluster 1 x 1, C false, D AlongColumns;
-    gemm_bf16_f32_128x128_1x1_pp:   bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-    gemm_bf16_f32_128x128_1x1_pp_c: bf16 => f32,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
-    gemm_f16_f32_128x128_1x1_pp:    f16  => f32,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_f32_128x128_1x1_pp_c:  f16  => f32,  128 x 128 x 64 by pingpong Math2, stages 5,  cluster 1 x 1, C true, D AlongRows;
-    gemm_bf16_f16_128x128_1x1_pp:   bf16 => f16,  128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
-    gemm_f16_bf16_128x128_1x1_pp:   f16  => bf16, 128 x 128 x 64 by pingpong Math2, stages 6,  cluster 1 x 1, C false, D AlongRows;
+    (@groups Pingpong $bm:literal) => { 2 };
+    (@groups $mainloop:ident $bm:literal) => { $bm / 64 };
+    (@groups_of_a_tile Pingpong $bm:literal) => { 1 };
+    (@groups_of_a_tile $mainloop:ident $bm:literal) => { $bm / 64 };
+    (@stages [$stages:literal] $($rest:tt)*) => { $stages };
+    (@stages [] [] $($rest:tt)*) => { $crate::gemm_kernels!(@stages [] [1] $($rest)*) };
+    (@stages [] [$per_sm:literal] [] $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], GROUPS, 0, $per_sm)
+    };
+    (@stages [] [$per_sm:literal] [C] Pingpong $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], GROUPS, 64, $per_sm)
+    };
+    (@stages [] [$per_sm:literal] [C] $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], GROUPS, $bm, $per_sm)
+    };
+    (@mainloop Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
+    (@mainloop SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
+    (@mainloop Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
+    (@scheduler Pingpong $parts:ty) => {
+        scheduler::DataParallel<<$parts as config::Config>::Cluster>
+    };
+    (@scheduler $mainloop:ident $parts:ty) => {
+        scheduler::StreamK<<$parts as config::Config>::Cluster>
+    };
+    (@output $o:ty, $bn:literal) => { output::Direct<$o> };
+    (@output $o:ty, $bn:literal swapped) => { output::SwapAb<$o, $bn> };
+    (@condition) => { Is<false> };
+    (@condition C) => { Is<true> };
 }

@@ -22,10 +22,11 @@ use crate::error::Error;
 use crate::launch::Module;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::divmod::FastDivmod;
-use gpu_kernels::gemm::{GemmParams, INSTANCES, Instance};
+use gpu_kernels::gemm::config::LoadArgs;
+use gpu_kernels::gemm::instance::Instances;
+use gpu_kernels::gemm::{Epilogue, INSTANCES, Instance, Linear, StreamKArgs, TileSchedulerParams};
 use isa::kernel::{Dtype, Image, KernelArg, ParamKind, ParamMeta};
-use pipeline::grid::Pace;
-use pipeline::grid::Partials;
+use std::marker::PhantomData;
 
 /// A product to plan for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -117,11 +118,12 @@ impl GemmProblem {
     }
 }
 
-/// The GEMM of an image on a device.
-pub struct Gemm {
+/// The GEMM of an image on a device, with the epilogue `E`.
+pub struct Gemm<E = Linear> {
     device: Device,
     module: Module,
     instances: &'static [Instance],
+    epilogue: PhantomData<fn() -> E>,
 }
 
 impl Gemm {
@@ -129,8 +131,10 @@ impl Gemm {
     pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
         Self::with_instances(device, image, INSTANCES)
     }
+}
 
-    /// The kernels of a table of one's own.
+impl<E: Epilogue> Gemm<E> {
+    /// The kernels of a table of your own, which [`gpu_kernels::gemm_kernels!`] makes.
     ///
     /// # Errors
     /// What [`Device::load`] finds; a row of the table that contradicts its kernel; a kernel that
@@ -138,16 +142,17 @@ impl Gemm {
     pub fn with_instances(
         device: &Device,
         image: &'static Image,
-        instances: &'static [Instance],
+        instances: Instances<E>,
     ) -> Result<Self, Error> {
+        let instances = instances.rows;
         for instance in instances {
-            check_instance(instance)?;
+            check_instance(instance, E::META)?;
         }
         let module = device.load(image)?;
         for instance in instances {
             module.check(instance.desc)?;
         }
-        Ok(Self { device: device.clone(), module, instances })
+        Ok(Self { device: device.clone(), module, instances, epilogue: PhantomData })
     }
 
     /// The kernels' module.
@@ -161,12 +166,12 @@ impl Gemm {
     }
 
     /// Plans a product with the picker's choice.
-    pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan, Error> {
+    pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, None)
     }
 
     /// Plans a product with row `index` of the table.
-    pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan, Error> {
+    pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, Some((index, None)))
     }
 
@@ -180,7 +185,7 @@ impl Gemm {
         problem: &GemmProblem,
         index: usize,
         schedule: Schedule,
-    ) -> Result<GemmPlan, Error> {
+    ) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, Some((index, Some(schedule))))
     }
 
@@ -189,7 +194,7 @@ impl Gemm {
     ///
     /// # Errors
     /// What [`Gemm::plan_scheduled`] finds.
-    pub fn plan_every(&self, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
+    pub fn plan_every(&self, problem: &GemmProblem) -> Result<Vec<GemmPlan<E>>, Error> {
         let mut plans = Vec::new();
         for (index, instance) in self.instances.iter().enumerate() {
             if pick::fits(instance, problem, problem.beta_c) {
@@ -202,15 +207,8 @@ impl Gemm {
     }
 }
 
-/// A kernel's parameters behind its tensor maps.
-const BEHIND_THE_MAPS: [ParamMeta; 3] = [
-    <Partials<'_> as KernelArg>::META,
-    <Pace<'_> as KernelArg>::META,
-    <GemmParams as KernelArg>::META,
-];
-
 /// A row of the table must say what its kernel says.
-fn check_instance(instance: &Instance) -> Result<(), Error> {
+fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error> {
     let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = *instance;
     let meta = &instance.desc.meta;
     let bad = |what| Err(Error::BadInstance { kernel: meta.name().into(), what });
@@ -227,13 +225,19 @@ fn check_instance(instance: &Instance) -> Result<(), Error> {
     let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
     let (maps, rest) = params.split_at(maps);
     let sizes = |metas: &[ParamMeta]| metas.iter().map(|p| p.size).collect::<Vec<_>>();
-    if maps.len() != 4 || rest != BEHIND_THE_MAPS {
+    let scheduler = if instance.splits_k {
+        <StreamKArgs<'_> as KernelArg>::META
+    } else {
+        <TileSchedulerParams as KernelArg>::META
+    };
+    let right = [<LoadArgs<'_> as KernelArg>::META, epilogue, scheduler];
+    if maps.len() != 4 || rest != right {
         return bad(format!(
-            "{} tensor maps, then parameters of {:?} bytes; 4, then those of the partial sums, of the pace \
-             and of GemmParams, {:?} bytes, are right",
+            "{} tensor maps, then parameters of {:?} bytes; 4, then LoadArgs, the epilogue and the scheduler's \
+             arguments, {:?} bytes, are right",
             maps.len(),
             sizes(rest),
-            sizes(&BEHIND_THE_MAPS)
+            sizes(&right)
         ));
     }
     let (ab, out) = (instance.ab as u32, instance.out as u32);

@@ -29,12 +29,12 @@ pub(super) struct Tiling {
     /// Columns of clusters.
     pub clusters_n: u64,
     /// Whether rows are columns of D.
-    pub turned: bool,
+    pub swap_ab: bool,
 }
 
 impl Tiling {
     pub fn new(instance: &Instance, m: u64, n: u64) -> Self {
-        let (m, n) = if instance.turned { (n, m) } else { (m, n) };
+        let (m, n) = if instance.swap_ab { (n, m) } else { (m, n) };
         let (bm, bn) = (u64::from(instance.bm), u64::from(instance.bn));
         let (cm, cn) = (u64::from(instance.cluster_m), u64::from(instance.cluster_n));
         let (tiles_m, tiles_n) = (m.div_ceil(bm), n.div_ceil(bn));
@@ -42,7 +42,7 @@ impl Tiling {
             tiles: tiles_m * tiles_n,
             clusters_m: tiles_m.div_ceil(cm),
             clusters_n: tiles_n.div_ceil(cn),
-            turned: instance.turned,
+            swap_ab: instance.swap_ab,
         }
     }
 

@@ -10,15 +10,16 @@ use crate::error::Error;
 use crate::launch::Module;
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
-use gpu_kernels::gemm::{Instance, TileSchedulerParams};
+use gpu_kernels::gemm::{Epilogue, Instance, Linear, TileSchedulerParams};
 use pipeline::grid::Pace;
 use pipeline::grid::Partials;
 use serde::Serialize;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Mutex;
 
 /// A planned product; see [`Gemm::plan`].
-pub struct GemmPlan {
+pub struct GemmPlan<E = Linear> {
     pub(super) device: Device,
     pub(super) module: Module,
     pub(super) problem: GemmProblem,
@@ -35,6 +36,7 @@ pub struct GemmPlan {
     pub(super) pace: Buffer,
     /// The stream that last used the staging copies and the partial sums.
     pub(super) last: Mutex<Option<Stream>>,
+    pub(super) epilogue: PhantomData<fn() -> E>,
     info: PlanInfo,
 }
 
@@ -127,9 +129,9 @@ pub struct StagingInfo {
     pub bytes: u64,
 }
 
-impl GemmPlan {
+impl<E: Epilogue> GemmPlan<E> {
     pub(super) fn new(
-        gemm: &Gemm,
+        gemm: &Gemm<E>,
         problem: &GemmProblem,
         asked: Option<(usize, Option<Schedule>)>,
     ) -> Result<Self, Error> {
@@ -177,6 +179,7 @@ impl GemmPlan {
             partials,
             pace: gemm.device.alloc_zeroed(pace)?,
             last: Mutex::new(None),
+            epilogue: PhantomData,
             info,
         })
     }
@@ -217,7 +220,7 @@ impl GemmPlan {
     }
 }
 
-impl Gemm {
+impl<E: Epilogue> Gemm<E> {
     /// `index`, if that row of the table computes `problem`.
     fn checked(&self, problem: &GemmProblem, index: usize) -> Result<usize, Error> {
         let count = self.instances.len();
@@ -273,7 +276,7 @@ impl Gemm {
         }
         let schedule = match asked {
             Some(asked) => asked.checked(
-                instance.shares,
+                instance.splits_k,
                 &tiling,
                 problem.k.div_ceil(u64::from(instance.bk)),
                 fit,

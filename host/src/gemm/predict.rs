@@ -84,7 +84,7 @@ impl Prediction {
         let beyond = (fetched - bytes).max(0.0);
         // Whole panels of 128 bytes are stored.
         let panel = 128 / problem.out.size() as u32;
-        let stored = if i.turned { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
+        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
         // A warp group alone writes 64 rows as fast as two write 128.
         let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
         let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
@@ -236,7 +236,7 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let issue = match (i.kernel_schedule, i.groups) {
         (KernelSchedule::Pingpong, _) => STAGE_IN_TURN_US,
         (KernelSchedule::Cooperative, 1) => STAGE_OF_ONE_US,
-        (KernelSchedule::Cooperative | KernelSchedule::Overlapped, _) => STAGE_US,
+        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => STAGE_US,
     };
     let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_STAGE_US } else { 0.0 };
     issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
@@ -267,7 +267,7 @@ fn givers(clusters: u64, streamed: u64) -> u64 {
 /// Bytes of A and B in and D out. An operand that one cluster holds for all of the tiles' rows or columns
 /// is read once.
 fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
-    let (rows, columns) = if tiling.turned { ('B', 'A') } else { ('A', 'B') };
+    let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
     };
@@ -291,7 +291,7 @@ fn power_us(flops: f64, fetched: f64) -> f64 {
 /// Rows and columns of the product as the instance sees it.
 fn sides(instance: &Instance, problem: &GemmProblem) -> (f64, f64) {
     let (m, n) = (problem.m as f64, problem.n as f64);
-    if instance.turned { (n, m) } else { (m, n) }
+    if instance.swap_ab { (n, m) } else { (m, n) }
 }
 
 /// The schedules of an instance that are worth a look on a device that holds `active` of its clusters.
@@ -302,7 +302,7 @@ pub(super) fn schedules(
 ) -> impl Iterator<Item = Prediction> {
     let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
     let stages = stages(instance, problem.k);
-    Schedule::worth_a_look(instance.shares, tiling.clusters(), stages, active.max(1))
+    Schedule::worth_a_look(instance.splits_k, tiling.clusters(), stages, active.max(1))
         .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule, active))
 }
 

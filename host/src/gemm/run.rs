@@ -7,12 +7,15 @@ use crate::error::Error;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
-use gpu_kernels::gemm::GemmParams;
+use gpu_kernels::gemm::config::LoadArgs;
+use gpu_kernels::gemm::{Epilogue, Linear, StreamKArgs};
+use isa::kernel::KernelArg;
+use pipeline::grid::{Pace, Partials};
 use std::sync::{Arc, PoisonError};
 
 /// A plan bound to its operands: tensor maps encoded, ready to run again and again.
-pub struct BoundGemm<'p> {
-    plan: &'p GemmPlan,
+pub struct BoundGemm<'p, E = Linear> {
+    plan: &'p GemmPlan<E>,
     /// A, B, C, D as the caller has them.
     operands: [Option<Arc<Memory>>; 4],
     launches: Vec<Launch<'p>>,
@@ -26,7 +29,7 @@ struct Launch<'p> {
 }
 
 impl GemmPlan {
-    /// Computes D on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
+    /// Computes D = alpha * A * B^T + beta * C on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
     ///
     /// # Errors
     /// An operand of another size than planned, or on another device; what launches report.
@@ -41,6 +44,23 @@ impl GemmPlan {
     ) -> Result<(), Error> {
         self.bind(a, b, c, d)?.run(alpha, beta, &self.device.stream())
     }
+}
+
+impl<E: Epilogue> GemmPlan<E> {
+    /// Computes D with this epilogue on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
+    ///
+    /// # Errors
+    /// An operand of another size than planned, or on another device; what launches report.
+    pub fn run_with(
+        &self,
+        a: &Buffer,
+        b: &Buffer,
+        c: Option<&Buffer>,
+        d: &mut Buffer,
+        epilogue: E,
+    ) -> Result<(), Error> {
+        self.bind(a, b, c, d)?.run_with(epilogue, &self.device.stream())
+    }
 
     /// Checks the operands and encodes their tensor maps, once for any number of runs.
     pub fn bind(
@@ -49,7 +69,7 @@ impl GemmPlan {
         b: &Buffer,
         c: Option<&Buffer>,
         d: &mut Buffer,
-    ) -> Result<BoundGemm<'_>, Error> {
+    ) -> Result<BoundGemm<'_, E>, Error> {
         let words = |with| if with { "with" } else { "without" };
         if c.is_some() != self.problem.beta_c {
             let (planned, run) = (words(self.problem.beta_c), words(c.is_some()));
@@ -67,11 +87,11 @@ impl GemmPlan {
             .iter()
             .zip(&self.partials)
             .map(|(choice, partials)| {
-                let turned = choice.instance.turned;
+                let swapped = choice.instance.swap_ab;
                 let map = |i: usize| {
-                    // Without C the kernel ignores its map, and gets D's; a turned one takes B for A.
+                    // Without C the kernel ignores its map, and gets D's; a swapped one takes B for A.
                     let from = match i {
-                        0 | 1 if turned => 1 - i,
+                        0 | 1 if swapped => 1 - i,
                         2 if !choice.instance.has_c => 3,
                         _ => i,
                     };
@@ -97,15 +117,32 @@ fn matrix(layout: &Layout) -> Matrix {
 impl BoundGemm<'_> {
     /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
     ///
-    /// A plan with staging copies or partial sums has one set of them: runs on different streams wait
+    /// A plan with staging copies or a workspace has one set of them: runs on different streams wait
     /// for one another.
     pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
-        let plan = self.plan;
         let launch = match &self.launches[..] {
-            [] => return Ok(()),
-            [_, without_c] if beta == 0.0 => without_c,
-            [first, ..] => first,
+            [_, without_c] if beta == 0.0 => Some(without_c),
+            launches => launches.first(),
         };
+        self.queue(launch, Linear { alpha, beta }, stream)
+    }
+}
+
+impl<E: Epilogue> BoundGemm<'_, E> {
+    /// Queues the product with this epilogue on `stream`. Runs on different streams wait for one another, as
+    /// those of [`BoundGemm::run`] do.
+    pub fn run_with(&self, epilogue: E, stream: &Stream) -> Result<(), Error> {
+        self.queue(self.launches.first(), epilogue, stream)
+    }
+
+    fn queue(
+        &self,
+        launch: Option<&Launch<'_>>,
+        epilogue: E,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let Some(launch) = launch else { return Ok(()) };
+        let plan = self.plan;
         let shared =
             plan.staging.iter().any(Option::is_some) || plan.partials.iter().any(|b| !b.is_empty());
         // Held while queueing: two threads must not interleave their copies and launches.
@@ -121,21 +158,24 @@ impl BoundGemm<'_> {
             self.copy(i, stream, true)?;
         }
         let problem = &plan.problem;
-        let turned = launch.choice.instance.turned;
-        let (m, n) = if turned { (problem.n, problem.m) } else { (problem.m, problem.n) };
-        let params = GemmParams {
-            scheduler: launch.choice.scheduler([m, n, plan.layouts[0].cols]),
-            early: launch.choice.early,
-            alpha,
-            beta,
+        let swapped = launch.choice.instance.swap_ab;
+        let (m, n) = if swapped { (problem.n, problem.m) } else { (problem.m, problem.n) };
+        let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
+        // SAFETY: both are memory of the plan, which lives as long as its launches and which only they use.
+        let (throttle, workspace) =
+            unsafe { (Pace::from_abi(plan.pace.slice(4)), Partials::from_abi(launch.partials.slice(16))) };
+        let loads = LoadArgs { prefetch: launch.choice.early, throttle };
+        let scheduler = if launch.choice.instance.splits_k {
+            Param::value(StreamKArgs { params, workspace })
+        } else {
+            Param::value(params)
         };
         let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
-        let (partials, pace) = (Param::partials(launch.partials), Param::pace(&plan.pace));
         plan.device.launch(
             &plan.module,
             launch.choice.instance.desc,
             launch.choice.grid,
-            &[a, b, c, d, partials, pace, Param::value(params)],
+            &[a, b, c, d, Param::value(loads), Param::value(epilogue), scheduler],
             stream,
         )?;
         self.copy(3, stream, false)

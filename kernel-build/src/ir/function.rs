@@ -3,7 +3,7 @@
 use super::{Edit, Module, token};
 use crate::{
     Error,
-    meta::{KIND_TENSOR_MAP, KernelMeta},
+    meta::{KIND_STRUCT, KIND_TENSOR_MAP, KernelMeta},
 };
 use token::Kind;
 
@@ -76,13 +76,13 @@ impl Header {
         }
         let mut edits = vec![Edit::insert(self.attributes_at, format!(" {}", meta.attributes()))];
         for (i, (param, meta)) in params.iter().zip(&meta.params).enumerate() {
-            if meta.kind != KIND_TENSOR_MAP {
+            if meta.kind != KIND_TENSOR_MAP && meta.kind != KIND_STRUCT {
                 continue;
             }
             let (first, last) = (&param[0], &param[param.len() - 1]);
             if first.text(module.source) != "ptr" || last.kind != Kind::Local || param.len() < 2 {
                 return Err(fault(format!(
-                    "parameter {i} is a tensor map and must be a pointer, it is `{}`",
+                    "parameter {i} is a tensor map or a struct and must be a pointer, it is `{}`",
                     &module.source[first.start..last.end]
                 )));
             }

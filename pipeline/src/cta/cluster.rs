@@ -37,6 +37,10 @@ pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
     const N: usize;
     /// CTAs in the cluster.
     const SIZE: usize = Self::M * Self::N;
+    /// Who shares a tile of A: the CTAs of a row of the cluster.
+    type SharesA: Sharing;
+    /// Who shares a tile of B: the CTAs of a column of the cluster.
+    type SharesB: Sharing;
     /// CTAs that share an operand with one CTA, itself included: its row and its column.
     const SHARERS: usize = Self::M + Self::N - 1;
 }
@@ -78,6 +82,8 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
         M
     };
     const N: usize = N;
+    type SharesA = AlongN<N>;
+    type SharesB = AlongM<M>;
 }
 
 /// Where a CTA stands in its cluster, and in the grid of clusters.
@@ -162,29 +168,29 @@ impl<K: ClusterShape> ClusterCoord<K> {
     }
 }
 
-impl<const M: usize, const N: usize> ClusterCoord<Cluster<M, N>> {
-    /// The `N` CTAs with this CTA's m: they need the same rows of A.
+impl<K: ClusterShape> ClusterCoord<K> {
+    /// The CTAs with this CTA's m: they need the same rows of A.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
-    /// `mcast_mask_a`. See the example of [`ClusterCoord`].
+    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_a`. See the example of
+    /// [`ClusterCoord`].
     #[inline(always)]
-    pub fn sharing_a(self) -> Peers<AlongN<N>> {
+    pub fn sharing_a(self) -> Peers<K::SharesA> {
         let mut mask = 0;
         let mut n = 0;
-        while n < N {
-            mask |= 1 << (n * M);
+        while n < K::N {
+            mask |= 1 << (n * K::M);
             n += 1;
         }
         Peers { index: self.n(), mask: (mask << self.m()) as u16, sharing: PhantomData }
     }
-    /// The `M` CTAs with this CTA's n: they need the same rows of B.
+    /// The CTAs with this CTA's n: they need the same rows of B.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
-    /// `mcast_mask_b`. See the example of [`Peers`].
+    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_b`. See the example of
+    /// [`Peers`].
     #[inline(always)]
-    pub fn sharing_b(self) -> Peers<AlongM<M>> {
-        let mask: u32 = (1 << M) - 1;
-        let mask = (mask << (self.n() * M as u32)) as u16;
+    pub fn sharing_b(self) -> Peers<K::SharesB> {
+        let mask: u32 = (1 << K::M) - 1;
+        let mask = (mask << (self.n() * K::M as u32)) as u16;
         Peers { index: self.m(), mask, sharing: PhantomData }
     }
 }

@@ -86,30 +86,54 @@ pub unsafe trait Region {
     unsafe fn ends(place: Place) -> Self::Ends;
 }
 
-/// A region that is there only when `ON`: its ends are an `Option`, `None` at no cost when off.
-///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a conditional `SharedStorage`.
+// Where a generic plan has no region.
+// SAFETY: no memory and no barrier.
+unsafe impl Region for () {
+    const BYTES: usize = 0;
+    const ALIGN: usize = 1;
+    type Ends = ();
+    #[inline(always)]
+    unsafe fn init(_place: Place) {}
+    #[inline(always)]
+    unsafe fn ends(_place: Place) {}
+}
+
+/// A condition that a type states: [`Is<true>`](Is) or `Is<false>`.
+pub trait Condition: 'static {
+    /// Whether it holds.
+    const HOLDS: bool;
+}
+
+/// `true` or `false` as a type, for generic code, which can't pass an associated constant on.
+#[derive(Clone, Copy, Debug)]
+pub enum Is<const HOLDS: bool> {}
+
+impl<const HOLDS: bool> Condition for Is<HOLDS> {
+    const HOLDS: bool = HOLDS;
+}
+
+/// The region `R` where the condition `C` holds, and no region otherwise. Its ends are an `Option`, which
+/// costs no instruction. (CUTLASS: a conditional member of `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::prelude::*;
-/// # names! { First = "first" }
+/// # use pipeline::{cta::Is, prelude::*};
+/// # names! { Main = "main", First = "first" }
 /// type Order<N> = LoadOrderBarrier<N>;
-/// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<HAS_C, Order<First>>)>;
-/// # names! { Main = "main" }
+/// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<Is<HAS_C>, Order<First>>)>;
 /// assert_eq!((Plan::<true>::BYTES, Plan::<false>::BYTES), (16, 8));
 /// ```
-pub struct When<const ON: bool, R>(PhantomData<R>);
+pub struct When<C, R>(PhantomData<(C, R)>);
 
 // SAFETY: forwards to `R`, or uses nothing.
-unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
-    const BYTES: usize = if ON { R::BYTES } else { 0 };
-    const ALIGN: usize = if ON { R::ALIGN } else { 1 };
-    const BARRIERS: u32 = if ON { R::BARRIERS } else { 0 };
+unsafe impl<C: Condition, R: Region> Region for When<C, R> {
+    const BYTES: usize = if C::HOLDS { R::BYTES } else { 0 };
+    const ALIGN: usize = if C::HOLDS { R::ALIGN } else { 1 };
+    const BARRIERS: u32 = if C::HOLDS { R::BARRIERS } else { 0 };
     const NAME: &'static str = R::NAME;
     type Ends = Option<R::Ends>;
     #[inline(always)]
     unsafe fn init(place: Place) {
-        if ON {
+        if C::HOLDS {
             // SAFETY: the caller's contract is `R`'s.
             unsafe { R::init(place) }
         }
@@ -117,7 +141,7 @@ unsafe impl<const ON: bool, R: Region> Region for When<ON, R> {
     #[inline(always)]
     unsafe fn ends(place: Place) -> Self::Ends {
         // SAFETY: the caller's contract is `R`'s.
-        if ON { Some(unsafe { R::ends(place) }) } else { None }
+        if C::HOLDS { Some(unsafe { R::ends(place) }) } else { None }
     }
 }
 

@@ -43,6 +43,8 @@ type Quad = [f32; 4];
 /// }
 /// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 2 * 128));
 /// ```
+#[repr(transparent)]
+#[derive(Clone, Copy)]
 pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
 /// Brings a warp together after one of its threads has been elsewhere: without it ptxas allows for a
@@ -141,6 +143,10 @@ struct Place {
 }
 
 impl Partials<'_> {
+    /// No memory: for launches in which no CTA shares a tile.
+    pub const EMPTY: Self =
+        Self(SliceAbi { address: 0, elements: 0 }, core::marker::PhantomData);
+
     /// Bytes for `ctas` CTAs whose tiles have 64 rows of `columns` columns for each of `groups` warp
     /// groups.
     ///

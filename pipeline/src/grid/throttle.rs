@@ -57,6 +57,8 @@ const LOOKS_OF_A_MEETING: u32 = 4;
 /// }
 /// # let _ = load;
 /// ```
+#[repr(transparent)]
+#[derive(Clone, Copy)]
 pub struct Pace<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 
 /// One CTA's part in keeping pace.

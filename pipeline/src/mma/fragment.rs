@@ -25,6 +25,87 @@ pub const fn row_of(i: usize) -> usize {
     i / 2 % 2
 }
 
+/// A fragment of an accumulator: 64 rows (a warp group's) by 16 columns, eight values a thread, and where they
+/// lie in the result. (PTX manual: the D fragment of `wgmma.mma_async`.)
+///
+/// A thread's values lie in two rows, eight apart: see [`row_of`] for which value lies in which.
+///
+/// ```
+/// # use pipeline::{mma::Fragment, prelude::*};
+/// # roles! { Math = 2 x 232 registers }
+/// /// The first 16 columns of a tile that lies at row 128 and column 256, with the diagonal cleared.
+/// fn cleared(group: &Warpgroup<Math, Cluster<1, 1>>, sum: &Accumulator<64>) -> Fragment {
+///     let fragment = Fragment::new(group, sum.strip(0), 128 + 64 * group.index(), 256);
+///     fragment.map_at(|x, row, column| if row == column { 0.0 } else { x })
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment {
+    /// This thread's values.
+    pub values: [f32; 8],
+    /// Row and column of the first value.
+    first: (u32, u32),
+    transposed: bool,
+}
+
+impl Fragment {
+    /// The fragment of `group` with these values, whose first row and column are `row` and `column`.
+    #[inline(always)]
+    pub fn new<R: Role, K: ClusterShape>(
+        group: &Warpgroup<R, K>,
+        values: [f32; 8],
+        row: u32,
+        column: u32,
+    ) -> Self {
+        let (down, right) = group.place(0);
+        Self { values, first: (row + down, column + right), transposed: false }
+    }
+
+    /// The same values in a result whose rows are the accumulator's columns (`swap_ab`): the fragment's first
+    /// row is then the result's first column.
+    #[inline(always)]
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        let (row, column) = self.first;
+        Self { first: (column, row), transposed: !self.transposed, ..self }
+    }
+
+    /// Row and column in the result of value `i`.
+    #[inline(always)]
+    #[must_use]
+    pub fn coord(&self, i: usize) -> (u32, u32) {
+        let (row, column) = self.first;
+        let (down, right) = (8 * row_of(i) as u32, (i / 4 * 8 + i % 2) as u32);
+        if self.transposed { (row + right, column + down) } else { (row + down, column + right) }
+    }
+
+    /// Each value replaced by `f` of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn map(self, f: impl FnMut(f32) -> f32) -> Self {
+        Self { values: self.values.map(f), ..self }
+    }
+
+    /// Each value replaced by `f` of it, its row and its column in the result.
+    #[inline(always)]
+    #[must_use]
+    pub fn map_at(self, mut f: impl FnMut(f32, u32, u32) -> f32) -> Self {
+        let values = core::array::from_fn(|i| {
+            let (row, column) = self.coord(i);
+            f(self.values[i], row, column)
+        });
+        Self { values, ..self }
+    }
+
+    /// Each value replaced by `f` of it and the one at the same place of `other`.
+    #[inline(always)]
+    #[must_use]
+    pub fn zip(self, other: Self, mut f: impl FnMut(f32, f32) -> f32) -> Self {
+        let values = core::array::from_fn(|i| f(self.values[i], other.values[i]));
+        Self { values, ..self }
+    }
+}
+
 impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
     /// strip.

@@ -1,7 +1,9 @@
 //! What the host tells the scheduler.
-#![forbid(unsafe_code)]
 
+use super::TileOrigin;
 use crate::gemm::divmod::FastDivmod;
+use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use pipeline::prelude::*;
 
 /// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
 #[repr(C)]
@@ -34,6 +36,24 @@ pub struct TileSchedulerParams {
     /// The other runs: those of the first clusters.
     shorter: u32,
 }
+
+// SAFETY: a `repr(C)` value of plain numbers, valid for any bytes, is its own ABI.
+unsafe impl KernelArg for TileSchedulerParams {
+    type Abi = *const Self;
+    const META: ParamMeta = ParamMeta::structure(size_of::<Self>(), align_of::<Self>());
+    #[inline(always)]
+    unsafe fn from_abi(abi: *const Self) -> Self {
+        // SAFETY: a checked launch passes a struct of this size and alignment.
+        unsafe { abi.read() }
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    unsafe fn abi_from_param(param: *const u8) -> *const Self {
+        param.cast()
+    }
+}
+
+// SAFETY: numbers are no way to memory.
+unsafe impl AfterWait for TileSchedulerParams {}
 
 impl TileSchedulerParams {
     /// Of `tiles` rows and columns of cluster tiles of `k_tiles` stages, in raster groups of `group` rows;
@@ -102,6 +122,22 @@ impl TileSchedulerParams {
     #[inline(always)]
     pub(super) fn run_of(&self, cluster: u32) -> u32 {
         self.run + u32::from(cluster >= self.shorter)
+    }
+
+    /// Where the tile of `bm` x `bn` elements of the CTA at `at` lies in cluster tile `index`.
+    #[inline(always)]
+    pub(super) fn origin<K: ClusterShape>(
+        &self,
+        index: u32,
+        at: ClusterCoord<K>,
+        bm: usize,
+        bn: usize,
+    ) -> TileOrigin {
+        let (m, n) = self.place(index);
+        TileOrigin {
+            row: m * (bm * K::M) as u32 + at.m() * bm as u32,
+            col: n * (bn * K::N) as u32 + at.n() * bn as u32,
+        }
     }
 
     /// Row and column of cluster tile `index` in units of cluster tiles.

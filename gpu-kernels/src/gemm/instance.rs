@@ -1,0 +1,147 @@
+//! What the host knows of a compiled GEMM kernel.
+
+use super::config::Config;
+use super::output::Orientation;
+use super::scheduler::{TileScheduler, TileSchedulerParams};
+use core::marker::PhantomData;
+use isa::kernel::{Dtype, KernelDesc};
+use pipeline::cta::{ClusterShape, Condition};
+use pipeline::tile::{Element, TileShape};
+
+/// How the warp groups of a CTA share out its tiles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelSchedule {
+    /// All multiply each tile together ([`Cooperative`](super::kernel::Cooperative)).
+    Cooperative,
+    /// The same, split along N: one half is stored while the other is multiplied
+    /// ([`SplitN`](super::kernel::SplitN)).
+    SplitN,
+    /// Each multiplies tiles of its own, in turn, and stores while another multiplies
+    /// ([`Pingpong`](super::kernel::Pingpong)).
+    Pingpong,
+}
+
+/// One compiled GEMM kernel: its tile, cluster and types.
+///
+/// Its parameters are the tensor maps of A, B, C and D, [`LoadArgs`](super::config::LoadArgs), the epilogue, and
+/// the scheduler's arguments. A kernel that reads no C ignores the third map, and the host passes D's.
+#[derive(Clone, Copy)]
+pub struct Instance {
+    /// The kernel.
+    pub desc: &'static KernelDesc,
+    /// Rows of a CTA's tile of D.
+    pub bm: u32,
+    /// Columns of a CTA's tile of D.
+    pub bn: u32,
+    /// Columns of a k tile of A and B.
+    pub bk: u32,
+    /// Stages of the ring of A and B.
+    pub stages: u32,
+    /// Warp groups that multiply a tile.
+    pub groups: u32,
+    /// How its warp groups share out the tiles.
+    pub kernel_schedule: KernelSchedule,
+    /// Whether its CTAs can share the k tiles of a tile: its scheduler is
+    /// [`StreamK`](super::scheduler::StreamK), and otherwise [`DataParallel`](super::scheduler::DataParallel).
+    pub splits_k: bool,
+    /// CTAs of a cluster along M.
+    pub cluster_m: u32,
+    /// CTAs of a cluster along N.
+    pub cluster_n: u32,
+    /// Element type of A and B.
+    pub ab: Dtype,
+    /// Element type of C and D.
+    pub out: Dtype,
+    /// Whether its epilogue reads C.
+    pub has_c: bool,
+    /// Whether the kernel's A is the product's B, and its rows D's columns.
+    pub swap_ab: bool,
+}
+
+/// Compiled GEMM kernels with the epilogue `E`. [`gemm_kernels!`](crate::gemm_kernels!) makes one.
+pub struct Instances<E> {
+    /// A row for each kernel.
+    pub rows: &'static [Instance],
+    epilogue: PhantomData<fn() -> E>,
+}
+
+impl<E> Instances<E> {
+    /// For [`gemm_kernels!`](crate::gemm_kernels!), which compiles every row's kernel with this epilogue.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of(rows: &'static [Instance]) -> Self {
+        Self { rows, epilogue: PhantomData }
+    }
+}
+
+impl<E> Clone for Instances<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Instances<E> {}
+
+impl<E> core::ops::Deref for Instances<E> {
+    type Target = [Instance];
+    fn deref(&self) -> &[Instance] {
+        self.rows
+    }
+}
+
+impl Instance {
+    /// What each of two CTAs on an SM can have of its 228 KiB of shared memory, of which the system
+    /// keeps 1 KiB for each.
+    const HALF_SMEM: u32 = 113 * 1024;
+
+    /// The kernel `desc` of configuration `G`, whose ring has `stages` stages.
+    #[must_use]
+    pub const fn of<G: Config>(
+        desc: &'static KernelDesc,
+        kernel_schedule: KernelSchedule,
+        groups: usize,
+        stages: usize,
+    ) -> Self {
+        Self {
+            desc,
+            bm: <G::A as TileShape>::ROWS as u32,
+            bn: <G::B as TileShape>::ROWS as u32,
+            bk: <G::A as TileShape>::COLS as u32,
+            stages: stages as u32,
+            groups: groups as u32,
+            kernel_schedule,
+            splits_k: G::Scheduler::SPLITS_K,
+            cluster_m: G::Cluster::M as u32,
+            cluster_n: G::Cluster::N as u32,
+            ab: <<G::A as TileShape>::Element as Element>::DTYPE,
+            out: <<G::Output as Orientation>::Out as Element>::DTYPE,
+            has_c: G::ReadsC::HOLDS,
+            swap_ab: <G::Output as Orientation>::SWAP_AB,
+        }
+    }
+
+    /// Whether an SM has room for two of its CTAs: one of a grid, and one of the dependent grid.
+    pub const fn two_fit(&self) -> bool {
+        self.desc.meta.min_ctas > 1 && self.desc.meta.smem_bytes <= Self::HALF_SMEM
+    }
+
+    /// What its scheduler has to know of a product of `m` rows and `n` columns (as the kernel sees them)
+    /// and `k` summands: raster groups of `group` cluster tiles; `clusters` clusters, which share the k tiles
+    /// of the first `streamed` tiles.
+    pub const fn scheduler(
+        &self,
+        [m, n, k]: [u32; 3],
+        group: u32,
+        clusters: u32,
+        streamed: u32,
+    ) -> TileSchedulerParams {
+        let (rows, cols) = (self.bm * self.cluster_m, self.bn * self.cluster_n);
+        let tiles = [m.div_ceil(rows), n.div_ceil(cols)];
+        TileSchedulerParams::new(tiles, k.div_ceil(self.bk), group, clusters, streamed)
+    }
+
+    /// Bytes of A and B in a stage.
+    pub const fn stage_bytes(&self) -> u32 {
+        (self.bm + self.bn) * self.bk * self.ab.size() as u32
+    }
+}

@@ -1,0 +1,355 @@
+//! The GEMM kernel: persistent, warp-specialised, D = epilogue(A·Bᵀ).
+//!
+//! ```text
+//! warp 0      TMA  A, B  ──► ring "main loop" ──► wgmma, consumer warp groups ─┐
+//! warp 1      TMA  C     ──► ring "C" ─────────────────────────────────────────┤ epilogue, round
+//!                                                                              └► store buffers ─► TMA D
+//! ```
+//!
+//! Warp 0 runs ahead over tile borders, so the ring is full again when an epilogue ends. Warp 1 starts to load
+//! C once warp 0 has issued the loads of the first tile (`LoadOrderBarrier`). Rows and columns beyond the
+//! tensors arrive as zero and are clipped on the way out, so M, N and K need not be multiples of anything here.
+//!
+//! Behind the kernel stand the three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`].
+#![forbid(unsafe_code)]
+
+use super::config::*;
+use super::output::{EpilogueTiles, Orientation, Output};
+use super::scheduler::{TileOrigin, TileScheduler};
+use isa::misc::nounroll;
+use isa::wgmma::{M64, Shape};
+use pipeline::cta::{Condition, Region};
+use pipeline::mma::{MmaStage, MmaTiles, one_by_one};
+use pipeline::prelude::*;
+use pipeline::ring::Consumer;
+use pipeline::tile::TileShape;
+
+/// One CTA of the GEMM that `G` describes. The number of stages follows from `G`.
+///
+/// May start before the grid ahead of it in the stream has ended, and lets the dependent grid start.
+#[inline(always)]
+pub fn gemm<G, const STAGES: usize>(
+    cta: GemmCta<G>,
+    a: &MapA<G>,
+    b: &MapB<G>,
+    c: &MapC<G>,
+    d: &MapD<G>,
+    loads: LoadArgs<'_>,
+    epilogue: G::Epilogue,
+    scheduler: SchedulerArgs<G>,
+) where
+    G: Config<Operands = OperandRing<G, STAGES>>,
+{
+    let (bm, bn) = (<G::A as TileShape>::ROWS, <G::B as TileShape>::ROWS);
+    let bk = <G::A as TileShape>::COLS as u32;
+    const {
+        assert!(
+            !(G::ReadsC::HOLDS && <G::Output as Orientation>::SWAP_AB),
+            "C's panels are those of D as it lies: a kernel with swapped operands reads none"
+        );
+    }
+
+    // The dependent grid has nothing to prefetch: it may initialise its barriers from now on.
+    if loads.prefetch == 0 {
+        cta.launch_dependents();
+    }
+    a.prefetch(&cta);
+    b.prefetch(&cta);
+    d.prefetch(&cta);
+    let (early, (stores, operands, source, order, turns)) = Plan::<G>::prologue(cta);
+    let (c_loads, c_panels) = match source {
+        Some(ring) => (Some(ring.producer), Some(ring.consumer)),
+        None => (None, None),
+    };
+
+    early.specialize(
+        |load| {
+            load.warps(
+                |warp| {
+                    let Some(early) = warp.elect() else { return };
+                    let at = early.coord();
+                    let tiles = G::Scheduler::new(at, &scheduler);
+                    let boxes = |tile: TileOrigin, k: u32| {
+                        (
+                            a.tile(tile.row, k * bk, at.sharing_a()),
+                            b.tile(tile.col, k * bk, at.sharing_b()),
+                        )
+                    };
+                    // Where the first loads go is known when the primary grid ends, and the first bytes are
+                    // in the L2 cache.
+                    let mut works = tiles.clone().map(|work| (work, tiles.origin(&work, bm, bn)));
+                    let mut next = works.next();
+                    if let Some((work, tile)) = &next {
+                        for k in work.k..work.k + work.k_tiles.min(loads.prefetch) {
+                            nounroll();
+                            let (a, b) = boxes(*tile, k);
+                            a.prefetch(&early);
+                            b.prefetch(&early);
+                        }
+                    }
+
+                    let one = early.wait();
+                    let mut ring = operands.producer.by(&one);
+                    let mut order = Some(order.main_loop.by(&one));
+                    let mut throttle = loads.throttle.by(&one, tiles.rounds().saturating_sub(1));
+                    while let Some((work, tile)) = next {
+                        throttle.wait();
+                        let first = if G::Scheduler::SPLITS_K { work.k } else { 0 };
+                        for k in first..first + work.k_tiles {
+                            ring.acquire().load(boxes(tile, k));
+                            if k == work.nearly_done() && tiles.is_data_parallel(&work) {
+                                throttle.arrive();
+                            }
+                        }
+                        if let Some(mut order) = order.take() {
+                            order.arrive_and_step();
+                        }
+                        next = works.next();
+                    }
+                    if loads.prefetch > 0 {
+                        one.launch_dependents();
+                    }
+                    throttle.tail();
+                    ring.tail();
+                },
+                |warp| {
+                    let (Some(c_loads), Some(early)) = (c_loads, warp.elect()) else { return };
+                    let one = early.wait();
+                    let tiles = G::Scheduler::new(one.coord(), &scheduler);
+                    let mut ring = c_loads.by(&one);
+                    let mut order = Some(order.epilogue.by(&one));
+                    for work in tiles.clone() {
+                        if let Some(mut order) = order.take() {
+                            order.wait_and_step();
+                        }
+                        if !work.computes_epilogue() {
+                            continue;
+                        }
+                        let tile = tiles.origin(&work, bm, bn);
+                        for row in 0..G::Mainloop::SOURCE_ROWS {
+                            let row = tile.row + (row * <SourceTile<G>>::ROWS) as u32;
+                            for col in 0..G::Mainloop::SOURCE_COLS {
+                                let col = tile.col + G::Mainloop::source_column(col) as u32;
+                                ring.acquire().load((c.tile(row, col, Peers::ALONE),));
+                            }
+                        }
+                    }
+                    ring.tail();
+                },
+                |_| {},
+                |_| {},
+            );
+        },
+        |math| {
+            let group = math.wait();
+            let mut out = Output {
+                group: &group,
+                source: c_panels.map(|end| end.by(&group)),
+                stores: stores.by(&group),
+                d,
+                epilogue: &epilogue,
+            };
+            let work = G::Scheduler::new(group.coord(), &scheduler);
+            G::Mainloop::run(work, operands.consumer.by(&group), turns, &mut out);
+            out.stores.tail();
+        },
+    );
+}
+
+/// All warp groups multiply each tile together, 64 rows each, and store it before they begin the next one.
+/// (CUTLASS `KernelTmaWarpSpecializedCooperative`.)
+pub struct Cooperative<const BM: usize, const BN: usize>;
+
+impl<G: Config, const BM: usize, const BN: usize> Mainloop<G> for Cooperative<BM, BN>
+where
+    Stage<G>: MmaStage<BN>,
+    M64<BN>: Shape,
+{
+    type Readers = Mma<G::Math>;
+    type SourceReaders = Reads<G::Math>;
+    type SourceTile = <Out<G> as Panels>::Panel<BM>;
+    type Turns = ();
+    const SOURCE_ROWS: usize = 1;
+    const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
+    #[inline(always)]
+    fn source_column(index: usize) -> usize {
+        EpilogueTiles::<G::Output, BN>::column(index)
+    }
+
+    #[inline(always)]
+    fn run<const STAGES: usize>(
+        tiles: G::Scheduler,
+        mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
+        (): (),
+        out: &mut OutputOf<'_, G, Self>,
+    ) {
+        let group = out.group;
+        for work in tiles.clone() {
+            let mut sum = Accumulator::<BN>::start(group, operands.wait());
+            for _ in 1..work.k_tiles {
+                sum.next(operands.wait()).release();
+            }
+            let (sum, last) = sum.finish();
+            last.release();
+
+            tiles.fixup(group, &work, Part::whole(), sum, |sum| {
+                let at = tiles.origin(&work, BM, BN).below(rows_above(group));
+                out.store_at_once(sum, at);
+            });
+        }
+    }
+}
+
+/// The same, but each k tile is multiplied as two wgmma groups, the left `HALF` columns and then the right
+/// ones, so that the epilogue overlaps the main loop: while one half is stored, the other is multiplied, or
+/// the next tile's first one.
+///
+/// For tiles whose sums take all of a thread's registers, and whose epilogue is long.
+pub struct SplitN<const BM: usize, const HALF: usize>;
+
+impl<G: Config, const BM: usize, const HALF: usize> Mainloop<G> for SplitN<BM, HALF>
+where
+    Stage<G>: MmaTiles,
+    M64<HALF>: Shape,
+{
+    type Readers = Mma<G::Math>;
+    type SourceReaders = Reads<G::Math>;
+    type SourceTile = <Out<G> as Panels>::Panel<BM>;
+    type Turns = ();
+    const SOURCE_ROWS: usize = 1;
+    const SOURCE_COLS: usize = 2 * EpilogueTiles::<G::Output, HALF>::COUNT;
+    #[inline(always)]
+    fn source_column(index: usize) -> usize {
+        let half = EpilogueTiles::<G::Output, HALF>::COUNT;
+        HALF * (index / half) + EpilogueTiles::<G::Output, HALF>::column(index % half)
+    }
+
+    // ptxas takes this as it is meant only in straight lines. Where the half that is being stored is reached by
+    // way of a loop or a branch, it serialises the wgmmas or inserts a wait (C7514, C7517). So the loop's body
+    // begins the next tile, and the path of split tiles stands apart.
+    #[inline(always)]
+    fn run<const STAGES: usize>(
+        tiles: G::Scheduler,
+        mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
+        (): (),
+        out: &mut OutputOf<'_, G, Self>,
+    ) {
+        let group = out.group;
+        let origin = |work: &_| tiles.origin(work, BM, 2 * HALF).below(rows_above(group));
+        let mut works = tiles.clone();
+        let Some(mut work) = works.next() else { return };
+        // A sum that begins with nothing in flight, and those that begin while the one before is stored.
+        loop {
+            let mut sum =
+                SplitAccumulator::<HALF, HALF>::start(group, operands.wait()).start_right();
+            loop {
+                for _ in 1..work.k_tiles {
+                    sum.next(operands.wait()).release();
+                }
+                let (left, rest) = sum.finish_left();
+                if !tiles.is_data_parallel(&work) {
+                    let (right, last) = rest.finish();
+                    last.release();
+                    one_by_one(left, right, |part, half| {
+                        tiles.fixup(group, &work, part, half, |half| {
+                            out.store_at_once(half, origin(&work).right_by(part.first()));
+                        });
+                    });
+                    let Some(next) = works.next() else { return };
+                    work = next;
+                    break;
+                }
+                out.store_at_once(left, origin(&work));
+                let (right, last) = rest.finish();
+                last.release();
+                let Some(next) = works.next() else {
+                    return out.store_at_once(right, origin(&work).right_by(HALF));
+                };
+                let started = SplitAccumulator::start(group, operands.wait());
+                out.store_at_once(right, origin(&work).right_by(HALF));
+                sum = started.start_right();
+                work = next;
+            }
+        }
+    }
+}
+
+/// Each warp group multiplies tiles of its own, of `BLOCKS` blocks of 64 rows, in turn with the others: while
+/// one stores its sums, another has the tensor cores. (CUTLASS `KernelTmaWarpSpecializedPingpong`.)
+///
+/// ```text
+/// warp 0    TMA A, B ──► ring "main loop": tile 0 │ tile 1 │ tile 2 │ …
+/// group 0                multiply tile 0 │ store tile 0     │ multiply tile 2 │ …
+/// group 1                                │ multiply tile 1  │ store tile 1    │ …
+/// ```
+///
+/// Only the last epilogue of a CTA is seen. For that, a tile has half the elements that two groups could hold
+/// together, and more of A and B is loaded for it.
+pub struct Pingpong<const BLOCKS: usize, const BN: usize>;
+
+names! {
+    /// The order in which the warp groups multiply.
+    Turns = "turns",
+}
+
+impl<G: Config, const BLOCKS: usize, const BN: usize> Mainloop<G> for Pingpong<BLOCKS, BN>
+where
+    Stage<G>: MmaStage<BN>,
+    M64<BN>: Shape,
+{
+    type Readers = MmaInTurn<G::Math>;
+    type SourceReaders = ReadsInTurn<G::Math>;
+    type SourceTile = <Out<G> as Panels>::Panel<GROUP_ROWS>;
+    type Turns = OrderedSequence<1, G::Math, Turns>;
+    const SOURCE_ROWS: usize = BLOCKS;
+    const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
+    #[inline(always)]
+    fn source_column(index: usize) -> usize {
+        EpilogueTiles::<G::Output, BN>::column(index)
+    }
+
+    #[inline(always)]
+    fn run<const STAGES: usize>(
+        tiles: G::Scheduler,
+        mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
+        turns: <Self::Turns as Region>::Ends,
+        out: &mut OutputOf<'_, G, Self>,
+    ) {
+        const {
+            assert!(!G::Scheduler::SPLITS_K, "warp groups that take turns compute whole tiles");
+        }
+        let group = out.group;
+        let mut turns = turns.by(group);
+        let mut whose = 0;
+        for work in tiles.clone() {
+            let mine = whose == group.index();
+            whose = if whose + 1 == G::Math::GROUPS as u32 { 0 } else { whose + 1 };
+            if !mine {
+                operands.skip(work.k_tiles);
+                if let Some(source) = &mut out.source {
+                    source.skip((BLOCKS * EpilogueTiles::<G::Output, BN>::COUNT) as u32);
+                }
+                continue;
+            }
+            let turn = turns.wait();
+            let mut sum = TallAccumulator::<BN, BLOCKS>::start(group, operands.wait());
+            for _ in 1..work.k_tiles {
+                sum.next(operands.wait()).release();
+            }
+            turn.pass_on();
+            let (sum, last) = sum.finish();
+            last.release();
+
+            for (block, sum) in sum.blocks().into_iter().enumerate() {
+                let tile = tiles.origin(&work, BLOCKS * GROUP_ROWS, BN);
+                out.store(sum, tile.below(block * GROUP_ROWS));
+            }
+        }
+    }
+}
+
+/// Rows of the tile above those of this warp group, where each has 64.
+#[inline(always)]
+fn rows_above<R: Role, K: ClusterShape>(group: &Warpgroup<R, K>) -> usize {
+    group.index() as usize * GROUP_ROWS
+}

@@ -1,0 +1,208 @@
+//! From a warp group's sums to D: source panels in, the epilogue, store buffers out.
+#![forbid(unsafe_code)]
+
+use super::epilogue::Epilogue;
+use super::scheduler::TileOrigin;
+use core::marker::PhantomData;
+use isa::wgmma::{M64, Shape};
+use pipeline::mma::{Fragment, TurnedStrips};
+use pipeline::prelude::*;
+use pipeline::ring::{Consumer, OrdinaryReads};
+use pipeline::store::{FreePanel, Stores};
+use pipeline::tile::TileShape;
+
+names! {
+    /// The ring of C's panels.
+    Source = "C",
+}
+
+/// Slots of the ring of C's panels.
+pub const SOURCE_STAGES: usize = 2;
+/// Store buffers of each warp group: one is filled while the other is written out.
+pub const STORE_STAGES: usize = 2;
+
+/// Columns of a fragment.
+const FRAGMENT_COLS: usize = 16;
+
+/// How an accumulator's rows and columns lie in D.
+pub trait Orientation: 'static {
+    /// Element of C and D.
+    type Out: Strips;
+    /// Whether the kernel's A is the product's B: its rows are then D's columns.
+    const SWAP_AB: bool;
+    /// Columns of the sums that one TMA store writes: the epilogue tile.
+    const COLS: usize;
+    /// The box of D that one TMA store writes.
+    type Panel: TileShape<Element = Self::Out>;
+
+    /// Writes a fragment into its store buffer.
+    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
+        panel: &mut FreePanel<'_, Self::Out, STORE_STAGES, M, K, PANELS>,
+        index: usize,
+        values: [f32; 8],
+    );
+}
+
+/// D's rows are the tile's rows.
+pub struct Direct<O>(PhantomData<O>);
+
+impl<O: Strips> Orientation for Direct<O> {
+    type Out = O;
+    const SWAP_AB: bool = false;
+    const COLS: usize = O::PANEL_COLS;
+    type Panel = O::Panel<GROUP_ROWS>;
+
+    #[inline(always)]
+    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
+        panel: &mut FreePanel<'_, O, STORE_STAGES, M, K, PANELS>,
+        index: usize,
+        values: [f32; 8],
+    ) {
+        panel.put(index, values);
+    }
+}
+
+/// D's rows are the tile's `N` columns. For few rows of D: the operands are swapped, so that the 64 rows of a
+/// wgmma are 64 of D's many columns. The store transposes.
+pub struct SwapAb<O, const N: usize>(PhantomData<O>);
+
+impl<O: TurnedStrips, const N: usize> Orientation for SwapAb<O, N> {
+    type Out = O;
+    const SWAP_AB: bool = true;
+    const COLS: usize = N;
+    type Panel = O::Panel<N>;
+
+    #[inline(always)]
+    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
+        panel: &mut FreePanel<'_, O, STORE_STAGES, M, K, PANELS>,
+        index: usize,
+        values: [f32; 8],
+    ) {
+        panel.put_turned(index, values);
+    }
+}
+
+/// How `N` columns of sums are cut into epilogue tiles.
+pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
+
+impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
+    /// Epilogue tiles of `N` columns.
+    pub const COUNT: usize = {
+        assert!(
+            N >= D::COLS && D::COLS.is_multiple_of(FRAGMENT_COLS) && N.is_multiple_of(FRAGMENT_COLS),
+            "a tile is at least an epilogue tile wide, and both are multiples of 16 columns"
+        );
+        N.div_ceil(D::COLS)
+    };
+    const WHOLE: bool = N.is_multiple_of(D::COLS);
+
+    /// First column of epilogue tile `index`.
+    ///
+    /// Where `N` is no multiple, the first one holds the last columns. The last one shares some of them,
+    /// which are written twice: it waits for the first.
+    #[inline(always)]
+    pub const fn column(index: usize) -> usize {
+        match (Self::WHOLE, index) {
+            (true, _) => index * D::COLS,
+            (false, 0) => N - D::COLS,
+            (false, _) => (index - 1) * D::COLS,
+        }
+    }
+}
+
+/// What a warp group stores a tile with: `C` is the tile of a slot of the source's ring, `R` who reads it.
+pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, K> {
+    /// The warp group.
+    pub group: &'g Warpgroup<R::Role, K>,
+    /// The source's panels, if it is read.
+    pub source: Option<Consumer<SOURCE_STAGES, (C,), R, Source, K>>,
+    /// The buffers that D's panels leave from.
+    pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, K>,
+    /// D.
+    pub d: &'g TensorMap<D::Panel>,
+    /// What becomes of the sums.
+    pub epilogue: &'g E,
+}
+
+impl<D, E, C, R, K> Output<'_, D, E, C, R, K>
+where
+    D: Orientation,
+    E: Epilogue,
+    C: TileShape<Element = D::Out>,
+    R: OrdinaryReads,
+    K: ClusterShape,
+{
+    /// Applies the epilogue to 64 rows and `N` columns of sums, the first of which lies at `at`, rounds them
+    /// and stores them.
+    ///
+    /// Waits for a free store buffer and a source panel for each epilogue tile.
+    #[inline(always)]
+    pub fn store<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
+    where
+        M64<N>: Shape,
+    {
+        self.epilogue.begin(&mut sums);
+        for index in 0..EpilogueTiles::<D, N>::COUNT {
+            let first = EpilogueTiles::<D, N>::column(index);
+            let source = self.source.as_mut().map(|panels| panels.wait());
+            let mut out = self.stores.acquire();
+            for i in 0..D::COLS / FRAGMENT_COLS {
+                let column = first + i * FRAGMENT_COLS;
+                let c = source.as_ref().map(|panel| panel.strip(self.group, i));
+                let sum = sums.strip(column / FRAGMENT_COLS);
+                D::put(&mut out, i, visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column)));
+            }
+            if let Some(source) = source {
+                source.release();
+            }
+            if !EpilogueTiles::<D, N>::WHOLE && index == EpilogueTiles::<D, N>::COUNT - 1 {
+                out.wait_written(EpilogueTiles::<D, N>::COUNT - 2);
+            }
+            let (row, column) = place::<D>(at.right_by(first));
+            out.publish().store_rows(self.d, row, column);
+        }
+    }
+
+    /// [`store`](Self::store) with all store buffers at once, if the sums fill them and there is no source:
+    /// fewer barriers, for groups whose last stores have long been read.
+    #[inline(always)]
+    pub fn store_at_once<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
+    where
+        M64<N>: Shape,
+    {
+        let fills = const { N == STORE_STAGES * D::COLS && !D::SWAP_AB };
+        if !fills || self.source.is_some() {
+            return self.store(sums, at);
+        }
+        self.epilogue.begin(&mut sums);
+        let mut out = self.stores.acquire_all();
+        for i in 0..N / FRAGMENT_COLS {
+            let at = at.right_by(i * FRAGMENT_COLS);
+            D::put(&mut out, i, visit::<D, _, _, _>(self.epilogue, self.group, sums.strip(i), None, at));
+        }
+        let (row, column) = place::<D>(at);
+        out.publish().store_rows(self.d, row, column);
+    }
+}
+
+/// The epilogue of 16 columns of sums that lie at `at`.
+#[inline(always)]
+fn visit<D: Orientation, E: Epilogue, M: Role, K: ClusterShape>(
+    epilogue: &E,
+    group: &Warpgroup<M, K>,
+    sum: [f32; 8],
+    c: Option<[f32; 8]>,
+    at: TileOrigin,
+) -> [f32; 8] {
+    let fragment = |values| {
+        let direct = Fragment::new(group, values, at.row, at.col);
+        if D::SWAP_AB { direct.transposed() } else { direct }
+    };
+    epilogue.visit(fragment(sum), c.map(fragment)).values
+}
+
+/// Row and column in D of what lies at `at`.
+#[inline(always)]
+fn place<D: Orientation>(at: TileOrigin) -> (u32, u32) {
+    if D::SWAP_AB { (at.col, at.row) } else { (at.row, at.col) }
+}

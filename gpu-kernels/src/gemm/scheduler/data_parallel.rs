@@ -1,0 +1,68 @@
+//! Whole tiles, one after the other.
+#![forbid(unsafe_code)]
+
+use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
+use isa::wgmma::{M64, Shape};
+use pipeline::prelude::*;
+
+/// Each cluster takes every `clusters`-th cluster tile. (CUTLASS `PersistentTileSchedulerSm90`.)
+#[derive(Clone, Debug)]
+pub struct DataParallel<K> {
+    /// The next cluster tile.
+    next: u32,
+    at: ClusterCoord<K>,
+    p: TileSchedulerParams,
+}
+
+impl<K: ClusterShape> TileScheduler<K> for DataParallel<K> {
+    type Args = TileSchedulerParams;
+    const SPLITS_K: bool = false;
+
+    #[inline(always)]
+    fn new(at: ClusterCoord<K>, p: &TileSchedulerParams) -> Self {
+        Self { next: at.cluster_id(), at, p: *p }
+    }
+
+    #[inline(always)]
+    fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
+        self.p.origin(work.index, self.at, bm, bn)
+    }
+
+    #[inline(always)]
+    fn rounds(&self) -> u32 {
+        self.p.rounds
+    }
+
+    #[inline(always)]
+    fn is_data_parallel(&self, _work: &WorkTile) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn fixup<const N: usize, R: Role>(
+        &self,
+        _group: &Warpgroup<R, K>,
+        _work: &WorkTile,
+        _part: Part<N>,
+        sum: Accumulator<N>,
+        epilogue: impl FnOnce(Accumulator<N>),
+    ) where
+        M64<N>: Shape,
+    {
+        epilogue(sum);
+    }
+}
+
+impl<K: ClusterShape> Iterator for DataParallel<K> {
+    type Item = WorkTile;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<WorkTile> {
+        // Tied to the tile's number, which is below 2^31, so that it stays in a register: ptxas would load it
+        // from constant memory in every round of both loops over k tiles.
+        let k_tiles = self.p.k_tiles() + (self.next >> 31);
+        let work = WorkTile { index: self.next, k: 0, k_tiles };
+        self.next += self.p.clusters;
+        (work.index < self.p.tiles).then_some(work)
+    }
+}

@@ -1,0 +1,93 @@
+//! The compiled GEMM kernels: configurations times types.
+#![forbid(unsafe_code)]
+
+use super::Linear;
+use half::{bf16, f16};
+
+/// Crosses lists of types with lists of configurations. A kernel is named for both:
+/// `gemm_bf16_f32_128x256_2x1`, and what the configuration adds.
+macro_rules! product {
+    // All crossed: the names are put together, and the kernels compiled.
+    (@cross [$($rows:tt)*]) => {
+        pastey::paste! {
+            crate::gemm_kernels! {
+                /// Every GEMM kernel of this crate.
+                pub static INSTANCES: Linear;
+                $($rows)*
+            }
+        }
+    };
+    // A list whose types are through.
+    (@cross [$($rows:tt)*] [] {$($configurations:tt)*} $($more:tt)*) => {
+        product! { @cross [$($rows)*] $($more)* }
+    };
+    // The first pair of types of a list, with each of its configurations.
+    (@cross [$($rows:tt)*] [$t:ident => $o:ident $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
+        product! {
+            @cross [$($rows)* $([<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
+            [$($($types)*)?] {$($name($($row)*);)*} $($more)*
+        }
+    };
+    ($($types:tt $configurations:tt)*) => {
+        product! { @cross [] $($types $configurations)* }
+    };
+}
+
+// The kernels of a device build that record what they do: one of each kind of main loop that the model's traces
+// show.
+#[cfg(all(feature = "trace", target_arch = "nvptx64"))]
+product! {
+    [bf16 => bf16] {
+        _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+        _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+    }
+}
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+product! {
+    // Tiles for any types: large, middle and small products.
+    [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32, bf16 => f16, f16 => bf16] {
+        _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+        _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative, stages 5);
+        _128x128_1x1_c(128 x 128, cluster 1 x 1, Cooperative, stages 4, with C);
+        _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+        _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative, stages 7);
+        _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, stages 6, with C);
+    }
+    // With C, the halves of a tile of 256 columns and an f32 C need more registers than there are.
+    [bf16 => bf16, f16 => f16, bf16 => f16, f16 => bf16] {
+        _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
+    }
+    // What a layer of a network has: results of the operands' type, or f32.
+    [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32] {
+        _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
+        _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
+        _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
+        _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative, stages 12);
+        _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, stages 10, with C);
+    }
+    // Tiles that fit some shapes better.
+    [bf16 => bf16, f16 => f16] {
+        _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
+        _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
+        _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
+        _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
+        _128x128_2x1(128 x 128, cluster 2 x 1, Cooperative, stages 5);
+        _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative);
+        _128x64_1x2(128 x 64, cluster 1 x 2, Cooperative);
+        _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
+        _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative, stages 12);
+        _128x128_2x1_pp(128 x 128, cluster 2 x 1, Pingpong);
+        _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
+        _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
+        _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
+    }
+    // D of few rows: 16 or 32, which are the tile's columns. Named for D's tile. Those with `_x2` leave room for
+    // the dependent grid's CTA on the SM.
+    [bf16 => bf16, f16 => f16] {
+        _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, stages 20, operands swapped);
+        _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, stages 16, operands swapped);
+        _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, stages 9, operands swapped);
+        _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, stages 8, operands swapped);
+    }
+}
