@@ -8,7 +8,7 @@ use pipeline::prelude::Cluster;
 use std::hint::black_box;
 use warpipe::GEMM_IMAGE;
 use warpipe::gpu_kernels::gemm::TileSchedulerParams;
-use warpipe::gpu_kernels::gemm::scheduler::TileScheduler;
+use warpipe::gpu_kernels::gemm::scheduler::{StreamK, TileScheduler};
 use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, candidates, pick};
 use warpipe::host::reference::Product;
 use warpipe::host::{Device, Dtype, SimConfig, TensorBox, TensorSpec, data};
@@ -52,14 +52,14 @@ fn scheduler(c: &mut Criterion) {
         let p = TileSchedulerParams::new([32, 32], 128, 8, clusters, streamed);
         let walk = |cluster| {
             let at = Pair::coord(1);
-            let scheduler = TileScheduler::<128, 256, Pair>::on_host(at, cluster, &p);
+            let scheduler = StreamK::<Pair>::on_host(at, cluster, &p);
             let origins = scheduler.clone();
             scheduler.fold((0, 0), |(works, sum), work| {
-                let at = origins.origin(&work);
+                let at = origins.origin(&work, 128, 256);
                 (
                     works + 1,
                     sum + u64::from(at.row + at.col)
-                        + origins.others(&work).map(u64::from).sum::<u64>(),
+                        + origins.peers(&work).map(u64::from).sum::<u64>(),
                 )
             })
         };

@@ -24,7 +24,7 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
         let rows = report["candidates"].as_array().expect("candidates");
         let (ab, out) = (Dtype::Bf16, Dtype::Bf16);
         let fitting: BTreeSet<u64> = (0..)
-            .zip(INSTANCES)
+            .zip(INSTANCES.iter())
             .filter(|(_, i)| (i.ab, i.out, i.has_c) == (ab, out, false))
             .map(|(index, _)| index)
             .collect();
@@ -39,7 +39,7 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
         assert_eq!(kinds.len(), rows.len(), "a schedule is listed twice");
         assert!(rows.iter().any(|row| row["streamed"] != 0), "no tile is shared");
         let problem = GemmProblem { m, n, k, ab, out, beta_c: false };
-        let picked = pick(INSTANCES, &problem, false, sms).expect("an instance").index;
+        let picked = pick(&INSTANCES, &problem, false, sms).expect("an instance").index;
         assert_eq!(rows[0]["index"], picked);
         let number = |row: &Value, name: &str| row[name].as_f64().expect("a number");
         let times: Vec<f64> = rows.iter().map(|row| number(row, "predicted_us")).collect();

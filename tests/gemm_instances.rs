@@ -38,12 +38,12 @@ fn cluster_tile(i: &Instance) -> (u64, u64) {
 
 /// The size of a product whose kernel sees `m` rows and `n` columns.
 fn size_of(instance: &Instance, m: u64, n: u64, k: u64) -> Size {
-    if instance.turned { (n, m, k) } else { (m, n, k) }
+    if instance.swap_ab { (n, m, k) } else { (m, n, k) }
 }
 
 /// Whole tiles of the cluster that has most of them.
 fn rounds(instance: &Instance, (m, n, _): Size, schedule: Schedule) -> u32 {
-    let (m, n) = if instance.turned { (n, m) } else { (m, n) };
+    let (m, n) = if instance.swap_ab { (n, m) } else { (m, n) };
     let (rows, cols) = cluster_tile(instance);
     let whole = (m.div_ceil(rows) * n.div_ceil(cols)) as u32 - schedule.streamed;
     whole.div_ceil(schedule.clusters)
@@ -123,7 +123,7 @@ fn every_instance_multiplies() {
             let schedules = multiplies(beyond_the_ring(instance));
             assert_eq!(
                 schedules.iter().any(|s| s.streamed > 0),
-                instance.shares,
+                instance.splits_k,
                 "{} shares tiles if it can: {schedules:?}",
                 instance.desc.meta.name()
             );
@@ -148,7 +148,7 @@ fn every_instance_goes_round() {
         let size = size_of(instance, 40, 3 * cols - 8, 72);
         let schedules = multiplies(&gemm, &device, "every_instance_goes_round", index, size);
         let of = |streamed| Schedule { clusters: 2, streamed };
-        let expected = if instance.shares { vec![of(0), of(1)] } else { vec![of(0)] };
+        let expected = if instance.splits_k { vec![of(0), of(1)] } else { vec![of(0)] };
         assert_eq!(schedules, expected, "{}", instance.desc.meta.name());
     }
 }

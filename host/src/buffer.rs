@@ -1,11 +1,11 @@
 //! Device memory: allocation, copies to and from the host, and 2D copies that change a pitch.
 
-use isa::slice::SliceAbi;
 use crate::cuda::{check, failed};
 use crate::device::{Backend, Device};
 use crate::error::Error;
 use crate::stream::Stream;
 use cudarc::driver::{result, sys};
+use isa::slice::SliceAbi;
 use std::sync::Arc;
 
 /// A block of device memory, freed with its last owner (tensor maps own what they point into).

@@ -53,7 +53,7 @@ fn what_is_picked_is_near_the_fastest() {
     for ([m, n, k], rows) in measured(text) {
         let out = Dtype::Bf16;
         let problem = GemmProblem { m, n, k, ab: out, out, beta_c: false };
-        let mut all: Vec<_> = candidates(INSTANCES, &problem, false, 132).collect();
+        let mut all: Vec<_> = candidates(&INSTANCES, &problem, false, 132).collect();
         all.sort_by(Candidate::order);
         let (first, picked) = all
             .iter()

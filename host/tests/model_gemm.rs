@@ -5,17 +5,16 @@
 #[path = "common/map.rs"]
 mod map;
 
-use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
+use gpu_kernels::gemm::instance::Instances;
+use gpu_kernels::gemm::{Instance, KernelSchedule, Linear, LoadArgs, TileSchedulerParams};
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{Gemm, GemmProblem};
 use host::reference::Product;
 use host::{Device, Dtype, SimConfig};
 use isa::kernel;
-use isa::kernel::{Image, Kernel, KernelArg, KernelDesc, KernelMeta, ParamMeta};
+use isa::kernel::{Image, Kernel, KernelDesc, KernelMeta};
 use isa::{cp_async_bulk, cvt, fence, mbarrier, shared, thread};
 use map::{Map, TILE};
-use pipeline::grid::Pace;
-use pipeline::grid::Partials;
 
 /// Rows of every box; columns are 64 bf16.
 const SIDE: u32 = TILE.rows;
@@ -23,19 +22,6 @@ const TILE_BYTES: u32 = SIDE * 128;
 const THREADS: u32 = 128;
 /// Elements of the tile of D that one thread computes.
 const MINE: u32 = SIDE * SIDE / THREADS;
-
-/// The parameters by value.
-#[derive(Clone, Copy)]
-pub struct Params(GemmParams);
-
-// SAFETY: `repr(C)` and plain numbers.
-unsafe impl KernelArg for Params {
-    type Abi = GemmParams;
-    const META: ParamMeta = ParamMeta::value(size_of::<GemmParams>(), align_of::<GemmParams>());
-    unsafe fn from_abi(abi: GemmParams) -> Self {
-        Self(abi)
-    }
-}
 
 /// Shared memory of the kernel: tiles of A, B, and of C and D; a barrier.
 #[derive(Clone, Copy)]
@@ -75,7 +61,7 @@ fn pair(tile: u32, row: u32, col: u32) -> [f32; 2] {
 /// One tile of D at (row, col).
 fn one_tile(
     maps: [&Map; 4],
-    p: GemmParams,
+    (linear, p): (Linear, TileSchedulerParams),
     with_c: bool,
     s: Smem,
     row: u32,
@@ -85,7 +71,7 @@ fn one_tile(
     let me = thread::thread_idx_x() * MINE;
     let (y, x) = (me / SIDE, me % SIDE);
     let mut sums = [0.0f32; MINE as usize];
-    for k in (0..p.scheduler.k_tiles()).map(|k| k * SIDE) {
+    for k in (0..p.k_tiles()).map(|k| k * SIDE) {
         load(maps[0], s.a, row, k, s.bar, phase);
         load(maps[1], s.b, col, k, s.bar, phase);
         for (j, sum) in (0..).zip(&mut sums) {
@@ -100,7 +86,8 @@ fn one_tile(
     }
     for (j, sums) in (0..MINE).step_by(2).zip(sums.chunks_exact(2)) {
         let c = if with_c { pair(s.d, y, x + j) } else { [0.0; 2] };
-        let d = [0, 1].map(|i| p.alpha * sums[i] + if with_c { p.beta * c[i] } else { 0.0 });
+        let d =
+            [0, 1].map(|i| linear.alpha * sums[i] + if with_c { linear.beta * c[i] } else { 0.0 });
         // SAFETY: each thread writes its own elements of the tile, and makes them visible to the
         // copy engine before the meeting; one thread then stores the tile and waits.
         unsafe { shared::st(at(s.d, y, x + j), cvt::bf16x2(d[0], d[1])) };
@@ -119,7 +106,8 @@ fn one_tile(
     }
 }
 
-fn plain_gemm(maps: [&Map; 4], p: GemmParams, with_c: bool) {
+fn plain_gemm(maps: [&Map; 4], args: (Linear, TileSchedulerParams), with_c: bool) {
+    let p = args.1;
     let base = shared::dynamic_base();
     let s = Smem {
         a: base,
@@ -137,11 +125,11 @@ fn plain_gemm(maps: [&Map; 4], p: GemmParams, with_c: bool) {
         thread::sync_threads();
     }
     let mut phase = 0;
-    let tiles = p.scheduler.tiles();
-    let columns = tiles / p.scheduler.tiles_m();
+    let tiles = p.tiles();
+    let columns = tiles / p.tiles_m();
     for tile in (thread::block_idx_x()..tiles).step_by(thread::grid_dim_x() as usize) {
         let (row, col) = (tile / columns * SIDE, tile % columns * SIDE);
-        one_tile(maps, p, with_c, s, row, col, &mut phase);
+        one_tile(maps, args, with_c, s, row, col, &mut phase);
     }
 }
 
@@ -152,11 +140,11 @@ pub fn plain(
     b: &Map,
     c: &Map,
     d: &Map,
-    _partials: Partials<'_>,
-    _pace: Pace<'_>,
-    p: Params,
+    _loads: LoadArgs<'_>,
+    epilogue: Linear,
+    scheduler: TileSchedulerParams,
 ) {
-    plain_gemm([a, b, c, d], p.0, false);
+    plain_gemm([a, b, c, d], (epilogue, scheduler), false);
 }
 
 /// With C.
@@ -166,11 +154,11 @@ pub fn plain_c(
     b: &Map,
     c: &Map,
     d: &Map,
-    _partials: Partials<'_>,
-    _pace: Pace<'_>,
-    p: Params,
+    _loads: LoadArgs<'_>,
+    epilogue: Linear,
+    scheduler: TileSchedulerParams,
 ) {
-    plain_gemm([a, b, c, d], p.0, true);
+    plain_gemm([a, b, c, d], (epilogue, scheduler), true);
 }
 
 static PLAIN: KernelDesc = plain::DESC;
@@ -187,14 +175,14 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         bk: SIDE,
         stages: 1,
         groups: 1,
-        shares: false,
+        splits_k: false,
         kernel_schedule: KernelSchedule::Cooperative,
         cluster_m: 1,
         cluster_n: 1,
         ab: Dtype::Bf16,
         out: Dtype::Bf16,
         has_c,
-        turned: false,
+        swap_ab: false,
     }
 }
 static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];
@@ -202,7 +190,7 @@ static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)
 /// Plans and runs twice; both results must be the product, to the bit the same.
 fn right((m, n, k): (usize, usize, usize), alpha: f32, beta: Option<f32>, staged: &str) {
     let device = Device::sim(SimConfig { sms: 4, ..SimConfig::default() });
-    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let gemm = Gemm::with_instances(&device, &IMAGE, Instances::<Linear>::of(&TABLE)).unwrap();
     let bf16 = Dtype::Bf16;
     let [a, b, c] = [(1, m * k), (2, n * k), (3, m * n)]
         .map(|(seed, count)| rounded(&normal(seed, count), bf16).unwrap());

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{BIG, IMAGE, MID, TABLE, instance};
-use gpu_kernels::gemm::{INSTANCES, Instance};
+use common::{BIG, IMAGE, MID, SMALL, TABLE, instance, table};
+use gpu_kernels::gemm::{INSTANCES, Instance, TileSchedulerParams};
 use host::gemm::{
     Candidate, Gemm, GemmPlan, GemmProblem, KernelInfo, Prediction, Schedule, candidates, pick,
 };
 use host::{Device, Dtype, Error, SimConfig};
-use isa::kernel::{Image, KernelDesc, KernelMeta};
+use isa::kernel::{Image, KernelArg, KernelDesc, KernelMeta};
 use std::collections::BTreeSet;
 
 fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
@@ -16,7 +16,7 @@ fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
 }
 
 fn gemm() -> Gemm {
-    Gemm::with_instances(&Device::sim(SimConfig::default()), &IMAGE, &TABLE).unwrap()
+    Gemm::with_instances(&Device::sim(SimConfig::default()), &IMAGE, table(&TABLE)).unwrap()
 }
 
 fn line<T>(result: Result<T, Error>) -> String {
@@ -92,7 +92,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
 fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
     let picked = |m, n, k| {
         let p = problem(m, n, k);
-        let best = candidates(INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
+        let best = candidates(&INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
         (best.prediction.paced(), best.prediction.early(132), best.instance.two_fit())
     };
     // Operands of 1 GiB, tiles of 256 stages.
@@ -110,7 +110,7 @@ fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
 #[test]
 fn a_cluster_that_has_no_room_is_no_candidate() {
     let p = problem(1024, 1024, 1024);
-    let on = |sms| candidates(INSTANCES, &p, false, sms).map(|c| c.instance);
+    let on = |sms| candidates(&INSTANCES, &p, false, sms).map(|c| c.instance);
     let ctas = |i: &Instance| i.cluster_m * i.cluster_n;
     assert!(on(1).count() > 0 && on(1).all(|i| ctas(i) == 1));
     assert!(on(2).any(|i| ctas(i) == 2) && on(2).all(|i| ctas(i) <= 2));
@@ -191,7 +191,7 @@ fn rows_that_tma_cannot_read_are_staged_and_the_plan_says_so() {
 #[test]
 fn empty_results_launch_nothing_and_empty_k_multiplies_zeros() {
     let device = Device::sim(SimConfig::default());
-    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let gemm = Gemm::with_instances(&device, &IMAGE, table(&TABLE)).unwrap();
     for p in [problem(0, 8, 8), problem(8, 0, 8), problem(0, 0, 0)] {
         let plan = gemm.plan(&p).unwrap();
         assert!(plan.describe().kernel.is_none());
@@ -206,7 +206,7 @@ fn empty_results_launch_nothing_and_empty_k_multiplies_zeros() {
 #[test]
 fn operands_are_checked_against_the_plan() {
     let device = Device::sim(SimConfig::default());
-    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let gemm = Gemm::with_instances(&device, &IMAGE, table(&TABLE)).unwrap();
     let plan = gemm.plan(&problem(4, 8, 16)).unwrap();
     let (a, b) = (device.alloc(128).unwrap(), device.alloc(254).unwrap());
     let mut d = device.alloc(64).unwrap();
@@ -250,7 +250,7 @@ fn products_that_cannot_be_are_refused() {
 #[test]
 fn schedules_that_cannot_be_are_refused() {
     let device = Device::sim(SimConfig::default());
-    let gemm = Gemm::with_instances(&device, &IMAGE, &TABLE).unwrap();
+    let gemm = Gemm::with_instances(&device, &IMAGE, table(&TABLE)).unwrap();
     let sms = device.sms();
     let index = TABLE.iter().position(|i| i.desc.meta.name() == "small").unwrap();
     let refused = |p: &GemmProblem, index, clusters, streamed| {
@@ -264,8 +264,14 @@ fn schedules_that_cannot_be_are_refused() {
     }
     let said = refused(&p, index, 1, 1000);
     assert!(said.ends_with("share 1000 tiles: there are 45 cluster tiles"), "{said}");
-    static WHOLE: [Instance; 1] = [Instance { shares: false, ..TABLE[0] }];
-    let whole = Gemm::with_instances(&device, &IMAGE, &WHOLE).unwrap();
+    static ALONE: KernelDesc = {
+        let mut meta = SMALL.meta;
+        meta.params[6] = <TileSchedulerParams as KernelArg>::META;
+        KernelDesc { meta, entry: SMALL.entry }
+    };
+    static ALONE_IMAGE: Image = Image { kernels: &[ALONE.meta], ..IMAGE };
+    static WHOLE: [Instance; 1] = [Instance { splits_k: false, desc: &ALONE, ..TABLE[0] }];
+    let whole = Gemm::with_instances(&device, &ALONE_IMAGE, table(&WHOLE)).unwrap();
     let said = line(whole.plan_scheduled(&p, 0, Schedule { clusters: 1, streamed: 1 }));
     assert!(
         said.ends_with("share 1 tiles: this kernel computes tiles whole, 0 are shared"),
@@ -289,14 +295,14 @@ fn tables_and_images_must_agree_with_their_kernels() {
     const IMAGE_BASE: Image =
         Image { name: "x", arch: "sm_90a", code: &[], kernels: &[], ptxas: None };
     let device = Device::sim(SimConfig::default());
-    let new = |image, table| line(Gemm::with_instances(&device, image, table));
+    let new = |image, table| line(Gemm::with_instances(&device, image, common::table(table)));
     assert_eq!(
         new(&IMAGE, &WRONG),
         "GEMM instance big: cluster 1x1 in the table, [2, 1, 1] in the kernel"
     );
     assert_eq!(
         new(&IMAGE, &SHORT),
-        "GEMM instance mid: 4 tensor maps, then parameters of [16, 16] bytes; 4, then those of the partial sums, of the pace and of GemmParams, [16, 16, 96] bytes, are right"
+        "GEMM instance mid: 4 tensor maps, then parameters of [24, 8] bytes; 4, then LoadArgs, the epilogue and the scheduler's arguments, [24, 8, 104] bytes, are right"
     );
     assert!(new(&IMAGE, &TYPES).starts_with("GEMM instance mid: operands bf16 and result f32"));
     assert_eq!(new(&EMPTY, &TABLE[..1]), "image x has no kernel small; it has: none");
@@ -309,7 +315,7 @@ fn an_image_of_other_source_is_named() {
     static IMAGE: Image =
         Image { name: "old", arch: "sm_90a", code: &[], kernels: &CHANGED, ptxas: None };
     let device = Device::sim(SimConfig::default());
-    let said = line(Gemm::with_instances(&device, &IMAGE, &TABLE[2..3]));
+    let said = line(Gemm::with_instances(&device, &IMAGE, table(&TABLE[2..3])));
     assert_eq!(
         said,
         "kernel mid: the image says smem_bytes = 1024, this program 204800; rebuild the image from the same source"

@@ -123,8 +123,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.with_c };
     problem.check()?;
     // Says what the table has if it has nothing for these types.
-    pick(INSTANCES, &problem, args.with_c, sms)?;
-    let mut all: Vec<Candidate<'_>> = candidates(INSTANCES, &problem, args.with_c, sms).collect();
+    pick(&INSTANCES, &problem, args.with_c, sms)?;
+    let mut all: Vec<Candidate<'_>> = candidates(&INSTANCES, &problem, args.with_c, sms).collect();
     all.sort_by(Candidate::order);
     let shown = if args.all { all.len() } else { ROWS.min(all.len()) };
     let operands = if args.with_c { "ABCD" } else { "ABD" };

@@ -149,7 +149,7 @@ fn no_main_loop_moves_what_it_multiplies() {
         // each half of the tile's columns.
         let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == *name);
         let parts = instance.map_or(1, |i| match i.kernel_schedule {
-            KernelSchedule::Overlapped => 2,
+            KernelSchedule::SplitN => 2,
             _ => i.bm / 64 / i.groups,
         });
         assert_eq!(sass::hgmmas(body), 4 * parts as usize, "{name}");

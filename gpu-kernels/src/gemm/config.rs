@@ -1,13 +1,12 @@
 //! The parts of a GEMM kernel, as types: what the [kernel](super::kernel::gemm) is generic over.
 
-
 use super::epilogue::Epilogue;
 use super::output::{Orientation, Output, SOURCE_STAGES, STORE_STAGES, Source};
 use super::scheduler::TileScheduler;
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use pipeline::cta::{Condition, Region};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, OrdinaryReads};
-use pipeline::cta::{Condition, Region};
 use pipeline::tile::TileShape;
 
 names! {

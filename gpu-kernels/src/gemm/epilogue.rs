@@ -4,7 +4,6 @@
 //! An epilogue is a value among the kernel's arguments. Where its results go, and whether the operands were
 //! swapped, is not its business: a [`Fragment`] knows its rows and columns in D.
 
-
 use isa::kernel::{AfterWait, KernelArg};
 use isa::wgmma::{M64, Shape};
 use pipeline::mma::Fragment;

@@ -89,7 +89,9 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
     /// Epilogue tiles of `N` columns.
     pub const COUNT: usize = {
         assert!(
-            N >= D::COLS && D::COLS.is_multiple_of(FRAGMENT_COLS) && N.is_multiple_of(FRAGMENT_COLS),
+            N >= D::COLS
+                && D::COLS.is_multiple_of(FRAGMENT_COLS)
+                && N.is_multiple_of(FRAGMENT_COLS),
             "a tile is at least an epilogue tile wide, and both are multiples of 16 columns"
         );
         N.div_ceil(D::COLS)
@@ -150,7 +152,11 @@ where
                 let column = first + i * FRAGMENT_COLS;
                 let c = source.as_ref().map(|panel| panel.strip(self.group, i));
                 let sum = sums.strip(column / FRAGMENT_COLS);
-                D::put(&mut out, i, visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column)));
+                D::put(
+                    &mut out,
+                    i,
+                    visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column)),
+                );
             }
             if let Some(source) = source {
                 source.release();
@@ -178,7 +184,11 @@ where
         let mut out = self.stores.acquire_all();
         for i in 0..N / FRAGMENT_COLS {
             let at = at.right_by(i * FRAGMENT_COLS);
-            D::put(&mut out, i, visit::<D, _, _, _>(self.epilogue, self.group, sums.strip(i), None, at));
+            D::put(
+                &mut out,
+                i,
+                visit::<D, _, _, _>(self.epilogue, self.group, sums.strip(i), None, at),
+            );
         }
         let (row, column) = place::<D>(at);
         out.publish().store_rows(self.d, row, column);

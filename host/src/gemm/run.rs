@@ -162,8 +162,9 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let (m, n) = if swapped { (problem.n, problem.m) } else { (problem.m, problem.n) };
         let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
         // SAFETY: both are memory of the plan, which lives as long as its launches and which only they use.
-        let (throttle, workspace) =
-            unsafe { (Pace::from_abi(plan.pace.slice(4)), Partials::from_abi(launch.partials.slice(16))) };
+        let (throttle, workspace) = unsafe {
+            (Pace::from_abi(plan.pace.slice(4)), Partials::from_abi(launch.partials.slice(16)))
+        };
         let loads = LoadArgs { prefetch: launch.choice.early, throttle };
         let scheduler = if launch.choice.instance.splits_k {
             Param::value(StreamKArgs { params, workspace })

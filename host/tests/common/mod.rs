@@ -1,12 +1,11 @@
 //! A hand-made table of GEMM instances: facts without a kernel behind them.
 #![allow(dead_code)]
 
-use gpu_kernels::gemm::{GemmParams, Instance, KernelSchedule};
+use gpu_kernels::gemm::instance::Instances;
+use gpu_kernels::gemm::{Instance, KernelSchedule, Linear, LoadArgs, StreamKArgs};
 use isa::kernel::{
     Dtype, Image, KernelArg, KernelDesc, KernelMeta, META_MAGIC, ParamKind, ParamMeta, name64,
 };
-use pipeline::grid::Pace;
-use pipeline::grid::Partials;
 
 fn never(_: &[*const u8]) {
     unreachable!("plans run no kernel");
@@ -30,9 +29,9 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
     params[1] = map(Dtype::Bf16, bn / cluster);
     params[2] = map(out, 64);
     params[3] = map(out, 64);
-    params[4] = <Partials<'static> as KernelArg>::META;
-    params[5] = <Pace<'static> as KernelArg>::META;
-    params[6] = <GemmParams as KernelArg>::META;
+    params[4] = <LoadArgs<'static> as KernelArg>::META;
+    params[5] = <Linear as KernelArg>::META;
+    params[6] = <StreamKArgs<'static> as KernelArg>::META;
     KernelDesc {
         meta: KernelMeta {
             magic: META_MAGIC,
@@ -70,14 +69,14 @@ pub const fn instance(
         bk: 64,
         stages: 4,
         groups: bm / 64,
-        shares: true,
+        splits_k: true,
         kernel_schedule: KernelSchedule::Cooperative,
         cluster_m,
         cluster_n: 1,
         ab: Dtype::Bf16,
         out,
         has_c,
-        turned: false,
+        swap_ab: false,
     }
 }
 
@@ -88,6 +87,11 @@ pub static TABLE: [Instance; 5] = [
     instance(&MID_C, 128, 128, 1, Dtype::Bf16, true),
     instance(&F32, 128, 128, 1, Dtype::F32, false),
 ];
+
+/// These rows, as kernels with the usual epilogue.
+pub const fn table(rows: &'static [Instance]) -> Instances<Linear> {
+    Instances::of(rows)
+}
 
 static KERNELS: [KernelMeta; 5] = [BIG.meta, MID.meta, SMALL.meta, MID_C.meta, F32.meta];
 

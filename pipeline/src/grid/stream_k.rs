@@ -144,8 +144,7 @@ struct Place {
 
 impl Partials<'_> {
     /// No memory: for launches in which no CTA shares a tile.
-    pub const EMPTY: Self =
-        Self(SliceAbi { address: 0, elements: 0 }, core::marker::PhantomData);
+    pub const EMPTY: Self = Self(SliceAbi { address: 0, elements: 0 }, core::marker::PhantomData);
 
     /// Bytes for `ctas` CTAs whose tiles have 64 rows of `columns` columns for each of `groups` warp
     /// groups.

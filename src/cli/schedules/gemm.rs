@@ -208,7 +208,7 @@ mod tests {
             let of = |whole: bool| {
                 names.iter().any(|n| n.starts_with(&kernel) && n.ends_with("/0") == whole)
             };
-            assert!(of(true) && of(false) == instance.shares, "{kernel}: {names:?}");
+            assert!(of(true) && of(false) == instance.splits_k, "{kernel}: {names:?}");
         }
     }
 

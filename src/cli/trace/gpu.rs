@@ -5,7 +5,8 @@ use crate::cli::check::Judged;
 use crate::cli::error::Error;
 use crate::cli::operands::{Generate, Operands};
 use crate::cli::schedules::{Case, gemm};
-use gpu_kernels::gemm::INSTANCES;
+use gpu_kernels::gemm::instance::Instances;
+use gpu_kernels::gemm::{INSTANCES, Linear};
 use host::gemm::{Gemm, GemmProblem};
 use host::sim::Schedule;
 use host::sim::trace::{Trace, Tracing};
@@ -62,7 +63,7 @@ pub fn run(
     let image = image()?;
     let index = INSTANCES.iter().position(|i| i.desc.meta.name() == kernel);
     let index = index.expect("the table has the kernel");
-    let table = &INSTANCES[index..=index];
+    let table = Instances::<Linear>::of(&INSTANCES.rows[index..=index]);
     let desc = table[0].desc;
     let gemm = Gemm::with_instances(device, image, table)?;
     let problem = problem(shape);

@@ -1,6 +1,5 @@
 //! Stream-K: the k tiles of some tiles shared out equally, the other tiles data-parallel.
 
-
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::wgmma::{M64, Shape};
@@ -74,8 +73,8 @@ impl<K: ClusterShape> StreamK<K> {
 
     /// The CTAs that sum the rest of a tile that this one finishes. The runs lie backwards in the grid.
     #[inline(always)]
-    fn peers(&self, work: &WorkTile) -> Peers<K> {
-        Peers { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
+    pub fn peers(&self, work: &WorkTile) -> PeerCtas<K> {
+        PeerCtas { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
     }
 }
 
@@ -145,7 +144,7 @@ impl<K: ClusterShape> Iterator for StreamK<K> {
 }
 
 /// The CTAs of [`StreamK::peers`].
-struct Peers<K> {
+pub struct PeerCtas<K> {
     /// Whose cluster sums the k tiles before `summed`.
     cluster: u32,
     summed: u32,
@@ -153,7 +152,7 @@ struct Peers<K> {
     p: TileSchedulerParams,
 }
 
-impl<K: ClusterShape> Iterator for Peers<K> {
+impl<K: ClusterShape> Iterator for PeerCtas<K> {
     type Item = u32;
 
     #[inline(always)]
@@ -227,7 +226,7 @@ mod tests {
                         prop_assert!(summed.entry(at).or_default().insert(k));
                     }
                     if work.computes_epilogue() {
-                        for other in scheduler.others(&work) {
+                        for other in scheduler.peers(&work) {
                             prop_assert!(other < scheduler.cta());
                             prop_assert!(taken.insert((other, at)));
                         }
