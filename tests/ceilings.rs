@@ -11,13 +11,13 @@ mod on_devices;
 use common::{outcome, warpipe};
 use gpu::gpu;
 use gpu_kernels::ceilings::{COLUMNS, DEPTH, ROWS, tma_read_alone, wgmma_alone};
-use host::bench::BenchConfig;
-use host::bench::ceilings::Ceilings;
 use host::{Dtype, Param};
 use isa::kernel::Kernel;
 use on_devices::{Matrix, on_devices, small};
 use serde_json::Value;
 use warpipe::GEMM_IMAGE;
+use warpipe_bench::BenchConfig;
+use warpipe_bench::ceilings::Ceilings;
 
 #[test]
 fn wgmma_alone_multiplies_again_and_again() {

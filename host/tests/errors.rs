@@ -190,6 +190,5 @@ fn handles_can_be_sent_and_shared() {
     shared::<host::TensorMap>();
     shared::<host::gemm::Gemm>();
     shared::<host::gemm::GemmPlan>();
-    shared::<host::cublaslt::CublasLt>();
     shared::<Error>();
 }

@@ -8,12 +8,10 @@
 //!   elements themselves do, so the relative error stays that of D; a tile that is missing, twice
 //!   there or in another's place adds as much as its elements are.
 
-use crate::data;
-use crate::error::Error;
-use crate::gemm::GemmProblem;
-use crate::reference::{Check, Product, sample};
 use half::{bf16, f16};
-use isa::kernel::Dtype;
+use host::gemm::GemmProblem;
+use host::reference::{Check, Product, sample};
+use host::{Dtype, Error, data};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -93,7 +91,7 @@ pub fn check(
     b: &impl Values,
     d: &[u8],
 ) -> Result<ResultCheck, Error> {
-    problem.sized('D', d.len() as u64)?;
+    problem.check_size('D', d.len() as u64)?;
     let sampled = sampled(problem, a, b, d)?;
     let projected =
         if problem.m >= problem.n { along_n(problem, a, b, d) } else { along_m(problem, a, b, d) };
@@ -250,7 +248,7 @@ pub fn fingerprint(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{encode, normal, rounded};
+    use host::data::{encode, normal, rounded};
 
     struct Matrix(Vec<f32>, usize);
 

@@ -4,16 +4,12 @@
 //! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]: the "TN" product with the operands
 //! exchanged, which is its fastest form.
 
-use crate::buffer::Buffer;
-use crate::cuda::{Context, loader};
-use crate::device::{Backend, Device};
 use crate::error::Error;
-use crate::gemm::GemmProblem;
-use crate::stream::Stream;
-use crate::tensor_error::dtype_name;
+use crate::one_line;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys;
-use isa::kernel::Dtype;
+use host::gemm::GemmProblem;
+use host::{Buffer, Device, Dtype, Stream, dtype_name};
 use std::sync::{Arc, OnceLock};
 
 /// What cuBLASLt may use as scratch memory.
@@ -31,7 +27,6 @@ pub struct CublasLt {
 
 struct Inner {
     device: Device,
-    context: Arc<Context>,
     handle: sys::cublasLtHandle_t,
     workspace: Buffer,
 }
@@ -43,7 +38,7 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if self.device.make_current().is_ok() {
             // SAFETY: created in `CublasLt::new`, dropped once.
             let _ = unsafe { result::destroy_handle(self.handle) };
         }
@@ -85,6 +80,12 @@ pub fn library_version() -> Result<usize, Error> {
     Ok(unsafe { sys::cublasLtGetVersion() })
 }
 
+/// What the loader said: libloading keeps it in the error's source.
+fn loader(error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    one_line(&cause.unwrap_or_else(|| error.to_string()))
+}
+
 fn failed(call: &'static str) -> impl FnOnce(CublasError) -> Error {
     move |e| Error::CublasLt { call, status: format!("{:?}", e.0) }
 }
@@ -93,17 +94,17 @@ impl CublasLt {
     /// Loads cuBLASLt and makes a handle on `device`.
     ///
     /// # Errors
-    /// [`Error::NotOnModel`] on the model; [`Error::NoCublasLt`] if the library can't be loaded.
+    /// [`host::Error::NotOnModel`] on the model; [`Error::NoCublasLt`] if the library can't be loaded.
     pub fn new(device: &Device) -> Result<Self, Error> {
-        let Backend::Cuda(context) = &device.backend else {
-            return Err(Error::NotOnModel { what: "cuBLASLt" });
-        };
+        if device.is_sim() {
+            return Err(host::Error::NotOnModel { what: "cuBLASLt" }.into());
+        }
         load()?;
-        context.bind()?;
+        device.make_current()?;
         let workspace = device.alloc(WORKSPACE_BYTES)?;
         let handle = result::create_handle().map_err(failed("cublasLtCreate"))?;
-        let (device, context) = (device.clone(), Arc::clone(context));
-        Ok(Self { inner: Arc::new(Inner { device, context, handle, workspace }) })
+        let device = device.clone();
+        Ok(Self { inner: Arc::new(Inner { device, handle, workspace }) })
     }
 
     /// Its version, as it counts: 130100 is 13.1.0.
@@ -122,7 +123,7 @@ impl CublasLt {
             let status = format!("M, N, K = {m}, {n}, {k}: it multiplies nothing that is empty");
             return Err(Error::CublasLt { call: "cublasLtMatmulAlgoGetHeuristic", status });
         }
-        self.inner.context.bind()?;
+        self.inner.device.make_current()?;
         let (ab, out) = (data_type(problem.ab)?, data_type(problem.out)?);
         let desc = Desc::new()?;
         let (a, b) = (Layout::new(ab, k, n)?, Layout::new(ab, k, m)?);
@@ -194,14 +195,14 @@ impl CublasLtPlan {
         (alpha, beta): (f32, f32),
         stream: &Stream,
     ) -> Result<(), Error> {
-        let Inner { device, context, handle, workspace } = &*self.lt.inner;
-        device.owns("the stream of a cuBLASLt product", stream.backend())?;
+        let Inner { device, handle, workspace } = &*self.lt.inner;
+        device.check_stream("the stream of a cuBLASLt product", stream)?;
         let c = c.unwrap_or(d);
         for (operand, buffer) in [('A', a), ('B', b), ('C', c), ('D', &*d)] {
-            device.owns(&format!("operand {operand}"), &buffer.memory.backend)?;
-            self.problem.sized(operand, buffer.len() as u64)?;
+            device.check_buffer(&format!("operand {operand}"), buffer)?;
+            self.problem.check_size(operand, buffer.len() as u64)?;
         }
-        context.bind()?;
+        device.make_current()?;
         let (alpha, beta) = (&raw const alpha, &raw const beta);
         // SAFETY: all handles live in `self`; operands are as large as the layouts say, on the
         // bound context; alpha and beta are read before the call returns (host pointer mode).
@@ -222,7 +223,7 @@ impl CublasLtPlan {
                 &raw const self.algo,
                 workspace.addr() as *mut _,
                 WORKSPACE_BYTES,
-                stream.raw().cast(),
+                stream.handle().cast(),
             )
         }
         .map_err(failed("cublasLtMatmul"))
@@ -234,11 +235,12 @@ fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
         Dtype::Bf16 => Ok(sys::cudaDataType::CUDA_R_16BF),
         Dtype::F16 => Ok(sys::cudaDataType::CUDA_R_16F),
         Dtype::F32 => Ok(sys::cudaDataType::CUDA_R_32F),
-        Dtype::U8 | Dtype::U32 => Err(Error::GemmDtype {
+        Dtype::U8 | Dtype::U32 => Err(host::Error::GemmDtype {
             side: "operands",
             dtype: dtype_name(dtype),
             right: "bf16, f16 and f32 are",
-        }),
+        }
+        .into()),
     }
 }
 

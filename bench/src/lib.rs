@@ -1,4 +1,10 @@
-//! Timing on a GPU: contenders take turns, so that clocks, heat and power meet all of them alike.
+//! Measurements of the GEMM on a GPU: its times, those of cuBLASLt, and what the GPU can do at most.
+//!
+//! [`Bench`] times plans of a product in turn with [`cublaslt`] and checks every result; [`ceilings`]
+//! times the tensor cores and memory alone. [`machine`] says what was measured on, [`suites`] has the
+//! shapes, and [`line`](mod@line) and [`report`] hold the results as text and JSON.
+//!
+//! Contenders take turns, so that clocks, heat and power meet all of them alike.
 //!
 //! A sample is the time of `launches` launches between two events, divided by their number; short
 //! products are launched from a CUDA graph, for which the host is no bottleneck. Inputs rotate over
@@ -6,18 +12,20 @@
 
 pub mod ceilings;
 mod check;
+pub mod cublaslt;
+mod error;
 pub mod line;
+pub mod machine;
 mod measure;
 mod pool;
 pub mod report;
 pub mod suites;
 
 pub use check::{Projected, ResultCheck};
+pub use error::Error;
 pub use measure::{Bench, Measured, Ours};
 
-use crate::device::Device;
-use crate::error::Error;
-use crate::stream::Stream;
+use host::{Device, Stream};
 use serde::{Deserialize, Serialize};
 
 /// How to measure.
@@ -71,7 +79,7 @@ pub trait Contender {
 /// Times contenders in turn: A B A B, `rounds` times.
 ///
 /// # Errors
-/// [`Error::BenchSetting`] without rounds, sets or contenders; [`Error::NotOnModel`]; what launches
+/// [`Error::Setting`] without rounds, sets or contenders; [`host::Error::NotOnModel`]; what launches
 /// report.
 pub fn interleave(
     device: &Device,
@@ -81,12 +89,12 @@ pub fn interleave(
     config: &BenchConfig,
 ) -> Result<(Vec<Timing>, usize, bool), Error> {
     if device.is_sim() {
-        return Err(Error::NotOnModel { what: "a benchmark" });
+        return Err(host::Error::NotOnModel { what: "a benchmark" }.into());
     }
     let numbers = [("rounds", config.rounds), ("sets", sets), ("contenders", contenders.len())];
     for (what, value) in numbers {
         if value == 0 {
-            return Err(Error::BenchSetting { what, value: 0, least: 1 });
+            return Err(Error::Setting { what, value: 0, least: 1 });
         }
     }
     let stream = device.new_stream()?;
@@ -194,6 +202,11 @@ impl Timing {
             samples_us,
         }
     }
+}
+
+/// The lines of a text as one.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// A quantile of sorted values, between neighbours linearly; NaN of none.

@@ -9,13 +9,14 @@
 //! result's type, bf16 (the default) or f32; `WARPIPE_INSTANCE` forces a row of the table;
 //! `WARPIPE_JSON=1` prints everything that was measured, a line for each product.
 
+#[path = "../../host/examples/common/mod.rs"]
 mod common;
 
-use host::bench::{Bench, BenchConfig};
-use host::cublaslt::CublasLt;
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype};
 use std::error::Error;
+use warpipe_bench::cublaslt::CublasLt;
+use warpipe_bench::{Bench, BenchConfig};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);

@@ -3,7 +3,8 @@
 //! The driver's version, clocks of the moment and the power limit come from NVML, which is loaded at
 //! run time; where it is missing they are unknown, and so is what it does not report.
 
-use crate::DeviceInfo;
+use crate::one_line;
+use host::DeviceInfo;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ impl Machine {
             nvml_absent: None,
         };
         if let Err(why) = machine.ask(&info.pci) {
-            machine.nvml_absent = Some(crate::cuda::one_line(&why.to_string()));
+            machine.nvml_absent = Some(one_line(&why.to_string()));
         }
         machine
     }

@@ -3,14 +3,10 @@
 use super::check::{ResultCheck, check, fingerprint};
 use super::pool::{Pool, Rotation};
 use super::{BenchConfig, Contender, Timing, interleave};
-use crate::buffer::{Buffer, Copy2d};
 use crate::cublaslt::CublasLtPlan;
-use crate::device::Device;
 use crate::error::Error;
-use crate::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
-use crate::stream::Stream;
-use crate::tensor_error::dtype_name;
-use isa::kernel::Dtype;
+use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
+use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
 use serde::Serialize;
 
 /// Results begin at multiples of this many bytes, as allocations do.
@@ -58,19 +54,20 @@ impl Bench {
     /// Makes operands of type `dtype` for any of `problems`.
     ///
     /// # Errors
-    /// [`Error::NotOnModel`]; [`Error::BenchSetting`] for an empty product; [`Error::OutOfMemory`].
+    /// [`host::Error::NotOnModel`]; [`Error::Setting`] for an empty product;
+    /// [`host::Error::OutOfMemory`].
     pub fn new(
         device: &Device,
         dtype: Dtype,
         seed: u64,
         problems: &[GemmProblem],
     ) -> Result<Self, Error> {
-        let info = device.info().ok_or(Error::NotOnModel { what: "a benchmark" })?;
+        let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
         for p in problems {
             p.check()?;
             for (what, value) in [("M", p.m), ("N", p.n), ("K", p.k)] {
                 if value == 0 {
-                    return Err(Error::BenchSetting { what, value, least: 1 });
+                    return Err(Error::Setting { what, value, least: 1 });
                 }
             }
         }
@@ -83,7 +80,7 @@ impl Bench {
     /// What a copy inside of the device's memory moves, read and written, in 10^9 bytes per second.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] and what the driver reports.
+    /// [`host::Error::OutOfMemory`] and what the driver reports.
     pub fn copy_gbs(&self) -> Result<f64, Error> {
         // Many times the second-level cache.
         const BYTES: u64 = 512 << 20;
@@ -108,8 +105,8 @@ impl Bench {
     /// compared bit for bit with the first. The comparisons are given back, not judged.
     ///
     /// # Errors
-    /// [`Error::BenchSetting`] without plans; [`Error::OutOfBuffer`] for a problem larger than those
-    /// given to [`Bench::new`]; [`Error::OperandC`] for a plan with C; what any part reports.
+    /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those
+    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; what any part reports.
     pub fn measure(
         &mut self,
         plans: &[GemmPlan],
@@ -117,12 +114,13 @@ impl Bench {
         config: &BenchConfig,
     ) -> Result<Measured, Error> {
         let Some(first) = plans.first() else {
-            return Err(Error::BenchSetting { what: "plans", value: 0, least: 1 });
+            return Err(Error::Setting { what: "plans", value: 0, least: 1 });
         };
         let problem = *first.problem();
         if problem.ab != self.dtype {
             let (side, dtype) = ("operands", dtype_name(problem.ab));
-            return Err(Error::GemmDtype { side, dtype, right: "the benchmark's own are" });
+            let right = "the benchmark's own are";
+            return Err(host::Error::GemmDtype { side, dtype, right }.into());
         }
         let rotation = Rotation::of(&problem, self.l2_bytes);
         let sets = (0..rotation.sets)
@@ -173,7 +171,7 @@ impl Bench {
 }
 
 /// A result on the host.
-fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), Error> {
+fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
     host.resize(d.len(), 0);
     d.read(host)
 }
@@ -190,7 +188,7 @@ impl Results {
         problem: &GemmProblem,
         contenders: usize,
         sets: usize,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, host::Error> {
         let bytes = problem.bytes('D') as usize;
         let step = bytes.next_multiple_of(ALIGN);
         let whole = device.alloc(step * contenders * sets)?;
@@ -204,7 +202,7 @@ impl Results {
     }
 
     /// NaN everywhere: an element that is not written shows.
-    fn poison(&mut self) -> Result<(), Error> {
+    fn poison(&mut self) -> Result<(), host::Error> {
         self.whole.fill(0xff)
     }
 }
@@ -217,7 +215,7 @@ impl Contender for OursRuns<'_> {
         self.0.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
     }
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        self.1[set].run(1.0, 0.0, stream)
+        Ok(self.1[set].run(1.0, 0.0, stream)?)
     }
 }
 

@@ -3,18 +3,12 @@
 
 use super::line::{Shape, Times, without_types};
 use super::{Bench, BenchConfig, Contender, Timing, interleave};
-use crate::buffer::Buffer;
-use crate::data;
-use crate::device::Device;
 use crate::error::Error;
-use crate::gemm::{BoundGemm, Gemm, GemmProblem};
-use crate::launch::Module;
 use crate::machine::Machine;
-use crate::param::Param;
-use crate::stream::Stream;
-use crate::tensor::{TensorBox, TensorMap, TensorSpec};
 use gpu_kernels::ceilings::{self, COLUMNS, DEPTH, ROWS};
-use isa::kernel::{Dtype, Image, Kernel, KernelDesc};
+use host::gemm::{BoundGemm, Gemm, GemmProblem};
+use host::{Buffer, Device, Dtype, Module, Param, Stream, TensorBox, TensorMap, TensorSpec, data};
+use isa::kernel::{Image, Kernel, KernelDesc};
 use serde::Serialize;
 use std::fmt;
 
@@ -77,13 +71,13 @@ impl Ceilings {
     /// Measures them with the kernels of `image`, which is that of the GEMM.
     ///
     /// # Errors
-    /// [`Error::NotOnModel`]; [`Error::OutOfMemory`]; what launches report.
+    /// [`host::Error::NotOnModel`]; [`host::Error::OutOfMemory`]; what launches report.
     pub fn measure(
         device: &Device,
         image: &'static Image,
         config: &BenchConfig,
     ) -> Result<Self, Error> {
-        let info = device.info().ok_or(Error::NotOnModel { what: "a benchmark" })?;
+        let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
         let machine = Machine::of(info);
         let copy_gbs = Bench::new(device, Dtype::Bf16, 0, &[])?.copy_gbs()?;
         let (gemm, module) = (Gemm::new(device, image)?, device.load(image)?);
@@ -130,7 +124,7 @@ fn in_turn(
     let bf16 = Dtype::Bf16;
     let problem = GemmProblem { m, n, k, ab: bf16, out: bf16, beta_c: false };
     let values = data::encode(&data::normal(config.seed, VALUES), bf16)?;
-    let operand = |name| -> Result<Buffer, Error> {
+    let operand = |name| -> Result<Buffer, host::Error> {
         let bytes = problem.bytes(name) as usize;
         device.upload(&values.iter().copied().cycle().take(bytes).collect::<Vec<_>>())
     };
@@ -152,7 +146,7 @@ impl Contender for Product<'_> {
         self.0
     }
     fn launch(&mut self, _: usize, stream: &Stream) -> Result<(), Error> {
-        self.1.run(1.0, 0.0, stream)
+        Ok(self.1.run(1.0, 0.0, stream)?)
     }
 }
 
@@ -180,7 +174,7 @@ impl<'a> Alone<'a> {
         module: &'a Module,
         values: &[f32],
         batches: u32,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, host::Error> {
         let desc = &<ceilings::wgmma_alone as Kernel>::DESC;
         let tensor = |rows: usize, cols: usize, param: usize| {
             let all: Vec<f32> = values.iter().copied().cycle().take(rows * cols).collect();
@@ -194,7 +188,7 @@ impl<'a> Alone<'a> {
     }
 
     /// TMA loads alone.
-    fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, Error> {
+    fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, host::Error> {
         let desc = &<ceilings::tma_read_alone as Kernel>::DESC;
         let from = device.alloc_zeroed(bytes as usize)?;
         let rows = (bytes / ROW_BYTES) as usize;
@@ -215,7 +209,7 @@ fn map(
     [rows, cols]: [usize; 2],
     desc: &KernelDesc,
     param: usize,
-) -> Result<TensorMap, Error> {
+) -> Result<TensorMap, host::Error> {
     let (rows, cols) = (rows as u64, cols as u64);
     let spec =
         TensorSpec { buffer, offset: 0, dtype: Dtype::Bf16, rows, cols, pitch_bytes: 2 * cols };
@@ -230,7 +224,7 @@ impl Contender for Alone<'_> {
         let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
         params.push(Param::value(self.count));
         let grid = [self.device.sms(), 1, 1];
-        self.device.launch(self.module, self.desc, grid, &params, stream)
+        Ok(self.device.launch(self.module, self.desc, grid, &params, stream)?)
     }
 }
 

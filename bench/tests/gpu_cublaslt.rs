@@ -2,15 +2,15 @@
 //! Without a GPU, or without the library, each test prints a line and passes; with
 //! `WARPIPE_REQUIRE_GPU=1` a missing GPU fails, with `WARPIPE_REQUIRE_CUBLASLT=1` a missing library.
 
-#[path = "common/gpu.rs"]
+#[path = "../../host/tests/common/gpu.rs"]
 mod gpu;
 
 use gpu::{gpu, say};
-use host::cublaslt::CublasLt;
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::GemmProblem;
 use host::reference::Product;
 use host::{Device, Dtype};
+use warpipe_bench::cublaslt::CublasLt;
 
 fn library(device: &Device) -> Option<CublasLt> {
     match CublasLt::new(device) {

@@ -3,8 +3,8 @@
 //! Nothing here measures: lines come from [`Measured`], or from a file.
 
 use super::measure::{Measured, Ours};
-use crate::gemm::{GemmProblem, KernelInfo, Schedule};
-use crate::tensor_error::dtype_name;
+use host::dtype_name;
+use host::gemm::{GemmProblem, KernelInfo, Schedule};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -6,12 +6,8 @@
 //! whose rows or columns are exchanged shows in the check.
 
 use super::check::Values;
-use crate::buffer::{Buffer, Copy2d};
-use crate::data;
-use crate::device::Device;
-use crate::error::Error;
-use crate::gemm::GemmProblem;
-use isa::kernel::Dtype;
+use host::gemm::GemmProblem;
+use host::{Buffer, Copy2d, Device, Dtype, Error, data};
 
 /// Different values of a pool: the first prime above 2^25, 64 MiB of bf16.
 const PERIOD: usize = 33_554_467;
@@ -138,7 +134,7 @@ impl Values for Operand<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::decode;
+    use host::data::decode;
 
     fn problem(m: u64, n: u64, k: u64) -> GemmProblem {
         GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
@@ -146,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_the_device_has_is_what_the_host_says() {
-        let device = Device::sim(sim::Config::default());
+        let device = Device::sim(host::SimConfig::default());
         let p = problem(7, 30, 19);
         let rotation = Rotation::of(&p, 1000);
         assert_eq!((rotation.sets, rotation.a, rotation.both), (2, 256, 896));
