@@ -9,9 +9,9 @@
 mod twin;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use warpipe::host::bench::{BenchConfig, Contender, Timing, interleave};
 use warpipe::host::gemm::BoundGemm;
-use warpipe::host::{Buffer, Device, Dtype, Error, Stream, data};
+use warpipe::host::{self, Buffer, Device, Dtype, Stream, data};
+use warpipe_bench::{BenchConfig, Contender, Error, Timing, interleave};
 
 /// How far the typed kernel's time may be above the raw one's.
 const LIMIT: f64 = 1.01;
@@ -43,7 +43,7 @@ impl Contender for Twin<'_> {
         self.0
     }
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        self.1[set].run(1.0, 0.0, stream)
+        Ok(self.1[set].run(1.0, 0.0, stream)?)
     }
 }
 
@@ -55,7 +55,7 @@ fn operands(
     k: u64,
     sets: usize,
 ) -> Result<[Vec<Buffer>; 2], Error> {
-    let copies = |seed, rows: u64| -> Result<Vec<Buffer>, Error> {
+    let copies = |seed, rows: u64| -> Result<Vec<Buffer>, host::Error> {
         let bytes = data::encode(&data::normal(seed, (rows * k) as usize), Dtype::Bf16)?;
         (0..sets).map(|_| device.upload(&bytes)).collect()
     };

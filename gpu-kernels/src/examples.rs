@@ -1,6 +1,6 @@
 //! Small kernels, one idea each; each is a chapter of docs/examples.md.
 //!
-//! They run on the SM model and on a GPU in tests/examples.rs.
+//! They run on the SM model and on a GPU in tests/integration/examples.rs.
 
 pub mod cluster_exchange;
 pub mod ordered_loads;

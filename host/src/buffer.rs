@@ -56,9 +56,14 @@ impl Buffer {
         Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole: None }) })
     }
 
-    /// `bytes` bytes from `offset` on, as a buffer that keeps this one alive. Both see what either
-    /// writes: how many operands of a benchmark lie in one allocation.
-    pub(crate) fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
+    /// `bytes` bytes from `offset` on, as a buffer that keeps this one alive.
+    ///
+    /// Both see what either writes, and nothing keeps a launch from writing one while it reads the
+    /// other.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBuffer`] if the part does not lie inside of this buffer.
+    pub fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.len());
         let Some(_) = end else {
             return Err(Error::OutOfBuffer {

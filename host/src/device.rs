@@ -163,6 +163,33 @@ impl Device {
         Ok(buffer)
     }
 
+    /// Makes the GPU's primary context the calling thread's, as libraries of CUDA want it before a call.
+    ///
+    /// # Errors
+    /// [`Error::NotOnModel`] on the model; what the driver reports.
+    pub fn make_current(&self) -> Result<(), Error> {
+        match &self.backend {
+            Backend::Cuda(context) => context.bind(),
+            Backend::Sim(_) => Err(Error::NotOnModel { what: "a CUDA context" }),
+        }
+    }
+
+    /// Refuses a buffer of another device, which `what` names in the error.
+    ///
+    /// # Errors
+    /// [`Error::ForeignDevice`].
+    pub fn check_buffer(&self, what: &str, buffer: &Buffer) -> Result<(), Error> {
+        self.owns(what, &buffer.memory.backend)
+    }
+
+    /// Refuses a stream of another device, which `what` names in the error.
+    ///
+    /// # Errors
+    /// [`Error::ForeignDevice`].
+    pub fn check_stream(&self, what: &str, stream: &Stream) -> Result<(), Error> {
+        self.owns(what, stream.backend())
+    }
+
     /// Refuses a handle that belongs to another device.
     pub(crate) fn owns(&self, what: &str, theirs: &Backend) -> Result<(), Error> {
         if self.backend.same(theirs) {

@@ -345,34 +345,4 @@ pub enum Error {
         /// "with" or "without".
         run: &'static str,
     },
-
-    // cuBLASLt.
-    /// The library is not there.
-    #[error(
-        "cuBLASLt is not available: {reason}; set WARPIPE_CUBLASLT to libcublasLt.so.13 or put its folder on LD_LIBRARY_PATH"
-    )]
-    NoCublasLt {
-        /// What the loader said.
-        reason: String,
-    },
-    /// A call of it failed.
-    #[error("{call} failed: {status}")]
-    CublasLt {
-        /// The function called.
-        call: &'static str,
-        /// Its status.
-        status: String,
-    },
-
-    // Benchmarks.
-    /// Nothing can be measured with these settings.
-    #[error("benchmark: {what} = {value}; at least {least} is needed")]
-    BenchSetting {
-        /// The setting.
-        what: &'static str,
-        /// Its value.
-        value: u64,
-        /// Its least value.
-        least: u64,
-    },
 }

@@ -11,23 +11,19 @@
 //!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
 //! ```
 //!
-//! [`data`] makes and converts values, [`mod@reference`] has the f64 product and the error of a result;
-//! [`cublaslt`] and [`mod@bench`] measure on a GPU, [`machine`] says on which.
+//! [`data`] makes and converts values, [`mod@reference`] has the f64 product and the error of a result.
 //!
 //! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
 //! what is missing, and can use the model.
 
 mod assemble;
-pub mod bench;
 mod buffer;
-pub mod cublaslt;
 mod cuda;
 pub mod data;
 mod device;
 mod error;
 pub mod gemm;
 mod launch;
-pub mod machine;
 mod model;
 mod param;
 pub mod reference;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Multiplications up to which every element is compared: 2048^3 and somewhat more.
 pub const FULL: u128 = 10_000_000_000;
 /// Rows and columns compared beyond that.
-const SAMPLES: usize = 64;
+pub const SAMPLES: usize = 64;
 /// Columns of the product computed together.
 const WIDTH: usize = 8;
 /// Steps along K for which a panel of B stays in the first-level cache.
@@ -249,7 +249,7 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 /// Up to [`SAMPLES`] indices below `len`, sorted, with the first and the last among them.
-pub(crate) fn sample(len: usize, seed: u64) -> Vec<usize> {
+pub fn sample(len: usize, seed: u64) -> Vec<usize> {
     if len <= SAMPLES {
         return (0..len).collect();
     }

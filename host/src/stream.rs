@@ -63,6 +63,12 @@ impl Stream {
         &self.inner.backend
     }
 
+    /// The driver's handle, a `CUstream`, for other libraries of CUDA; null on the model. It is valid
+    /// while the stream lives.
+    pub fn handle(&self) -> *mut std::ffi::c_void {
+        self.raw().cast()
+    }
+
     /// The `CUstream`; null on the model.
     pub(crate) fn raw(&self) -> sys::CUstream {
         self.inner.raw
@@ -104,9 +110,12 @@ impl Stream {
     /// # Errors
     /// [`Error::NotOnModel`] on the model; whatever `work` returns; and the driver's refusal of
     /// calls that can't be captured (allocations, synchronisation).
-    pub fn capture(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Graph, Error> {
+    pub fn capture<E: From<Error>>(
+        &self,
+        work: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Graph, E> {
         let Some(context) = self.context() else {
-            return Err(Error::NotOnModel { what: "a CUDA graph" });
+            return Err(Error::NotOnModel { what: "a CUDA graph" }.into());
         };
         context.bind()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -126,7 +135,8 @@ impl Stream {
         });
         // SAFETY: an executable graph does not need its template any more.
         let _ = unsafe { result::graph::destroy(graph) };
-        made.map(|()| Graph { stream: self.clone(), exec })
+        made?;
+        Ok(Graph { stream: self.clone(), exec })
     }
 }
 

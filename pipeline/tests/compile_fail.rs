@@ -1,6 +1,6 @@
 //! What the types refuse, and in which words: one case for each way to break a rule of
 //! docs/misuses.md. Beside each row's cases lies the correct program (`NN_…_ok.rs`), which
-//! tests/ui_ok.rs runs.
+//! tests/integration/ui_ok.rs runs.
 
 use std::path::PathBuf;
 

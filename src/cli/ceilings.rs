@@ -5,8 +5,8 @@ use super::error::Error;
 use super::gemm::open;
 use super::say;
 use host::SimConfig;
-use host::bench::BenchConfig;
-use host::bench::ceilings::Ceilings;
+use warpipe_bench::BenchConfig;
+use warpipe_bench::ceilings::Ceilings;
 
 /// Options of `warpipe ceilings`.
 #[derive(clap::Args, Debug)]

@@ -156,7 +156,7 @@ fn gpus() -> Vec<Finding> {
 fn cublaslt() -> Finding {
     Finding::of(
         "cuBLASLt",
-        host::cublaslt::library_version(),
+        warpipe_bench::cublaslt::library_version(),
         |version| format!("version {version}"),
         "`warpipe bench` times its own kernels alone",
     )

@@ -100,6 +100,8 @@ pub enum Error {
     // Devices and runs.
     #[error(transparent)]
     Host(#[from] host::Error),
+    #[error(transparent)]
+    Bench(warpipe_bench::Error),
     #[error(
         "check failed: relative Frobenius error {error:.3e} is not below {bound:.0e} ({dtype} result, K = {k})"
     )]
@@ -114,10 +116,21 @@ pub enum Error {
     Finding { case: String, after: u64, schedule: String },
 }
 
+/// What the host reports is the same error, whoever called it.
+impl From<warpipe_bench::Error> for Error {
+    fn from(error: warpipe_bench::Error) -> Self {
+        match error {
+            warpipe_bench::Error::Host(error) => Self::Host(error),
+            error => Self::Bench(error),
+        }
+    }
+}
+
 impl Error {
     /// 2 where the request can't be met as it stands, 1 where it was met and the outcome is bad.
     pub fn exit_code(&self) -> u8 {
         use host::Error as Host;
+        use warpipe_bench::Error as Bench;
         match self {
             Self::Check { .. }
             | Self::Bits { .. }
@@ -127,11 +140,11 @@ impl Error {
                 Host::Model(_)
                 | Host::ModelMemory(_)
                 | Host::Driver { .. }
-                | Host::CublasLt { .. }
                 | Host::Image(_)
                 | Host::ImageAssembly { .. }
                 | Host::ImageMismatch { .. },
-            ) => 1,
+            )
+            | Self::Bench(Bench::CublasLt { .. }) => 1,
             _ => 2,
         }
     }

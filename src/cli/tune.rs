@@ -8,13 +8,13 @@ use super::check::bound;
 use super::error::Error;
 use super::output::Place;
 use super::tensor_file::one_line;
-use host::bench::{Bench, BenchConfig};
 use host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
 use host::{Device, dtype_name};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use warpipe::gpu_kernels::gemm::Instance;
+use warpipe_bench::{Bench, BenchConfig};
 
 /// What the file's first field must be.
 const FORMAT: &str = "warpipe tune cache 1";

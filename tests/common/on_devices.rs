@@ -1,13 +1,13 @@
 //! Runs one test on the SM model, under several schedules, and on a GPU where there is one.
 //!
-//! Shared, by path, by the tests of the examples and those of the scenarios.
+//! Shared, by path, by the tests of the kernels and those of the scenarios, whose programs have
+//! host/tests/common/gpu.rs as `gpu` beside it.
 #![allow(dead_code)]
 
 use half::{bf16, f16};
 use host::{Buffer, Device, Dtype, Error, Module, Param, SimConfig, TensorBox, TensorSpec};
 use isa::kernel::{Image, KernelDesc, ParamMeta};
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
 
 /// A device to test on, with the image loaded.
 pub struct Bench {
@@ -25,8 +25,7 @@ pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&
         let device = Device::sim(SimConfig { seed, ..SimConfig::default() });
         test(&Bench::new(device, image, format!("{name}, seed {seed}")));
     }
-    // A test that failed while it held the GPU has told so itself.
-    let _alone = GPU.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = crate::gpu::alone();
     match Device::cuda(0) {
         Ok(device) => test(&Bench::new(device, image, format!("{name}, GPU"))),
         Err(why) => {
@@ -36,9 +35,6 @@ pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&
         }
     }
 }
-
-/// The GPU is for one test at a time, so that a kernel that traps fails its own test first.
-static GPU: Mutex<()> = Mutex::new(());
 
 impl Bench {
     fn new(device: Device, image: &'static Image, what: String) -> Self {

@@ -66,8 +66,11 @@ impl GemmProblem {
         }
     }
 
-    /// Whether a buffer of `have` bytes is this operand.
-    pub(crate) fn sized(&self, operand: char, have: u64) -> Result<(), Error> {
+    /// Refuses a buffer of `have` bytes if this operand (A, B, C or D) has another number of them.
+    ///
+    /// # Errors
+    /// [`Error::OperandSize`].
+    pub fn check_size(&self, operand: char, have: u64) -> Result<(), Error> {
         let (rows, cols, dtype) = self.shape(operand);
         let (need, dtype) = (self.bytes(operand), dtype_name(dtype));
         if need == have {

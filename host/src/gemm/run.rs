@@ -79,7 +79,7 @@ impl<E: Epilogue> GemmPlan<E> {
         for (operand, buffer) in ['A', 'B', 'C', 'D'].into_iter().zip(buffers) {
             let Some(buffer) = buffer else { continue };
             self.device.owns(&format!("operand {operand}"), &buffer.memory.backend)?;
-            self.problem.sized(operand, buffer.len() as u64)?;
+            self.problem.check_size(operand, buffer.len() as u64)?;
         }
         let operands = buffers.map(|b| b.map(|b| Arc::clone(&b.memory)));
         let launches = self

@@ -1,4 +1,7 @@
 //! The GPU of the tests that need one.
+//!
+//! Shared, by path, by the programs of several crates.
+#![allow(dead_code)]
 
 use host::Device;
 use std::io::Write;
@@ -7,8 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Device 0, or `None` with a printed line. With `WARPIPE_REQUIRE_GPU=1` its absence fails the test.
 pub fn gpu(test: &str) -> Option<Gpu> {
-    // A test that failed has told so itself.
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     match Device::cuda(0) {
         Ok(device) => Some(Gpu { device, _alone: alone }),
         Err(why) => {
@@ -20,14 +22,20 @@ pub fn gpu(test: &str) -> Option<Gpu> {
     }
 }
 
-/// The GPU, for one test at a time: while a stream is being captured, the driver refuses to wait for
-/// the device, whoever asks.
+/// The right to use the GPU, for one test of the program at a time: while a stream is being captured,
+/// the driver refuses to wait for the device, whoever asks; what is timed wants the GPU for itself; and a
+/// kernel that traps should fail its own test first.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed has told so itself.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The GPU, for one test at a time.
 pub struct Gpu {
     device: Device,
     _alone: MutexGuard<'static, ()>,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl Deref for Gpu {
     type Target = Device;

@@ -2,15 +2,12 @@
 //! launching them: the same on both.
 #![allow(dead_code)]
 
-#[path = "../common/map.rs"]
-mod map;
-
+pub use crate::map::{Map, TILE};
 use host::{Buffer, Copy2d, Device, Dtype, Module, Param, TensorMap, TensorSpec};
 use isa::kernel;
 use isa::kernel::{Code, Image, Kernel, KernelCode, KernelDesc, KernelMeta, name64};
 use isa::slice::DeviceSliceMut;
 use isa::{cluster, cp_async_bulk, fence, mbarrier, shared, sreg, thread};
-pub use map::{Map, TILE};
 
 /// Bytes of a box.
 const TILE_BYTES: u32 = TILE.rows * 128;

@@ -24,7 +24,7 @@
 //!
 //! The barrier holds back one side. Where both must wait for each other, two of them, one in each
 //! direction and with opposite starts, are CUTLASS's `OrderedSequenceBarrier<1, 2>` for two threads
-//! (pipeline/tests/order.rs).
+//! (pipeline/tests/integration/order.rs).
 
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};

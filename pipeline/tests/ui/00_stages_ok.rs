@@ -1,6 +1,6 @@
 //! One stage is the least; as many as fit are allowed, in any number.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 fn with<const STAGES: usize>() {
     copies(Plan::<STAGES>::BYTES, |cta, from, to| {

@@ -1,6 +1,6 @@
 //! A slot is acquired, or looked at and then acquired, before it is loaded.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn acquire_then_load() {

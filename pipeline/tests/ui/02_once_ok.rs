@@ -1,6 +1,6 @@
 //! Each slot is loaded once and released once; the next one comes from the ring.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn one_slot_a_step() {

@@ -1,6 +1,6 @@
 //! A slot is read between its wait and its release.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn wait_read_release() {

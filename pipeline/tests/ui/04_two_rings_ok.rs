@@ -1,6 +1,6 @@
 //! Two rings in one kernel: each slot goes back to the ring it came from.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 type TwoRings = SmemPlan<(PanelRing<Main>, PanelRing<Other, 3>, Buffers)>;
 

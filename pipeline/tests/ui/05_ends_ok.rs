@@ -1,6 +1,6 @@
 //! Each end goes to one role: the one that fills, and the one that the ring names as reader.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn each_role_takes_its_end() {

@@ -2,7 +2,7 @@
 use crate::support::*;
 use pipeline::ring::Stage;
 
-use crate::squares;
+use super::squares;
 
 type MmaPlan = SmemPlan<(MmaRing, Buffers)>;
 const K_TILES: usize = 3;

@@ -1,6 +1,6 @@
 //! A plan is initialised once, first of all; only then are there ends.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn init_then_roles() {

@@ -1,6 +1,6 @@
 //! The ends keep their own positions; a copy of one starts at its side's phase.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 use pipeline::ring::{ConsumerSide, ProducerSide};
 
 #[test]

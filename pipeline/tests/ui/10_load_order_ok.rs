@@ -1,6 +1,6 @@
 //! One end arrives, the other waits; both step, in one call or in two.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 type OrderedPlan = SmemPlan<(PanelRing<Main, 1>, PanelRing<Other, 1>, Buffers, LoadOrderBarrier<Order>)>;
 

@@ -1,6 +1,6 @@
 //! Named barriers with names of their own: ids and counts are the plan's.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 type MeetPlan = SmemPlan<(
     PanelRing,

@@ -1,6 +1,6 @@
 //! Each kind of barrier with its own verbs: an mbarrier has phases and bytes, a named one has threads.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 use pipeline::raw::{Arrivals, Barriers, Cta as OfCta};
 
 type BothPlan = SmemPlan<(

@@ -1,6 +1,6 @@
 //! Sums are read after `finish`, which waits for the batch.
 use crate::support::*;
-use crate::squares;
+use super::squares;
 
 type MmaPlan = SmemPlan<(MmaRing, Buffers)>;
 const K_TILES: usize = 3;

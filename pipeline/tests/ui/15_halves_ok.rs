@@ -1,5 +1,5 @@
 //! Tiles in halves: the right one is written while the next tile's left one is multiplied.
-use crate::squares;
+use super::squares;
 use crate::support::*;
 
 type MmaPlan = SmemPlan<(MmaRing, Buffers)>;

@@ -1,6 +1,6 @@
 //! A slot that wgmma reads comes back from the batch when it has retired.
 use crate::support::*;
-use crate::squares;
+use super::squares;
 
 type MmaPlan = SmemPlan<(MmaRing, Buffers)>;
 const K_TILES: usize = 3;

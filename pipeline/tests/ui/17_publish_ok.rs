@@ -1,6 +1,6 @@
 //! A panel is published, which fences it for TMA, and then stored.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn put_publish_store() {

@@ -1,6 +1,6 @@
 //! A panel at a time: the next one comes from `acquire`, whose wait covers its last store. A panel that is dropped instead of stored is given out again.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn one_panel_at_a_time() {

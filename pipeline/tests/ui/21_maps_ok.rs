@@ -1,6 +1,6 @@
 //! Tensor maps of the tiles that the kernel moves.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn maps_of_the_tiles() {

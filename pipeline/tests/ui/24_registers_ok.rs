@@ -14,7 +14,7 @@ fn budgets(cta: Cta<(Load, Math), Alone>) {
 fn the_launch_bound_is_the_roles() {
     assert_eq!(<budgets as Kernel>::DESC.meta.threads, 512);
     let memory = sim::GlobalMemory::new();
-    crate::run(1, &memory, Plan::<2>::BYTES, budgets).unwrap_or_else(|report| panic!("{report}"));
+    super::run(1, &memory, Plan::<2>::BYTES, budgets).unwrap_or_else(|report| panic!("{report}"));
 }
 
 #[isa::kernel(threads = Cta::<(Load, Few), Alone>::THREADS, smem = Plan::<2>::BYTES)]
@@ -29,5 +29,5 @@ fn an_sm_holds_as_many_ctas_as_the_roles_leave_room_for() {
     assert_eq!(<budgets as Kernel>::DESC.meta.min_ctas, 1);
     assert_eq!(Cta::<(Load, Many), Alone>::PER_SM, 1);
     let memory = sim::GlobalMemory::new();
-    crate::run(1, &memory, Plan::<2>::BYTES, two_fit).unwrap_or_else(|report| panic!("{report}"));
+    super::run(1, &memory, Plan::<2>::BYTES, two_fit).unwrap_or_else(|report| panic!("{report}"));
 }

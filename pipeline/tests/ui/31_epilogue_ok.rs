@@ -1,6 +1,6 @@
 //! The epilogue has buffers of its own in the plan; the ring keeps its slots.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn buffers_beside_the_ring() {

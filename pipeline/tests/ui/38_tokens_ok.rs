@@ -1,6 +1,6 @@
 //! Every token goes its way: loaded, released, published, stored.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn no_token_is_left() {

@@ -1,6 +1,6 @@
 //! A tile brought nearer while the grid ahead may still write, and loaded afterwards.
 use crate::support::*;
-use crate::copies;
+use super::copies;
 
 #[test]
 fn prefetched_and_loaded() {

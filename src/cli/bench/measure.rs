@@ -7,13 +7,13 @@ use crate::cli::instance;
 use crate::cli::progress::Progress;
 use crate::cli::tune::Tuner;
 use host::Device;
-use host::bench::line::{Line, heading, text_of};
-use host::bench::report::Report;
-use host::bench::{Bench, BenchConfig, suites};
-use host::cublaslt::CublasLt;
 use host::gemm::{Gemm, GemmPlan, GemmProblem};
-use host::machine::Machine;
 use std::time::{SystemTime, UNIX_EPOCH};
+use warpipe_bench::cublaslt::CublasLt;
+use warpipe_bench::line::{Line, heading, text_of};
+use warpipe_bench::machine::Machine;
+use warpipe_bench::report::Report;
+use warpipe_bench::{Bench, BenchConfig, suites};
 
 /// Measures `items`, and gives each line to `tell` when it is known.
 pub fn measure(
@@ -47,7 +47,7 @@ pub fn measure(
     let (lt, cublaslt_absent) = match args.vs.map(|Rival::Cublaslt| CublasLt::new(device)) {
         None => (None, None),
         Some(Ok(lt)) => (Some(lt), None),
-        Some(Err(e @ host::Error::NoCublasLt { .. })) => (None, Some(e.to_string())),
+        Some(Err(e @ warpipe_bench::Error::NoCublasLt { .. })) => (None, Some(e.to_string())),
         Some(Err(e)) => return Err(e.into()),
     };
     let cublaslt = lt.as_ref().map(CublasLt::version);

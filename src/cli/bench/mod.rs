@@ -15,13 +15,13 @@ use super::tensor_file::one_line;
 use super::tune::{TuneArgs, Tuner};
 use clap::ValueEnum;
 use host::SimConfig;
-use host::bench::BenchConfig;
-use host::bench::line::{Line, Shape};
-use host::bench::report::Report;
 use host::dtype_name;
 use host::gemm::{GemmProblem, Schedule};
 use isa::kernel::Dtype;
 use std::path::{Path, PathBuf};
+use warpipe_bench::BenchConfig;
+use warpipe_bench::line::{Line, Shape};
+use warpipe_bench::report::Report;
 
 const SHAPES: &str = "Shapes";
 const METHOD: &str = "Method";

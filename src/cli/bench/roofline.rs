@@ -1,13 +1,13 @@
 //! A benchmark as a picture: arithmetic intensity against TFLOP/s under the GPU's ceilings, and
 //! below it, at the same intensities, the ratios to cuBLASLt.
 
-use host::bench::line::Line;
-use host::bench::report::Report;
-use host::machine::Machine;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::error::Error;
 use std::ops::Range;
+use warpipe_bench::line::Line;
+use warpipe_bench::machine::Machine;
+use warpipe_bench::report::Report;
 
 const SIZE: (u32, u32) = (1000, 900);
 /// Height of the upper part.

@@ -2,8 +2,8 @@
 
 use super::Args;
 use crate::cli::error::Error;
-use host::bench::line::Shape;
-use host::bench::suites::SUITES;
+use warpipe_bench::line::Shape;
+use warpipe_bench::suites::SUITES;
 
 /// The suite of shapes that an option gives.
 const GIVEN: &str = "given";

@@ -78,7 +78,9 @@ mod tests {
     #[test]
     fn of_this_workspace() {
         let have = packages().unwrap();
-        for name in ["warpipe", "warpipe-host", "warpipe-scenarios", "warpipe-conformance"] {
+        for name in
+            ["warpipe", "warpipe-host", "warpipe-bench", "warpipe-scenarios", "warpipe-conformance"]
+        {
             assert!(have.contains(name), "{name}: {have:?}");
         }
         for name in ["warpipe-sim", "warpipe-isa", "warpipe-pipeline", "xtask"] {

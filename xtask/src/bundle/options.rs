@@ -61,12 +61,12 @@ mod tests {
 
     #[test]
     fn options_are_read_in_any_order_and_number() {
-        let words = ["--only", "gpu_", "--features", "trace", "--release", "--only", "judge"];
+        let words = ["--only", "gpu_", "--features", "trace", "--release", "--only", "conformance"];
         let options = Options::parse(&words).unwrap();
         assert!(options.release && options.out == root().join("bundle"));
         assert_eq!(
             (options.only, options.features),
-            (["gpu_", "judge"].map(str::to_owned).to_vec(), vec!["trace".to_owned()])
+            (["gpu_", "conformance"].map(str::to_owned).to_vec(), vec!["trace".to_owned()])
         );
         let options = Options::parse(&["--out", "x"]).unwrap();
         assert!(!options.release && options.only.is_empty() && options.out.ends_with("x"));
@@ -87,9 +87,12 @@ mod tests {
 
     #[test]
     fn a_word_is_any_part_of_a_name() {
-        let options = Options::parse(&["--only", "gpu_", "--only", "judge"]).unwrap();
-        assert!(options.names("warpipe.gpu_trace") && options.names("warpipe-conformance.judge"));
-        assert!(!options.names("warpipe.cli_trace"));
-        assert!(!Options::parse(&[]).unwrap().names("warpipe.gpu_trace"));
+        let options = Options::parse(&["--only", "gpu_", "--only", "conformance"]).unwrap();
+        assert!(
+            options.names("warpipe.gpu_zero_cost")
+                && options.names("warpipe-conformance.integration")
+        );
+        assert!(!options.names("warpipe.integration"));
+        assert!(!Options::parse(&[]).unwrap().names("warpipe.gpu_zero_cost"));
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// Packages whose tests run rustc, cargo or LLVM, which a machine without a toolchain lacks.
 const NEED_TOOLCHAIN: [&str; 3] = ["warpipe-kernel-build", "warpipe-macros", "xtask"];
 /// Test programs of other packages that do.
-const NEED_TOOLCHAIN_TARGETS: [&str; 3] = ["assembles", "compile_fail", "kernel_errors"];
+const NEED_TOOLCHAIN_TARGETS: [&str; 2] = ["compile_fail", "toolchain"];
 
 /// What `cargo build --message-format json` says of one artifact, as far as it matters here.
 #[derive(Deserialize)]
@@ -166,26 +166,26 @@ mod tests {
         };
         let tests = Some("tests");
         let command = program("warpipe", None, "warpipe", false);
-        let trace = program("warpipe", tests, "warpipe.gpu_trace", false);
+        let zero_cost = program("warpipe", tests, "warpipe.gpu_zero_cost", false);
         let races = program("warpipe-sim", tests, "warpipe-sim.races", false);
         let bench = program("warpipe", Some("benches"), "warpipe.gemm", false);
-        let assembles = program("warpipe-isa", tests, "warpipe-isa.assembles", true);
+        let isa = program("warpipe-isa", tests, "warpipe-isa.toolchain", true);
         let devices = HashSet::from(["warpipe".to_owned()]);
         let with = |words: &[&str]| {
             let options = Options::parse(words).unwrap();
-            [&command, &trace, &races, &bench, &assembles].map(|p| p.goes_to(&options, &devices))
+            [&command, &zero_cost, &races, &bench, &isa].map(|p| p.goes_to(&options, &devices))
         };
         let goes = |path: &str| Ok(path.to_owned());
         let (toolchain, no_device, not_asked) =
             (Err(Why::NeedsToolchain), Err(Why::ReachesNoDevice), Err(Why::NotAskedFor));
-        let [trace, bench] = ["tests/warpipe.gpu_trace", "benches/warpipe.gemm"].map(goes);
+        let [zero_cost, bench] = ["tests/warpipe.gpu_zero_cost", "benches/warpipe.gemm"].map(goes);
         assert_eq!(
             with(&[]),
-            [goes("warpipe"), trace.clone(), no_device, bench, toolchain.clone()]
+            [goes("warpipe"), zero_cost.clone(), no_device, bench, toolchain.clone()]
         );
         // What is named is there, whatever it reaches, if it can run.
         let [races, no] = [goes("tests/warpipe-sim.races"), not_asked];
-        let asked = with(&["--only", "gpu_", "--only", "sim.r", "--only", "assembles"]);
-        assert_eq!(asked, [goes("warpipe"), trace, races, no, toolchain]);
+        let asked = with(&["--only", "gpu_", "--only", "sim.r", "--only", "isa.t"]);
+        assert_eq!(asked, [goes("warpipe"), zero_cost, races, no, toolchain]);
     }
 }

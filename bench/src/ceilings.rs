@@ -1,0 +1,264 @@
+//! What the GPU can do at most, measured: the tensor cores multiplying alone, memory being read alone, and
+//! how near two products of the GEMM come, in the same run.
+
+use super::line::{Shape, Times, without_types};
+use super::{Bench, BenchConfig, Contender, Timing, interleave};
+use crate::error::Error;
+use crate::machine::Machine;
+use gpu_kernels::ceilings::{self, COLUMNS, DEPTH, ROWS};
+use host::gemm::{BoundGemm, Gemm, GemmProblem};
+use host::{Buffer, Device, Dtype, Module, Param, Stream, TensorBox, TensorMap, TensorSpec, data};
+use isa::kernel::{Image, Kernel, KernelDesc};
+use serde::Serialize;
+use std::fmt;
+
+/// The product that the tensor cores decide.
+const SQUARE: Shape = Shape { m: 8192, n: 8192, k: 8192 };
+/// The product that memory decides: one token's worth of rows of A, and B that no cache holds.
+const DECODE: Shape = Shape { m: 16, n: 14336, k: 4096 };
+/// Bytes of its B.
+const DECODE_BYTES: u64 = 2 * DECODE.n * DECODE.k;
+/// Bytes that are read alone: many times the second-level cache.
+const READ_BYTES: u64 = 1 << 30;
+/// Bytes of a row of what is read.
+const ROW_BYTES: u64 = 128;
+/// Normal numbers that operands repeat: no multiple of a row.
+const VALUES: usize = (1 << 20) + 3;
+
+/// Rates in 10^12 operations or 10^9 bytes per second, medians.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ceilings {
+    /// Where.
+    pub machine: Machine,
+    /// What a copy inside of the memory moves, read and written.
+    pub copy_gbs: f64,
+    /// What TMA loads read alone, in a launch so long that its start and end do not count.
+    pub read: Rate,
+    /// The same, as many bytes as the product of few rows has in B.
+    pub read_as_much: Rate,
+    /// That product, in turn with it: the bytes of B.
+    pub decode: Held,
+    /// wgmma alone, of normal numbers.
+    pub wgmma: Rate,
+    /// The large product, in turn with that.
+    pub square: Held,
+    /// wgmma alone, of zeros: nothing switches, and less power is drawn.
+    pub wgmma_zeros: Rate,
+}
+
+/// Something that was timed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rate {
+    /// Its times.
+    pub timing: Timing,
+    /// Its rate.
+    pub rate: f64,
+}
+
+/// A product, held against a ceiling.
+#[derive(Clone, Debug, Serialize)]
+pub struct Held {
+    /// M, N and K.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// The kernel, its times and its rate.
+    pub gemm: Rate,
+    /// Its part of the ceiling.
+    pub part: f64,
+}
+
+impl Ceilings {
+    /// Measures them with the kernels of `image`, which is that of the GEMM.
+    ///
+    /// # Errors
+    /// [`host::Error::NotOnModel`]; [`host::Error::OutOfMemory`]; what launches report.
+    pub fn measure(
+        device: &Device,
+        image: &'static Image,
+        config: &BenchConfig,
+    ) -> Result<Self, Error> {
+        let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
+        let machine = Machine::of(info);
+        let copy_gbs = Bench::new(device, Dtype::Bf16, 0, &[])?.copy_gbs()?;
+        let (gemm, module) = (Gemm::new(device, image)?, device.load(image)?);
+        let against = |alone: &mut Alone<'_>, ceiling: f64, shape: Shape, amount: f64| {
+            let (alone, gemm) = in_turn(device, &gemm, alone, shape, config)?;
+            let (alone, gemm) = (Rate::of(alone, ceiling), Rate::of(gemm, amount));
+            let part = gemm.rate / alone.rate;
+            Ok::<_, Error>((alone, Held { shape, gemm, part }))
+        };
+
+        let mut reading = Alone::reading(device, &module, READ_BYTES)?;
+        let (mut timings, ..) = interleave(device, &mut [&mut reading], 1, 0.0, config)?;
+        let read = Rate::of(timings.remove(0), READ_BYTES as f64 * 1e-3);
+        drop(reading);
+        let mut reading = Alone::reading(device, &module, DECODE_BYTES)?;
+        let amount = DECODE_BYTES as f64 * 1e-3;
+        let (read_as_much, decode) = against(&mut reading, amount, DECODE, amount)?;
+        drop(reading);
+
+        // As many products as the large one has, as nearly as whole batches allow.
+        let products = SQUARE.m * SQUARE.n * SQUARE.k;
+        let batch = u64::from(device.sms()) * (ROWS * COLUMNS * DEPTH) as u64;
+        let batches = products.div_ceil(batch) as u32;
+        let alone = 2.0 * (u64::from(batches) * batch) as f64 * 1e-6;
+        let normal = data::normal(config.seed, VALUES);
+        let mut multiplying = Alone::multiplying(device, &module, &normal, batches)?;
+        let (wgmma, square) =
+            against(&mut multiplying, alone, SQUARE, 2.0 * products as f64 * 1e-6)?;
+        let mut zeros = Alone::multiplying(device, &module, &[0.0], batches)?;
+        let (mut timings, ..) = interleave(device, &mut [&mut zeros], 1, 0.0, config)?;
+        let wgmma_zeros = Rate::of(timings.remove(0), alone);
+        Ok(Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros })
+    }
+}
+
+/// Times `alone` and a product of normal numbers, one after the other.
+fn in_turn(
+    device: &Device,
+    gemm: &Gemm,
+    alone: &mut Alone<'_>,
+    Shape { m, n, k }: Shape,
+    config: &BenchConfig,
+) -> Result<(Timing, Timing), Error> {
+    let bf16 = Dtype::Bf16;
+    let problem = GemmProblem { m, n, k, ab: bf16, out: bf16, beta_c: false };
+    let values = data::encode(&data::normal(config.seed, VALUES), bf16)?;
+    let operand = |name| -> Result<Buffer, host::Error> {
+        let bytes = problem.bytes(name) as usize;
+        device.upload(&values.iter().copied().cycle().take(bytes).collect::<Vec<_>>())
+    };
+    let (a, b) = (operand('A')?, operand('B')?);
+    let mut d = device.alloc(problem.bytes('D') as usize)?;
+    let plan = gemm.plan(&problem)?;
+    let name = plan.describe().kernel.as_ref().map_or("", |kernel| &kernel.name);
+    let mut product = Product(name, plan.bind(&a, &b, None, &mut d)?);
+    let (mut timings, ..) = interleave(device, &mut [alone, &mut product], 1, 0.0, config)?;
+    let gemm = timings.remove(1);
+    Ok((timings.remove(0), gemm))
+}
+
+/// A product that runs.
+struct Product<'a>(&'a str, BoundGemm<'a>);
+
+impl Contender for Product<'_> {
+    fn name(&self) -> &str {
+        self.0
+    }
+    fn launch(&mut self, _: usize, stream: &Stream) -> Result<(), Error> {
+        Ok(self.1.run(1.0, 0.0, stream)?)
+    }
+}
+
+impl Rate {
+    /// Of `amount` in each launch: in units of 10^6 operations or 10^3 bytes.
+    fn of(timing: Timing, amount: f64) -> Self {
+        let rate = amount / timing.median_us;
+        Self { timing, rate }
+    }
+}
+
+/// One of the kernels that do one thing alone, with what it reads and writes.
+struct Alone<'a> {
+    device: &'a Device,
+    module: &'a Module,
+    desc: &'static KernelDesc,
+    maps: Vec<TensorMap>,
+    count: u32,
+}
+
+impl<'a> Alone<'a> {
+    /// wgmma alone: `batches` batches of `values`, which are repeated.
+    fn multiplying(
+        device: &'a Device,
+        module: &'a Module,
+        values: &[f32],
+        batches: u32,
+    ) -> Result<Self, host::Error> {
+        let desc = &<ceilings::wgmma_alone as Kernel>::DESC;
+        let tensor = |rows: usize, cols: usize, param: usize| {
+            let all: Vec<f32> = values.iter().copied().cycle().take(rows * cols).collect();
+            let buffer = device.upload(&data::encode(&all, Dtype::Bf16)?)?;
+            map(device, &buffer, [rows, cols], desc, param)
+        };
+        let rows = device.sms() as usize * ROWS;
+        let maps =
+            vec![tensor(rows, DEPTH, 0)?, tensor(COLUMNS, DEPTH, 1)?, tensor(rows, COLUMNS, 2)?];
+        Ok(Self { device, module, desc, maps, count: batches })
+    }
+
+    /// TMA loads alone.
+    fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, host::Error> {
+        let desc = &<ceilings::tma_read_alone as Kernel>::DESC;
+        let from = device.alloc_zeroed(bytes as usize)?;
+        let rows = (bytes / ROW_BYTES) as usize;
+        let sums_rows = device.sms() as usize * 64;
+        let sums = device.alloc(sums_rows * ROW_BYTES as usize)?;
+        let cols = (ROW_BYTES / 2) as usize;
+        let maps = vec![
+            map(device, &from, [rows, cols], desc, 0)?,
+            map(device, &sums, [sums_rows, cols], desc, 1)?,
+        ];
+        Ok(Self { device, module, desc, maps, count: rows as u32 / 64 })
+    }
+}
+
+fn map(
+    device: &Device,
+    buffer: &Buffer,
+    [rows, cols]: [usize; 2],
+    desc: &KernelDesc,
+    param: usize,
+) -> Result<TensorMap, host::Error> {
+    let (rows, cols) = (rows as u64, cols as u64);
+    let spec =
+        TensorSpec { buffer, offset: 0, dtype: Dtype::Bf16, rows, cols, pitch_bytes: 2 * cols };
+    device.tensor_map(&spec, TensorBox::of(&desc.meta.params()[param]))
+}
+
+impl Contender for Alone<'_> {
+    fn name(&self) -> &str {
+        self.desc.meta.name()
+    }
+    fn launch(&mut self, _: usize, stream: &Stream) -> Result<(), Error> {
+        let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
+        params.push(Param::value(self.count));
+        let grid = [self.device.sms(), 1, 1];
+        Ok(self.device.launch(self.module, self.desc, grid, &params, stream)?)
+    }
+}
+
+impl fmt::Display for Ceilings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros } =
+            self;
+        let mut line = |what: &str, r: &Rate, unit: &str, of: &str| {
+            let (us, spread) = (r.timing.median_us, Times::of(&r.timing).spread());
+            writeln!(f, "{what:32} {us:9.2} {spread:5.1} {:8.1} {unit:8} {of}", r.rate)
+        };
+        let of = |part: f64, of: &str| format!("{part:.3} of {of}");
+        let peak = |rate: f64, peak: f64| of(rate / peak, "the data sheet's");
+        let product =
+            |held: &Held| format!("{} {}", held.shape, without_types(&held.gemm.timing.name));
+        let alone = |bytes: u64| format!("read alone, {} MiB", bytes >> 20);
+        let (gbs, tflops) = ("GB/s", "TFLOP/s");
+        line(&alone(READ_BYTES), read, gbs, &peak(read.rate, machine.peak_gbs))?;
+        line(&alone(DECODE_BYTES), read_as_much, gbs, &of(read_as_much.rate / read.rate, "that"))?;
+        line(&product(decode), &decode.gemm, gbs, &of(decode.part, "that, B alone counted"))?;
+        line("wgmma alone, normal numbers", wgmma, tflops, &peak(wgmma.rate, machine.peak_tflops))?;
+        line(&product(square), &square.gemm, tflops, &of(square.part, "that"))?;
+        line(
+            "wgmma alone, zeros",
+            wgmma_zeros,
+            tflops,
+            &peak(wgmma_zeros.rate, machine.peak_tflops),
+        )?;
+        write!(
+            f,
+            "{:32} {:15} {copy_gbs:8.1} {gbs:8} {}",
+            "a copy",
+            "",
+            peak(*copy_gbs, machine.peak_gbs)
+        )
+    }
+}

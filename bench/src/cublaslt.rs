@@ -1,0 +1,326 @@
+//! cuBLASLt, loaded at run time: what the GEMM is measured against.
+//!
+//! cuBLASLt is column-major. D = A * B^T with row-major [M, K], [N, K] and [M, N] is there
+//! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]: the "TN" product with the operands
+//! exchanged, which is its fastest form.
+
+use crate::error::Error;
+use crate::one_line;
+use cudarc::cublaslt::result::{self, CublasError};
+use cudarc::cublaslt::sys;
+use host::gemm::GemmProblem;
+use host::{Buffer, Device, Dtype, Stream, dtype_name};
+use std::sync::{Arc, OnceLock};
+
+/// What cuBLASLt may use as scratch memory.
+pub const WORKSPACE_BYTES: usize = 64 << 20;
+/// Environment variable with the path of the library.
+pub const PATH_VARIABLE: &str = "WARPIPE_CUBLASLT";
+/// Kernels that its heuristic is asked for; the first is its best.
+const CANDIDATES: usize = 8;
+
+/// A handle of cuBLASLt on a GPU, with its workspace.
+#[derive(Clone)]
+pub struct CublasLt {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    device: Device,
+    handle: sys::cublasLtHandle_t,
+    workspace: Buffer,
+}
+
+// SAFETY: cuBLASLt handles may be shared between threads (cuBLAS manual, "Thread Safety").
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.device.make_current().is_ok() {
+            // SAFETY: created in `CublasLt::new`, dropped once.
+            let _ = unsafe { result::destroy_handle(self.handle) };
+        }
+    }
+}
+
+/// Loads the library once per process.
+fn load() -> Result<(), Error> {
+    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        if let Some(path) = std::env::var_os(PATH_VARIABLE) {
+            // cudarc opens the library by name; one that is loaded under that name (its soname)
+            // already is what it gets.
+            // SAFETY: loading cuBLASLt runs its initialisers, which have no preconditions.
+            let library = unsafe { libloading::Library::new(&path) };
+            let library = library.map_err(|e| loader(&e))?;
+            std::mem::forget(library);
+        }
+        // SAFETY: as above.
+        if unsafe { sys::is_culib_present() } {
+            return Ok(());
+        }
+        // SAFETY: as above. It is expected to fail, and says why.
+        match unsafe { libloading::Library::new("libcublasLt.so.13") } {
+            Ok(_) => Err("libcublasLt.so.13 loads under a name that cudarc does not try".into()),
+            Err(e) => Err(loader(&e)),
+        }
+    });
+    loaded.clone().map_err(|reason| Error::NoCublasLt { reason })
+}
+
+/// The library's version, as it counts: 130100 is 13.1.0. Needs no GPU.
+///
+/// # Errors
+/// [`Error::NoCublasLt`] if the library can't be loaded.
+pub fn library_version() -> Result<usize, Error> {
+    load()?;
+    // SAFETY: no preconditions; the library is loaded.
+    Ok(unsafe { sys::cublasLtGetVersion() })
+}
+
+/// What the loader said: libloading keeps it in the error's source.
+fn loader(error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    one_line(&cause.unwrap_or_else(|| error.to_string()))
+}
+
+fn failed(call: &'static str) -> impl FnOnce(CublasError) -> Error {
+    move |e| Error::CublasLt { call, status: format!("{:?}", e.0) }
+}
+
+impl CublasLt {
+    /// Loads cuBLASLt and makes a handle on `device`.
+    ///
+    /// # Errors
+    /// [`host::Error::NotOnModel`] on the model; [`Error::NoCublasLt`] if the library can't be loaded.
+    pub fn new(device: &Device) -> Result<Self, Error> {
+        if device.is_sim() {
+            return Err(host::Error::NotOnModel { what: "cuBLASLt" }.into());
+        }
+        load()?;
+        device.make_current()?;
+        let workspace = device.alloc(WORKSPACE_BYTES)?;
+        let handle = result::create_handle().map_err(failed("cublasLtCreate"))?;
+        let device = device.clone();
+        Ok(Self { inner: Arc::new(Inner { device, handle, workspace }) })
+    }
+
+    /// Its version, as it counts: 130100 is 13.1.0.
+    pub fn version(&self) -> usize {
+        // SAFETY: no preconditions; the library is loaded.
+        unsafe { sys::cublasLtGetVersion() }
+    }
+
+    /// Asks for the best kernel for a product.
+    ///
+    /// # Errors
+    /// [`Error::CublasLt`] for products that it refuses, empty ones among them.
+    pub fn plan(&self, problem: &GemmProblem) -> Result<CublasLtPlan, Error> {
+        let (m, n, k) = (problem.m, problem.n, problem.k);
+        if m == 0 || n == 0 || k == 0 {
+            let status = format!("M, N, K = {m}, {n}, {k}: it multiplies nothing that is empty");
+            return Err(Error::CublasLt { call: "cublasLtMatmulAlgoGetHeuristic", status });
+        }
+        self.inner.device.make_current()?;
+        let (ab, out) = (data_type(problem.ab)?, data_type(problem.out)?);
+        let desc = Desc::new()?;
+        let (a, b) = (Layout::new(ab, k, n)?, Layout::new(ab, k, m)?);
+        let d = Layout::new(out, n, m)?;
+        let pref = Preference::new()?;
+        let mut found = [BLANK; CANDIDATES];
+        let mut count = 0;
+        // SAFETY: every handle was made above; `found` has room for as many as are asked for.
+        unsafe {
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                self.inner.handle,
+                desc.0,
+                a.0,
+                b.0,
+                d.0,
+                d.0,
+                pref.0,
+                CANDIDATES as i32,
+                found.as_mut_ptr(),
+                &raw mut count,
+            )
+        }
+        .result()
+        .map_err(failed("cublasLtMatmulAlgoGetHeuristic"))?;
+        let count = usize::try_from(count).unwrap_or(0).min(CANDIDATES);
+        let best = found[..count]
+            .iter()
+            .find(|r| r.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS)
+            .ok_or_else(|| Error::CublasLt {
+                call: "cublasLtMatmulAlgoGetHeuristic",
+                status: format!("no kernel for M, N, K = {m}, {n}, {k}"),
+            })?;
+        let algo = best.algo;
+        Ok(CublasLtPlan { lt: self.clone(), problem: *problem, desc, a, b, d, algo })
+    }
+}
+
+/// A result that the heuristic will overwrite.
+const BLANK: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuristicResult_t {
+    algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
+    workspaceSize: 0,
+    state: sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED,
+    wavesCount: 0.0,
+    reserved: [0; 4],
+};
+
+/// A product with the kernel that cuBLASLt's heuristic chose.
+pub struct CublasLtPlan {
+    lt: CublasLt,
+    problem: GemmProblem,
+    desc: Desc,
+    a: Layout,
+    b: Layout,
+    d: Layout,
+    algo: sys::cublasLtMatmulAlgo_t,
+}
+
+impl CublasLtPlan {
+    /// Queues D = alpha * A * B^T + beta * C on `stream`. Without C, D stands for it.
+    ///
+    /// Plans of one [`CublasLt`] share a workspace: they run on one stream at a time.
+    ///
+    /// # Errors
+    /// Operands of the wrong size or device; what cuBLASLt reports.
+    pub fn run(
+        &self,
+        (a, b, c): (&Buffer, &Buffer, Option<&Buffer>),
+        d: &mut Buffer,
+        (alpha, beta): (f32, f32),
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let Inner { device, handle, workspace } = &*self.lt.inner;
+        device.check_stream("the stream of a cuBLASLt product", stream)?;
+        let c = c.unwrap_or(d);
+        for (operand, buffer) in [('A', a), ('B', b), ('C', c), ('D', &*d)] {
+            device.check_buffer(&format!("operand {operand}"), buffer)?;
+            self.problem.check_size(operand, buffer.len() as u64)?;
+        }
+        device.make_current()?;
+        let (alpha, beta) = (&raw const alpha, &raw const beta);
+        // SAFETY: all handles live in `self`; operands are as large as the layouts say, on the
+        // bound context; alpha and beta are read before the call returns (host pointer mode).
+        unsafe {
+            result::matmul(
+                *handle,
+                self.desc.0,
+                alpha.cast(),
+                beta.cast(),
+                b.addr() as *const _,
+                self.a.0,
+                a.addr() as *const _,
+                self.b.0,
+                c.addr() as *const _,
+                self.d.0,
+                d.addr() as *mut _,
+                self.d.0,
+                &raw const self.algo,
+                workspace.addr() as *mut _,
+                WORKSPACE_BYTES,
+                stream.handle().cast(),
+            )
+        }
+        .map_err(failed("cublasLtMatmul"))
+    }
+}
+
+fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
+    match dtype {
+        Dtype::Bf16 => Ok(sys::cudaDataType::CUDA_R_16BF),
+        Dtype::F16 => Ok(sys::cudaDataType::CUDA_R_16F),
+        Dtype::F32 => Ok(sys::cudaDataType::CUDA_R_32F),
+        Dtype::U8 | Dtype::U32 => Err(host::Error::GemmDtype {
+            side: "operands",
+            dtype: dtype_name(dtype),
+            right: "bf16, f16 and f32 are",
+        }
+        .into()),
+    }
+}
+
+/// The product: f32 accumulation, A transposed.
+struct Desc(sys::cublasLtMatmulDesc_t);
+
+impl Desc {
+    fn new() -> Result<Self, Error> {
+        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let desc = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)
+            .map_err(failed("cublasLtMatmulDescCreate"))?;
+        let desc = Self(desc);
+        // CUBLAS_OP_T; B's default is CUBLAS_OP_N.
+        let transposed = 1i32;
+        // SAFETY: the attribute is an i32, read before the call returns.
+        unsafe {
+            result::set_matmul_desc_attribute(
+                desc.0,
+                sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA,
+                (&raw const transposed).cast(),
+                size_of::<i32>(),
+            )
+        }
+        .map_err(failed("cublasLtMatmulDescSetAttribute"))?;
+        Ok(desc)
+    }
+}
+
+impl Drop for Desc {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, dropped once.
+        let _ = unsafe { result::destroy_matmul_desc(self.0) };
+    }
+}
+
+/// A column-major matrix without gaps.
+struct Layout(sys::cublasLtMatrixLayout_t);
+
+impl Layout {
+    fn new(dtype: sys::cudaDataType, rows: u64, cols: u64) -> Result<Self, Error> {
+        result::create_matrix_layout(dtype, rows, cols, rows as i64)
+            .map(Self)
+            .map_err(failed("cublasLtMatrixLayoutCreate"))
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, dropped once.
+        let _ = unsafe { result::destroy_matrix_layout(self.0) };
+    }
+}
+
+/// What the heuristic may choose from.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    fn new() -> Result<Self, Error> {
+        let pref =
+            Self(result::create_matmul_pref().map_err(failed("cublasLtMatmulPreferenceCreate"))?);
+        let bytes = WORKSPACE_BYTES;
+        let most =
+            sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+        // SAFETY: the attribute is a u64, read before the call returns.
+        unsafe {
+            result::set_matmul_pref_attribute(
+                pref.0,
+                most,
+                (&raw const bytes).cast(),
+                size_of::<usize>(),
+            )
+        }
+        .map_err(failed("cublasLtMatmulPreferenceSetAttribute"))?;
+        Ok(pref)
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, dropped once.
+        let _ = unsafe { result::destroy_matmul_pref(self.0) };
+    }
+}

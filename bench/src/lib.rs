@@ -1,0 +1,258 @@
+//! Measurements of the GEMM on a GPU: its times, those of cuBLASLt, and what the GPU can do at most.
+//!
+//! [`Bench`] times plans of a product in turn with [`cublaslt`] and checks every result; [`ceilings`]
+//! times the tensor cores and memory alone. [`machine`] says what was measured on, [`suites`] has the
+//! shapes, and [`line`](mod@line) and [`report`] hold the results as text and JSON.
+//!
+//! Contenders take turns, so that clocks, heat and power meet all of them alike.
+//!
+//! A sample is the time of `launches` launches between two events, divided by their number; short
+//! products are launched from a CUDA graph, for which the host is no bottleneck. Inputs rotate over
+//! so many buffers that a product can't find its own in the second-level cache.
+
+pub mod ceilings;
+mod check;
+pub mod cublaslt;
+mod error;
+pub mod line;
+pub mod machine;
+mod measure;
+mod pool;
+pub mod report;
+pub mod suites;
+
+pub use check::{Projected, ResultCheck};
+pub use error::Error;
+pub use measure::{Bench, Measured, Ours};
+
+use host::{Device, Stream};
+use serde::{Deserialize, Serialize};
+
+/// How to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchConfig {
+    /// Samples of each contender: the least number, if there is a budget.
+    pub rounds: usize,
+    /// Untimed turns before them: the largest number, if there is a budget.
+    pub warmup: usize,
+    /// Milliseconds that all samples together should take; with 0 there are `rounds` samples.
+    pub budget_ms: f64,
+    /// Shortest sample in microseconds: shorter products are launched several times for one.
+    pub sample_us: f64,
+    /// Seed of the operands.
+    pub seed: u64,
+}
+
+impl Default for BenchConfig {
+    fn default() -> Self {
+        Self { rounds: 30, warmup: 10, budget_ms: 0.0, sample_us: 500.0, seed: 0 }
+    }
+}
+
+/// Times of one contender in microseconds per launch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Timing {
+    /// Whose.
+    pub name: String,
+    /// The median.
+    pub median_us: f64,
+    /// The fastest.
+    pub min_us: f64,
+    /// A tenth of the samples is below.
+    pub p10_us: f64,
+    /// A tenth of the samples is above.
+    pub p90_us: f64,
+    /// Products per second at the median, as 10^12 operations per second.
+    pub tflops: f64,
+    /// All, in the order of the rounds.
+    pub samples_us: Vec<f64>,
+}
+
+/// Something that can be launched with one of several sets of operands.
+pub trait Contender {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Queues one launch with set `set`.
+    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error>;
+}
+
+/// Times contenders in turn: A B A B, `rounds` times.
+///
+/// # Errors
+/// [`Error::Setting`] without rounds, sets or contenders; [`host::Error::NotOnModel`]; what launches
+/// report.
+pub fn interleave(
+    device: &Device,
+    contenders: &mut [&mut dyn Contender],
+    sets: usize,
+    flops: f64,
+    config: &BenchConfig,
+) -> Result<(Vec<Timing>, usize, bool), Error> {
+    if device.is_sim() {
+        return Err(host::Error::NotOnModel { what: "a benchmark" }.into());
+    }
+    let numbers = [("rounds", config.rounds), ("sets", sets), ("contenders", contenders.len())];
+    for (what, value) in numbers {
+        if value == 0 {
+            return Err(Error::Setting { what, value: 0, least: 1 });
+        }
+    }
+    let stream = device.new_stream()?;
+    let Sampling { launches, warmup, rounds } = sampling(contenders, sets, config, &stream)?;
+    let mut work = Vec::with_capacity(contenders.len());
+    for contender in contenders.iter_mut() {
+        let turn = |contender: &mut dyn Contender| {
+            (0..launches).try_for_each(|i| contender.launch(i % sets, &stream))
+        };
+        let graph = if launches > 1 { Some(stream.capture(|| turn(*contender))?) } else { None };
+        work.push(graph);
+    }
+    // Everything is queued before anything is waited for: the GPU goes from one sample to the next
+    // without a gap, and each event ends one sample and begins the next.
+    let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
+    let mut marks = Vec::new();
+    for round in 0..warmup + rounds {
+        if round == warmup {
+            marks.push(stream.record()?);
+        }
+        for (contender, graph) in contenders.iter_mut().zip(&work) {
+            match graph {
+                Some(graph) => graph.launch()?,
+                None => contender.launch(round % sets, &stream)?,
+            }
+            if round >= warmup {
+                marks.push(stream.record()?);
+            }
+        }
+    }
+    for (i, pair) in marks.windows(2).enumerate() {
+        let us = pair[1].elapsed_ms(&pair[0])? * 1e3 / launches as f64;
+        samples[i % contenders.len()].push(us);
+    }
+    let timings = contenders
+        .iter()
+        .zip(samples)
+        .map(|(contender, samples)| Timing::new(contender.name(), samples, flops))
+        .collect();
+    Ok((timings, launches, launches > 1))
+}
+
+/// How often to launch.
+#[derive(Debug, PartialEq)]
+struct Sampling {
+    /// Launches of one sample.
+    launches: usize,
+    /// Turns without a sample.
+    warmup: usize,
+    /// Turns with one.
+    rounds: usize,
+}
+
+/// Launches every contender a few times, to see how often to launch it for a sample.
+fn sampling(
+    contenders: &mut [&mut dyn Contender],
+    sets: usize,
+    config: &BenchConfig,
+    stream: &Stream,
+) -> Result<Sampling, Error> {
+    let mut best = Vec::with_capacity(contenders.len());
+    for contender in contenders.iter_mut() {
+        let mut fastest = f64::INFINITY;
+        for i in 0..5 {
+            let start = stream.record()?;
+            contender.launch(i % sets, stream)?;
+            fastest = fastest.min(stream.record()?.elapsed_ms(&start)? * 1e3);
+        }
+        best.push(fastest);
+    }
+    Ok(Sampling::of(&best, sets, config))
+}
+
+impl Sampling {
+    /// For contenders that take `best_us` microseconds each.
+    fn of(best_us: &[f64], sets: usize, config: &BenchConfig) -> Self {
+        let fastest = best_us.iter().copied().fold(f64::INFINITY, f64::min);
+        // Launched alone, a product is timed with the host's delay: never too many launches.
+        let launches = ((config.sample_us / fastest.max(1.0)).ceil() as usize).clamp(1, 1000);
+        // Several launches take every set at least once.
+        let launches = if launches > 1 { launches.max(sets) } else { 1 };
+        if config.budget_ms <= 0.0 {
+            return Self { launches, warmup: config.warmup, rounds: config.rounds };
+        }
+        let round_us = best_us.iter().sum::<f64>() * launches as f64;
+        let fit = |share: f64| (share * config.budget_ms * 1e3 / round_us.max(1.0)) as usize;
+        // Ten times as many samples tell no more; the first turns warm clocks and caches.
+        let rounds = fit(1.0).clamp(config.rounds, 10 * config.rounds);
+        Self { launches, warmup: fit(0.2).clamp(2, config.warmup.max(2)), rounds }
+    }
+}
+
+impl Timing {
+    fn new(name: &str, samples_us: Vec<f64>, flops: f64) -> Self {
+        let mut sorted = samples_us.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median_us = quantile(&sorted, 0.5);
+        Self {
+            name: name.into(),
+            median_us,
+            min_us: quantile(&sorted, 0.0),
+            p10_us: quantile(&sorted, 0.1),
+            p90_us: quantile(&sorted, 0.9),
+            tflops: flops / median_us / 1e6,
+            samples_us,
+        }
+    }
+}
+
+/// The lines of a text as one.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// A quantile of sorted values, between neighbours linearly; NaN of none.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let at = q * last as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * at.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let values = [1.0, 2.0, 4.0, 8.0];
+        for (q, want) in [(0.0, 1.0), (0.5, 3.0), (1.0, 8.0), (0.1, 1.3)] {
+            assert!((quantile(&values, q) - want).abs() < 1e-12, "{q}");
+        }
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn samples_fill_the_budget_and_are_never_too_few() {
+        let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
+        let of = |best: &[f64], sets| {
+            let s = Sampling::of(best, sets, &config);
+            (s.launches, s.warmup, s.rounds)
+        };
+        // 125 launches of 4 us make a sample of 500 us, two of them a round.
+        assert_eq!(of(&[4.0, 4.0], 120), (125, 10, 300));
+        // Every set takes part: 256 launches, a round of 1 ms.
+        assert_eq!(of(&[2.0, 2.0], 256), (256, 10, 300));
+        assert_eq!(of(&[100.0, 300.0], 4), (5, 10, 200));
+        // Products of 13 ms: 30 samples take longer than the budget.
+        assert_eq!(of(&[13000.0, 13000.0], 1), (1, 3, 30));
+        let config = BenchConfig::default();
+        let s = Sampling::of(&[13000.0], 1, &config);
+        assert_eq!(s, Sampling { launches: 1, warmup: 10, rounds: 30 });
+    }
+
+    #[test]
+    fn a_timing_has_the_median_and_its_rate() {
+        let t = Timing::new("x", vec![30.0, 10.0, 20.0], 4e9);
+        assert_eq!((t.median_us, t.min_us, t.tflops), (20.0, 10.0, 200.0));
+        assert_eq!(t.samples_us, [30.0, 10.0, 20.0]);
+    }
+}

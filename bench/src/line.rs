@@ -1,0 +1,386 @@
+//! What a benchmark says of one shape, as text and as JSON.
+//!
+//! Nothing here measures: lines come from [`Measured`], or from a file.
+
+use super::measure::{Measured, Ours};
+use host::dtype_name;
+use host::gemm::{GemmProblem, KernelInfo, Schedule};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Rows of instances and schedules below a shape's own.
+const FASTEST: usize = 5;
+
+/// M, N and K of a product.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Shape {
+    /// Rows of A and D.
+    pub m: u64,
+    /// Rows of B, columns of D.
+    pub n: u64,
+    /// Columns of A and B.
+    pub k: u64,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}x{}x{}", self.m, self.n, self.k))
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sizes: Result<Vec<u64>, _> = text.split('x').map(str::parse).collect();
+        match sizes.as_deref() {
+            Ok(&[m, n, k]) => Ok(Self { m, n, k }),
+            _ => Err("a shape is MxNxK, for example 4096x14336x4096".to_owned()),
+        }
+    }
+}
+
+/// The spread of one contender's times in microseconds per launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The median.
+    pub median_us: f64,
+    /// A tenth of the samples is below.
+    pub p10_us: f64,
+    /// A tenth of the samples is above.
+    pub p90_us: f64,
+}
+
+impl Times {
+    pub(super) fn of(t: &super::Timing) -> Self {
+        Self { median_us: t.median_us, p10_us: t.p10_us, p90_us: t.p90_us }
+    }
+
+    /// From the tenth to the nine tenths, in percent of the median.
+    pub fn spread(&self) -> f64 {
+        100.0 * (self.p90_us - self.p10_us) / self.median_us
+    }
+}
+
+/// One of our kernels on one shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The kernel's name.
+    pub instance: String,
+    /// How its cluster tiles were shared out.
+    pub schedule: Option<Schedule>,
+    /// BM, BN, BK.
+    pub tile: [u32; 3],
+    /// What the picker takes its time for, in microseconds.
+    pub predicted_us: Option<f64>,
+    /// Its times.
+    #[serde(flatten)]
+    pub times: Times,
+    /// The larger of the relative errors found.
+    pub error: f64,
+    /// Whether they are within the bound.
+    pub right: bool,
+    /// Whether the last timed launch gave the first one's bits.
+    pub same_bits: bool,
+}
+
+impl Run {
+    /// Of what was measured, where `bound` is the largest right error.
+    pub fn new(ours: &Ours, bound: f64) -> Self {
+        let kernel = ours.plan.kernel.as_ref();
+        Self {
+            instance: kernel.map_or_else(|| "none".to_owned(), |k| k.name.clone()),
+            schedule: kernel.map(KernelInfo::schedule),
+            tile: kernel.map_or([0; 3], |k| k.tile),
+            predicted_us: kernel.map(|k| k.predicted_us),
+            times: Times::of(&ours.timing),
+            error: ours.check.error(),
+            right: ours.check.below(bound),
+            same_bits: ours.same_bits,
+        }
+    }
+
+    /// The kernel's name and its schedule.
+    pub fn name(&self) -> String {
+        self.with_schedule(&self.instance)
+    }
+
+    /// The same without what all names of a table share.
+    fn short(&self) -> String {
+        self.with_schedule(without_types(&self.instance))
+    }
+
+    fn with_schedule(&self, name: &str) -> String {
+        self.schedule.map_or_else(|| name.to_owned(), |schedule| format!("{name} {schedule}"))
+    }
+
+    /// What is wrong with its results.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !self.right {
+            faults.push(format!("WRONG: error {:.1e}", self.error));
+        }
+        if !self.same_bits {
+            faults.push("other bits in another run".to_owned());
+        }
+        faults
+    }
+}
+
+/// A kernel's name without what all names of a table share: of `gemm_bf16_bf16_128x256_2x1` the tile and
+/// the cluster.
+pub(super) fn without_types(name: &str) -> &str {
+    name.splitn(4, '_').nth(3).unwrap_or(name)
+}
+
+/// A shape and what was measured of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The suite that it is of.
+    pub suite: String,
+    /// Its sizes.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// Type of A and B.
+    pub ab: String,
+    /// Type of D.
+    pub out: String,
+    /// Additions and multiplications.
+    pub flops: f64,
+    /// Bytes of A, B and D: what has to be moved at least.
+    pub bytes: f64,
+    /// Samples of each contender.
+    pub samples: usize,
+    /// Launches of a sample.
+    pub launches: usize,
+    /// Sets of operands in rotation.
+    pub sets: usize,
+    /// The picker's choice, or the instance that was asked for.
+    #[serde(flatten)]
+    pub run: Run,
+    /// cuBLASLt, if it was there.
+    pub cublaslt: Option<Times>,
+    /// Every instance that computes it in every schedule, if all were timed; the line's own first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Run>,
+}
+
+impl Line {
+    /// Of what was measured: the first plan is the line's own; with more there is `instances`.
+    ///
+    /// `None` if nothing of ours was.
+    pub fn new(
+        suite: &str,
+        problem: &GemmProblem,
+        measured: &Measured,
+        bound: f64,
+    ) -> Option<Self> {
+        let runs: Vec<Run> = measured.ours.iter().map(|ours| Run::new(ours, bound)).collect();
+        let run = runs.first()?.clone();
+        let bytes = ['A', 'B', 'D'].into_iter().map(|operand| problem.bytes(operand) as f64);
+        Some(Self {
+            suite: suite.to_owned(),
+            shape: Shape { m: problem.m, n: problem.n, k: problem.k },
+            ab: dtype_name(problem.ab).to_owned(),
+            out: dtype_name(problem.out).to_owned(),
+            flops: problem.flops(),
+            bytes: bytes.sum(),
+            samples: measured.ours[0].timing.samples_us.len(),
+            launches: measured.launches,
+            sets: measured.sets,
+            run,
+            cublaslt: measured.cublaslt.as_ref().map(Times::of),
+            instances: if runs.len() > 1 { runs } else { Vec::new() },
+        })
+    }
+
+    /// cuBLASLt's median over ours: above 1 we are faster.
+    pub fn ratio(&self) -> Option<f64> {
+        self.cublaslt.map(|theirs| theirs.median_us / self.run.times.median_us)
+    }
+
+    /// 10^12 operations per second in a launch of `us` microseconds.
+    pub fn tflops(&self, us: f64) -> f64 {
+        self.flops / us / 1e6
+    }
+
+    /// Operations per byte that has to be moved.
+    pub fn intensity(&self) -> f64 {
+        self.flops / self.bytes
+    }
+
+    /// Everything of ours that was timed.
+    pub fn runs(&self) -> impl Iterator<Item = &Run> {
+        std::iter::once(&self.run).chain(self.instances.iter().skip(1))
+    }
+
+    /// All instances and schedules, the fastest first.
+    pub fn by_time(&self) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.instances.iter().collect();
+        runs.sort_by(|a, b| a.times.median_us.total_cmp(&b.times.median_us));
+        runs
+    }
+
+    /// `floor` is the least good ratio.
+    fn mark(&self, floor: f64) -> String {
+        let mut marks = self.run.faults();
+        if self.ratio().is_some_and(|ratio| ratio < floor) {
+            marks.push(format!("below {floor}"));
+        }
+        if let Some(best) = self.by_time().first().filter(|best| best.name() != self.run.name()) {
+            let gain = 100.0 * (self.run.times.median_us / best.times.median_us - 1.0);
+            marks.push(format!("{} is {gain:.1}% faster", best.short()));
+        }
+        marks.join("; ")
+    }
+
+    /// A row of the table: `run`, which is this line's or one of its `instances`.
+    fn row(&self, name: &str, run: &Run, marks: &str) -> String {
+        let Times { median_us, .. } = run.times;
+        let [theirs, spread, ratio] = match self.cublaslt {
+            Some(t) => [
+                format!("{:.2}", t.median_us),
+                format!("{:.1}", t.spread()),
+                format!("{:.3}", t.median_us / median_us),
+            ],
+            None => ["-", "-", "-"].map(str::to_owned),
+        };
+        let text = format!(
+            "{name:<20} {:<20} {median_us:>9.2} {:>5.1} {theirs:>9} {spread:>5} {:>8.1} {ratio:>6}  {marks}",
+            run.short(),
+            run.times.spread(),
+            self.tflops(median_us),
+        );
+        text.trim_end().to_owned()
+    }
+}
+
+/// The heading of [`text_of`]'s lines.
+pub fn heading() -> String {
+    format!(
+        "{:<20} {:<20} {:>9} {:>5} {:>9} {:>5} {:>8} {:>6}  marks",
+        "M x N x K", "instance", "us", "+-%", "cuBLASLt", "+-%", "TFLOP/s", "ratio"
+    )
+}
+
+/// A line of a table; below it, if all instances were timed, those that were the fastest.
+pub fn text_of(line: &Line, floor: f64) -> String {
+    let mut text = line.row(&line.shape.to_string(), &line.run, &line.mark(floor));
+    for run in line.by_time().into_iter().take(FASTEST) {
+        let mut marks = run.faults();
+        marks.extend(run.predicted_us.map(|us| format!("predicted {us:.2}")));
+        text = format!("{text}\n{}", line.row("", run, &marks.join("; ")));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn line(suite: &str, m: u64, us: f64, theirs: Option<f64>) -> Line {
+        let times =
+            |median_us| Times { median_us, p10_us: 0.98 * median_us, p90_us: 1.03 * median_us };
+        let run = |tile: [u32; 3], us| Run {
+            instance: format!("gemm_bf16_bf16_{}x{}_2x1", tile[0], tile[1]),
+            schedule: Some(Schedule { clusters: 66, streamed: 22 }),
+            tile,
+            predicted_us: Some(0.9 * us),
+            times: times(us),
+            error: 1.7e-3,
+            right: true,
+            same_bits: true,
+        };
+        Line {
+            suite: suite.to_owned(),
+            shape: Shape { m, n: 4096, k: 2048 },
+            ab: "bf16".to_owned(),
+            out: "bf16".to_owned(),
+            flops: 2.0 * m as f64 * 4096.0 * 2048.0,
+            bytes: 2.0 * (m * 2048 + 4096 * 2048 + m * 4096) as f64,
+            samples: 30,
+            launches: 4,
+            sets: 2,
+            run: run([128, 256, 64], us),
+            cublaslt: theirs.map(times),
+            instances: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn shapes_are_three_numbers() {
+        assert_eq!("1x4096x2048".parse(), Ok(Shape { m: 1, n: 4096, k: 2048 }));
+        for bad in ["", "4096", "1x2", "1x2x3x4", "1x-2x3", "ax2x3", "1X2X3", "1x2x3 "] {
+            assert!(bad.parse::<Shape>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_wrong_with_it() {
+        let mut l = line("llm", 2048, 100.0, Some(96.0));
+        assert_eq!(l.ratio(), Some(0.96));
+        assert!((l.tflops(100.0) - 343.597).abs() < 1e-3);
+        let text = text_of(&l, 0.97);
+        let start = "2048x4096x2048       128x256_2x1 66/22       100.00   5.0     96.00   5.0    343.6  0.960";
+        assert_eq!(text, format!("{start}  below 0.97"));
+        assert_eq!(text_of(&l, 0.95), start);
+        l.run.right = false;
+        l.run.error = f64::NAN;
+        l.run.same_bits = false;
+        let text = text_of(&l, 0.97);
+        assert!(
+            text.ends_with("WRONG: error NaN; other bits in another run; below 0.97"),
+            "{text}"
+        );
+        l = line("llm", 2048, 100.0, None);
+        let mut faster = l.run.clone();
+        faster.instance = "gemm_bf16_bf16_64x64_1x1".to_owned();
+        faster.times.median_us = 80.0;
+        l.instances = vec![l.run.clone(), faster];
+        let text = text_of(&l, 0.97);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), 3, "{text}");
+        assert!(
+            rows[0].ends_with("-     -    343.6      -  64x64_1x1 66/22 is 25.0% faster"),
+            "{text}"
+        );
+        // Below it all of them, the fastest first, each with what was predicted.
+        assert!(rows[1].trim_start().starts_with("64x64_1x1 66/22 "), "{text}");
+        assert!(rows[1].ends_with("429.5      -  predicted 90.00"), "{text}");
+        assert!(rows[2].trim_start().starts_with("128x256_2x1 66/22 "), "{text}");
+        assert_eq!(rows[1].find("80.00"), rows[0].find("00.00"), "{text}");
+    }
+
+    #[test]
+    fn another_schedule_of_the_same_kernel_is_another_contender() {
+        let mut l = line("llm", 2048, 100.0, None);
+        l.instances = (0..9)
+            .map(|i| Run {
+                schedule: Some(Schedule { clusters: 66, streamed: 22 - i }),
+                times: Times { median_us: 100.0 - f64::from(i), ..l.run.times },
+                ..l.run.clone()
+            })
+            .collect();
+        l.instances[3].right = false;
+        let text = text_of(&l, 0.97);
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows[0].ends_with("128x256_2x1 66/14 is 8.7% faster"), "{text}");
+        assert_eq!(rows.len(), 1 + FASTEST, "{text}");
+        assert!(rows.iter().all(|row| !row.contains("WRONG")), "{text}");
+        l.instances[8].right = false;
+        let text = text_of(&l, 0.97);
+        assert!(text.contains("WRONG: error 1.7e-3; predicted 90.00"), "{text}");
+        assert_eq!(l.run.name(), "gemm_bf16_bf16_128x256_2x1 66/22");
+    }
+
+    #[test]
+    fn lines_come_back_from_json() {
+        let mut l = line("llm", 2048, 100.0, Some(96.0));
+        l.instances = vec![l.run.clone(), l.run.clone()];
+        let json = serde_json::to_string(&l).unwrap();
+        assert!(json.contains("\"m\":2048") && json.contains("\"median_us\":100.0"), "{json}");
+        assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), l);
+        assert!(json.contains(r#""schedule":{"clusters":66,"streamed":22}"#), "{json}");
+    }
+}

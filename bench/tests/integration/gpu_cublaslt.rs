@@ -1,0 +1,66 @@
+//! cuBLASLt's products against the f64 reference: the operands' order and layout are right.
+//! Without a GPU, or without the library, each test prints a line and passes; with
+//! `WARPIPE_REQUIRE_GPU=1` a missing GPU fails, with `WARPIPE_REQUIRE_CUBLASLT=1` a missing library.
+
+use crate::gpu::{gpu, say};
+use host::data::{decode, encode, normal, rounded};
+use host::gemm::GemmProblem;
+use host::reference::Product;
+use host::{Device, Dtype};
+use warpipe_bench::cublaslt::CublasLt;
+
+fn library(device: &Device) -> Option<CublasLt> {
+    match CublasLt::new(device) {
+        Ok(lt) => Some(lt),
+        Err(why) => {
+            let required = std::env::var_os("WARPIPE_REQUIRE_CUBLASLT").is_some_and(|v| v == "1");
+            assert!(!required, "WARPIPE_REQUIRE_CUBLASLT=1: {why}");
+            say(&format!("skipped: {why}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn it_computes_our_product() {
+    let Some(device) = gpu("it_computes_our_product") else { return };
+    let Some(lt) = library(&device) else { return };
+    say(&format!("cuBLASLt {}", lt.version()));
+    let (bf16, f16, f32) = (Dtype::Bf16, Dtype::F16, Dtype::F32);
+    for (m, n, k, ab, out, bound) in [
+        (512, 512, 512, bf16, bf16, 4e-3),
+        (304, 520, 72, bf16, f32, 1e-6),
+        (8, 1000, 336, f16, f16, 6e-4),
+        (64, 48, 40, f16, f32, 1e-6),
+    ] {
+        let a = rounded(&normal(1, m * k), ab).unwrap();
+        let b = rounded(&normal(2, n * k), ab).unwrap();
+        let c = rounded(&normal(3, m * n), out).unwrap();
+        let up = |x: &[f32], t| device.upload(&encode(x, t).unwrap()).unwrap();
+        let (da, db, dc) = (up(&a, ab), up(&b, ab), up(&c, out));
+        let mut d = device.alloc(m * n * out.size()).unwrap();
+        d.fill(0xff).unwrap();
+        let (m64, n64, k64) = (m as u64, n as u64, k as u64);
+        for (alpha, beta) in [(1.0, 0.0), (0.5, -2.0)] {
+            let beta_c = beta != 0.0;
+            let problem = GemmProblem { m: m64, n: n64, k: k64, ab, out, beta_c };
+            let plan = lt.plan(&problem).unwrap();
+            let operands = (&da, &db, beta_c.then_some(&dc));
+            plan.run(operands, &mut d, (alpha, beta), &device.stream()).unwrap();
+            let have = decode(&d.to_vec().unwrap(), out).unwrap();
+            let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha, beta };
+            let check = product.check(&have).unwrap();
+            assert!(check.below(bound), "{problem:?} {alpha} {beta}: {check}");
+        }
+    }
+}
+
+#[test]
+fn empty_products_are_refused() {
+    let Some(device) = gpu("empty_products_are_refused") else { return };
+    let Some(lt) = library(&device) else { return };
+    let (ab, out) = (Dtype::Bf16, Dtype::Bf16);
+    let problem = GemmProblem { m: 8, n: 8, k: 0, ab, out, beta_c: false };
+    let said = lt.plan(&problem).err().expect("must be refused").to_string();
+    assert!(said.contains("M, N, K = 8, 8, 0"), "{said}");
+}

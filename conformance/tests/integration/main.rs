@@ -1,0 +1,4 @@
+//! The litmus programs and their judge, in one program: each module is a subject.
+
+mod conformance;
+mod judge;

@@ -1,0 +1,18 @@
+//! The tests of the host side, in one program: each module is a subject.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/gpu.rs"]
+mod gpu;
+#[path = "../common/map.rs"]
+mod map;
+#[path = "../probe/mod.rs"]
+mod probe;
+
+mod errors;
+mod gpu_launch;
+mod measured;
+mod model_gemm;
+mod model_launch;
+mod plan;
+mod reference;

@@ -1,0 +1,5 @@
+//! The tests that run rustc, cargo or the assembler. They are a program of their own, which a bundle for
+//! machines without a toolchain leaves out.
+
+mod assembles;
+mod kernel_errors;

@@ -1,0 +1,25 @@
+//! Kernels on the pipeline, run by the SM model, in one program: each module is a subject.
+//!
+//! tests/compile_fail.rs is a program of its own: `cargo xtask mutate` builds it alone, of source that
+//! these tests would refuse, and it needs a toolchain where it runs.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../ui/support/mod.rs"]
+mod support;
+
+mod cluster_barrier;
+mod copy;
+mod cp_async;
+mod explore;
+mod mailbox;
+mod misuses;
+mod order;
+mod pace;
+mod partials;
+mod planted;
+mod raw;
+mod sequence;
+mod store;
+mod try_acquire;
+mod ui_ok;

@@ -1,0 +1,177 @@
+//! Mistakes that compile, planted in kernels on the pipeline: the SM model must name the rule, and
+//! the barrier or the role that its user knows.
+
+use crate::common::{Image, run};
+use crate::support::*;
+use sim::{GlobalMemory, Report, Rule};
+
+/// Runs a kernel with a mistake under several schedules: the findings.
+fn findings(
+    smem_bytes: u32,
+    kernel: impl Fn(ThisCta, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
+) -> Vec<Report> {
+    (0..12)
+        .filter_map(|seed| {
+            let memory = GlobalMemory::new();
+            let rows = 64 * PANELS as usize;
+            let from = Image::new(&memory, rows, 64, |i| (i % 251) as f32);
+            let to = Image::new(&memory, rows, 64, |_| f32::NAN);
+            let (source, target) = (from.map(), to.map());
+            run(seed, &memory, smem_bytes, |cta| kernel(cta, &source, &target))
+                .err()
+                .map(|report| *report)
+        })
+        .collect()
+}
+
+/// Every schedule ends in a report of `rule` that contains `words`.
+fn always(reports: &[Report], rule: Rule, words: &str) {
+    assert_eq!(reports.len(), 12, "some schedules find nothing");
+    for report in reports {
+        assert_eq!(report.rule, rule, "{report}");
+        assert!(report.to_string().contains(words), "no {words:?} in:\n{report}");
+    }
+}
+
+#[test]
+fn an_arriver_that_laps() {
+    type MeetPlan = SmemPlan<(PanelRing, NamedBarrier<Load, Work, Meet>)>;
+    let reports = findings(MeetPlan::BYTES, |cta, _from, _to| {
+        let (cta, (_ring, meet)) = MeetPlan::init(cta);
+        cta.specialize(
+            |load| (0..3).for_each(|_| meet.arriver.arrive(&load)),
+            |work| (0..3).for_each(|_| meet.waiter.sync(&work)),
+        );
+    });
+    assert!(!reports.is_empty());
+    for report in &reports {
+        assert_eq!(report.rule, Rule::NamedBarrier, "{report}");
+    }
+}
+
+#[test]
+fn a_role_that_returns_early() {
+    let reports = findings(Plan::<2>::BYTES, |cta, from, _to| {
+        let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |_work| {},
+        );
+    });
+    always(&reports, Rule::Deadlock, "main loop.empty");
+}
+
+#[test]
+fn one_step_too_many() {
+    let reports = findings(Plan::<2>::BYTES, |cta, from, to| {
+        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| {
+                one_thread(load, |one| {
+                    let mut loads = ring.producer.by(&one);
+                    for panel in 0..PANELS - 1 {
+                        loads.acquire().load((from.tile(64 * panel, 0, Peers::ALONE),));
+                    }
+                    loads.tail();
+                });
+            },
+            |work| store_panels(ring.consumer, stores, &work, to),
+        );
+    });
+    always(&reports, Rule::Deadlock, "main loop.full");
+}
+
+#[test]
+fn rings_in_opposite_orders() {
+    type TwoRings = SmemPlan<(PanelRing<Main, 1>, PanelRing<Other, 1>)>;
+    let reports = findings(TwoRings::BYTES, |cta, from, _to| {
+        let (cta, (first, second)) = TwoRings::init(cta);
+        cta.specialize(
+            |load| {
+                one_thread(load, |one| {
+                    let (mut first, mut second) =
+                        (first.producer.by(&one), second.producer.by(&one));
+                    for _ in 0..2 {
+                        first.acquire().load((from.tile(0, 0, Peers::ALONE),));
+                    }
+                    second.acquire().load((from.tile(0, 0, Peers::ALONE),));
+                });
+            },
+            |work| {
+                let (mut first, mut second) = (first.consumer.by(&work), second.consumer.by(&work));
+                second.wait().release();
+                for _ in 0..2 {
+                    first.wait().release();
+                }
+            },
+        );
+    });
+    always(&reports, Rule::Deadlock, "main loop.empty");
+}
+
+#[test]
+fn a_slot_kept_for_good() {
+    let reports = findings(Plan::<2>::BYTES, |cta, from, _to| {
+        let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+        cta.specialize(
+            |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
+            |work| {
+                let mut arrived = ring.consumer.by(&work);
+                for panel in 0..PANELS {
+                    let slot = arrived.wait();
+                    if panel < PANELS - 1 {
+                        slot.release();
+                    }
+                }
+            },
+        );
+    });
+    always(&reports, Rule::Deadlock, "main loop.empty");
+}
+
+/// One batch that is issued and never finished; the slot with it.
+fn unfinished(lose: impl Fn(&Group, MmaSlot) + Sync) -> Vec<Report> {
+    type MmaPlan = SmemPlan<(MmaRing,)>;
+    findings(MmaPlan::BYTES, |cta, from, _to| {
+        let (cta, (ring,)) = MmaPlan::init(cta);
+        cta.specialize(
+            |load| {
+                one_thread(load, |one| {
+                    let mut loads = ring.producer.by(&one);
+                    let tile = || from.tile(0, 0, Peers::ALONE);
+                    loads.acquire().load((tile(), tile()));
+                });
+            },
+            |work| {
+                let mut operands = ring.consumer.by(&work);
+                lose(&work, operands.wait());
+            },
+        );
+    })
+}
+
+#[test]
+fn a_dropped_batch_is_waited_for() {
+    let start = Accumulator::<64>::start;
+    let dropped = unfinished(|group, slot| drop(start(group, slot)));
+    assert!(dropped.is_empty(), "{}", dropped[0]);
+    let forgotten = unfinished(|group, slot| std::mem::forget(start(group, slot)));
+    always(&forgotten, Rule::InFlightAtExit, "wgmma");
+}
+
+#[test]
+fn dropped_halves_are_waited_for() {
+    let start = SplitAccumulator::<32, 32>::start;
+    let dropped = [
+        unfinished(|group, slot| drop(start(group, slot))),
+        unfinished(|group, slot| drop(start(group, slot).start_right())),
+        unfinished(|group, slot| drop(start(group, slot).start_right().finish_left().1)),
+    ];
+    for reports in dropped {
+        assert!(reports.is_empty(), "{}", reports[0]);
+    }
+    let forgotten = unfinished(|group, slot| {
+        std::mem::forget(start(group, slot).start_right().finish_left().1);
+    });
+    always(&forgotten, Rule::InFlightAtExit, "wgmma");
+}

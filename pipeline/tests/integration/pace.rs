@@ -1,0 +1,139 @@
+//! CTAs that keep pace, on the SM model.
+#![allow(missing_docs)]
+
+use isa::kernel::KernelArg;
+use isa::slice::SliceAbi;
+use pipeline::prelude::*;
+use sim::{Config, GlobalMemory, Grid};
+
+names! { Order = "order" }
+roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
+
+type Alone = Cluster<1, 1>;
+type Plan = SmemPlan<(LoadOrderBarrier<Order>,)>;
+
+/// What the CTAs share: the counter, and a log of which CTA came to the end of which tile.
+#[derive(Clone)]
+struct World {
+    memory: GlobalMemory,
+    counter: u64,
+    log: u64,
+}
+
+const MEETINGS: u32 = 3;
+
+impl World {
+    fn new(counter: u32) -> Self {
+        let memory = GlobalMemory::new();
+        let (at, log) = (memory.alloc(Pace::BYTES), memory.alloc(4 + 4 * 1024));
+        memory.write(at, &counter.to_le_bytes()).expect("just allocated");
+        memory.write(log, &[0; 4 + 4 * 1024]).expect("just allocated");
+        Self { memory, counter: at, log }
+    }
+
+    fn word(&self, addr: u64) -> u32 {
+        let mut bytes = [0; 4];
+        self.memory.read(addr, &mut bytes).expect("allocated");
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Who came when: (tile, CTA).
+    fn log(&self) -> Vec<(u32, u32)> {
+        (0..self.word(self.log))
+            .map(|i| self.word(self.log + 4 + 4 * u64::from(i)))
+            .map(|w| (w >> 16, w & 0xffff))
+            .collect()
+    }
+
+    /// Tile by tile, the CTAs from `short` on have one tile less than the others.
+    fn kernel(&self, cta: Cta<(Load, Other), Alone>, elements: u64, short: u32) {
+        let abi = SliceAbi { address: self.counter, elements };
+        // SAFETY: the memory outlives the run, and nobody else has it as an argument.
+        let pace = unsafe { Pace::from_abi(abi) };
+        let (cta, _ends) = Plan::init(cta);
+        cta.specialize(
+            |load| {
+                load.warps(
+                    |warp| {
+                        let id = warp.coord().cluster_id();
+                        let Some(one) = warp.elect() else { return };
+                        let mut pace = pace.by(&one, MEETINGS);
+                        for tile in 0..=MEETINGS - u32::from(id >= short) {
+                            pace.wait();
+                            // SAFETY: words that are reached atomically, and one's own entry.
+                            unsafe {
+                                let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
+                                let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
+                                isa::global::st(entry, tile << 16 | id);
+                            }
+                            pace.arrive();
+                        }
+                        pace.tail();
+                    },
+                    |_| {},
+                    |_| {},
+                    |_| {},
+                );
+            },
+            |_| {},
+        );
+    }
+
+    fn run(&self, ctas: u32, sms: u32, seed: u64, elements: u64, short: u32) {
+        type Token = Cta<(Load, Other), Alone>;
+        let config = Config { seed, sms, workers: Some(1), ..Config::default() };
+        let grid = Grid {
+            grid: [ctas, 1, 1],
+            block: [Token::THREADS, 1, 1],
+            cluster: [1; 3],
+            min_ctas: Token::PER_SM,
+            smem_bytes: Plan::BYTES,
+            name: "pace",
+        };
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let entry = || self.kernel(unsafe { Token::enter() }, elements, short);
+        sim::launch(&config, &self.memory, &grid, &entry)
+            .unwrap_or_else(|report| panic!("{ctas} CTAs, seed {seed}:\n{report}"));
+    }
+}
+
+/// The tiles that each CTA has done, in its order.
+fn tiles(log: &[(u32, u32)], cta: u32) -> Vec<u32> {
+    log.iter().filter(|(_, c)| *c == cta).map(|(tile, _)| *tile).collect()
+}
+
+// Whether anyone is waited for depends on who runs when, which is no promise: a wait is bounded. What is
+// one is that all is done whoever comes, and that the counter is in its place afterwards.
+
+#[test]
+fn all_tiles_are_done_whoever_comes() {
+    for (seed, (ctas, sms)) in
+        [(1, 16), (2, 16), (2, 1), (5, 16), (5, 2), (8, 16)].iter().enumerate()
+    {
+        let world = World::new(0);
+        world.run(*ctas, *sms, seed as u64, 1, u32::MAX);
+        for cta in 0..*ctas {
+            assert_eq!(tiles(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
+        }
+        assert_eq!(world.word(world.counter), MEETINGS * Pace::MEETING);
+    }
+}
+
+#[test]
+fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
+    let world = World::new(0u32.wrapping_sub(4 * Pace::MEETING));
+    for (launch, ctas) in [5, 3, 8].into_iter().enumerate() {
+        // All but three CTAs have no last tile.
+        world.run(ctas, 16, launch as u64, 1, 3);
+        let want = Pace::MEETING.wrapping_mul(MEETINGS * (launch as u32 + 1));
+        assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Pace::MEETING));
+    }
+    assert_eq!(world.log().len(), 3 * 3 * 4 + (2 + 5) * 3);
+}
+
+#[test]
+fn without_a_counter_nobody_counts() {
+    let world = World::new(7);
+    world.run(4, 16, 0, 0, u32::MAX);
+    assert_eq!((world.word(world.counter), world.log().len()), (7, 16));
+}

@@ -1,0 +1,44 @@
+//! `warpipe check`: schedules of a kernel, from the command line.
+
+use crate::common::{Folder, outcome, warpipe};
+
+#[test]
+fn a_few_schedules_of_a_gemm_and_of_an_example() {
+    let folder = Folder::new();
+    let file = folder.arg("found.json");
+    let gemm = ["check", "gemm", "--instance", "gemm_bf16_bf16_128x256_2x1", "--seeds", "3"];
+    let gemm = [&gemm[..], &["--m", "72", "--n", "136", "--k", "72"]].concat();
+    let (code, stdout, stderr) = outcome(&warpipe([&gemm[..], &["--json", &file]].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let line = "gemm_bf16_bf16_128x256_2x1 72x136x72 1/0: 3 schedules, no finding";
+    assert!(stdout.contains(line), "{stdout}");
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path("found.json")).unwrap()).unwrap();
+    assert_eq!((&json[0]["schedules"], &json[0]["finding"]), (&3.into(), &serde_json::Value::Null));
+
+    for more in [&["--pct", "3", "--seeds", "2"][..], &["--seed", "5"]] {
+        let arguments = [&["check", "example", "ordered_loads"], more].concat();
+        let (code, stdout, stderr) = outcome(&warpipe(arguments));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        assert!(stdout.starts_with("ordered_loads: "), "{stdout}");
+    }
+}
+
+/// Three tiles a CTA, so that the ends of tiles overlap; tiles that are shared first, and taken in
+/// halves; with C, and f32 results, whose panels are narrower; residues in every dimension.
+#[test]
+fn tiles_in_halves_one_after_another() {
+    let shape = ["--m", "500", "--n", "700", "--k", "200", "--seeds", "2"];
+    for (instance, schedule, more) in [
+        ("gemm_bf16_bf16_128x256_2x1", "2/0", &[][..]),
+        ("gemm_bf16_bf16_128x256_2x1", "2/3", &[]),
+        ("gemm_bf16_bf16_128x256_2x1_c", "2/3", &["--beta", "0.5"]),
+        ("gemm_bf16_f32_128x256_2x1", "2/1", &["--out-dtype", "f32"]),
+    ] {
+        let which = ["check", "gemm", "--instance", instance, "--schedule", schedule];
+        let (code, stdout, stderr) = outcome(&warpipe([&which[..], &shape, more].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        let line = format!("{instance} 500x700x200 {schedule}: 2 schedules, no finding");
+        assert!(stdout.contains(&line), "{stdout}");
+    }
+}

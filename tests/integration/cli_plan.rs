@@ -1,0 +1,76 @@
+//! `warpipe plan`: every kernel and schedule with its predicted time, on any machine.
+
+use crate::common::{outcome, warpipe};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use warpipe::gpu_kernels::gemm::INSTANCES;
+use warpipe::host::Dtype;
+use warpipe::host::gemm::{GemmProblem, pick};
+
+fn plan(options: &[&str]) -> String {
+    let (code, stdout, stderr) = outcome(&warpipe([&["plan"], options].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{options:?}");
+    stdout
+}
+
+#[test]
+fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
+    for (m, n, k, sms) in [(8192, 8192, 8192, 132), (1, 4096, 4096, 132), (3072, 3072, 3072, 78)] {
+        let [m64, n64, k64, sms64] = [m, n, k, u64::from(sms)].map(|x: u64| x.to_string());
+        let options = ["--m", &m64, "--n", &n64, "--k", &k64, "--sms", &sms64, "--all", "--json"];
+        let report: Value = serde_json::from_str(&plan(&options)).expect("JSON");
+        let rows = report["candidates"].as_array().expect("candidates");
+        let (ab, out) = (Dtype::Bf16, Dtype::Bf16);
+        let fitting: BTreeSet<u64> = (0..)
+            .zip(INSTANCES.iter())
+            .filter(|(_, i)| (i.ab, i.out, i.has_c) == (ab, out, false))
+            .map(|(index, _)| index)
+            .collect();
+        let listed: BTreeSet<u64> =
+            rows.iter().map(|row| row["index"].as_u64().expect("a row")).collect();
+        assert_eq!(listed, fitting);
+        assert_eq!(report["count"], rows.len());
+        let kinds: BTreeSet<String> = rows
+            .iter()
+            .map(|row| format!("{} {} {}", row["name"], row["clusters"], row["streamed"]))
+            .collect();
+        assert_eq!(kinds.len(), rows.len(), "a schedule is listed twice");
+        assert!(rows.iter().any(|row| row["streamed"] != 0), "no tile is shared");
+        let problem = GemmProblem { m, n, k, ab, out, beta_c: false };
+        let picked = pick(&INSTANCES, &problem, false, sms).expect("an instance").index;
+        assert_eq!(rows[0]["index"], picked);
+        let number = |row: &Value, name: &str| row[name].as_f64().expect("a number");
+        let times: Vec<f64> = rows.iter().map(|row| number(row, "predicted_us")).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        for row in rows {
+            let terms = ["whole_us", "run_us", "epilogues_us", "fixup_us"];
+            let busiest: f64 = terms.iter().map(|name| number(row, name)).sum();
+            let longest = [busiest, number(row, "memory_us"), number(row, "power_us")];
+            let norm = longest.map(|us| us.powi(6)).iter().sum::<f64>().powf(1.0 / 6.0);
+            let stages = number(row, "rounds") * number(row, "stages") + number(row, "run");
+            let outside = stages * number(row, "outside_us");
+            let sum = number(row, "launch_us") + norm + outside;
+            assert!((sum - number(row, "predicted_us")).abs() < 1e-6, "{row}");
+        }
+    }
+}
+
+#[test]
+fn the_table_names_every_term() {
+    let text = plan(&["--m", "16", "--n", "4096", "--k", "4096", "--with-c", "--out-dtype", "f32"]);
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("D[16, 4096] f32 = A[16, 4096] B[4096, 4096]^T bf16 + C on 132 SMs")
+    );
+    // A, B, and C and D of f32.
+    assert_eq!(lines.next(), Some("at least 32.6 MiB are moved"));
+    let counts = lines.next().expect("how many");
+    for term in ["launch", "whole", "run", "epilogues", "fix-up", "schedule", "smem", "fetched"] {
+        assert!(text.contains(term), "{term} is not in: {text}");
+    }
+    assert!(text.contains("gemm_bf16_f32_64x64_1x1_c"), "{text}");
+    // The best 12 of many, under three lines of words and a heading.
+    assert!(counts.starts_with("the best 12 of "), "{counts}");
+    assert_eq!(text.lines().count(), 5 + 12);
+}

@@ -1,0 +1,124 @@
+//! `warpipe bench` on a GPU: every part of it, with few samples.
+//!
+//! Without a GPU each test prints a line and passes; with `WARPIPE_REQUIRE_GPU=1` it fails.
+
+use crate::common::{Folder, outcome, warpipe};
+use crate::gpu::gpu;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What the command writes as JSON.
+fn bench(options: &[&str]) -> Value {
+    let few = ["bench", "--budget", "5", "--rounds", "3", "--json"];
+    let (code, stdout, stderr) = outcome(&warpipe([&few[..], options].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{options:?}: {stdout}");
+    serde_json::from_str(&stdout).expect("one JSON object")
+}
+
+#[test]
+fn shapes_of_every_kind_are_right_and_give_the_same_bits_again() {
+    let Some(_gpu) = gpu("shapes_of_every_kind_are_right_and_give_the_same_bits_again") else {
+        return;
+    };
+    // Rotated and not; one row; rows that are staged; more columns than rows.
+    let shapes = "64x64x64,1x512x256,300x520x200,129x257x65,256x4096x512,4096x4096x4096";
+    for out in ["bf16", "f16", "f32"] {
+        let dtype = if out == "f16" { "f16" } else { "bf16" };
+        let options = ["--shape", shapes, "--vs", "cublaslt", "--dtype", dtype, "--out-dtype", out];
+        let report = bench(&options);
+        let lines = report["lines"].as_array().expect("lines");
+        assert_eq!(lines.len(), 6);
+        for line in lines {
+            assert_eq!(
+                (&line["right"], &line["same_bits"]),
+                (&true.into(), &true.into()),
+                "{line}"
+            );
+            assert!(line["samples"].as_u64() >= Some(3), "{line}");
+            assert!(line["median_us"].as_f64() > Some(0.5), "{line}");
+            // The check sees rounding: an error of 0 would be a check of nothing.
+            assert!(line["error"].as_f64() > Some(1e-9), "{line}");
+        }
+        assert!(lines[0]["sets"].as_u64() > Some(1));
+        assert!(report["machine"]["copy_gbs"].as_f64() > Some(500.0), "{report}");
+    }
+}
+
+#[test]
+fn all_instances_and_one_of_them() {
+    let Some(_gpu) = gpu("all_instances_and_one_of_them") else { return };
+    let report = bench(&["--shape", "512x512x512", "--all-instances"]);
+    let line = &report["lines"][0];
+    let instances = line["instances"].as_array().expect("instances");
+    assert!(instances.len() > 1, "{line}");
+    assert_eq!(instances[0]["instance"], line["instance"]);
+    assert_eq!(instances[0]["schedule"], line["schedule"]);
+    let all: BTreeSet<String> =
+        instances.iter().map(|i| format!("{} {}", i["instance"], i["schedule"])).collect();
+    assert_eq!(all.len(), instances.len(), "one was timed twice: {line}");
+    let sharing: Vec<&Value> =
+        instances.iter().filter(|i| i["schedule"]["streamed"] != 0).collect();
+    assert!(!sharing.is_empty() && sharing.len() < instances.len(), "{line}");
+    assert!(instances.iter().all(|i| i["right"] == true && i["same_bits"] == true), "{line}");
+    let last = sharing[sharing.len() - 1];
+    let asked = last["instance"].as_str().expect("a name");
+    let schedule = format!("{}/{}", last["schedule"]["clusters"], last["schedule"]["streamed"]);
+    let one = ["--shape", "512x512x512", "--instance", asked];
+    let report = bench(&[&one[..], &["--schedule", &schedule]].concat());
+    let line = &report["lines"][0];
+    assert_eq!((&line["instance"], &line["schedule"]), (&last["instance"], &last["schedule"]));
+    assert!(line["instances"].is_null());
+    assert_eq!(bench(&one)["lines"][0]["instance"], last["instance"]);
+    // More clusters than any device holds.
+    let (code, _, stderr) =
+        outcome(&warpipe([&["bench"], &one[..], &["--schedule", "99999/0"]].concat()));
+    assert!(code != 0 && stderr.contains("99999 clusters"), "{stderr}");
+}
+
+#[test]
+fn a_report_is_printed_and_drawn_again() {
+    let Some(_gpu) = gpu("a_report_is_printed_and_drawn_again") else { return };
+    let folder = Folder::new();
+    let (json, svg) = (folder.arg("all.json"), folder.arg("all.svg"));
+    let measured =
+        ["bench", "--shape", "1024x1024x1024", "--rounds", "3", "--budget", "5", "--json", &json];
+    let (code, stdout, stderr) = outcome(&warpipe(measured));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (code, again, stderr) = outcome(&warpipe(["bench", "--from", &json, "--svg", &svg]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let line =
+        |text: &str| text.lines().find(|l| l.starts_with("1024x1024x1024")).map(str::to_owned);
+    assert!(line(&stdout).is_some() && line(&stdout) == line(&again), "{stdout}\n{again}");
+    assert!(std::fs::read_to_string(svg).expect("the picture").starts_with("<svg"));
+}
+
+#[test]
+fn a_tuned_product_is_planned_from_the_cache() {
+    let Some(_gpu) = gpu("a_tuned_product_is_planned_from_the_cache") else { return };
+    let folder = Folder::new();
+    let cache = folder.arg("cache.json");
+    let sizes = ["gemm", "--m", "300", "--n", "520", "--k", "720", "--check", "--json"];
+    let run = |more: &[&str]| {
+        let (code, stdout, stderr) = outcome(&warpipe([&sizes[..], more].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        let report: Value = serde_json::from_str(&stdout).expect("JSON");
+        report["plan"]["kernel"].clone()
+    };
+    let tuned = run(&["--tune", "--tune-cache", &cache]);
+    let kept = std::fs::read_to_string(&cache).expect("the cache");
+    let entries: Value = serde_json::from_str(&kept).expect("JSON");
+    let entry = &entries["entries"][0];
+    assert_eq!(entry["instance"], tuned["name"]);
+    assert_eq!(entry["schedule"]["streamed"], tuned["streamed"]);
+    assert!(entries["entries"][0]["us"].as_f64() > Some(0.5), "{kept}");
+    // Neither command times what is there.
+    let what = |kernel: &Value| ["name", "ctas", "streamed"].map(|field| kernel[field].clone());
+    assert_eq!(what(&run(&["--tune-cache", &cache])), what(&tuned));
+    assert_eq!(what(&run(&["--tune", "--tune-cache", &cache])), what(&tuned));
+    assert_eq!(std::fs::read_to_string(&cache).expect("the cache"), kept);
+    let report = bench(&["--shape", "300x520x720,64x64x64", "--tune", "--tune-cache", &cache]);
+    assert_eq!(report["lines"][0]["instance"], tuned["name"]);
+    assert_eq!(report["lines"][0]["schedule"], entry["schedule"]);
+    let both = std::fs::read_to_string(&cache).expect("the cache");
+    assert_eq!(both.matches("\"instance\"").count(), 2, "{both}");
+}

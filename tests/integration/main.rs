@@ -1,0 +1,28 @@
+//! The tests of the kernels and of the command, in one program: each module is a subject.
+//!
+//! Two are programs of their own: tests/zoo, whose page tells how to run one bug of it, and
+//! tests/gpu_zero_cost.rs, whose times are judged to a hundredth, so that nothing else may run.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../host/tests/common/gpu.rs"]
+mod gpu;
+#[path = "../common/on_devices.rs"]
+mod on_devices;
+#[path = "../common/twin.rs"]
+mod twin;
+
+mod ceilings;
+mod cli_bad_input;
+mod cli_check;
+mod cli_gemm;
+mod cli_plan;
+mod cli_python;
+mod cli_trace;
+mod examples;
+mod gemm_instances;
+mod gpu_bench;
+mod gpu_trace;
+mod image;
+mod testing_a_kernel;
+mod zero_cost;
