@@ -1,8 +1,6 @@
 //! That seeds differ: in what threads and copies of a cluster do, and in the order of the clusters.
 
-mod common;
-
-use common::tid;
+use crate::common::tid;
 use sim::ops::{cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
 use sim::{Config, GlobalMemory, Grid, Report, Rule, Stats, Strategy, explore};
 use std::collections::BTreeSet;

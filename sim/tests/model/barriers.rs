@@ -1,8 +1,6 @@
 //! mbarriers, named and cluster barriers, in the PTX manual's words.
 
-mod common;
-
-use common::{Seen, Shape, passes, tid};
+use crate::common::{Seen, Shape, passes, tid};
 use sim::ops::{barrier, cluster, fence, mbarrier, shared, thread, warp};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 

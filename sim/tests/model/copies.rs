@@ -1,8 +1,6 @@
 //! Bulk copies: boxes, multicast, zero fill, clipping, groups, reductions.
 
-mod common;
-
-use common::{Map, Shape, run_on, smem, tid};
+use crate::common::{Map, Shape, run_on, smem, tid};
 use sim::GlobalMemory;
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
 use sim::ops::{cluster, cp_async, fence, mbarrier, shared, thread};

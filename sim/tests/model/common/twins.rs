@@ -1,5 +1,4 @@
 //! A kernel with a fault and its twin without: the one is found under every seed, the other silent.
-#![allow(dead_code)] // Each test takes what it needs.
 
 use super::{Shape, run_on};
 use sim::{GlobalMemory, Report, Rule};

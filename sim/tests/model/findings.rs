@@ -1,8 +1,6 @@
 //! Each rule has a kernel that breaks it, and a report that names the line.
 
-mod common;
-
-use common::{Map, Shape, breaks, breaks_on, run_on, smem, tensor, tid};
+use crate::common::{Map, Shape, breaks, breaks_on, run_on, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
     barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
@@ -444,7 +442,7 @@ fn a_report_as_json() {
     });
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let names: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    let readme = include_str!("../README.md");
+    let readme = include_str!("../../README.md");
     let table = readme.split("# Reports as JSON").nth(1).unwrap();
     for name in &names {
         assert!(table.contains(&format!("`{name}`")), "{name} is not in the README");

@@ -1,9 +1,7 @@
 //! Asynchronous copies and wgmma as agents of their own, and the fence between the proxies.
 
-mod common;
-
-use common::twins::{found, found_on, silent_on, twins, twins_on};
-use common::{Map, Shape, init_cluster as init, smem, tensor, tid};
+use crate::common::twins::{found, found_on, silent_on, twins, twins_on};
+use crate::common::{Map, Shape, init_cluster as init, run_on, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{cluster, cp_async, fence, matrix, mbarrier, shared, thread, warp, wgmma};
 use sim::{GlobalMemory, Rule};
@@ -218,7 +216,7 @@ fn a_ring_whose_producer_does_not_wait() {
     silent_on(&memory, Shape(64, 1, 1024), || ring(&map, true));
     for seed in 0..40 {
         let shape = Shape(64, 1, 1024);
-        let report = common::run_on(&memory, seed, shape, || ring(&map, false)).unwrap_err();
+        let report = run_on(&memory, seed, shape, || ring(&map, false)).unwrap_err();
         // It overwrites what was read, or what has not landed; or it arms a phase twice, or laps.
         let rules = [Rule::SharedRace, Rule::CopyInFlight, Rule::TooManyArrivals, Rule::Lapped];
         assert!(rules.contains(&report.rule), "seed {seed}\n{report}");

@@ -1,8 +1,6 @@
 //! How a run begins, ends and fails: panics, traps, unwinding, polling, seeds.
 
-mod common;
-
-use common::{Shape, breaks, run_on, tid};
+use crate::common::{Shape, breaks, run_on, tid};
 use sim::ops::{barrier, cluster, global, mbarrier, misc, shared, thread, warp};
 use sim::{Config, GlobalMemory, Grid, Rule};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -1,9 +1,7 @@
 //! Races in shared memory between threads: whichever came first in a run, they are found.
 
-mod common;
-
-use common::twins::{found, silent, twins};
-use common::{Shape, init_cluster as init, smem, tid};
+use crate::common::twins::{found, silent, twins};
+use crate::common::{Shape, init_cluster as init, smem, tid};
 use sim::Rule;
 use sim::ops::{barrier, cluster, fence, matrix, mbarrier, shared, thread, warp};
 

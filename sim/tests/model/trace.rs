@@ -1,8 +1,6 @@
 //! The trace of a cluster, and model time.
 
-mod common;
-
-use common::tid;
+use crate::common::tid;
 use sim::ops::wgmma::{self, OperandType};
 use sim::ops::{barrier, cp_async_bulk as bulk, debug, fence, mbarrier, shared, thread};
 use sim::trace::{Cause, Event, Trace, Tracing, What, cycles};

@@ -1,9 +1,7 @@
 //! Exploring schedules: what every strategy finds, that its findings can be repeated, and that the
 //! reduction leaves nothing out.
 
-mod common;
-
-use common::{Seen, tid};
+use crate::common::{Seen, tid};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Strategy_;
 use sim::ops::{barrier, cp_async_bulk, fence, global, mbarrier, misc, shared};

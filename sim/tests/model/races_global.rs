@@ -1,8 +1,6 @@
 //! Races in global memory: within a CTA, between CTAs, and between clusters that talk through flags.
 
-mod common;
-
-use common::{Map, smem, tid};
+use crate::common::{Map, smem, tid};
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
 use sim::ops::{cluster, cp_async, fence, global, mbarrier, shared, thread, warp};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};

@@ -1,8 +1,6 @@
 //! wgmma against a plain product, and the warp's matrix moves.
 
-mod common;
-
-use common::{Shape, passes, tid};
+use crate::common::{Shape, passes, tid};
 use half::{bf16, f16};
 use sim::ops::wgmma::{self, OperandType};
 use sim::ops::{fence, matrix, shared, thread, warp};

@@ -1,5 +1,4 @@
 //! Launching small kernels.
-#![allow(dead_code)] // Each test takes what it needs.
 
 pub mod twins;
 

@@ -1,8 +1,6 @@
 //! Random straight-line programs against an oracle that looks at all pairs of accesses.
 
-mod common;
-
-use common::tid;
+use crate::common::tid;
 use proptest::prelude::*;
 use sim::ops::{barrier, cluster, cp_async_bulk, fence, mbarrier, shared, warp};
 use sim::{Config, GlobalMemory, Grid, Rule};
