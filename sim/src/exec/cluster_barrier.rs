@@ -5,6 +5,7 @@ use crate::finding::fault::Fault;
 use crate::race::state::Race;
 use crate::trace::timing::Timing;
 use crate::types::wait::Wait;
+use crate::walk::guide::Guide;
 use crate::walk::order::Key;
 use std::task::Poll;
 
@@ -24,7 +25,7 @@ pub(crate) fn wait(e: &mut Engine, t: u32) -> Result<Poll<()>, Fault> {
         e.sleep(t, Wait::Cluster);
         return Ok(Poll::Pending);
     }
-    e.guided(|guide| guide.look_cluster());
+    e.guided(Guide::look_cluster);
     e.edge(|race| race.cluster_waited(t));
     let loc = e.hw.thread(t).loc;
     e.timed(|time| time.cluster_waited(t, loc));

@@ -67,9 +67,9 @@ mod tests {
             assert_eq!(collect(&registers, trans, 2), matrix);
         }
         spread(&matrix, false, 0, &mut registers);
-        assert_eq!(registers[5][0], 12 | 13 << 16, "row 1, columns 2 and 3");
+        assert_eq!(registers[5][0], 0xd_000c, "row 1, columns 2 and 3");
         spread(&matrix, true, 0, &mut registers);
-        assert_eq!(registers[5][0], 21 | 31 << 16, "rows 2 and 3 of column 1");
+        assert_eq!(registers[5][0], 0x1f_0015, "rows 2 and 3 of column 1");
         let mut bytes = [0; 16];
         to_bytes(&matrix[3], &mut bytes);
         assert_eq!(from_bytes(&bytes), matrix[3]);

@@ -37,7 +37,7 @@ fn giver(c: &Page<'_>, bar: &Bar) -> Option<(u32, String)> {
     let stem = |label: &'static str| label.rsplit_once('.').map(|l| l.0);
     let own = label(bar)?;
     let others = || c.hw.mbarriers.all().iter().filter(|b| b.cta == bar.cta && b.addr != bar.addr);
-    let same = others().filter(|b| label(b) == Some(own)).flat_map(|b| b.arrivals());
+    let same = others().filter(|b| label(b) == Some(own)).flat_map(Bar::arrivals);
     if let Some(a) = same.max_by_key(|a| a.times) {
         return Some(told(a, "as other stages have from"));
     }
