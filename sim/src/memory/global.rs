@@ -3,7 +3,8 @@
 //! Addresses are never reused and lie outside what a host process can map, so a kernel's stray
 //! pointer is found, not followed. Between two allocations lies a gap that belongs to nobody.
 
-use crate::race::global::GlobalShadow;
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +50,12 @@ pub enum GlobalError {
         /// Address.
         addr: u64,
     },
+}
+
+impl From<GlobalError> for Fault {
+    fn from(e: GlobalError) -> Self {
+        Self::new(Rule::GlobalBounds, e.to_string())
+    }
 }
 
 /// One allocation.
@@ -131,8 +138,6 @@ pub struct GlobalMemory {
     registry: Arc<RwLock<Registry>>,
     /// Counts writes by kernels: a thread that polls memory sleeps until it moves.
     writes: Arc<AtomicU64>,
-    /// Who accessed what, in the handle that a launch makes for itself.
-    pub(crate) shadow: Option<Arc<GlobalShadow>>,
 }
 
 impl Default for GlobalMemory {
@@ -147,13 +152,7 @@ impl GlobalMemory {
         Self {
             registry: Arc::new(RwLock::new(Registry { next: FIRST, allocations: BTreeMap::new() })),
             writes: Arc::default(),
-            shadow: None,
         }
-    }
-
-    /// A handle for a launch, with a shadow of its own if races are looked for.
-    pub(crate) fn watched(&self, races: bool) -> Self {
-        Self { shadow: races.then(Arc::default), ..self.clone() }
     }
 
     /// Allocates zeroed bytes, aligned to 256, at an address that was never used before.

@@ -4,8 +4,8 @@
 //! reads: how many of them read the chunk at this moment, how many write it, which bytes were ever
 //! written, and where an mbarrier lies.
 
-use crate::Rule;
-use crate::config::SMEM_BASE;
+use crate::finding::rule::Rule;
+use crate::types::grid::SMEM_BASE;
 use std::ops::Range;
 
 /// Bytes of a chunk.

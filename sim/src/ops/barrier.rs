@@ -1,7 +1,8 @@
 //! Named barriers (`barrier.cta`). The plain forms are `.aligned`.
 
-use crate::current::{block, op};
-use crate::named::Reduction;
+use crate::barrier::named::Reduction;
+use crate::drive::current::{block, op};
+use crate::exec::{named, warp};
 
 /// `barrier.cta.sync.aligned`
 #[track_caller]
@@ -18,16 +19,16 @@ pub fn sync_unaligned(id: u32, threads: u32) {
 /// `barrier.cta.arrive.aligned`
 #[track_caller]
 pub fn arrive(id: u32, threads: u32) {
-    op("barrier.arrive", id, |c, t| {
-        c.aligned(t, "barrier.arrive")?;
-        c.named(t, id, threads, None).map(|_| ())
+    op("barrier.arrive", id, |e, t| {
+        warp::aligned(e, t, "barrier.arrive")?;
+        named::come(e, t, (id, threads), None).map(|_| ())
     });
 }
 
 /// `barrier.cta.arrive`
 #[track_caller]
 pub fn arrive_unaligned(id: u32, threads: u32) {
-    op("barrier.arrive", id, |c, t| c.named(t, id, threads, None).map(|_| ()));
+    op("barrier.arrive", id, |e, t| named::come(e, t, (id, threads), None).map(|_| ()));
 }
 
 /// `barrier.cta.red.popc.aligned`
@@ -51,10 +52,10 @@ pub fn red_or(id: u32, threads: u32, p: bool) -> bool {
 #[track_caller]
 fn red(aligned: bool, id: u32, threads: u32, reduction: Reduction, p: bool) -> u32 {
     let mut first = aligned;
-    block("barrier.sync", id, |c, t| {
+    block("barrier.sync", id, |e, t| {
         if std::mem::take(&mut first) {
-            c.aligned(t, "barrier.sync")?;
+            warp::aligned(e, t, "barrier.sync")?;
         }
-        c.named(t, id, threads, Some((reduction, p)))
+        named::come(e, t, (id, threads), Some((reduction, p)))
     })
 }

@@ -1,14 +1,15 @@
 //! Clusters: place, barrier and peers' addresses.
 
-use crate::current::{block, op, peek};
+use crate::drive::current::{block, op, peek};
+use crate::exec::{cluster_barrier, warp};
 
 macro_rules! places {
-    ($($(#[$doc:meta])* $name:ident = |$c:ident, $t:ident| $v:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = |$hw:ident, $t:ident| $v:expr;)*) => {$(
         $(#[$doc])*
         pub fn $name() -> u32 {
-            peek(|$c, $t| {
-                let $t = &$c.threads[$t as usize];
-                let _ = $t;
+            peek(|e, t| {
+                let ($hw, $t) = (&e.hw, e.hw.thread(t));
+                let _ = ($hw, $t);
                 $v
             })
         }
@@ -17,33 +18,33 @@ macro_rules! places {
 
 places! {
     /// `%cluster_ctarank`
-    cta_rank = |c, t| t.cta as u32;
+    cta_rank = |hw, t| t.cta as u32;
     /// `%cluster_nctarank`
-    num_ctas = |c, t| c.ctas.len() as u32;
+    num_ctas = |hw, t| hw.ctas.len() as u32;
     /// `%cluster_ctaid.x`
-    ctaid_x = |c, t| c.ctas[t.cta].rank_coord[0];
+    ctaid_x = |hw, t| hw.ctas.get(t.cta).rank_coord[0];
     /// `%cluster_ctaid.y`
-    ctaid_y = |c, t| c.ctas[t.cta].rank_coord[1];
+    ctaid_y = |hw, t| hw.ctas.get(t.cta).rank_coord[1];
     /// `%cluster_ctaid.z`
-    ctaid_z = |c, t| c.ctas[t.cta].rank_coord[2];
+    ctaid_z = |hw, t| hw.ctas.get(t.cta).rank_coord[2];
     /// `%cluster_nctaid.x`
-    nctaid_x = |c, t| c.shape[0];
+    nctaid_x = |hw, t| hw.shape.cluster[0];
     /// `%cluster_nctaid.y`
-    nctaid_y = |c, t| c.shape[1];
+    nctaid_y = |hw, t| hw.shape.cluster[1];
     /// `%cluster_nctaid.z`
-    nctaid_z = |c, t| c.shape[2];
+    nctaid_z = |hw, t| hw.shape.cluster[2];
     /// `%clusterid.x`
-    clusterid_x = |c, t| c.coord[0];
+    clusterid_x = |hw, t| hw.shape.coord[0];
     /// `%clusterid.y`
-    clusterid_y = |c, t| c.coord[1];
+    clusterid_y = |hw, t| hw.shape.coord[1];
     /// `%clusterid.z`
-    clusterid_z = |c, t| c.coord[2];
+    clusterid_z = |hw, t| hw.shape.coord[2];
     /// `%nclusterid.x`
-    nclusterid_x = |c, t| c.grid[0] / c.shape[0];
+    nclusterid_x = |hw, t| hw.shape.grid[0] / hw.shape.cluster[0];
     /// `%nclusterid.y`
-    nclusterid_y = |c, t| c.grid[1] / c.shape[1];
+    nclusterid_y = |hw, t| hw.shape.grid[1] / hw.shape.cluster[1];
     /// `%nclusterid.z`
-    nclusterid_z = |c, t| c.grid[2] / c.shape[2];
+    nclusterid_z = |hw, t| hw.shape.grid[2] / hw.shape.cluster[2];
 }
 
 macro_rules! halves {
@@ -51,11 +52,11 @@ macro_rules! halves {
         $(#[$doc])*
         #[track_caller]
         pub fn $name() {
-            op($ptx, 0, |c, t| {
+            op($ptx, 0, |e, t| {
                 if $aligned {
-                    c.aligned(t, $ptx)?;
+                    warp::aligned(e, t, $ptx)?;
                 }
-                c.cluster_arrive(t, $release)
+                cluster_barrier::arrive(e, t, $release)
             });
         }
     )*};
@@ -87,11 +88,11 @@ pub fn wait_acquire_unaligned() {
 #[track_caller]
 fn wait(aligned: bool) {
     let mut first = aligned;
-    block("barrier.cluster.wait", 0, |c, t| {
+    block("barrier.cluster.wait", 0, |e, t| {
         if std::mem::take(&mut first) {
-            c.aligned(t, "barrier.cluster.wait")?;
+            warp::aligned(e, t, "barrier.cluster.wait")?;
         }
-        c.cluster_wait(t)
+        cluster_barrier::wait(e, t)
     });
 }
 

@@ -1,16 +1,16 @@
 //! Names for reports.
 
-use crate::current::peek;
+use crate::drive::current::peek;
 
 /// Names the mbarrier at an address of the own CTA, before or after its init.
 pub fn label_barrier(bar: u32, name: &'static str, stage: u32) {
-    peek(|c, t| {
-        let cta = c.threads[t as usize].cta;
-        c.ctas[cta].labels.insert(bar & 0xff_ffff, (name, stage));
+    peek(|e, t| {
+        let cta = e.hw.thread(t).cta;
+        e.hw.mbarriers.labels.set(cta, bar & 0xff_ffff, name, stage);
     });
 }
 
 /// Names what the thread does from here on.
 pub fn label_role(name: &'static str) {
-    peek(|c, t| c.threads[t as usize].role = Some(name));
+    peek(|e, t| e.hw.thread_mut(t).role = Some(name));
 }

@@ -1,48 +1,51 @@
 //! Global memory. Pointers are device addresses of [`crate::GlobalMemory`]; none is followed.
 
 use super::Word as Value;
-use crate::current::{block, look, op};
-use crate::race::location::Word;
-use crate::race::sync::Scope;
-use crate::thread::{Wait, Wake};
+use crate::drive::current::{block, look, op};
+use crate::exec::access;
+use crate::race::release::Word;
+use crate::types::scope::Scope;
+use crate::types::wait::{Wait, Wake};
 use std::task::Poll;
 
 /// `ld.global`
 #[track_caller]
 pub fn ld<T: Value>(p: *const T) -> T {
-    look("ld.global", 0, |c, t| c.gmem_load(t, p as u64, None))
+    look("ld.global", 0, |e, t| access::gmem_load(e, t, p as u64, None))
 }
 
 /// `st.global`
 #[track_caller]
 pub fn st<T: Value>(p: *mut T, v: T) {
-    op("st.global", 0, |c, t| c.gmem_store(t, p as u64, v, Word::Store));
+    op("st.global", 0, |e, t| access::gmem_store(e, t, p as u64, v, Word::Store));
 }
 
 /// `atom.global.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
-    op("atom.global.add", 0, |c, t| {
-        c.gmem_update(t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
+    op("atom.global.add", 0, |e, t| {
+        access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
     })
 }
 
 /// `atom.global.add.f32`
 #[track_caller]
 pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
-    op("atom.global.add", 0, |c, t| c.gmem_update(t, p as u64, |old: f32| old + v, Word::Update))
+    op("atom.global.add", 0, |e, t| {
+        access::gmem_update(e, t, p as u64, |old: f32| old + v, Word::Update)
+    })
 }
 
 /// `ld.acquire.gpu.global.u32`: others run first, for this is what polling loops are made of.
 #[track_caller]
 pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {
-    block("ld.acquire.gpu", 0, |c, t| {
-        if c.woken(t) == Wake::No && !c.paused_here() {
-            c.sleep(t, Wait::Poll { global: true });
+    block("ld.acquire.gpu", 0, |e, t| {
+        if e.woken(t) == Wake::No && !e.pauses_polls() {
+            e.sleep(t, Wait::Poll { global: true });
             return Ok(Poll::Pending);
         }
         let acquire = Word::LoadAcquire(Scope::Gpu);
-        c.gmem_load(t, p as u64, Some(acquire)).map(Poll::Ready)
+        access::gmem_load(e, t, p as u64, Some(acquire)).map(Poll::Ready)
     })
 }
 
@@ -55,14 +58,16 @@ pub fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
 /// `st.release.gpu.global.u32`
 #[track_caller]
 pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
-    op("st.release.gpu", 0, |c, t| c.gmem_store(t, p as u64, v, Word::StoreRelease(Scope::Gpu)));
+    op("st.release.gpu", 0, |e, t| {
+        access::gmem_store(e, t, p as u64, v, Word::StoreRelease(Scope::Gpu))
+    });
 }
 
 /// `red.release.gpu.global.add.u32`
 #[track_caller]
 pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
-    op("red.release.gpu.add", 0, |c, t| {
+    op("red.release.gpu.add", 0, |e, t| {
         let release = Word::UpdateRelease(Scope::Gpu);
-        c.gmem_update(t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
+        access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
     });
 }

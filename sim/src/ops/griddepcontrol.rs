@@ -1,6 +1,6 @@
 //! Programmatic dependent launch: a launch of the model depends on none, and both do nothing.
 
-use crate::current::op;
+use crate::drive::current::op;
 
 /// `griddepcontrol.wait`
 #[track_caller]

@@ -1,7 +1,8 @@
 //! `ldmatrix` and `stmatrix`.
 
-use crate::current::block;
-use crate::gather::Meet;
+use crate::drive::current::block;
+use crate::exec::warp;
+use crate::warp::meeting::Meet;
 
 macro_rules! matrices {
     ($($ld:ident $st:ident $n:literal $trans:literal $form:literal;)*) => {$(
@@ -9,7 +10,7 @@ macro_rules! matrices {
         #[track_caller]
         pub fn $ld(addr: u32) -> [u32; $n] {
             let meet = Meet::LdMatrix { n: $n, trans: $trans };
-            let all = block("ldmatrix", addr, |c, t| c.meet(t, "ldmatrix", meet, [0; 4], addr));
+            let all = block("ldmatrix", addr, |e, t| warp::meet(e, t, ("ldmatrix", meet), [0; 4], addr));
             std::array::from_fn(|i| all[i])
         }
 
@@ -18,7 +19,7 @@ macro_rules! matrices {
         pub fn $st(addr: u32, v: [u32; $n]) {
             let meet = Meet::StMatrix { n: $n, trans: $trans };
             let all = std::array::from_fn(|i| v.get(i).copied().unwrap_or(0));
-            block("stmatrix", addr, |c, t| c.meet(t, "stmatrix", meet, all, addr));
+            block("stmatrix", addr, |e, t| warp::meet(e, t, ("stmatrix", meet), all, addr));
         }
     )*};
 }

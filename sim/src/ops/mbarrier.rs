@@ -1,37 +1,36 @@
 //! mbarriers.
 
-use crate::barriers::{Arrive, Want};
-use crate::current::{block_for, op};
-use crate::mbarrier::MBarrier;
-use crate::race::sync::Scope;
+use crate::barrier::mbarrier::MBarrier;
+use crate::barrier::mbarriers::{Arrive, Want};
+use crate::drive::current::{block_for, op};
+use crate::exec::{cp_async, mbarrier};
+use crate::types::scope::Scope;
 
 /// `mbarrier.init`
 #[track_caller]
 pub fn init(bar: u32, count: u32) {
-    op("mbarrier.init", bar, |c, t| c.mbarrier_init(t, bar, count));
+    op("mbarrier.init", bar, |e, t| mbarrier::init(e, t, bar, count));
 }
 
 /// `mbarrier.inval`
 #[track_caller]
 pub fn inval(bar: u32) {
-    op("mbarrier.inval", bar, |c, t| c.mbarrier_inval(t, bar));
+    op("mbarrier.inval", bar, |e, t| mbarrier::inval(e, t, bar));
 }
 
 #[track_caller]
 fn arrive_own(name: &'static str, bar: u32, n: u32, kind: Arrive, tx: Option<u32>) -> u64 {
-    op(name, bar, |c, t| {
-        let at = c.bar_at(c.own(t, bar)?)?;
-        c.race_arrives(t, at, Scope::Cta)?;
-        c.mbarrier_arrive(t, at, n, kind, tx)
+    op(name, bar, |e, t| {
+        let at = e.hw.own_bar(t, bar)?;
+        mbarrier::thread_arrives(e, t, at, (n, kind, tx), Scope::Cta)
     })
 }
 
 #[track_caller]
 fn arrive_at(name: &'static str, rbar: u32, n: u32, tx: Option<u32>, scope: Scope) {
-    op(name, rbar, |c, t| {
-        let at = c.bar_at(c.split(t, rbar)?)?;
-        c.race_arrives(t, at, scope)?;
-        c.mbarrier_arrive(t, at, n, Arrive::Plain, tx).map(|_| ())
+    op(name, rbar, |e, t| {
+        let at = e.hw.remote_bar(t, rbar)?;
+        mbarrier::thread_arrives(e, t, at, (n, Arrive::Plain, tx), scope).map(|_| ())
     });
 }
 
@@ -74,20 +73,18 @@ pub fn arrive_expect_tx(bar: u32, bytes: u32) -> u64 {
 /// `mbarrier.expect_tx.relaxed.cta.shared::cta`
 #[track_caller]
 pub fn expect_tx(bar: u32, bytes: u32) {
-    op("mbarrier.expect_tx", bar, |c, t| {
-        let at = c.bar_at(c.own(t, bar)?)?;
-        c.race_uses(t, at, false)?;
-        c.mbarrier_expect(t, at, bytes)
+    op("mbarrier.expect_tx", bar, |e, t| {
+        let at = e.hw.own_bar(t, bar)?;
+        mbarrier::expect(e, t, at, bytes)
     });
 }
 
 /// `mbarrier.complete_tx.relaxed.cta.shared::cta`
 #[track_caller]
 pub fn complete_tx(bar: u32, bytes: u32) {
-    op("mbarrier.complete_tx", bar, |c, t| {
-        let at = c.bar_at(c.own(t, bar)?)?;
-        c.race_uses(t, at, false)?;
-        c.mbarrier_complete(at, bytes)
+    op("mbarrier.complete_tx", bar, |e, t| {
+        let at = e.hw.own_bar(t, bar)?;
+        mbarrier::complete_tx(e, t, at, bytes)
     });
 }
 
@@ -118,20 +115,18 @@ pub fn arrive_expect_tx_remote(rbar: u32, bytes: u32) {
 /// `mbarrier.expect_tx.relaxed.cluster.shared::cluster`
 #[track_caller]
 pub fn expect_tx_remote(rbar: u32, bytes: u32) {
-    op("mbarrier.expect_tx", rbar, |c, t| {
-        let at = c.bar_at(c.split(t, rbar)?)?;
-        c.race_uses(t, at, false)?;
-        c.mbarrier_expect(t, at, bytes)
+    op("mbarrier.expect_tx", rbar, |e, t| {
+        let at = e.hw.remote_bar(t, rbar)?;
+        mbarrier::expect(e, t, at, bytes)
     });
 }
 
 /// `mbarrier.complete_tx.relaxed.cluster.shared::cluster`
 #[track_caller]
 pub fn complete_tx_remote(rbar: u32, bytes: u32) {
-    op("mbarrier.complete_tx", rbar, |c, t| {
-        let at = c.bar_at(c.split(t, rbar)?)?;
-        c.race_uses(t, at, false)?;
-        c.mbarrier_complete(at, bytes)
+    op("mbarrier.complete_tx", rbar, |e, t| {
+        let at = e.hw.remote_bar(t, rbar)?;
+        mbarrier::complete_tx(e, t, at, bytes)
     });
 }
 
@@ -139,7 +134,7 @@ pub fn complete_tx_remote(rbar: u32, bytes: u32) {
 /// latest when nothing else can happen.
 #[track_caller]
 fn wait(name: &'static str, bar: u32, want: Want, poll: bool, scope: Scope) -> bool {
-    block_for(name, bar, Some((want, poll)), |c, t| c.mbarrier_wait(t, bar, want, poll, scope))
+    block_for(name, bar, Some((want, poll)), |e, t| mbarrier::wait(e, t, bar, (want, poll), scope))
 }
 
 /// `mbarrier.test_wait`
@@ -198,5 +193,5 @@ pub fn pending_count(token: u64) -> u32 {
 /// `cp.async.mbarrier.arrive.noinc.shared::cta`
 #[track_caller]
 pub fn cp_async_arrive_noinc(bar: u32) {
-    op("cp.async.mbarrier.arrive.noinc", bar, |c, t| c.cp_async_arrive(t, bar));
+    op("cp.async.mbarrier.arrive.noinc", bar, |e, t| cp_async::arrive(e, t, bar));
 }

@@ -1,9 +1,9 @@
 //! Traps and sleeping.
 
-use crate::Rule;
-use crate::current::{self, block};
-use crate::fault::Fault;
-use crate::thread::{Wait, Wake};
+use crate::drive::current::{self, block};
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::types::wait::{Wait, Wake};
 use std::task::Poll;
 
 /// `trap`: ends the run with a report at the caller's line
@@ -15,9 +15,9 @@ pub fn trap() -> ! {
 /// `nanosleep`: others run first
 #[track_caller]
 pub fn nanosleep(ns: u32) {
-    block("nanosleep", ns, |c, t| {
-        if c.woken(t) == Wake::No && !c.paused_here() {
-            c.sleep(t, Wait::Poll { global: false });
+    block("nanosleep", ns, |e, t| {
+        if e.woken(t) == Wake::No && !e.pauses_polls() {
+            e.sleep(t, Wait::Poll { global: false });
             return Ok(Poll::Pending);
         }
         Ok(Poll::Ready(()))

@@ -1,11 +1,12 @@
 //! Warp-wide operations: all lanes meet, exchange, and go on.
 
-use crate::current::{block, peek};
-use crate::gather::Meet;
+use crate::drive::current::{block, peek};
+use crate::exec::warp;
+use crate::warp::meeting::Meet;
 
 /// `%laneid`
 pub fn lane_id() -> u32 {
-    peek(|c, t| c.threads[t as usize].lane())
+    peek(|e, t| e.hw.thread(t).lane())
 }
 
 /// `%tid.x / 32`, from lane 0
@@ -20,13 +21,13 @@ pub fn sync_warp(mask: u32) {
     if mask == u32::MAX {
         meet("bar.warp.sync", Meet::Sync, 0, 0);
     } else {
-        block("bar.warp.sync", mask, |c, t| c.sync_warp(t, mask));
+        block("bar.warp.sync", mask, |e, t| warp::sync(e, t, mask));
     }
 }
 
 #[track_caller]
 fn meet(name: &'static str, what: Meet, v: u32, operand: u32) -> u32 {
-    block(name, operand, |c, t| c.meet(t, name, what, [v, 0, 0, 0], operand))[0]
+    block(name, operand, |e, t| warp::meet(e, t, (name, what), [v, 0, 0, 0], operand))[0]
 }
 
 /// `elect.sync`: the lowest lane

@@ -1,113 +1,10 @@
-//! Vector clocks: who knows of whose work up to when.
+//! Vector clocks: what a thread knows, what is released, and what is acquired.
 //!
-//! A clock has a component per *agent*: the threads of the cluster first, then whatever else works,
-//! in the order in which it first appears (a barrier's copies, a warp group's wgmmas, a thread's bulk
-//! groups). Threads that synchronised with each other share one vector, so that a barrier of many
-//! threads costs one join; a thread's own component is kept beside the vector, for it grows alone.
+//! A thread's own component is kept beside its vectors, for it grows alone.
 
 use super::foreign::{self, Foreign};
+use super::times::{self, ALIKE, LANES, Lane, Lanes, Raises, Times, at, join, join_into, raise};
 use std::sync::Arc;
-
-/// Components, by agent; those beyond the end are zero.
-pub(crate) type Times = Arc<Vec<u32>>;
-
-/// The component of an agent.
-#[inline]
-pub(crate) fn at(times: &[u32], agent: u32) -> u32 {
-    times.get(agent as usize).copied().unwrap_or(0)
-}
-
-/// Raises a component.
-pub(crate) fn raise(times: &mut Times, agent: u32, time: u32) {
-    if at(times, agent) >= time {
-        return;
-    }
-    let v = Arc::make_mut(times);
-    if v.len() <= agent as usize {
-        v.resize(agent as usize + 1, 0);
-    }
-    v[agent as usize] = time;
-}
-
-fn covers(a: &[u32], b: &[u32]) -> bool {
-    let n = a.len().min(b.len());
-    a[..n].iter().zip(&b[..n]).all(|(a, b)| a >= b) && b[n..].iter().all(|&b| b == 0)
-}
-
-fn join_into(a: &mut Times, b: &Times) {
-    if Arc::ptr_eq(a, b) || b.is_empty() {
-        return;
-    }
-    if covers(b, a) {
-        a.clone_from(b);
-    } else if !covers(a, b) {
-        let v = Arc::make_mut(a);
-        if v.len() < b.len() {
-            v.resize(b.len(), 0);
-        }
-        for (a, &b) in v.iter_mut().zip(b.iter()) {
-            *a = b.max(*a);
-        }
-    }
-}
-
-/// What a thread knows, in five ways.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lane {
-    /// What happened before by the memory model: released and acquired at sufficient scope.
-    Ordered,
-    /// What is over by the course of events, whatever the scope of the operations that say so.
-    Loose,
-    /// What is visible to the asynchronous proxy in shared memory: a proxy fence lies between.
-    Async,
-    /// The same in global memory.
-    AsyncGlobal,
-    /// mbarrier initialisations made visible by `fence.mbarrier_init`.
-    Inits,
-}
-
-pub(crate) const LANES: [Lane; 5] =
-    [Lane::Ordered, Lane::Loose, Lane::Async, Lane::AsyncGlobal, Lane::Inits];
-
-/// A vector per lane.
-pub(crate) type Lanes = [Times; 5];
-
-/// The larger of both in each component.
-pub(crate) fn join(a: &Times, b: &Times) -> Times {
-    let mut c = Arc::clone(a);
-    join_into(&mut c, b);
-    c
-}
-
-/// The last raises of an agent's component: the threads of a warp group make the same ones in turn.
-#[derive(Default)]
-pub(crate) struct Raises(Vec<Vec<(Times, u32, Times)>>);
-
-impl Raises {
-    /// `a` with a component raised.
-    fn raise(&mut self, a: &Times, agent: u32, time: u32) -> Times {
-        if at(a, agent) >= time {
-            return Arc::clone(a);
-        }
-        if self.0.len() <= agent as usize {
-            self.0.resize_with(agent as usize + 1, Vec::new);
-        }
-        let known = &mut self.0[agent as usize];
-        known.retain(|r| r.1 == time);
-        if let Some((.., c)) = known.iter().find(|r| Arc::ptr_eq(&r.0, a)) {
-            return Arc::clone(c);
-        }
-        let mut c = Arc::clone(a);
-        raise(&mut c, agent, time);
-        if known.len() < ALIKE {
-            known.push((Arc::clone(a), time, Arc::clone(&c)));
-        }
-        c
-    }
-}
-
-/// Different vectors among the threads that come to the same place, of which note is taken.
-const ALIKE: usize = 4;
 
 /// What a thread knows.
 #[derive(Clone)]
@@ -150,11 +47,29 @@ impl Knows {
         at(&self.base[lane as usize], agent) >= time || (agent == self.id && self.own(lane) >= time)
     }
 
+    /// The same of another cluster's agent.
+    pub fn knows_of(&self, cluster: u32, lane: Lane, agent: u32, time: u32) -> bool {
+        foreign::knows(&self.foreign, lane, cluster, agent, time)
+    }
+
     /// A fence: what it knows is so in this lane, too.
     pub fn fence(&mut self, lane: Lane) {
         let i = lane as usize;
         self.base[i] = join(&self.base[i], &self.base[Lane::Ordered as usize]);
         self.fenced[i - 2] = self.time;
+        self.time += 1;
+    }
+
+    /// All that a release of the thread tells, now; what it does from here on is later.
+    pub fn release(&mut self) -> Released {
+        let mut out = Released::default();
+        self.give(&mut out);
+        out
+    }
+
+    /// Releases to whoever will acquire from `to`.
+    pub fn give(&mut self, to: &mut Released) {
+        to.add(self, &LANES);
         self.time += 1;
     }
 
@@ -194,6 +109,14 @@ impl Released {
         if lanes.contains(&Lane::Ordered) {
             foreign::join(&mut self.foreign, &from.foreign);
         }
+    }
+
+    /// What another released is released as well.
+    pub fn merge(&mut self, other: &Self) {
+        for (a, b) in self.lanes.iter_mut().zip(&other.lanes) {
+            *a = times::join(a, b);
+        }
+        foreign::join(&mut self.foreign, &other.foreign);
     }
 }
 
@@ -236,24 +159,6 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn times(v: &[u32]) -> Times {
-        Arc::new(v.to_vec())
-    }
-
-    #[test]
-    fn joins_take_the_larger_of_each_and_share_where_they_can() {
-        let (a, b) = (times(&[1, 5]), times(&[2, 3, 4]));
-        let c = join(&a, &b);
-        assert_eq!(*c, [2, 5, 4]);
-        assert!(Arc::ptr_eq(&c, &join(&a, &c)), "the larger serves");
-        assert!(Arc::ptr_eq(&a, &join(&a, &times(&[1, 2, 0]))));
-        let mut raises = Raises::default();
-        let d = raises.raise(&a, 3, 7);
-        assert_eq!(*d, [1, 5, 0, 7]);
-        assert!(Arc::ptr_eq(&d, &raises.raise(&a, 3, 7)), "remembered");
-        assert!(Arc::ptr_eq(&a, &raises.raise(&a, 1, 4)));
-    }
 
     #[test]
     fn a_release_tells_what_came_before_it_and_no_more() {

@@ -1,7 +1,7 @@
 //! What a thread knows of other clusters, whose clocks run by themselves: the last release of each
 //! that it has acquired, directly or through others.
 
-use super::clock::{self, Knows, Lane, Times, at};
+use super::times::{self, Lane, Times, at};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn join(a: &mut Foreign, b: &Foreign) {
 pub(crate) fn learn(a: &mut Foreign, cluster: u32, times: &[Times; 2]) {
     let known = Arc::make_mut(a.get_or_insert_default()).entry(cluster).or_default();
     for (k, t) in known.iter_mut().zip(times) {
-        *k = clock::join(k, t);
+        *k = times::join(k, t);
     }
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn fence(a: &mut Foreign) {
 }
 
 /// Whether what an agent of another cluster did is known.
-pub(crate) fn knows(who: &Knows, lane: Lane, cluster: u32, agent: u32, time: u32) -> bool {
-    who.foreign
+pub(crate) fn knows(foreign: &Foreign, lane: Lane, cluster: u32, agent: u32, time: u32) -> bool {
+    foreign
         .as_ref()
         .and_then(|f| f.get(&cluster))
         .is_some_and(|times| at(&times[slot(lane)], agent) >= time)

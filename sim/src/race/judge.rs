@@ -1,10 +1,11 @@
 //! What must be known of an older access for a newer one to follow it.
 
-use super::Agent;
-use super::clock::{Knows, Lane};
+use super::agents::{Agent, Agents};
+use super::clock::Knows;
 use super::shadow::{Access, Judge};
 use super::sites::Sites;
-use crate::Rule;
+use super::times::Lane;
+use crate::finding::rule::Rule;
 
 /// Someone's knowledge: a thread's, or what all threads of a warp group have in common.
 pub(crate) trait Knowledge {
@@ -29,17 +30,18 @@ pub(crate) enum Way {
     AsyncWrite,
 }
 
+/// Who makes the newer access, and what is known of the older one.
 pub(crate) struct By<'a, K> {
     pub who: &'a K,
     pub way: Way,
     pub strong: bool,
-    pub agents: &'a [Agent],
+    pub agents: &'a Agents,
     pub sites: &'a Sites,
 }
 
 impl<K: Knowledge> By<'_, K> {
     fn generic(&self, a: Access) -> bool {
-        matches!(self.agents[a.agent as usize], Agent::Thread(_) | Agent::CpAsync(_))
+        self.agents.get(a.agent).generic()
     }
 
     #[inline]
@@ -65,7 +67,7 @@ impl<K: Knowledge> By<'_, K> {
             Rule::Scope
         } else {
             // Work that may not be over, for all that is known: as if it were in flight.
-            match self.agents[old.agent as usize] {
+            match self.agents.get(old.agent) {
                 Agent::Barrier(_) | Agent::CpAsync(_) if write => Rule::CopyInFlight,
                 Agent::Barrier(_) | Agent::BulkReads(_) => Rule::StoreReads,
                 Agent::Warpgroup { .. } => Rule::WgmmaReads,

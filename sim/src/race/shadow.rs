@@ -5,7 +5,7 @@
 //! parts were accessed, or that many read, has a list instead, with a mask of bytes per entry: two
 //! threads that write neighbouring halves of a word do not meet.
 
-use crate::Rule;
+use crate::finding::rule::Rule;
 use crate::memory::shared::CHUNK;
 use std::ops::Range;
 

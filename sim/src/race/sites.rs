@@ -1,6 +1,7 @@
 //! The lines that accesses come from: a number for each thread at each line.
 
-use crate::thread::Loc;
+use crate::cluster::thread::Thread;
+use crate::types::loc::Loc;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,6 +15,7 @@ pub(crate) struct Site {
     pub strong: bool,
 }
 
+/// The numbers of the lines.
 #[derive(Default)]
 pub(crate) struct Sites {
     all: Vec<Site>,
@@ -22,7 +24,12 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    pub fn of(&mut self, site: Site) -> u32 {
+    /// The number of the line of the instruction that a thread executes.
+    pub fn at(&mut self, thread: &Thread, strong: bool) -> u32 {
+        self.of(Site { thread: thread.id, what: thread.op, loc: thread.line(), strong })
+    }
+
+    fn of(&mut self, site: Site) -> u32 {
         let key = (std::ptr::from_ref(site.loc) as usize, site.thread, site.strong);
         if let Some((last, i)) = self.last
             && last == key

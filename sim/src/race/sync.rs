@@ -1,24 +1,16 @@
-//! Who tells whom: the edges of happens-before.
+//! What is released on mbarriers and on the cluster's barrier, and who acquires it.
 
-use super::clock::{LANES, Lane, Released, Told, raise};
-use super::foreign;
+use super::clock::{Knows, Released, Told};
 use super::shadow::Access;
-use super::{Agent, Race};
-use crate::cluster::Cluster;
-
-/// How far a release or an acquire reaches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Scope {
-    Cta,
-    Cluster,
-    Gpu,
-}
+use super::times::{LANES, Lane, raise};
+use crate::types::scope::Scope;
 
 const STRICT: [Lane; 4] = [Lane::Ordered, Lane::Async, Lane::AsyncGlobal, Lane::Inits];
 
 /// What has been released on an mbarrier. Phases follow each other in one chain of updates of the
 /// object, so that a wait sees the arrivals of all phases up to its own.
 pub(crate) struct BarClock {
+    /// The copies that complete there.
     agent: u32,
     /// Copies completed on the phase in progress.
     copies: bool,
@@ -34,17 +26,9 @@ pub(crate) struct BarClock {
     done_far: Option<Told>,
 }
 
-/// What has been released on the cluster's barrier.
-#[derive(Default)]
-pub(crate) struct ClusterClock {
-    open: Released,
-    done: Told,
-}
-
-impl Race {
-    pub fn new_bar(&mut self, bar: usize, init: Access) {
-        let agent = self.agent(Agent::Barrier(bar));
-        self.bars.push(BarClock {
+impl BarClock {
+    pub fn new(agent: u32, init: Access) -> Self {
+        Self {
             agent,
             copies: false,
             init,
@@ -53,142 +37,127 @@ impl Race {
             any_far: false,
             done: Told::default(),
             done_far: None,
-        });
+        }
     }
 
-    /// A thread releases on an mbarrier.
-    pub fn arrives(&mut self, t: u32, bar: usize, near: bool, scope: Scope) {
-        let b = &mut self.bars[bar];
-        let thread = &mut self.threads[t as usize];
+    /// A thread releases on the mbarrier; `near`: they are of the same CTA.
+    pub fn arrives(&mut self, thread: &mut Knows, near: bool, scope: Scope) {
         if near {
-            b.near.add(thread, &LANES);
+            self.near.add(thread, &LANES);
         } else {
-            b.near.add(thread, &[Lane::Loose]);
+            self.near.add(thread, &[Lane::Loose]);
             if scope >= Scope::Cluster {
-                b.far.add(thread, &STRICT);
-                b.any_far = true;
+                self.far.add(thread, &STRICT);
+                self.any_far = true;
             }
         }
         thread.time += 1;
     }
 
-    /// The copies of a thread's `cp.async`, as many as have landed, are told to a barrier.
-    pub fn cp_async_arrives(&mut self, t: u32, bar: usize, landed: u64) {
-        let agent = self.agent(Agent::CpAsync(t));
+    /// The work of an agent up to a time is told to those who wait.
+    pub fn told(&mut self, agent: u32, time: u32) {
         for lane in [Lane::Ordered, Lane::Loose] {
-            raise(&mut self.bars[bar].near.lanes[lane as usize], agent, landed as u32);
+            raise(&mut self.near.lanes[lane as usize], agent, time);
         }
     }
 
-    /// A copy completes on a barrier in a phase: gives what its write is known by.
-    pub fn copy_completes(&mut self, bar: usize, phase: u32, site: u32) -> Access {
-        let b = &mut self.bars[bar];
-        b.copies = true;
-        Access { agent: b.agent, time: phase.wrapping_add(1), site }
+    /// A copy completes in a phase: gives what its write is known by.
+    pub fn copy_completes(&mut self, phase: u32, site: u32) -> Access {
+        self.copies = true;
+        Access { agent: self.agent, time: phase.wrapping_add(1), site }
     }
 
     /// A phase has completed.
-    pub fn phase_done(&mut self, bar: usize, phase: u32) {
-        let b = &mut self.bars[bar];
-        if std::mem::take(&mut b.copies) {
-            for lane in [Lane::Ordered, Lane::Loose] {
-                raise(&mut b.near.lanes[lane as usize], b.agent, phase.wrapping_add(1));
-            }
+    pub fn phase_done(&mut self, phase: u32) {
+        if std::mem::take(&mut self.copies) {
+            self.told(self.agent, phase.wrapping_add(1));
         }
-        b.done = Told::new(&b.near);
-        b.done_far = b.any_far.then(|| Told::new(&b.far));
+        self.done = Told::new(&self.near);
+        self.done_far = self.any_far.then(|| Told::new(&self.far));
     }
 
     /// A thread has seen the last phase complete.
-    pub fn waited(&mut self, t: u32, bar: usize, scope: Scope) {
-        let b = &mut self.bars[bar];
-        let thread = &mut self.threads[t as usize];
-        b.done.tell(thread);
-        if let Some(far) = &mut b.done_far
+    pub fn waited(&mut self, thread: &mut Knows, scope: Scope) {
+        self.done.tell(thread);
+        if let Some(far) = &mut self.done_far
             && scope >= Scope::Cluster
         {
             far.tell(thread);
         }
     }
+}
 
-    /// A thread releases to whoever will acquire from `to`.
-    pub fn gives(&mut self, t: u32, to: &mut Released) {
-        let thread = &mut self.threads[t as usize];
-        to.add(thread, &LANES);
-        thread.time += 1;
-    }
+/// What has been released on the cluster's barrier.
+#[derive(Default)]
+pub(crate) struct ClusterClock {
+    open: Released,
+    done: Told,
+}
 
-    /// Threads acquire all of it.
-    pub fn take(&mut self, threads: impl Iterator<Item = u32>, from: &Released) {
-        let mut told = Told::new(from);
-        for t in threads {
-            told.tell(&mut self.threads[t as usize]);
-        }
-    }
-
-    /// Threads that meet tell each other everything.
-    pub fn meet(&mut self, threads: impl Iterator<Item = u32> + Clone) {
-        let mut all = Released::default();
-        for t in threads.clone() {
-            self.gives(t, &mut all);
-        }
-        self.take(threads, &all);
-    }
-
-    /// `barrier.cluster.arrive`.
-    pub fn cluster_arrives(&mut self, t: u32, release: bool) {
-        let thread = &mut self.threads[t as usize];
+impl ClusterClock {
+    /// `barrier.cluster.arrive`; `fenced` is what the thread's last fence released.
+    pub fn arrives(
+        &mut self,
+        thread: &mut Knows,
+        release: bool,
+        fenced: Option<&(Scope, Released)>,
+    ) {
         if release {
-            self.all.open.add(thread, &LANES);
+            self.open.add(thread, &LANES);
         } else {
-            self.all.open.add(thread, &[Lane::Inits]);
+            self.open.add(thread, &[Lane::Inits]);
             // A fence before it makes a release of it, as of any relaxed operation.
-            if let Some((scope, what)) = &self.fences[t as usize].released
+            if let Some((scope, what)) = fenced
                 && *scope >= Scope::Cluster
             {
-                self.all.open.merge(what);
+                self.open.merge(what);
             }
         }
         thread.time += 1;
     }
 
     /// All have arrived.
-    pub fn cluster_done(&mut self) {
-        self.all.done = Told::new(&std::mem::take(&mut self.all.open));
+    pub fn done(&mut self) {
+        self.done = Told::new(&std::mem::take(&mut self.open));
     }
 
     /// `barrier.cluster.wait`.
-    pub fn cluster_waited(&mut self, t: u32) {
-        self.all.done.tell(&mut self.threads[t as usize]);
-    }
-
-    /// A thread learns that an agent's work is over up to a time.
-    pub fn learns(&mut self, t: u32, agent: Agent, time: u64) {
-        if time == 0 {
-            return;
-        }
-        let agent = self.agent(agent);
-        self.threads[t as usize].learn(&mut self.raises, agent, time as u32);
-    }
-
-    /// `fence.proxy.async` and `fence.mbarrier_init`.
-    pub fn fence(&mut self, t: u32, lanes: &[Lane]) {
-        let thread = &mut self.threads[t as usize];
-        for &lane in lanes {
-            thread.fence(lane);
-            if lane == Lane::AsyncGlobal {
-                foreign::fence(&mut thread.foreign);
-            }
-        }
+    pub fn waited(&mut self, thread: &mut Knows) {
+        self.done.tell(thread);
     }
 }
 
-impl Cluster {
-    /// Notes an edge, if races are looked for.
-    #[inline]
-    pub fn edge(&mut self, f: impl FnOnce(&mut Race)) {
-        if let Some(race) = &mut self.race {
-            f(race);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_knows_what_came_before_the_phase_it_waited_for() {
+        let mut bar = BarClock::new(2, Access::default());
+        let (mut a, mut b) = (Knows::new(0), Knows::new(1));
+        bar.arrives(&mut a, true, Scope::Cta);
+        bar.waited(&mut b, Scope::Cta);
+        assert!(!b.knows(Lane::Ordered, 0, 1), "the phase is in progress");
+        assert_eq!(bar.copy_completes(0, 5), Access { agent: 2, time: 1, site: 5 });
+        bar.phase_done(0);
+        bar.waited(&mut b, Scope::Cta);
+        assert!(b.knows(Lane::Ordered, 0, 1) && b.knows(Lane::Ordered, 2, 1));
+        assert!(!b.knows(Lane::Ordered, 0, 2));
+    }
+
+    #[test]
+    fn a_remote_arrival_reaches_as_far_as_its_scope() {
+        let (mut a, mut b) = (Knows::new(0), Knows::new(1));
+        let mut bar = BarClock::new(2, Access::default());
+        bar.arrives(&mut a, false, Scope::Cta);
+        bar.phase_done(0);
+        bar.waited(&mut b, Scope::Cluster);
+        assert!(b.knows(Lane::Loose, 0, 1) && !b.knows(Lane::Ordered, 0, 1));
+        bar.arrives(&mut a, false, Scope::Cluster);
+        bar.phase_done(1);
+        bar.waited(&mut b, Scope::Cta);
+        assert!(!b.knows(Lane::Ordered, 0, 2));
+        bar.waited(&mut b, Scope::Cluster);
+        assert!(b.knows(Lane::Ordered, 0, 2));
     }
 }

@@ -1,15 +1,28 @@
 //! Model time: the clocks of a cluster's threads and engines, and the events that they time.
 
-use super::engine::Engine;
-use super::{Cause, Event, What, cycles};
-use crate::bulk::{Kind, Target};
-use crate::thread::{Loc, Wait};
+use super::cycles;
+use super::data::{Cause, Event, What};
+use super::unit::Unit;
+use crate::types::loc::Loc;
+use crate::types::wait::Wait;
 
 /// When a copy lands, and its number.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Landing {
     pub at: u64,
     pub copy: u32,
+}
+
+/// A copy that starts, as far as its time depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transfer {
+    /// A load into the shared memory of a CTA, which completes on an mbarrier. A multicast comes in
+    /// once at each.
+    Load { cta: usize, addr: u32, bytes: u32, bar: usize },
+    /// A store of a bulk group.
+    Store { group: u64, bytes: u32 },
+    /// A store that has read its source, or an item of the `cp.async` queue.
+    Queued,
 }
 
 /// An mbarrier's phases.
@@ -48,9 +61,9 @@ pub(crate) struct Timing {
     block: u32,
     phases: Vec<Phases>,
     /// Per CTA.
-    inbound: Vec<Engine>,
-    outbound: Vec<Engine>,
-    tensor: Vec<Engine>,
+    inbound: Vec<Unit>,
+    outbound: Vec<Unit>,
+    tensor: Vec<Unit>,
     groups: Vec<Vec<Group>>,
     /// Who came last in the use in progress, per CTA and number.
     named: Vec<[u64; 16]>,
@@ -72,7 +85,7 @@ pub(crate) struct Timing {
 impl Timing {
     pub fn new(ctas: u32, block: u32, limit: Option<usize>, leads: bool) -> Self {
         let per_cta = ctas as usize;
-        let engines = || (0..ctas).map(|_| Engine::default()).collect();
+        let engines = || (0..ctas).map(|_| Unit::default()).collect();
         Self {
             threads: vec![Clock::default(); per_cta * block as usize],
             block,
@@ -279,24 +292,29 @@ impl Timing {
     }
 
     /// A copy starts.
-    pub fn starts(&mut self, t: u32, loc: Loc, kind: &Kind) -> Landing {
-        match *kind {
-            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
-                self.loads(t, loc, to)
+    pub fn starts(&mut self, t: u32, loc: Loc, transfer: Transfer) -> Landing {
+        match transfer {
+            Transfer::Load { cta, addr, bytes, bar } => {
+                self.loads(t, loc, (cta, addr, bytes), bar as u32)
             }
-            Kind::StoreRead { group, bytes, .. } => self.stores(t, loc, bytes, group),
-            Kind::StoreWrite { .. } | Kind::CpAsync => self.copies_async(t),
+            Transfer::Store { group, bytes } => self.stores(t, loc, bytes, group),
+            Transfer::Queued => self.copies_async(t),
         }
     }
 
-    /// A load starts, at its destination: a multicast comes in once at each.
-    fn loads(&mut self, t: u32, loc: Loc, to: Target) -> Landing {
-        let Target { cta, dst: addr, bytes, bar, .. } = to;
+    /// A load starts, at its destination.
+    fn loads(
+        &mut self,
+        t: u32,
+        loc: Loc,
+        (cta, addr, bytes): (usize, u32, u32),
+        barrier: u32,
+    ) -> Landing {
         let now = self.clock(t);
         let len = u64::from(bytes).div_ceil(cycles::BYTES);
         let started = self.inbound[cta].take(now, len);
         let at = started + cycles::LATENCY + len;
-        let (copy, barrier) = (self.copies, bar as u32);
+        let copy = self.copies;
         self.copies += 1;
         let what = What::Load { copy, started, cta: cta as u32, addr, bytes, barrier };
         self.note(t, now, at, Some(loc), what);

@@ -1,0 +1,323 @@
+//! The mbarriers of a cluster: the state machines of [`super::mbarrier`], with their waiters.
+
+use super::history::{Arrival, History};
+use super::labels::Labels;
+use super::mbarrier::MBarrier;
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::types::loc::Loc;
+
+/// What a wait is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    Parity(u32),
+    Token(u64),
+}
+
+impl Want {
+    /// Whether a barrier in this state is what is waited for.
+    pub fn done(self, state: &MBarrier) -> bool {
+        match self {
+            Self::Parity(p) => p > 1 || state.parity_done(p),
+            Self::Token(token) => state.phases_since(token) > 0,
+        }
+    }
+
+    /// The same, where the operand must be one that the instruction takes.
+    fn check(self, state: &MBarrier) -> Result<bool, Fault> {
+        match self {
+            Self::Parity(p @ 0..=1) => Ok(state.parity_done(p)),
+            Self::Parity(p) => Err(Fault::new(Rule::Operand, format!("phase parity {p}: 0 or 1"))),
+            Self::Token(token) => match state.phases_since(token) {
+                0 => Ok(false),
+                1 => Ok(true),
+                n => {
+                    let message = format!("a token of {n} phases ago: at most one");
+                    Err(Fault::new(Rule::Lapped, message))
+                }
+            },
+        }
+    }
+}
+
+/// An arrival's kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrive {
+    Plain,
+    NoComplete,
+    Drop,
+}
+
+/// An mbarrier in shared memory, and who uses it.
+pub(crate) struct Bar {
+    pub cta: usize,
+    pub addr: u32,
+    pub state: MBarrier,
+    /// Whether it has not been invalidated.
+    pub live: bool,
+    /// Where it was initialised.
+    pub init: Loc,
+    /// Where it was invalidated, once it has been.
+    inval: Option<Loc>,
+    waiters: Vec<u32>,
+    /// The thread that looked at it last, for reports.
+    pub looked: Option<u32>,
+    history: History,
+}
+
+impl Bar {
+    /// Who arrived there, for reports.
+    pub fn arrivals(&self) -> &[Arrival] {
+        self.history.all()
+    }
+}
+
+/// The mbarriers of a cluster, by the order of their initialisation. Those that were invalidated
+/// keep their numbers.
+#[derive(Default)]
+pub(crate) struct Mbarriers {
+    all: Vec<Bar>,
+    pub labels: Labels,
+}
+
+impl Mbarriers {
+    pub fn all(&self) -> &[Bar] {
+        &self.all
+    }
+
+    #[inline]
+    pub fn get(&self, bar: usize) -> &Bar {
+        &self.all[bar]
+    }
+
+    /// What a report calls the barrier.
+    pub fn name(&self, bar: usize) -> String {
+        let b = &self.all[bar];
+        self.labels.name_of(b.cta, b.addr)
+    }
+
+    /// The number of the barrier that is initialised next.
+    pub fn next(&self) -> usize {
+        self.all.len()
+    }
+
+    /// `init` where the barrier `old` lives.
+    pub fn init_twice(&self, old: usize) -> Fault {
+        let name = self.name(old);
+        Fault::new(Rule::InitTwice, format!("{name} is live: inval comes before"))
+            .against("its initialisation", self.all[old].init)
+            .bar(old)
+    }
+
+    /// `init`: the barrier gets the number [`Self::next`].
+    pub fn init(&mut self, (cta, addr): (usize, u32), state: MBarrier, init: Loc) {
+        self.all.push(Bar {
+            cta,
+            addr,
+            state,
+            live: true,
+            init,
+            inval: None,
+            waiters: Vec::new(),
+            looked: None,
+            history: History::default(),
+        });
+    }
+
+    /// `inval` at a line; `line_of` tells where a waiter waits.
+    pub fn inval(
+        &mut self,
+        bar: usize,
+        at: Option<Loc>,
+        line_of: impl Fn(u32) -> Loc,
+    ) -> Result<(), Fault> {
+        let b = &mut self.all[bar];
+        if let Some(&w) = b.waiters.first() {
+            let waiters = b.waiters.len();
+            return Err(Fault::new(Rule::InvalInUse, format!("{waiters} threads wait on it"))
+                .against("a waiter", line_of(w))
+                .bar(bar));
+        }
+        if b.state.tx != 0 {
+            let message = format!("its tx-count is {} bytes", b.state.tx);
+            return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
+        }
+        b.live = false;
+        b.inval = at;
+        Ok(())
+    }
+
+    /// Remembers an arrival for reports.
+    pub fn note(
+        &mut self,
+        bar: usize,
+        (thread, role): (u32, Option<&'static str>),
+        what: &'static str,
+        loc: Option<Loc>,
+    ) {
+        let Some(loc) = loc else { return };
+        let b = &mut self.all[bar];
+        let phase = b.state.phase;
+        b.history.note(Arrival { what, loc, role, times: 1, thread, phase });
+    }
+
+    /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before, and
+    /// whether the phase is complete.
+    pub fn arrive(
+        &mut self,
+        bar: usize,
+        n: u32,
+        kind: Arrive,
+        tx: Option<u32>,
+    ) -> Result<(u64, bool), Fault> {
+        let about = |w| Fault::from(w).bar(bar);
+        let state = &mut self.all[bar].state;
+        let token = state.token();
+        if let Some(bytes) = tx {
+            state.expect_tx(bytes).map_err(about)?;
+        }
+        let done = match kind {
+            Arrive::Plain => state.arrive(n, false),
+            Arrive::Drop => state.arrive(n, true),
+            Arrive::NoComplete => state.arrive_no_complete(n).map(|()| false),
+        };
+        Ok((token, done.map_err(about)?))
+    }
+
+    /// `expect_tx`.
+    pub fn expect(&mut self, bar: usize, bytes: u32) -> Result<(), Fault> {
+        self.all[bar].state.expect_tx(bytes).map_err(|w| Fault::from(w).bar(bar))
+    }
+
+    /// `complete_tx`, by an instruction or by a copy that landed; whether the phase is complete.
+    pub fn complete(&mut self, bar: usize, bytes: u32) -> Result<bool, Fault> {
+        let b = &mut self.all[bar];
+        if !b.live {
+            let message =
+                format!("{bytes} bytes complete on an mbarrier that was invalidated meanwhile");
+            return Err(Fault::new(Rule::InvalInUse, message).bar(bar));
+        }
+        b.state.complete_tx(bytes).map_err(|w| Fault::from(w).bar(bar))
+    }
+
+    /// A thread looks at a barrier: whether that is what it waits for, and the phase in progress.
+    pub fn look(&self, bar: usize, want: Want) -> Result<(bool, u32), Fault> {
+        let state = &self.all[bar].state;
+        let done = want.check(state).map_err(|fault| fault.bar(bar))?;
+        Ok((done, state.phase))
+    }
+
+    /// Remembers who looked, for reports.
+    pub fn looked(&mut self, bar: usize, t: u32) {
+        self.all[bar].looked = Some(t);
+    }
+
+    /// The thread sleeps until the phase in progress is complete.
+    pub fn wait(&mut self, bar: usize, t: u32) {
+        self.all[bar].waiters.push(t);
+    }
+
+    /// The thread's poll gives up.
+    pub fn forget(&mut self, bar: usize, t: u32) {
+        self.all[bar].waiters.retain(|&w| w != t);
+    }
+
+    /// Takes the threads that slept until a phase was complete.
+    pub fn take_waiters(&mut self, bar: usize) -> Vec<u32> {
+        std::mem::take(&mut self.all[bar].waiters)
+    }
+
+    /// What a woken waiter sees when it at last runs. On the chip it looks at the parity only now.
+    pub fn after_wait(&self, bar: usize, phase: u32) -> Result<(), Fault> {
+        let b = &self.all[bar];
+        if !b.live {
+            let message = "invalidated after the phase completed, before a waiter could see it";
+            let fault = Fault::new(Rule::InvalInUse, message).bar(bar);
+            let inval = b.inval.expect("it is not live");
+            return Err(fault.against("its invalidation", inval));
+        }
+        let behind = b.state.phase.wrapping_sub(phase);
+        if behind >= 2 {
+            return Err(self.lap(bar, phase));
+        }
+        Ok(())
+    }
+
+    /// A waiter for `phase` comes too late.
+    pub fn lap(&self, bar: usize, phase: u32) -> Fault {
+        let now = self.all[bar].state.phase;
+        let says = if now.wrapping_sub(phase).is_multiple_of(2) {
+            "not complete"
+        } else {
+            "complete, by luck"
+        };
+        let message = format!(
+            "waited for phase {}; when it could look, phase {now} was in progress: the parity says \
+             {says}",
+            phase as i32
+        );
+        Fault::new(Rule::Lapped, message).bar(bar)
+    }
+
+    /// A barrier of a CTA that exits, with bytes that were expected or landed, and not the other.
+    pub fn left_over(&self, cta: usize) -> Option<(Fault, Option<Loc>)> {
+        let left = |b: &Bar| b.cta == cta && b.live && b.state.tx != 0;
+        let bar = self.all.iter().position(left)?;
+        let b = &self.all[bar];
+        // Bytes that landed and were not expected, of which no later phase will hear.
+        let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
+        let message = format!("CTA {cta} exits with tx {} on {}", b.state.tx, self.name(bar));
+        Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::Location;
+
+    fn one(count: u32) -> Mbarriers {
+        let mut bars = Mbarriers::default();
+        bars.init((0, 1024), MBarrier::init(count).unwrap(), Location::caller());
+        bars
+    }
+
+    #[test]
+    fn waiters_are_given_back_when_the_phase_is_complete() {
+        let mut bars = one(2);
+        bars.wait(0, 7);
+        bars.wait(0, 8);
+        bars.forget(0, 7);
+        assert!(!bars.arrive(0, 1, Arrive::Plain, None).unwrap().1);
+        assert!(bars.arrive(0, 1, Arrive::Plain, None).unwrap().1);
+        assert_eq!(bars.take_waiters(0), [8]);
+        assert!(bars.after_wait(0, 0).is_ok());
+    }
+
+    #[test]
+    fn a_waiter_two_phases_behind_is_lapped() {
+        let mut bars = one(1);
+        for _ in 0..2 {
+            bars.arrive(0, 1, Arrive::Plain, None).unwrap();
+        }
+        assert_eq!(bars.after_wait(0, 0).unwrap_err().rule, Rule::Lapped);
+        assert_eq!(bars.look(0, Want::Token(0)).unwrap_err().rule, Rule::Lapped);
+        assert_eq!(bars.look(0, Want::Parity(2)).unwrap_err().rule, Rule::Operand);
+    }
+
+    #[test]
+    fn a_barrier_in_use_is_not_invalidated() {
+        let mut bars = one(1);
+        bars.wait(0, 3);
+        let line = |_| -> Loc { Location::caller() };
+        assert_eq!(bars.inval(0, None, line).unwrap_err().rule, Rule::InvalInUse);
+        bars.take_waiters(0);
+        bars.expect(0, 16).unwrap();
+        assert_eq!(bars.inval(0, None, line).unwrap_err().rule, Rule::InvalInUse);
+        assert!(bars.left_over(0).is_some() && bars.left_over(1).is_none());
+        bars.complete(0, 16).unwrap();
+        bars.inval(0, Some(Location::caller()), line).unwrap();
+        assert_eq!(bars.complete(0, 16).unwrap_err().rule, Rule::InvalInUse);
+        assert_eq!(bars.after_wait(0, 0).unwrap_err().rule, Rule::InvalInUse);
+    }
+}

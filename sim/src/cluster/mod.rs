@@ -1,0 +1,5 @@
+//! A cluster's place in its grid, its CTAs, and its threads.
+
+pub(crate) mod ctas;
+pub(crate) mod shape;
+pub(crate) mod thread;

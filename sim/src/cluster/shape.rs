@@ -1,0 +1,92 @@
+//! Where a cluster lies in its grid, and how large it is.
+
+use crate::types::grid::{Grid, REGISTER_FILE};
+
+/// The shape of a launch, seen from one of its clusters.
+pub(crate) struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    /// Coordinates of the cluster among the clusters.
+    pub coord: [u32; 3],
+    /// Linear index of the cluster in the grid.
+    pub index: u32,
+    pub smem_bytes: u32,
+    /// Registers per thread at entry.
+    pub registers: u32,
+    /// SMs of the machine.
+    pub sms: u32,
+    /// Name of the kernel.
+    pub name: String,
+}
+
+impl Shape {
+    /// The cluster of this linear index.
+    pub fn new(grid: &Grid<'_>, index: u32, sms: u32) -> Self {
+        let per = grid.clusters();
+        Self {
+            grid: grid.grid,
+            block: grid.block,
+            cluster: grid.cluster,
+            coord: [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])],
+            index,
+            smem_bytes: grid.smem_bytes,
+            registers: registers_at_entry(grid.threads(), grid.min_ctas),
+            sms,
+            name: grid.name.to_owned(),
+        }
+    }
+
+    /// CTAs of the cluster.
+    pub fn ctas(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Threads of a CTA.
+    pub fn block_threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Warps of a CTA.
+    pub fn warps_per_cta(&self) -> u32 {
+        self.block_threads().div_ceil(32)
+    }
+
+    /// Threads of the cluster.
+    pub fn threads(&self) -> u32 {
+        self.ctas() * self.block_threads()
+    }
+}
+
+/// Registers per thread at entry: an equal share of the file, as `.maxntid` and `.minnctapersm`
+/// make ptxas choose.
+fn registers_at_entry(threads: u32, ctas: u32) -> u32 {
+    (REGISTER_FILE / (ctas * threads.next_multiple_of(32)) / 8 * 8).clamp(24, 248)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_lie_in_the_grid_with_x_first() {
+        let grid = Grid {
+            grid: [8, 6, 2],
+            block: [100, 1, 1],
+            cluster: [2, 3, 1],
+            min_ctas: 1,
+            smem_bytes: 0,
+            name: "",
+        };
+        let shape = Shape::new(&grid, 13, 132);
+        assert_eq!(shape.coord, [1, 1, 1]);
+        assert_eq!((shape.ctas(), shape.warps_per_cta(), shape.threads()), (6, 4, 600));
+    }
+
+    #[test]
+    fn registers_at_entry_are_a_share_of_the_file() {
+        assert_eq!(registers_at_entry(384, 1), 168);
+        assert_eq!(registers_at_entry(128, 4), 128);
+        assert_eq!(registers_at_entry(32, 1), 248, "at most what an instruction can name");
+    }
+}

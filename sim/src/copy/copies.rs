@@ -1,0 +1,63 @@
+//! All asynchronous copies of a cluster: those in flight, and the groups of its threads.
+
+use super::cp_async::CpAsync;
+use super::flight::Copy;
+use super::groups::BulkGroups;
+use crate::types::loc::Loc;
+
+/// The asynchronous copies of a cluster.
+pub(crate) struct Copies {
+    /// Copies that have not landed, in no order.
+    in_flight: Vec<Copy>,
+    /// By thread.
+    pub bulk: Vec<BulkGroups>,
+    pub cp_async: Vec<CpAsync>,
+}
+
+impl Copies {
+    pub fn new(threads: u32) -> Self {
+        Self {
+            in_flight: Vec::new(),
+            bulk: (0..threads).map(|_| BulkGroups::default()).collect(),
+            cp_async: (0..threads).map(|_| CpAsync::default()).collect(),
+        }
+    }
+
+    pub fn start(&mut self, copy: Copy) {
+        self.in_flight.push(copy);
+    }
+
+    /// The copies in flight. Their places change when one lands.
+    pub fn in_flight(&self) -> &[Copy] {
+        &self.in_flight
+    }
+
+    /// Takes the copy at a place out, for it lands.
+    pub fn land(&mut self, place: usize) -> Copy {
+        self.in_flight.swap_remove(place)
+    }
+
+    /// Where the bulk copy was issued that has yet to read a byte of shared memory.
+    pub fn reading(&self, cta: usize, addr: u32) -> Option<Loc> {
+        self.in_flight.iter().find(|c| c.reads(cta, addr)).map(|c| c.loc)
+    }
+
+    /// Where the copy was issued that has yet to write a byte of shared memory.
+    pub fn writing(&self, cta: usize, addr: u32) -> Option<Loc> {
+        let bulk = self.in_flight.iter().find(|c| c.writes(cta, addr)).map(|c| c.loc);
+        bulk.or_else(|| self.cp_async.iter().find_map(|cp| cp.writes(cta, addr)))
+    }
+
+    /// What a thread that returns leaves behind, and where it was issued.
+    pub fn left_by_thread(&self, t: u32) -> Option<(&'static str, Loc)> {
+        self.bulk[t as usize].left_over().or_else(|| {
+            let loc = self.cp_async[t as usize].left_over()?;
+            Some(("a cp.async that nobody waited for", loc))
+        })
+    }
+
+    /// What a CTA that exits leaves behind, and where it was issued.
+    pub fn left_by_cta(&self, cta: usize) -> Option<(&'static str, Loc)> {
+        self.in_flight.iter().find_map(|c| Some((c.needs(cta)?, c.loc)))
+    }
+}

@@ -1,0 +1,130 @@
+//! A copy in flight: what it moves, from where, and to where.
+
+use super::boxes::{self, Combine};
+use crate::trace::timing::{Landing, Transfer};
+use crate::types::loc::Loc;
+use crate::types::tensor_map::{DataType, TensorMapDesc};
+
+/// A copy that has not landed.
+pub(crate) struct Copy {
+    pub issuer: u32,
+    /// Its agent in a guided run, and its priority in one by priorities.
+    pub agent: u32,
+    pub priority: u64,
+    pub loc: Loc,
+    pub kind: Kind,
+    /// When, if the cluster keeps time.
+    pub landing: Landing,
+}
+
+/// What a copy moves, and in which step it is.
+pub(crate) enum Kind {
+    /// A tensor's box to one CTA; a multicast is one per CTA.
+    TensorLoad { map: Box<TensorMapDesc>, coords: [i32; 5], to: Target },
+    /// A run of global bytes to shared memory.
+    RunLoad { src: u64, to: Target },
+    /// Shared memory to a CTA of the cluster.
+    Peer { cta: usize, src: u32, to: Target },
+    /// A store before it has read its source.
+    StoreRead { group: u64, cta: usize, src: u32, bytes: u32, sink: Sink },
+    /// A store that has read its source and not written.
+    StoreWrite { group: u64, src: u32, data: Vec<u8>, sink: Sink },
+    /// The oldest `cp.async` of the issuer.
+    CpAsync,
+}
+
+/// Where a load lands, and on which barrier it completes.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub cta: usize,
+    pub dst: u32,
+    pub bytes: u32,
+    pub bar: usize,
+    /// The number of the line that issued it.
+    pub site: u32,
+}
+
+/// Where a store goes.
+pub(crate) enum Sink {
+    Tensor { map: Box<TensorMapDesc>, coords: [i32; 5], combine: Combine },
+    Run { dst: u64, combine: Combine, dtype: DataType },
+}
+
+impl Kind {
+    /// What its time depends on.
+    pub fn transfer(&self) -> Transfer {
+        match *self {
+            Self::TensorLoad { to, .. } | Self::RunLoad { to, .. } | Self::Peer { to, .. } => {
+                Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
+            }
+            Self::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
+            Self::StoreWrite { .. } | Self::CpAsync => Transfer::Queued,
+        }
+    }
+}
+
+impl Sink {
+    /// An address of the allocation that it lies in.
+    pub fn address(&self) -> u64 {
+        match self {
+            Self::Tensor { map, .. } => map.addr,
+            Self::Run { dst, .. } => *dst,
+        }
+    }
+
+    /// What it does with an element.
+    pub fn combine(&self) -> Combine {
+        let (Self::Tensor { combine, .. } | Self::Run { combine, .. }) = self;
+        *combine
+    }
+
+    /// Calls `f` with the runs of global memory that `bytes` bytes are written to.
+    pub fn spans(&self, bytes: u32, f: &mut dyn FnMut(u64, u64)) {
+        match self {
+            Self::Tensor { map, coords, combine } => {
+                boxes::spans(map, *coords, *combine == Combine::Store, f);
+            }
+            Self::Run { dst, .. } => f(*dst, u64::from(bytes)),
+        }
+    }
+}
+
+impl Copy {
+    /// Whether it has not read a byte of shared memory that it will read.
+    pub fn reads(&self, in_cta: usize, addr: u32) -> bool {
+        match self.kind {
+            Kind::StoreRead { cta, src, bytes, .. }
+            | Kind::Peer { cta, src, to: Target { bytes, .. } } => {
+                cta == in_cta && (src..src + bytes).contains(&addr)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it will write a byte of shared memory.
+    pub fn writes(&self, in_cta: usize, addr: u32) -> bool {
+        match self.kind {
+            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+                to.cta == in_cta && (to.dst..to.dst + to.bytes).contains(&addr)
+            }
+            _ => false,
+        }
+    }
+
+    /// Why a CTA may not exit while the copy is in flight: what it is.
+    pub fn needs(&self, in_cta: usize) -> Option<&'static str> {
+        let (needs, what) = match self.kind {
+            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } => {
+                (to.cta == in_cta, "a load in flight into the CTA's shared memory")
+            }
+            Kind::Peer { cta, to, .. } => {
+                (cta == in_cta || to.cta == in_cta, "a copy between CTAs in flight")
+            }
+            Kind::StoreRead { cta, .. } => {
+                (cta == in_cta, "a store in flight out of the CTA's shared memory")
+            }
+            Kind::StoreWrite { .. } | Kind::CpAsync => (false, ""),
+        };
+        needs.then_some(what)
+    }
+}

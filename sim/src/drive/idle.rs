@@ -1,0 +1,51 @@
+//! What follows a step: a thread runs, or nothing can run by itself.
+
+use crate::engine::core::Engine;
+use crate::schedule::queue::PATIENCE;
+use crate::types::wait::Wait;
+
+/// What the loop does next.
+pub(crate) enum Next {
+    /// Resume this thread.
+    Run(u32),
+    /// A copy landed; look again.
+    Again,
+    /// All threads have returned.
+    Finished,
+    /// All that live poll global memory, which only another cluster can change.
+    Polling,
+    /// The report is written.
+    Failed,
+}
+
+/// The thread runs.
+pub(crate) fn run(e: &mut Engine, t: u32) -> Next {
+    e.resumed(t);
+    Next::Run(t)
+}
+
+/// Nothing can run by itself: the pollers look again, or this is the end.
+pub(crate) fn idle(e: &mut Engine) -> Next {
+    if e.live == 0 {
+        return Next::Finished;
+    }
+    e.sched.fruitless = if e.sched.progress { 0 } else { e.sched.fruitless + 1 };
+    e.sched.progress = false;
+    if e.sched.pollers.is_empty() {
+        return stuck(e);
+    }
+    if e.sched.fruitless > PATIENCE {
+        e.sched.fruitless = 0;
+        let global = |t: &u32| e.hw.thread(*t).wait == Wait::Poll { global: true };
+        return if e.sched.pollers.iter().any(global) { Next::Polling } else { stuck(e) };
+    }
+    for t in std::mem::take(&mut e.sched.pollers) {
+        e.time_out(t);
+    }
+    Next::Again
+}
+
+fn stuck(e: &mut Engine) -> Next {
+    e.report = Some(e.deadlock());
+    Next::Failed
+}

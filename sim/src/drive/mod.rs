@@ -1,0 +1,13 @@
+//! What makes a cluster run: who goes next, the coroutines of its threads, and the clusters of a
+//! launch.
+
+pub(crate) mod current;
+mod guided;
+mod idle;
+pub(crate) mod launch;
+mod next;
+mod panics;
+mod run;
+mod stack;
+mod timed;
+mod tracing;

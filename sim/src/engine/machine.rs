@@ -1,0 +1,157 @@
+//! The parts of the machine that a cluster uses: memory, barriers, copies, warps, tensor cores.
+
+use super::conflict;
+use crate::barrier::cluster::ClusterBarrier;
+use crate::barrier::mbarriers::Mbarriers;
+use crate::barrier::named::NamedBarriers;
+use crate::cluster::ctas::Ctas;
+use crate::cluster::shape::Shape;
+use crate::cluster::thread::Thread;
+use crate::copy::copies::Copies;
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::memory::global::GlobalMemory;
+use crate::memory::shared::{Conflict, Shared};
+use crate::race::explain::Names;
+use crate::types::grid::SMEM_BASE;
+use crate::types::loc::Loc;
+use crate::warp::registers::Registers;
+use crate::warp::warps::Warp;
+use crate::wgmma::groups::WarpGroup;
+
+/// The parts. Each keeps its own rules; what concerns two of them is here.
+pub(crate) struct Machine {
+    pub shape: Shape,
+    pub threads: Vec<Thread>,
+    pub ctas: Ctas,
+    pub memory: GlobalMemory,
+    /// Shared memory, by CTA.
+    pub smem: Vec<Shared>,
+    pub mbarriers: Mbarriers,
+    pub named: NamedBarriers,
+    /// The barrier of all threads of the cluster.
+    pub all: ClusterBarrier,
+    pub warps: Vec<Warp>,
+    pub registers: Registers,
+    /// Warp groups, by CTA.
+    pub groups: Vec<Vec<WarpGroup>>,
+    pub copies: Copies,
+}
+
+impl Machine {
+    pub fn new(shape: Shape, memory: GlobalMemory, check_uninitialised: bool) -> Self {
+        let (ctas, block, threads) = (shape.ctas(), shape.block_threads(), shape.threads());
+        let smem = |_| Shared::new(shape.smem_bytes, check_uninitialised);
+        Self {
+            threads: Thread::all(&shape),
+            ctas: Ctas::new(&shape),
+            memory,
+            smem: (0..ctas).map(smem).collect(),
+            mbarriers: Mbarriers::default(),
+            named: NamedBarriers::new(ctas, block),
+            all: ClusterBarrier::new(threads),
+            warps: Warp::all(&shape),
+            registers: Registers::new(&shape),
+            groups: (0..ctas).map(|_| WarpGroup::all(block)).collect(),
+            copies: Copies::new(threads),
+            shape,
+        }
+    }
+
+    #[inline]
+    pub fn thread(&self, t: u32) -> &Thread {
+        &self.threads[t as usize]
+    }
+
+    #[inline]
+    pub fn thread_mut(&mut self, t: u32) -> &mut Thread {
+        &mut self.threads[t as usize]
+    }
+
+    /// The line of the instruction that a thread executes.
+    #[inline]
+    pub fn line(&self, t: u32) -> Loc {
+        self.thread(t).line()
+    }
+
+    /// The warp of a thread.
+    pub fn warp_mut(&mut self, t: u32) -> &mut Warp {
+        let warp = self.thread(t).warp;
+        &mut self.warps[warp]
+    }
+
+    /// The warp group of a thread.
+    pub fn group_mut(&mut self, t: u32) -> &mut WarpGroup {
+        let thread = &self.threads[t as usize];
+        &mut self.groups[thread.cta][thread.warp_group()]
+    }
+
+    /// The first thread of a warp.
+    pub fn first_of_warp(&self, warp: usize) -> u32 {
+        let (warp, per_cta) = (warp as u32, self.shape.warps_per_cta());
+        warp / per_cta * self.shape.block_threads() + warp % per_cta * 32
+    }
+
+    /// Splits a `shared::cluster` address: rank of the CTA, and address there.
+    #[inline]
+    pub fn split(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
+        self.ctas.split(self.thread(t).cta, addr)
+    }
+
+    /// A `shared::cta` address.
+    #[inline]
+    pub fn own(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
+        Ctas::own(self.thread(t).cta, addr)
+    }
+
+    /// The live mbarrier at an address.
+    pub fn bar_at(&self, (cta, addr): (usize, u32)) -> Result<usize, Fault> {
+        mbarrier_address(addr)?;
+        self.smem[cta].barrier_at(addr).ok_or_else(|| {
+            let size = self.shape.smem_bytes;
+            if addr < SMEM_BASE || addr - SMEM_BASE + 8 > size {
+                self.conflict(cta, Conflict { rule: Rule::SharedBounds, addr })
+            } else {
+                let name = self.mbarriers.labels.name_of(cta, addr);
+                Fault::new(
+                    Rule::NotABarrier,
+                    format!("{name} of CTA {cta} is not initialised, or was invalidated"),
+                )
+            }
+        })
+    }
+
+    /// The live mbarrier at a `shared::cta` address.
+    pub fn own_bar(&self, t: u32, addr: u32) -> Result<usize, Fault> {
+        self.bar_at(self.own(t, addr)?)
+    }
+
+    /// The live mbarrier at a `shared::cluster` address.
+    pub fn remote_bar(&self, t: u32, addr: u32) -> Result<usize, Fault> {
+        self.bar_at(self.split(t, addr)?)
+    }
+
+    /// Turns a conflict in shared memory into a fault that names the other side.
+    pub fn conflict(&self, cta: usize, c: Conflict) -> Fault {
+        conflict::explain(
+            c,
+            cta,
+            &self.smem[cta],
+            (&self.mbarriers, &self.copies, &self.groups[cta]),
+        )
+    }
+
+    /// What the words of a race name.
+    pub fn names(&self) -> Names<'_> {
+        Names { threads: &self.threads, bars: &self.mbarriers }
+    }
+}
+
+/// Checks the alignment of an mbarrier.
+pub(crate) fn mbarrier_address(addr: u32) -> Result<(), Fault> {
+    if addr.is_multiple_of(8) {
+        return Ok(());
+    }
+    let message = format!("mbarrier address {addr:#x} is not a multiple of 8");
+    Err(Fault::new(Rule::Misaligned, message))
+}

@@ -1,0 +1,178 @@
+//! Bulk copies: TMA tensors and plain runs, as they are issued.
+
+use crate::copy::boxes::{self, Combine};
+use crate::copy::check::{self, MapPointer};
+use crate::copy::flight::{Copy, Kind, Sink, Target};
+use crate::engine::core::Engine;
+use crate::finding::fault::Fault;
+use crate::trace::timing::Landing;
+use crate::types::tensor_map::DataType;
+
+/// A plain bulk copy's addresses: in shared memory, and in global memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub smem: u32,
+    pub global: u64,
+    pub bytes: u32,
+}
+
+/// A copy is in flight from now on.
+pub(crate) fn start(e: &mut Engine, t: u32, kind: Kind) {
+    let loc = e.hw.line(t);
+    let queued = matches!(kind, Kind::CpAsync);
+    let agent = e.guide.as_mut().map_or(0, |g| g.copy(t, queued));
+    let priority = e.sched.issue();
+    let mut landing = Landing::default();
+    e.timed(|time| landing = time.starts(t, loc, kind.transfer()));
+    e.hw.copies.start(Copy { issuer: t, agent, priority, loc, kind, landing });
+}
+
+/// Marks the destination of a load as being written, for an mbarrier of the same CTA.
+fn target(
+    e: &mut Engine,
+    t: u32,
+    (cta, dst, bytes): (usize, u32, u32),
+    bar: u32,
+) -> Result<Target, Fault> {
+    let bar = e.hw.bar_at((cta, bar))?;
+    e.hw.smem[cta].begin_write(dst, bytes).map_err(|c| e.hw.conflict(cta, c))?;
+    e.guided(|guide| {
+        guide.visit(cta);
+        guide.touch(cta as u64, u64::from(dst), u64::from(bytes), true);
+    });
+    let site = e.checked(t, |race, thread| {
+        let site = race.target(thread, (cta, dst, bytes))?;
+        race.uses(t, bar, true)?;
+        Ok(site)
+    })?;
+    Ok(Target { cta, dst, bytes, bar, site })
+}
+
+/// Marks the source of a store or a copy as being read.
+fn source(e: &mut Engine, (cta, src, bytes): (usize, u32, u32)) -> Result<(), Fault> {
+    e.hw.smem[cta].begin_read(src, bytes).map_err(|c| e.hw.conflict(cta, c))?;
+    e.guided(|guide| guide.touch(cta as u64, u64::from(src), u64::from(bytes), false));
+    Ok(())
+}
+
+/// `cp.async.bulk.tensor` to shared memory; `mask` for a multicast.
+pub(crate) fn tensor_load(
+    e: &mut Engine,
+    t: u32,
+    dst: u32,
+    (map, coords): (MapPointer, &[i32]),
+    bar: u32,
+    mask: Option<u16>,
+) -> Result<(), Fault> {
+    let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
+    let (cta, dst) = e.hw.split(t, dst)?;
+    let (bar_cta, bar) = e.hw.split(t, bar)?;
+    check::box_address("destination", dst, &map)?;
+    check::coordinates(&map, coords)?;
+    check::one_cta(cta, bar_cta)?;
+    let (bytes, coords) = (map.box_bytes(), five(coords));
+    let ctas = e.hw.ctas.len();
+    if let Some(mask) = mask {
+        check::multicast(mask, ctas)?;
+    }
+    let to = mask.unwrap_or(1 << cta);
+    for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
+        if mask.is_some() {
+            // The same offsets in each destination; each must be there to receive.
+            e.hw.split(t, (rank as u32 + 1) << 24 | dst)?;
+        }
+        let to = target(e, t, (rank, dst, bytes), bar)?;
+        let phase = e.hw.mbarriers.get(to.bar).state.phase;
+        e.checked_global(t, map.addr, |race, thread, base| {
+            race.global_source(thread, base, (to.bar, phase), |f| {
+                boxes::spans(&map, coords, false, f);
+            })
+        })?;
+        start(e, t, Kind::TensorLoad { map: map.clone(), coords, to });
+    }
+    Ok(())
+}
+
+/// A store or reduction joins the thread's open bulk group.
+fn store(e: &mut Engine, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<(), Fault> {
+    let (cta, src) = e.hw.own(t, src)?;
+    source(e, (cta, src, bytes))?;
+    let line = e.hw.line(t);
+    let group = e.hw.copies.bulk[t as usize].add(line);
+    let number = group + 1;
+    e.checked(t, |race, thread| race.store_source(thread, (cta, src, bytes), number))?;
+    e.checked_global(t, sink.address(), |race, thread, base| {
+        let strong = sink.combine() != Combine::Store;
+        race.global_sink(thread, base, (number, strong), |f| sink.spans(bytes, f))
+    })?;
+    start(e, t, Kind::StoreRead { group, cta, src, bytes, sink });
+    Ok(())
+}
+
+/// `cp.async.bulk.tensor` to global memory, or `cp.reduce.async.bulk.tensor`.
+pub(crate) fn tensor_store(
+    e: &mut Engine,
+    t: u32,
+    (map, coords): (MapPointer, &[i32]),
+    src: u32,
+    combine: Combine,
+) -> Result<(), Fault> {
+    let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
+    check::box_address("source", e.hw.own(t, src)?.1, &map)?;
+    check::store(&map, coords, combine)?;
+    let bytes = map.box_bytes();
+    store(e, t, src, bytes, Sink::Tensor { map, coords: five(coords), combine })
+}
+
+/// `cp.async.bulk` from global memory to shared memory.
+pub(crate) fn run_load(e: &mut Engine, t: u32, run: Run, bar: u32) -> Result<(), Fault> {
+    let Run { smem, global, bytes } = run;
+    check::run(smem, global, bytes)?;
+    let (cta, dst) = e.hw.own(t, smem)?;
+    let (_, bar) = e.hw.own(t, bar)?;
+    let to = target(e, t, (cta, dst, bytes), bar)?;
+    let phase = e.hw.mbarriers.get(to.bar).state.phase;
+    e.checked_global(t, global, |race, thread, base| {
+        let part = |f: &mut dyn FnMut(u64, u64)| f(global, u64::from(bytes));
+        race.global_source(thread, base, (to.bar, phase), part)
+    })?;
+    start(e, t, Kind::RunLoad { src: global, to });
+    Ok(())
+}
+
+/// `cp.async.bulk` from shared memory to global memory, or `cp.reduce.async.bulk`.
+pub(crate) fn run_store(
+    e: &mut Engine,
+    t: u32,
+    run: Run,
+    combine: Combine,
+    dtype: DataType,
+) -> Result<(), Fault> {
+    let Run { smem, global, bytes } = run;
+    check::run(smem, global, bytes)?;
+    store(e, t, smem, bytes, Sink::Run { dst: global, combine, dtype })
+}
+
+/// `cp.async.bulk` from shared memory to that of a CTA of the cluster.
+pub(crate) fn copy_to_cta(
+    e: &mut Engine,
+    t: u32,
+    (dst, src): (u32, u32),
+    bytes: u32,
+    bar: u32,
+) -> Result<(), Fault> {
+    check::run(src, u64::from(dst), bytes)?;
+    let (cta, src) = e.hw.own(t, src)?;
+    let (to_cta, dst) = e.hw.split(t, dst)?;
+    let (bar_cta, bar) = e.hw.split(t, bar)?;
+    check::one_cta(to_cta, bar_cta)?;
+    source(e, (cta, src, bytes))?;
+    e.checked(t, |race, thread| race.copy_source(thread, (cta, src, bytes)))?;
+    let to = target(e, t, (to_cta, dst, bytes), bar)?;
+    start(e, t, Kind::Peer { cta, src, to });
+    Ok(())
+}
+
+fn five(coords: &[i32]) -> [i32; 5] {
+    std::array::from_fn(|i| coords.get(i).copied().unwrap_or(0))
+}

@@ -1,0 +1,189 @@
+//! mbarrier instructions, and the bytes that copies complete.
+
+use crate::barrier::mbarrier::MBarrier;
+use crate::barrier::mbarriers::{Arrive, Want};
+use crate::engine::core::Engine;
+use crate::engine::machine::mbarrier_address;
+use crate::finding::fault::Fault;
+use crate::types::scope::Scope;
+use crate::types::wait::{Wait, Wake};
+use crate::walk::order::Key;
+use std::task::Poll;
+
+/// `mbarrier.init`
+pub(crate) fn init(e: &mut Engine, t: u32, addr: u32, count: u32) -> Result<(), Fault> {
+    let (cta, addr) = e.hw.own(t, addr)?;
+    mbarrier_address(addr)?;
+    if let Some(old) = e.hw.smem[cta].barrier_at(addr) {
+        return Err(e.hw.mbarriers.init_twice(old));
+    }
+    let state = MBarrier::init(count)?;
+    let bar = e.hw.mbarriers.next();
+    e.hw.smem[cta].set_barrier(addr, bar).map_err(|c| e.hw.conflict(cta, c))?;
+    let line = e.hw.line(t);
+    e.hw.mbarriers.init((cta, addr), state, line);
+    e.guided(|guide| {
+        guide.init(bar);
+        guide.touch(cta as u64, u64::from(addr), 8, true);
+    });
+    e.checked(t, |race, thread| {
+        race.store(thread, (cta, addr, 8), false)?;
+        race.init(bar, thread);
+        Ok(())
+    })
+}
+
+/// `mbarrier.inval`
+pub(crate) fn inval(e: &mut Engine, t: u32, addr: u32) -> Result<(), Fault> {
+    let (cta, addr) = e.hw.own(t, addr)?;
+    let bar = e.hw.bar_at((cta, addr))?;
+    let at = e.hw.thread(t).loc;
+    let threads = &e.hw.threads;
+    e.hw.mbarriers.inval(bar, at, |w| threads[w as usize].line())?;
+    e.guided(|guide| {
+        guide.init(bar);
+        guide.touch(cta as u64, u64::from(addr), 8, true);
+    });
+    e.hw.smem[cta].clear_barrier(addr);
+    e.checked(t, |race, thread| race.store(thread, (cta, addr, 8), false))
+}
+
+/// A thread arrives, and releases what it did.
+pub(crate) fn thread_arrives(
+    e: &mut Engine,
+    t: u32,
+    bar: usize,
+    (n, kind, tx): (u32, Arrive, Option<u32>),
+    scope: Scope,
+) -> Result<u64, Fault> {
+    let near = e.hw.thread(t).cta == e.hw.mbarriers.get(bar).cta;
+    e.checked(t, |race, _| {
+        race.uses(t, bar, false)?;
+        race.arrives(t, bar, near, scope);
+        Ok(())
+    })?;
+    arrive(e, t, bar, (n, kind, tx))
+}
+
+/// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before.
+pub(crate) fn arrive(
+    e: &mut Engine,
+    t: u32,
+    bar: usize,
+    (n, kind, tx): (u32, Arrive, Option<u32>),
+) -> Result<u64, Fault> {
+    note(e, t, bar, if tx.is_some() { "arrive.expect_tx" } else { "arrive" }, (n, tx));
+    let (token, done) = e.hw.mbarriers.arrive(bar, n, kind, tx)?;
+    stepped(e, bar, kind == Arrive::NoComplete, done);
+    Ok(token)
+}
+
+/// `mbarrier.expect_tx`
+pub(crate) fn expect(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
+    uses(e, t, bar)?;
+    note(e, t, bar, "expect_tx", (0, Some(bytes)));
+    e.hw.mbarriers.expect(bar, bytes)?;
+    stepped(e, bar, true, false);
+    Ok(())
+}
+
+/// `mbarrier.complete_tx`
+pub(crate) fn complete_tx(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
+    uses(e, t, bar)?;
+    complete(e, bar, bytes)
+}
+
+/// Completes bytes: by an instruction, or because a copy landed.
+pub(crate) fn complete(e: &mut Engine, bar: usize, bytes: u32) -> Result<(), Fault> {
+    let done = e.hw.mbarriers.complete(bar, bytes)?;
+    let t = e.current;
+    e.timed(|time| time.completes(t, bar));
+    stepped(e, bar, false, done);
+    Ok(())
+}
+
+/// Checks that the initialisation of a barrier is visible to a thread that uses it.
+pub(crate) fn uses(e: &mut Engine, t: u32, bar: usize) -> Result<(), Fault> {
+    e.checked(t, |race, _| race.uses(t, bar, false))
+}
+
+/// Remembers an arrival, or an expectation, for reports and clocks.
+fn note(e: &mut Engine, t: u32, bar: usize, what: &'static str, (n, tx): (u32, Option<u32>)) {
+    let thread = e.hw.thread(t);
+    let (loc, role) = (thread.loc, thread.role);
+    e.hw.mbarriers.note(bar, (t, role), what, loc);
+    let phase = e.hw.mbarriers.get(bar).state.phase;
+    e.timed(|time| time.arrives(t, loc, (bar, phase), n, tx));
+}
+
+/// A barrier came nearer to the end of its phase, or to it. `ordered`: other steps of the phase
+/// decide what this one does.
+fn stepped(e: &mut Engine, bar: usize, ordered: bool, done: bool) {
+    let cta = e.hw.mbarriers.get(bar).cta;
+    e.guided(|guide| {
+        guide.visit(cta);
+        guide.arrive(Key::Barrier(bar), ordered, done);
+    });
+    if done {
+        phase_done(e, bar);
+    }
+}
+
+fn phase_done(e: &mut Engine, bar: usize) {
+    let b = e.hw.mbarriers.get(bar);
+    let phase = b.state.phase.wrapping_sub(1);
+    let lapped = e.guide.as_ref().and_then(|guide| guide.lapped(b));
+    e.edge(|race| race.phase_done(bar, phase));
+    e.timed(|time| time.phase_done(bar, phase));
+    if let Some(t) = lapped {
+        let fault = e.hw.mbarriers.lap(bar, phase.wrapping_sub(1));
+        let loc = e.hw.thread(t).loc;
+        e.fail_at(Some(t), loc, fault);
+    }
+    for t in e.hw.mbarriers.take_waiters(bar) {
+        e.wake(t, 0);
+    }
+}
+
+/// A wait or a poll: false when a poll gave up.
+pub(crate) fn wait(
+    e: &mut Engine,
+    t: u32,
+    addr: u32,
+    (want, poll): (Want, bool),
+    scope: Scope,
+) -> Result<Poll<bool>, Fault> {
+    let waited = e.hw.thread(t).wait;
+    match (e.woken(t), waited) {
+        (Wake::TimedOut, _) => return Ok(Poll::Ready(false)),
+        (Wake::Go(_), Wait::MBarrier { bar, phase, .. }) => {
+            e.hw.mbarriers.after_wait(bar, phase)?;
+            return Ok(passed(e, t, (bar, phase), scope));
+        }
+        _ => {}
+    }
+    let bar = e.hw.own_bar(t, addr)?;
+    e.hw.mbarriers.looked(bar, t);
+    uses(e, t, bar)?;
+    let (done, phase) = e.hw.mbarriers.look(bar, want)?;
+    if let Some(guide) = &mut e.guide {
+        guide.look(t, bar, phase, !poll);
+        if !done && poll && guide.poll_failed(t, bar, phase) {
+            return Ok(Poll::Ready(false));
+        }
+    }
+    if done {
+        return Ok(passed(e, t, (bar, phase.wrapping_sub(1)), scope));
+    }
+    e.hw.mbarriers.wait(bar, t);
+    e.sleep(t, Wait::MBarrier { bar, phase, poll });
+    Ok(Poll::Pending)
+}
+
+/// A thread has seen a phase complete.
+fn passed(e: &mut Engine, t: u32, (bar, phase): (usize, u32), scope: Scope) -> Poll<bool> {
+    e.edge(|race| race.waited(t, bar, scope));
+    let loc = e.hw.thread(t).loc;
+    e.timed(|time| time.waited(t, loc, bar, phase));
+    Poll::Ready(true)
+}

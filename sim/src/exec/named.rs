@@ -1,0 +1,47 @@
+//! `barrier.cta`: named barriers.
+
+use crate::barrier::named::Reduction;
+use crate::engine::core::Engine;
+use crate::finding::fault::Fault;
+use crate::types::wait::{Wait, Wake};
+use crate::walk::order::Key;
+use std::task::Poll;
+
+/// Arrives at a barrier; `wait` says whether the thread waits, and with what vote. Gives the
+/// reduction.
+pub(crate) fn come(
+    e: &mut Engine,
+    t: u32,
+    (id, threads): (u32, u32),
+    wait: Option<(Reduction, bool)>,
+) -> Result<Poll<u32>, Fault> {
+    if let Wake::Go(value) = e.woken(t) {
+        let loc = e.hw.thread(t).loc;
+        e.timed(|time| time.synced(t, loc, id, false));
+        return Ok(Poll::Ready(value));
+    }
+    let (cta, loc) = (e.hw.thread(t).cta, e.hw.line(t));
+    let met = e.hw.named.come(cta, (t, loc), id, threads, wait)?;
+    let (key, full) = (Key::Named(cta, id), met.is_some());
+    e.edge(|race| race.named_arrives(t, cta, id));
+    e.guided(|guide| guide.arrive(key, false, full));
+    e.timed(|time| time.comes(t, id, full));
+    let Some(met) = met else {
+        if wait.is_some() {
+            e.sleep(t, Wait::Named { id });
+            return Ok(Poll::Pending);
+        }
+        return Ok(Poll::Ready(0));
+    };
+    let waits = wait.is_some().then_some(t);
+    e.guided(|guide| waits.into_iter().for_each(|t| guide.order.completed_for(key, t)));
+    e.edge(|race| race.named_done(cta, id, met.sleepers.iter().copied().chain(waits)));
+    for s in met.sleepers {
+        e.guided(|guide| guide.order.completed_for(key, s));
+        e.wake(s, met.value);
+    }
+    if wait.is_some() {
+        e.timed(|time| time.synced(t, Some(loc), id, true));
+    }
+    Ok(Poll::Ready(met.value))
+}

@@ -1,0 +1,90 @@
+//! wgmma: multiply, commit, wait.
+
+use super::warp::{aligned, came};
+use crate::engine::core::Engine;
+use crate::finding::fault::Fault;
+use crate::race::agents::Agent;
+use crate::types::wait::{Wait, Wake};
+use crate::walk::order::Key;
+use crate::wgmma::groups::Mma;
+use std::task::Poll;
+
+/// One `wgmma.mma_async`: `d` is the thread's part of D, `regs` that of A if A is in registers.
+pub(crate) fn mma(
+    e: &mut Engine,
+    t: u32,
+    d: &mut [f32],
+    mma: Mma,
+    regs: [u32; 4],
+) -> Result<Poll<()>, Fault> {
+    let thread = e.hw.thread(t);
+    let (cta, wg, index) = (thread.cta, thread.warp_group(), thread.index);
+    if let Wake::Go(_) = e.woken(t) {
+        e.hw.group_mut(t).deliver(d, mma, index);
+        return Ok(Poll::Ready(()));
+    }
+    aligned(e, t, "wgmma.mma_async")?;
+    let loc = e.hw.line(t);
+    let all = e.hw.group_mut(t).come(index, mma, loc, regs)?;
+    came(e, Key::Warpgroup(cta, wg), all);
+    if !all {
+        e.sleep(t, Wait::Warpgroup);
+        return Ok(Poll::Pending);
+    }
+    multiply(e, t, mma)?;
+    e.stats.wgmmas += 1;
+    let first = t - index % 128;
+    e.timed(|time| {
+        time.meets(t, first..first + 128);
+        time.wgmma(t, loc, wg, mma.n);
+    });
+    for other in (first..first + 128).filter(|&o| o != t) {
+        e.wake(other, 0);
+    }
+    e.hw.group_mut(t).deliver(d, mma, index);
+    Ok(Poll::Ready(()))
+}
+
+/// Reads the operands, holds them, and computes A*B.
+fn multiply(e: &mut Engine, t: u32, mma: Mma) -> Result<(), Fault> {
+    let (cta, wg) = (e.hw.thread(t).cta, e.hw.thread(t).warp_group());
+    let group = &mut e.hw.groups[cta][wg];
+    let operands = group.read(&mut e.hw.smem[cta], mma)?.map_err(|c| e.hw.conflict(cta, c))?;
+    e.guided(|guide| {
+        for o in operands.iter().flatten() {
+            o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+        }
+    });
+    let number = e.hw.groups[cta][wg].open_group();
+    e.checked(t, |race, thread| race.wgmma(thread, &operands, number))?;
+    let line = e.hw.line(t);
+    e.hw.groups[cta][wg].multiply(operands, mma, line);
+    Ok(())
+}
+
+/// `wgmma.commit_group`
+pub(crate) fn commit(e: &mut Engine, t: u32) -> Result<(), Fault> {
+    aligned(e, t, "wgmma.commit_group")?;
+    let (index, wg) = (e.hw.thread(t).index, e.hw.thread(t).warp_group());
+    if e.hw.group_mut(t).commit(index) {
+        e.timed(|time| time.wgmma_commit(t, wg));
+    }
+    Ok(())
+}
+
+/// `wgmma.wait_group`: retires all but the last `left` groups that this thread committed.
+pub(crate) fn wait(e: &mut Engine, t: u32, left: u32) -> Result<(), Fault> {
+    aligned(e, t, "wgmma.wait_group")?;
+    let thread = e.hw.thread(t);
+    let (cta, wg, index, loc) = (thread.cta, thread.warp_group(), thread.index, thread.loc);
+    let (smem, guide) = (&mut e.hw.smem[cta], &mut e.guide);
+    let retired = e.hw.groups[cta][wg].wait(index, left, |addr| {
+        smem.end_read(addr, 16);
+        if let Some(guide) = guide {
+            guide.touch(cta as u64, u64::from(addr), 16, false);
+        }
+    });
+    e.edge(|race| race.learns(t, Agent::Warpgroup { cta, wg }, retired));
+    e.timed(|time| time.wgmma_waited(t, loc, wg, retired, left));
+    Ok(())
+}

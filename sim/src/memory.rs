@@ -1,6 +1,0 @@
-//! The two memories: global, shared by all CTAs, and each CTA's shared memory with its shadow.
-
-pub(crate) mod global;
-pub(crate) mod shared;
-
-pub use global::{GlobalError, GlobalMemory};

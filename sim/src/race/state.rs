@@ -1,0 +1,159 @@
+//! What happened before what in a running cluster: the state, and the edges.
+
+use super::agents::{Agent, Agents};
+use super::clock::{Knows, Released, Told};
+use super::fences::Fences;
+use super::foreign;
+use super::global::GlobalShadow;
+use super::release::{Place, Word};
+use super::shadow::{Access, Shadow};
+use super::sites::Sites;
+use super::sync::{BarClock, ClusterClock};
+use super::times::{Lane, Raises};
+use crate::cluster::shape::Shape;
+use crate::cluster::thread::Thread;
+use crate::types::scope::Scope;
+use std::sync::Arc;
+
+/// What happened before what in a running cluster.
+pub(crate) struct Race {
+    /// Linear index of the cluster.
+    pub cluster: u32,
+    pub threads: Vec<Knows>,
+    fences: Vec<Fences>,
+    /// By CTA.
+    pub shared: Vec<Shadow>,
+    pub bars: Vec<BarClock>,
+    all: ClusterClock,
+    /// What was released on named barriers, by CTA and number.
+    named: Vec<[Released; 16]>,
+    pub agents: Agents,
+    pub sites: Sites,
+    raises: Raises,
+    pub global: Arc<GlobalShadow>,
+}
+
+impl Race {
+    pub fn new(shape: &Shape, global: Arc<GlobalShadow>) -> Self {
+        let (threads, ctas) = (shape.threads(), shape.ctas());
+        let empty = |_| std::array::from_fn(|_| Released::default());
+        Self {
+            cluster: shape.index,
+            threads: (0..threads).map(Knows::new).collect(),
+            fences: (0..threads).map(|_| Fences::default()).collect(),
+            shared: (0..ctas).map(|_| Shadow::new(shape.smem_bytes)).collect(),
+            bars: Vec::new(),
+            all: ClusterClock::default(),
+            named: (0..ctas).map(empty).collect(),
+            agents: Agents::new(threads),
+            sites: Sites::default(),
+            raises: Raises::default(),
+            global,
+        }
+    }
+
+    /// A thread initialises the next mbarrier.
+    pub fn init(&mut self, bar: usize, thread: &Thread) {
+        let site = self.sites.at(thread, false);
+        let time = self.threads[thread.id as usize].time;
+        let agent = self.agents.number(Agent::Barrier(bar));
+        self.bars.push(BarClock::new(agent, Access { agent: thread.id, time, site }));
+    }
+
+    /// A thread releases on an mbarrier; `near`: they are of the same CTA.
+    pub fn arrives(&mut self, t: u32, bar: usize, near: bool, scope: Scope) {
+        self.bars[bar].arrives(&mut self.threads[t as usize], near, scope);
+    }
+
+    /// A thread's `cp.async`s, as many as have landed, are told to a barrier.
+    pub fn cp_async_arrives(&mut self, t: u32, bar: usize, landed: u64) {
+        let agent = self.agents.number(Agent::CpAsync(t));
+        self.bars[bar].told(agent, landed as u32);
+    }
+
+    /// A phase of an mbarrier has completed.
+    pub fn phase_done(&mut self, bar: usize, phase: u32) {
+        self.bars[bar].phase_done(phase);
+    }
+
+    /// A thread has seen the last phase of an mbarrier complete.
+    pub fn waited(&mut self, t: u32, bar: usize, scope: Scope) {
+        self.bars[bar].waited(&mut self.threads[t as usize], scope);
+    }
+
+    /// A thread comes to a named barrier.
+    pub fn named_arrives(&mut self, t: u32, cta: usize, id: u32) {
+        self.threads[t as usize].give(&mut self.named[cta][id as usize]);
+    }
+
+    /// A named barrier is complete: these threads waited for it.
+    pub fn named_done(&mut self, cta: usize, id: u32, threads: impl Iterator<Item = u32>) {
+        let all = std::mem::take(&mut self.named[cta][id as usize]);
+        self.take(threads, &all);
+    }
+
+    /// Threads that meet tell each other everything.
+    pub fn meet(&mut self, threads: impl Iterator<Item = u32> + Clone) {
+        let mut all = Released::default();
+        for t in threads.clone() {
+            self.threads[t as usize].give(&mut all);
+        }
+        self.take(threads, &all);
+    }
+
+    fn take(&mut self, threads: impl Iterator<Item = u32>, from: &Released) {
+        let mut told = Told::new(from);
+        for t in threads {
+            told.tell(&mut self.threads[t as usize]);
+        }
+    }
+
+    /// `barrier.cluster.arrive`.
+    pub fn cluster_arrives(&mut self, t: u32, release: bool) {
+        let fenced = self.fences[t as usize].released.as_ref();
+        self.all.arrives(&mut self.threads[t as usize], release, fenced);
+    }
+
+    /// All have arrived at the cluster's barrier.
+    pub fn cluster_done(&mut self) {
+        self.all.done();
+    }
+
+    /// `barrier.cluster.wait`.
+    pub fn cluster_waited(&mut self, t: u32) {
+        self.all.waited(&mut self.threads[t as usize]);
+    }
+
+    /// A thread learns that an agent's work is over up to a time.
+    pub fn learns(&mut self, t: u32, agent: Agent, time: u64) {
+        if time == 0 {
+            return;
+        }
+        let agent = self.agents.number(agent);
+        self.threads[t as usize].learn(&mut self.raises, agent, time as u32);
+    }
+
+    /// `fence.proxy.async` and `fence.mbarrier_init`.
+    pub fn proxy_fence(&mut self, t: u32, lanes: &[Lane]) {
+        let thread = &mut self.threads[t as usize];
+        for &lane in lanes {
+            thread.fence(lane);
+            if lane == Lane::AsyncGlobal {
+                foreign::fence(&mut thread.foreign);
+            }
+        }
+    }
+
+    /// `fence.acq_rel` and `fence.sc`.
+    pub fn fence(&mut self, thread: &Thread, scope: Scope) {
+        let t = thread.id as usize;
+        self.fences[t].fence(&mut self.threads[t], (self.cluster, thread.cta), scope);
+    }
+
+    /// An operation on a word that may carry a release.
+    pub fn word(&mut self, thread: &Thread, place: Place, op: Word) {
+        let t = thread.id as usize;
+        let at = (self.cluster, thread.cta);
+        self.fences[t].word(&mut self.threads[t], &self.global, at, place, op);
+    }
+}

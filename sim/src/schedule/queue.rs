@@ -1,0 +1,172 @@
+//! The run queue of a cluster: who runs next, drawn from the seed.
+
+use super::plan::{Kind, Schedule};
+use super::rng::Rng;
+
+/// The run queue and the temper of a run.
+pub(crate) struct Sched {
+    pub rng: Rng,
+    pub ready: Vec<u32>,
+    pct: Option<Pct>,
+    /// Sleeping threads that look again by themselves.
+    pub pollers: Vec<u32>,
+    /// Whether anything changed since the pollers last looked.
+    pub progress: bool,
+    /// Loads since anything changed.
+    pub looks: u32,
+    /// Rounds of polls without progress.
+    pub fruitless: u32,
+    /// Copies land when a draw under this mask is zero: from at once to as late as possible.
+    laziness: u64,
+    /// Instructions between preemptions, on average; drawn, so that some runs switch often.
+    period: u32,
+    left: u32,
+}
+
+/// Priorities, of threads and of copies: who has the highest of those that can go runs.
+struct Pct {
+    threads: Vec<u64>,
+    /// Instructions at which the thread that runs falls behind all others, latest first.
+    changes: Vec<u64>,
+    steps: u64,
+    /// The highest priority that could go since somebody was picked.
+    newest: u64,
+}
+
+impl Pct {
+    fn new(rng: &mut Rng, threads: u32, depth: u32, steps: u64) -> Self {
+        let threads = (0..threads).map(|_| Self::priority(rng)).collect();
+        let mut changes: Vec<u64> =
+            (1..depth).map(|_| 1 + rng.below(steps as usize) as u64).collect();
+        changes.sort_unstable_by(|a, b| b.cmp(a));
+        Self { threads, changes, steps: 0, newest: 0 }
+    }
+
+    /// A priority above all that a change gives.
+    fn priority(rng: &mut Rng) -> u64 {
+        rng.draw() | 1 << 63
+    }
+
+    /// Counts an instruction; whether somebody else comes first.
+    fn preempts(&mut self, current: u32) -> bool {
+        self.steps += 1;
+        let mut fell = false;
+        while self.changes.last() == Some(&self.steps) {
+            // Each falls below those that fell before it.
+            self.threads[current as usize] = self.changes.len() as u64;
+            self.changes.pop();
+            fell = true;
+        }
+        fell || self.newest > self.threads[current as usize]
+    }
+}
+
+/// Rounds of polls without progress after which a loop counts as stuck.
+pub(crate) const PATIENCE: u32 = 64;
+
+impl Sched {
+    pub fn new(seed: u64, stream: u64, threads: u32, schedule: &Schedule) -> Self {
+        let mut rng = Rng::new(seed, stream);
+        let laziness = (1 << (2 * rng.below(6))) - 1;
+        let period = 1 << (4 + rng.below(9));
+        let pct = match schedule.0 {
+            Kind::Pct { depth, steps } => Some(Pct::new(&mut rng, threads, depth, steps)),
+            _ => None,
+        };
+        Self {
+            pct,
+            left: period,
+            rng,
+            ready: Vec::new(),
+            pollers: Vec::new(),
+            progress: true,
+            fruitless: 0,
+            looks: 0,
+            laziness,
+            period,
+        }
+    }
+
+    /// Counts an instruction; true when its thread must let another run first.
+    #[inline]
+    pub fn preempts(&mut self, current: u32) -> bool {
+        if let Some(pct) = &mut self.pct {
+            return pct.preempts(current) && !self.ready.is_empty();
+        }
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        self.left = 1 + self.rng.below(2 * self.period as usize) as u32;
+        !self.ready.is_empty()
+    }
+
+    /// Puts a thread into the run queue.
+    pub fn enqueue(&mut self, thread: u32) {
+        self.ready.push(thread);
+        if let Some(pct) = &mut self.pct {
+            pct.newest = pct.newest.max(pct.threads[thread as usize]);
+        }
+    }
+
+    /// The priority of a copy that is issued now.
+    pub fn issue(&mut self) -> u64 {
+        let Some(pct) = &mut self.pct else { return 0 };
+        let priority = Pct::priority(&mut self.rng);
+        pct.newest = pct.newest.max(priority);
+        priority
+    }
+
+    /// Whether one of the copies in flight lands now, and which; these are their priorities.
+    pub fn lands(&mut self, copies: impl ExactSizeIterator<Item = u64>) -> Option<usize> {
+        let pending = copies.len();
+        if let Some(pct) = &mut self.pct {
+            pct.newest = 0;
+            let (i, priority) = copies.enumerate().max_by_key(|&(_, priority)| priority)?;
+            let first = self.ready.iter().all(|&t| pct.threads[t as usize] < priority);
+            return first.then_some(i);
+        }
+        if pending == 0 || (!self.ready.is_empty() && self.rng.draw() & self.laziness != 0) {
+            return None;
+        }
+        Some(self.rng.below(pending))
+    }
+
+    /// A poller that gives up now.
+    pub fn gives_up(&mut self) -> Option<u32> {
+        if self.pollers.is_empty() || self.rng.draw() & 31 != 0 {
+            return None;
+        }
+        let i = self.rng.below(self.pollers.len());
+        Some(self.pollers.swap_remove(i))
+    }
+
+    /// The next thread.
+    pub fn pick(&mut self) -> Option<u32> {
+        if self.ready.is_empty() {
+            return None;
+        }
+        let i = match &self.pct {
+            Some(pct) => {
+                let priority = |&(_, &t): &(usize, &u32)| pct.threads[t as usize];
+                self.ready.iter().enumerate().max_by_key(priority)?.0
+            }
+            None => self.rng.below(self.ready.len()),
+        };
+        Some(self.ready.swap_remove(i))
+    }
+
+    /// Takes a thread off the run queue.
+    pub fn take(&mut self, thread: u32) {
+        if let Some(i) = self.ready.iter().position(|&t| t == thread) {
+            self.ready.swap_remove(i);
+        }
+    }
+
+    /// Takes a thread off the pollers.
+    pub fn settle(&mut self, thread: u32) {
+        if let Some(i) = self.pollers.iter().position(|&t| t == thread) {
+            self.pollers.swap_remove(i);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! wgmma: four warps, one instruction; the last thread to come computes for all.
+//!
+//! The product is computed when the instruction is issued, from what shared memory holds then. The
+//! operands count as being read until a `wait_group` retires the group: a write to them in between
+//! is reported. Groups are the warp group's: the first thread whose wait covers one retires it.
+
+use super::operand::{self, Operand, OperandType};
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::memory::shared::{Conflict, Shared};
+use crate::types::loc::{Loc, same_line};
+use std::collections::VecDeque;
+
+/// An instruction's operands, the same in all threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mma {
+    /// None: A comes from registers.
+    pub a: Option<u64>,
+    pub b: u64,
+    pub n: u32,
+    pub scale_d: bool,
+    pub dtype: OperandType,
+}
+
+/// The operands of an instruction that lie in shared memory.
+pub(crate) type Operands = [Option<Operand>; 2];
+
+/// A wgmma that has not retired.
+struct InFlight {
+    operands: Operands,
+    loc: Loc,
+}
+
+/// The state of a warp group.
+pub(crate) struct WarpGroup {
+    /// Threads that the CTA has for it: 128, or fewer.
+    threads: u32,
+    meet: Option<(Mma, Loc)>,
+    come: u128,
+    fragments: Vec<[u32; 4]>,
+    /// A*B of the last instruction, row-major 64 by N.
+    product: Vec<f32>,
+    a: Vec<f32>,
+    b: Vec<f32>,
+    open: Vec<InFlight>,
+    committed: VecDeque<Vec<InFlight>>,
+    /// Groups that some thread has committed, and those of each thread.
+    commits: u64,
+    by_thread: Vec<u64>,
+}
+
+impl WarpGroup {
+    /// The warp groups of a CTA.
+    pub fn all(block_threads: u32) -> Vec<Self> {
+        (0..block_threads.div_ceil(128)).map(|wg| Self::new(block_threads - wg * 128)).collect()
+    }
+
+    fn new(threads: u32) -> Self {
+        let threads = threads.min(128);
+        Self {
+            threads,
+            meet: None,
+            come: 0,
+            fragments: Vec::new(),
+            product: Vec::new(),
+            a: Vec::new(),
+            b: Vec::new(),
+            open: Vec::new(),
+            committed: VecDeque::new(),
+            commits: 0,
+            by_thread: vec![0; threads as usize],
+        }
+    }
+
+    /// The wgmma in flight that reads an address.
+    pub fn reads(&self, addr: u32) -> Option<Loc> {
+        self.in_flight_all()
+            .find(|f| f.operands.iter().flatten().any(|o| o.covers(addr)))
+            .map(|f| f.loc)
+    }
+
+    /// Where the oldest wgmma in flight was issued.
+    pub fn in_flight(&self) -> Option<Loc> {
+        self.in_flight_all().next().map(|f| f.loc)
+    }
+
+    fn in_flight_all(&self) -> impl Iterator<Item = &InFlight> {
+        self.committed.iter().flatten().chain(&self.open)
+    }
+
+    /// Thread `index` of the CTA comes to an instruction, with its part of A if A is in registers;
+    /// whether it is the last, after which [`Self::multiply`] follows.
+    pub fn come(
+        &mut self,
+        index: u32,
+        mma: Mma,
+        loc: Loc,
+        fragment: [u32; 4],
+    ) -> Result<bool, Fault> {
+        let broken = |message: String| Fault::new(Rule::BrokenWarpgroup, message);
+        if self.threads < 128 {
+            let wg = index / 128;
+            return Err(broken(format!("warp group {wg} has fewer than four warps")));
+        }
+        let member = (index % 128) as usize;
+        let commits = self.by_thread[member];
+        if commits != self.commits {
+            return Err(broken(format!(
+                "a thread of warp {} has committed {commits} wgmma groups where its warp group has \
+                 committed {}",
+                index / 32,
+                self.commits
+            )));
+        }
+        match self.meet {
+            Some((other, at)) if other != mma || !same_line(at, loc) => {
+                return Err(broken(format!(
+                    "warp {} executes {mma:x?} where others of its warp group executed {other:x?}",
+                    index / 32
+                ))
+                .against("the other wgmma", at));
+            }
+            Some(_) => {}
+            None => {
+                self.meet = Some((mma, loc));
+                self.fragments.resize(128, [0; 4]);
+            }
+        }
+        self.fragments[member] = fragment;
+        self.come |= 1 << member;
+        let all = self.come == u128::MAX;
+        if all {
+            self.come = 0;
+            self.meet = None;
+        }
+        Ok(all)
+    }
+
+    /// Reads the operands, which counts until the group retires.
+    pub fn read(
+        &mut self,
+        smem: &mut Shared,
+        mma: Mma,
+    ) -> Result<Result<Operands, Conflict>, Fault> {
+        let a = mma.a.map(|d| Operand::new(d, 64)).transpose()?;
+        let b = Operand::new(mma.b, mma.n)?;
+        let decode = operand::decoder(mma.dtype);
+        let mut conflict = None;
+        self.a.resize(64 * 16, 0.0);
+        self.b.resize(16 * mma.n as usize, 0.0);
+        match &a {
+            Some(a) => a.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
+                Ok(bytes) => {
+                    let at = (row * 16 + k) as usize;
+                    decode(bytes, &mut self.a[at..at + 8]);
+                }
+                Err(c) => conflict = conflict.or(Some(c)),
+            }),
+            None => operand::from_fragments(&self.fragments, decode, &mut self.a),
+        }
+        let n = mma.n as usize;
+        b.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
+            Ok(bytes) => {
+                let mut column = [0.0; 8];
+                decode(bytes, &mut column);
+                for (i, x) in column.into_iter().enumerate() {
+                    self.b[(k as usize + i) * n + row as usize] = x;
+                }
+            }
+            Err(c) => conflict = conflict.or(Some(c)),
+        });
+        Ok(conflict.map_or(Ok([a, Some(b)]), Err))
+    }
+
+    /// Computes A*B of the operands that were read last; the instruction joins the open group.
+    pub fn multiply(&mut self, operands: Operands, mma: Mma, loc: Loc) {
+        let n = mma.n as usize;
+        self.open.push(InFlight { operands, loc });
+        self.product.resize(64 * n, 0.0);
+        operand::product(&self.a, &self.b, n, &mut self.product);
+    }
+
+    /// Number of the open group, from 1.
+    pub fn open_group(&self) -> u64 {
+        self.commits + 1
+    }
+
+    /// `wgmma.commit_group` by thread `index` of the CTA; whether it is the first to commit the group.
+    pub fn commit(&mut self, index: u32) -> bool {
+        let commits = &mut self.by_thread[(index % 128) as usize];
+        *commits += 1;
+        if *commits <= self.commits {
+            return false;
+        }
+        self.commits = *commits;
+        self.committed.push_back(std::mem::take(&mut self.open));
+        true
+    }
+
+    /// `wgmma.wait_group`: retires all but the last `left` groups that thread `index` of the CTA has
+    /// committed, and calls `over` for each 16 bytes that are no longer read. Gives the number of the
+    /// last group that the wait covers.
+    pub fn wait(&mut self, index: u32, left: u32, mut over: impl FnMut(u32)) -> u64 {
+        let retired = self.by_thread[(index % 128) as usize].saturating_sub(u64::from(left));
+        while self.commits - (self.committed.len() as u64) < retired {
+            for f in self.committed.pop_front().into_iter().flatten() {
+                for o in f.operands.iter().flatten() {
+                    o.for_each_chunk(|_, _, addr| over(addr));
+                }
+            }
+        }
+        retired
+    }
+
+    /// Adds the part of thread `index` of the CTA to its registers.
+    ///
+    /// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8;
+    /// register `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
+    pub fn deliver(&self, d: &mut [f32], mma: Mma, index: u32) {
+        let (n, member) = (mma.n as usize, index % 128);
+        let row = (member / 32 * 16 + member % 32 / 4) as usize;
+        let col = (member % 4 * 2) as usize;
+        let top = &self.product[row * n + col..][..n - col];
+        let bottom = &self.product[(row + 8) * n + col..][..n - col];
+        for (j, d) in d.chunks_exact_mut(4).enumerate() {
+            let part = [top[8 * j], top[8 * j + 1], bottom[8 * j], bottom[8 * j + 1]];
+            for (d, p) in d.iter_mut().zip(part) {
+                *d = if mma.scale_d { *d + p } else { p };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::grid::SMEM_BASE;
+    use std::panic::Location;
+
+    fn mma() -> Mma {
+        let (start, leading) = (u64::from(SMEM_BASE >> 4), 128 >> 4);
+        let b = start | leading << 16;
+        Mma { a: None, b, n: 8, scale_d: false, dtype: OperandType::Bf16 }
+    }
+
+    #[test]
+    fn operands_are_held_until_a_wait_covers_them() {
+        let mut smem = Shared::new(256, false);
+        let mut wg = WarpGroup::new(128);
+        let here = Location::caller();
+        for t in 0..128 {
+            assert_eq!(wg.come(t, mma(), here, [0; 4]).unwrap(), t == 127);
+        }
+        let operands = wg.read(&mut smem, mma()).unwrap().unwrap();
+        wg.multiply(operands, mma(), here);
+        assert_eq!((wg.reads(SMEM_BASE + 255), wg.reads(SMEM_BASE + 256)), (Some(here), None));
+        assert!(wg.commit(0) && !wg.commit(1));
+        assert_eq!(wg.wait(0, 1, |_| panic!("the group may be pending")), 0);
+        let mut over = 0;
+        assert_eq!(wg.wait(1, 0, |_| over += 1), 1);
+        assert_eq!((over, wg.in_flight()), (16, None));
+    }
+
+    #[test]
+    fn the_warps_of_a_group_execute_the_same() {
+        let here = Location::caller();
+        let mut wg = WarpGroup::new(128);
+        wg.come(0, mma(), here, [0; 4]).unwrap();
+        let other = Mma { n: 16, ..mma() };
+        assert_eq!(wg.come(32, other, here, [0; 4]).unwrap_err().rule, Rule::BrokenWarpgroup);
+        wg.commit(5);
+        assert_eq!(wg.come(6, mma(), here, [0; 4]).unwrap_err().rule, Rule::BrokenWarpgroup);
+        let mut half = WarpGroup::new(64);
+        assert_eq!(half.come(0, mma(), here, [0; 4]).unwrap_err().rule, Rule::BrokenWarpgroup);
+    }
+}

@@ -1,0 +1,4 @@
+//! The tensor core: wgmma's operands in shared memory, and the warp groups that issue it.
+
+pub(crate) mod groups;
+pub(crate) mod operand;

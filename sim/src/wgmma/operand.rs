@@ -1,0 +1,150 @@
+//! wgmma's operands: where a descriptor says they lie, and the product of what lies there.
+//!
+//! PTX manual, *Asynchronous Warpgroup Level Matrix Shared Memory Layout* and *Matrix Descriptor
+//! Format*. Both operands are K-major: rows of 16 elements, 32 bytes, along K.
+
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::types::tensor_map::Swizzle;
+use half::f16;
+
+/// The element type of A and B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperandType {
+    /// `.bf16`
+    Bf16,
+    /// `.f16`
+    F16,
+}
+
+/// An operand in shared memory: `rows` rows (M of A, N of B) of 32 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Operand {
+    start: u32,
+    leading: u32,
+    stride: u32,
+    swizzle: Swizzle,
+    rows: u32,
+}
+
+impl Operand {
+    /// Takes a descriptor apart: start address >> 4 in bits 0 to 13, leading offset >> 4 in 16 to
+    /// 29, stride offset >> 4 in 32 to 45, base offset in 49 to 51, swizzle in 62 and 63 (1 is
+    /// 128 B, 2 is 64 B, 3 is 32 B).
+    pub fn new(descriptor: u64, rows: u32) -> Result<Self, Fault> {
+        let field = |shift: u32| ((descriptor >> shift & 0x3fff) as u32) << 4;
+        let swizzle = match descriptor >> 62 {
+            0 => Swizzle::None,
+            1 => Swizzle::B128,
+            2 => Swizzle::B64,
+            _ => Swizzle::B32,
+        };
+        let o = Self { start: field(0), leading: field(16), stride: field(32), swizzle, rows };
+        let fault = |message| Err(Fault::new(Rule::Descriptor, message));
+        if descriptor >> 49 & 7 != 0 {
+            let base = descriptor >> 49 & 7;
+            return fault(format!(
+                "base offset {base}: the model knows patterns that start aligned"
+            ));
+        }
+        if swizzle == Swizzle::None {
+            return Ok(o);
+        }
+        let (span, repeat) = (swizzle.span(), swizzle.repeat());
+        if o.start % repeat >= span {
+            return fault(format!(
+                "start address {:#x} with a swizzle over {span} bytes: the tile begins at a \
+                 multiple of {repeat}, plus a step along K inside the first row",
+                o.start
+            ));
+        }
+        if o.start % span + 32 > span {
+            return fault(format!(
+                "16 elements from {:#x} on leave the {span} bytes of the swizzle",
+                o.start
+            ));
+        }
+        Ok(o)
+    }
+
+    /// Address of 8 elements from column `k` (0 or 8) of a row.
+    fn address(&self, row: u32, k: u32) -> u32 {
+        let group = self.start + row / 8 * self.stride;
+        if self.swizzle == Swizzle::None {
+            // Core matrices of 8 rows of 16 bytes; `leading` leads to the next along K.
+            return group + k / 8 * self.leading + row % 8 * 16;
+        }
+        self.swizzle.apply(group + row % 8 * self.swizzle.span() + k * 2)
+    }
+
+    /// Calls `f` with row, column and address of each 16 bytes.
+    pub fn for_each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
+        for row in 0..self.rows {
+            f(row, 0, self.address(row, 0));
+            f(row, 8, self.address(row, 8));
+        }
+    }
+
+    /// Whether the operand has the 16 bytes that an address lies in.
+    pub fn covers(&self, addr: u32) -> bool {
+        let mut found = false;
+        self.for_each_chunk(|_, _, a| found |= a == addr & !15);
+        found
+    }
+}
+
+/// Turns 16 bytes into 8 floats.
+pub(crate) type Decode = fn(&[u8], &mut [f32]);
+
+/// The decoder of an element type.
+pub(crate) fn decoder(dtype: OperandType) -> Decode {
+    fn with(bytes: &[u8], out: &mut [f32], f: impl Fn(u16) -> f32) {
+        for (o, b) in out.iter_mut().zip(bytes.chunks_exact(2)) {
+            *o = f(u16::from_le_bytes([b[0], b[1]]));
+        }
+    }
+    match dtype {
+        OperandType::Bf16 => |b, o| with(b, o, |h| f32::from_bits(u32::from(h) << 16)),
+        OperandType::F16 => |b, o| with(b, o, |h| f16::from_bits(h).to_f32()),
+    }
+}
+
+/// A from registers: the fragment of `mma.m16n8k16`, a slab of 16 rows per warp. Register i of
+/// lane l holds columns `2 (l % 4) + 8 (i / 2)` and + 1 of row `l / 4 + 8 (i % 2)`.
+pub(crate) fn from_fragments(fragments: &[[u32; 4]], decode: Decode, a: &mut [f32]) {
+    for (t, regs) in fragments.iter().enumerate() {
+        for (i, r) in regs.iter().enumerate() {
+            let row = t / 32 * 16 + t % 32 / 4 + 8 * (i % 2);
+            let col = 2 * (t % 4) + 8 * (i / 2);
+            decode(&r.to_le_bytes(), &mut a[row * 16 + col..row * 16 + col + 2]);
+        }
+    }
+}
+
+/// `d = a * b`: a is 64 by 16, b is 16 by n, all row-major. The 16 products of an element are
+/// summed before the accumulator is added, as the tensor core does.
+pub(crate) fn product(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
+    const BLOCK: usize = 8;
+    for (rows, d) in a.chunks_exact(16 * 4).zip(d.chunks_exact_mut(4 * n)) {
+        for col in (0..n).step_by(BLOCK) {
+            // Four rows at a time: each part of b is loaded once for all of them.
+            let mut sum = [[0.0f32; BLOCK]; 4];
+            for k in 0..16 {
+                let b: &[f32; BLOCK] =
+                    b[k * n + col..][..BLOCK].try_into().expect("n is a multiple of 8");
+                for (r, sum) in sum.iter_mut().enumerate() {
+                    let x = rows[r * 16 + k];
+                    for (s, &y) in sum.iter_mut().zip(b) {
+                        *s += x * y;
+                    }
+                }
+            }
+            for (r, sum) in sum.iter().enumerate() {
+                d[r * n + col..][..BLOCK].copy_from_slice(sum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

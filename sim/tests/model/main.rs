@@ -1,0 +1,18 @@
+//! The tests of the SM model: one program, because linking takes longer than most tests.
+
+mod common;
+
+mod barriers;
+mod copies;
+mod explore;
+mod findings;
+mod gemm;
+mod import_graph;
+mod races;
+mod races_async;
+mod races_global;
+mod races_oracle;
+mod runs;
+mod seeds;
+mod tensor_core;
+mod trace;

@@ -1,0 +1,164 @@
+//! wgmma against a plain product, and the warp's matrix moves.
+
+use crate::common::{Shape, passes, tid};
+use half::{bf16, f16};
+use sim::ops::wgmma::{self, OperandType};
+use sim::ops::{fence, matrix, shared, thread, warp};
+use sim::tensor_map::Swizzle;
+
+fn a(m: u32, k: u32) -> f32 {
+    ((m * 7 + k * 3) % 13) as f32 - 6.0
+}
+
+fn b(n: u32, k: u32) -> f32 {
+    ((n * 5 + k * 11) % 17) as f32 / 4.0 - 2.0
+}
+
+fn half(x: f32, dtype: OperandType) -> u16 {
+    match dtype {
+        OperandType::Bf16 => bf16::from_f32(x).to_bits(),
+        OperandType::F16 => f16::from_f32(x).to_bits(),
+    }
+}
+
+const K: u32 = 64;
+
+/// Where element (row, k) of a K-major operand lies, and its descriptor, by the manual's words.
+struct Layout {
+    base: u32,
+    swizzle: Swizzle,
+    rows: u32,
+}
+
+impl Layout {
+    /// Columns of K in one run of swizzled rows.
+    fn width(&self) -> u32 {
+        if self.swizzle == Swizzle::None { 8 } else { self.swizzle.span() / 2 }
+    }
+    /// Panels of `width` columns follow each other; in a panel, rows are `2 * width` bytes.
+    fn address(&self, row: u32, k: u32) -> u32 {
+        let (w, panel) = (self.width(), k / self.width());
+        self.swizzle.apply(self.base + (panel * self.rows + row) * w * 2 + k % w * 2)
+    }
+    fn descriptor(&self, k: u32) -> u64 {
+        let w = self.width();
+        let start = self.base + k / w * self.rows * w * 2 + k % w * 2;
+        let field = |v: u32| u64::from(v >> 4);
+        let code = match self.swizzle {
+            Swizzle::None => 0,
+            Swizzle::B128 => 1,
+            Swizzle::B64 => 2,
+            Swizzle::B32 => 3,
+        };
+        // Without swizzle: core matrices of 8 by 16 bytes, the next along K a panel further.
+        let (leading, stride) = (self.rows * w * 2, 8 * w * 2);
+        field(start) | field(leading) << 16 | field(stride) << 32 | code << 62
+    }
+}
+
+fn product<const REGS: usize>(swizzle: Swizzle, dtype: OperandType, from_registers: bool) {
+    let n = 2 * REGS as u32;
+    passes(Shape(128, 1, 64 * K * 2 + 256 * K * 2), || {
+        let base = shared::dynamic_base();
+        let la = Layout { base, swizzle, rows: 64 };
+        let lb = Layout { base: base + 64 * K * 2, swizzle, rows: n };
+        for i in (tid()..64 * K).step_by(128) {
+            shared::st(la.address(i / K, i % K), half(a(i / K, i % K), dtype));
+        }
+        for i in (tid()..n * K).step_by(128) {
+            shared::st(lb.address(i / K, i % K), half(b(i / K, i % K), dtype));
+        }
+        fence::proxy_async_shared_cta();
+        thread::sync_threads();
+        let row = warp::warp_id() * 16 + warp::lane_id() / 4;
+        let col = warp::lane_id() % 4 * 2;
+        let mut d = [100.0f32; REGS];
+        wgmma::fence();
+        for k in (0..K).step_by(16) {
+            if from_registers {
+                let pair = |r: u32, c: u32| {
+                    let h = |k| u32::from(half(a(r, k), dtype));
+                    h(k + c) | h(k + c + 1) << 16
+                };
+                let regs = [
+                    pair(row, col),
+                    pair(row + 8, col),
+                    pair(row, col + 8),
+                    pair(row + 8, col + 8),
+                ];
+                wgmma::mma_rs(&mut d, regs, lb.descriptor(k), k > 0, dtype);
+            } else {
+                wgmma::mma_ss(&mut d, la.descriptor(k), lb.descriptor(k), k > 0, dtype);
+            }
+        }
+        wgmma::commit_group();
+        wgmma::wait_group::<0>();
+        for (i, &got) in d.iter().enumerate() {
+            let i = i as u32;
+            let (m, n) = (row + 8 * (i / 2 % 2), i / 4 * 8 + col + i % 2);
+            let want: f32 = (0..K).map(|k| a(m, k) * b(n, k)).sum();
+            assert_eq!(got.to_bits(), want.to_bits(), "element {m}, {n}: {got} for {want}");
+        }
+    });
+}
+
+#[test]
+fn products_in_every_swizzle() {
+    for swizzle in [Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128] {
+        product::<16>(swizzle, OperandType::Bf16, false);
+        product::<32>(swizzle, OperandType::F16, false);
+    }
+}
+
+#[test]
+fn products_of_every_width_class() {
+    product::<4>(Swizzle::B128, OperandType::Bf16, false);
+    product::<12>(Swizzle::B128, OperandType::F16, false);
+    product::<60>(Swizzle::B128, OperandType::Bf16, false);
+    product::<128>(Swizzle::B128, OperandType::Bf16, false);
+}
+
+#[test]
+fn a_from_registers() {
+    product::<16>(Swizzle::B128, OperandType::Bf16, true);
+    product::<8>(Swizzle::B64, OperandType::F16, true);
+}
+
+/// stmatrix, then ldmatrix, plain and transposed: element (r, c) of matrix i comes from where it
+/// went, by the fragment's layout.
+#[test]
+fn matrices_go_out_and_come_back() {
+    passes(Shape(32, 1, 4096), || {
+        let lane = warp::lane_id();
+        let base = shared::dynamic_base();
+        let row_address = base + (lane / 8) * 128 + (lane % 8) * 16;
+        let value = |i: u32, r: u32, c: u32| i * 64 + r * 8 + c;
+        let fragment = |i: u32, trans: bool| {
+            let (r, c) = (lane / 4, 2 * (lane % 4));
+            if trans {
+                value(i, c, r) | value(i, c + 1, r) << 16
+            } else {
+                value(i, r, c) | value(i, r, c + 1) << 16
+            }
+        };
+        let all = |trans| std::array::from_fn::<u32, 4, _>(|i| fragment(i as u32, trans));
+        for trans in [false, true] {
+            if trans {
+                matrix::stmatrix_x4_trans(row_address, all(true));
+            } else {
+                matrix::stmatrix_x4(row_address, all(false));
+            }
+            warp::sync_warp(u32::MAX);
+            for r in 0..8 {
+                let i = lane / 8;
+                let at = base + i * 128 + r * 16 + lane % 8 * 2;
+                assert_eq!(u32::from(shared::ld::<u16>(at)), value(i, r, lane % 8));
+            }
+            assert_eq!(matrix::ldmatrix_x4(row_address), all(false));
+            assert_eq!(matrix::ldmatrix_x4_trans(row_address), all(true));
+            assert_eq!(matrix::ldmatrix_x2(row_address), [fragment(0, false), fragment(1, false)]);
+            assert_eq!(matrix::ldmatrix_x1_trans(row_address), [fragment(0, true)]);
+            warp::sync_warp(u32::MAX);
+        }
+    });
+}
