@@ -45,6 +45,52 @@ pub struct KernelMeta {
     pub params: [ParamMeta; MAX_PARAMS],
 }
 
+/// What the CTAs of a kernel need of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaunchFacts {
+    /// Threads per CTA.
+    pub threads: u32,
+    /// CTAs per SM that registers must allow.
+    pub min_ctas: u32,
+    /// Cluster dimensions in CTAs.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory per CTA in bytes.
+    pub smem_bytes: u32,
+}
+
+impl LaunchFacts {
+    /// The facts of a kernel: those of its CTA's token, which is at most one of `args`, or else those
+    /// that the attribute states. `#[kernel]` calls it in a constant.
+    #[track_caller]
+    pub const fn of(args: &[Option<Self>], stated: Option<Self>) -> Self {
+        match Self::of_token(args) {
+            Some(facts) => facts,
+            None => {
+                stated.expect("a kernel without a Cta states its threads: #[kernel(threads = 128)]")
+            }
+        }
+    }
+
+    /// Refuses a key of the attribute that a token makes superfluous.
+    #[track_caller]
+    pub const fn refuse_beside_a_token(args: &[Option<Self>], refusal: &str) {
+        assert!(Self::of_token(args).is_none(), "{}", refusal);
+    }
+
+    #[track_caller]
+    const fn of_token(args: &[Option<Self>]) -> Option<Self> {
+        let (mut token, mut i) = (None, 0);
+        while i < args.len() {
+            if args[i].is_some() {
+                assert!(token.is_none(), "a kernel takes the token of its CTA once");
+                token = args[i];
+            }
+            i += 1;
+        }
+        token
+    }
+}
+
 /// One kernel parameter, as the host must pass it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +127,8 @@ impl ParamMeta {
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamKind {
-    /// Unused entry.
+    /// Nothing is passed: an unused entry, or an argument that is there without a launch's doing, as the
+    /// token of the CTA is.
     None = 0,
     /// A scalar or `repr(C)` value, copied.
     Value = 1,
@@ -91,11 +138,6 @@ pub enum ParamKind {
     /// `ptr` parameter that `kernel-build` turns into `byval([128 x i8]) align 64` with
     /// `"nvvm.grid_constant"`, so that its address can be given to TMA.
     TensorMap = 3,
-    /// Not a parameter of the launch: a token for the CTA itself, of which a kernel takes at most
-    /// one. `box_rows` is the CTA's threads, `box_cols` the cluster's CTAs; both must be what the
-    /// attribute says. `size` is how many such CTAs an SM's registers are for: `min_ctas`, if the
-    /// attribute says nothing.
-    Context = 4,
 }
 
 /// Element types that tensors and slices can have.
@@ -142,6 +184,9 @@ pub unsafe trait KernelArg {
     type Abi: Copy;
     /// How the host passes it.
     const META: ParamMeta;
+    /// What the argument says of the launch. Only the token of a kernel's CTA says anything, and then it
+    /// says all: `#[kernel]` takes threads, cluster, registers and shared memory from it.
+    const LAUNCH: Option<LaunchFacts> = None;
     /// Makes the argument from what crossed.
     ///
     /// # Safety
@@ -232,32 +277,26 @@ pub const MAX_CLUSTER: u32 = 16;
 /// Most shared memory of a CTA on sm_90: 227 KiB.
 pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
 
-/// Address of argument `index`'s bytes among a launch's parameters. The CTA's token has none.
+/// Address of argument `index`'s bytes among a launch's parameters. An argument that is not passed has
+/// none.
 ///
 /// # Safety
 /// `launch` are the parameters of a launch that was checked against the kernel's metadata.
 #[cfg(not(target_arch = "nvptx64"))]
 pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *const u8 {
-    let is_context = |arg: &ParamMeta| arg.kind == ParamKind::Context as u32;
-    if is_context(&args[index]) {
+    let passed = |arg: &&ParamMeta| arg.kind != ParamKind::None as u32;
+    if !passed(&&args[index]) {
         return core::ptr::dangling();
     }
-    launch[index - args[..index].iter().filter(|arg| is_context(arg)).count()]
+    launch[args[..index].iter().filter(passed).count()]
 }
 
 impl KernelMeta {
     /// Puts a kernel's facts together. `#[kernel]` calls it in a constant, so that a bound which
     /// the hardware does not have is a compile error.
     #[track_caller]
-    pub const fn new(
-        name: &str,
-        threads: u32,
-        mut min_ctas: u32,
-        cluster: [u32; 3],
-        smem_bytes: u32,
-        dependent: bool,
-        params: &[ParamMeta],
-    ) -> Self {
+    pub const fn new(name: &str, launch: LaunchFacts, dependent: bool, args: &[ParamMeta]) -> Self {
+        let LaunchFacts { threads, min_ctas, cluster, smem_bytes } = launch;
         assert!(
             threads.is_multiple_of(WARP) && threads > 0,
             "a kernel's threads must be a multiple of 32, and not 0"
@@ -275,40 +314,21 @@ impl KernelMeta {
             "a cluster has at most 16 CTAs"
         );
         assert!(smem_bytes <= MAX_SMEM_BYTES, "a CTA has at most 232448 bytes of shared memory");
-        assert!(params.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
-        let mut all = [ParamMeta::NONE; MAX_PARAMS];
-        let (mut i, mut count) = (0, 0);
-        while i < params.len() {
-            if params[i].kind == ParamKind::Context as u32 {
-                assert!(i == count, "a kernel takes the token of its CTA once");
-                assert!(
-                    params[i].box_rows == threads,
-                    "#[kernel(threads = ..)] differs from the threads of the kernel's Cta"
-                );
-                assert!(
-                    params[i].box_cols == cluster[0] * cluster[1] * cluster[2],
-                    "#[kernel(cluster = ..)] differs from the cluster of the kernel's Cta"
-                );
-                assert!(
-                    min_ctas == 0 || min_ctas == params[i].size,
-                    "#[kernel(min_ctas = ..)] differs from how many CTAs the registers of the kernel's \
-                     roles leave room for: leave it out"
-                );
-                min_ctas = params[i].size;
-            } else {
-                all[count] = params[i];
-                count += 1;
-            }
-            i += 1;
-        }
-        if min_ctas == 0 {
-            min_ctas = 1;
-        }
-        assert!(min_ctas <= 32, "an SM holds at most 32 CTAs");
+        assert!(min_ctas >= 1 && min_ctas <= 32, "an SM holds 1 to 32 CTAs");
         assert!(
             min_ctas * threads <= 2048,
             "min_ctas * threads must be at most an SM's 2048 threads"
         );
+        assert!(args.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
+        let mut params = [ParamMeta::NONE; MAX_PARAMS];
+        let (mut i, mut count) = (0, 0);
+        while i < args.len() {
+            if args[i].kind != ParamKind::None as u32 {
+                params[count] = args[i];
+                count += 1;
+            }
+            i += 1;
+        }
         Self {
             magic: META_MAGIC,
             name: name64(name),
@@ -318,7 +338,7 @@ impl KernelMeta {
             smem_bytes,
             dependent: dependent as u32,
             param_count: count as u32,
-            params: all,
+            params,
         }
     }
     /// The entry's name.

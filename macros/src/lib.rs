@@ -29,13 +29,16 @@ use syn::{Item, ItemFn, parse_macro_input};
 /// assert_eq!(scale::DESC.meta.threads, 128);
 /// ```
 ///
-/// Each value is a constant expression of type `u32`:
+/// A kernel whose first parameter is the token of its CTA, `pipeline::cta::Cta`, states none of these: the
+/// token's type has the threads, the cluster, the registers and the shared memory. Without one, each value
+/// is a constant expression of type `u32`:
 /// - `threads`: threads of a CTA, a multiple of 32 up to 1024. It must be given.
 /// - `cluster`: CTAs of a cluster along x, y and z; default `(1, 1, 1)`, which is no cluster; 16
 ///   at most in all, and more than 8 not on every GPU.
-/// - `min_ctas`: CTAs that an SM must be able to hold. With `threads` it caps the registers. Default:
-///   what the kernel's `Cta` says, which knows the registers of its roles; without one, 1.
+/// - `min_ctas`: CTAs that an SM must be able to hold. With `threads` it caps the registers. Default 1.
 /// - `smem`: bytes of dynamic shared memory of a CTA; default 0, at most 232448.
+///
+/// With or without a token:
 /// - `dependent`: `true` lets a launch overlap the end of the kernel before it in its stream
 ///   (programmatic dependent launch). Every argument must then be `isa::kernel::AfterWait`; default
 ///   `false`.

@@ -24,13 +24,13 @@
 //!
 //! /// D = A·Bᵀ, 128 x 64, over `k_tiles` tiles of 64 columns.
 //! fn kernel(
-//!     cta: Cta<(Load, Math), Alone>,
+//!     cta: Cta<(Load, Math), Alone, Plan>,
 //!     a: &TensorMap<A>,
 //!     b: &TensorMap<B>,
 //!     d: &TensorMap<Tile<bf16, 64, 64>>,
 //!     k_tiles: u32,
 //! ) {
-//!     let (cta, (ring, stores)) = Plan::init(cta);
+//!     let (cta, (ring, stores)) = cta.init();
 //!     cta.specialize(
 //!         |load| {
 //!             let fill = |warp: pipeline::cta::Warp<Load, Alone>| {
@@ -71,7 +71,7 @@
 //! # let b = Image::new(&memory, 64, 192, |i| (i % 7) as f32 - 3.0);
 //! # let d = Image::new(&memory, 128, 64, |_| f32::NAN);
 //! # let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
-//! # run(1, &memory, Plan::BYTES, |cta| kernel(cta, &a_map, &b_map, &d_map, 3)).unwrap();
+//! # run(1, &memory, |cta| kernel(cta, &a_map, &b_map, &d_map, 3)).unwrap();
 //! # let (a, b, d) = (a.read(), b.read(), d.read());
 //! # for (row, col) in (0..128).flat_map(|row| (0..64).map(move |col| (row, col))) {
 //! #     let sum: f32 = (0..192).map(|k| a[192 * row + k] * b[192 * col + k]).sum();

@@ -130,8 +130,8 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 ///
 /// /// Fills panel p with p, each group every other one.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, to: &TensorMap<Tile<bf16, 64, 64>>) {
-///     let (cta, (stores,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, to: &TensorMap<Tile<bf16, 64, 64>>) {
+///     let (cta, (stores,)) = cta.init();
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
@@ -151,7 +151,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// # let memory = sim::GlobalMemory::new();
 /// # let to = model::Image::new(&memory, 9 * 64, 64, |_| f32::NAN);
 /// # let map = to.map();
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &map)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &map)).unwrap();
 /// # assert!(to.read().iter().enumerate().all(|(i, &x)| x == (i / 4096) as f32));
 /// ```
 #[must_use]

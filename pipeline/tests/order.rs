@@ -13,7 +13,7 @@ use std::sync::Mutex;
 names! { There = "main loop to epilogue", Back = "epilogue to main loop" }
 roles! { Load = 1 x 40 registers, Idle = 1 x 40 registers }
 
-type ThisCta = Cta<(Load, Idle), Cluster<1, 1>>;
+type ThisCta<P> = Cta<(Load, Idle), Cluster<1, 1>, P>;
 type OneWay<F> = SmemPlan<(LoadOrderBarrier<There, 1, F>,)>;
 type BothWays<F, G> = SmemPlan<(LoadOrderBarrier<There, 1, F>, LoadOrderBarrier<Back, 1, G>)>;
 
@@ -28,8 +28,8 @@ use Did::{Epilogue, MainLoop};
 /// One step each: what the two warps did, in order.
 fn one_step<F: Start>(seed: u64) -> Vec<Did> {
     let log = Mutex::new(Vec::new());
-    run(seed, &GlobalMemory::new(), OneWay::<F>::BYTES, |cta: ThisCta| {
-        let (cta, (order,)) = OneWay::<F>::init(cta);
+    run(seed, &GlobalMemory::new(), |cta: ThisCta<OneWay<F>>| {
+        let (cta, (order,)) = cta.init();
         cta.specialize(
             |load| {
                 load.warps(
@@ -72,8 +72,8 @@ fn the_first_step_of_the_epilogue_waits_or_passes() {
 /// Two barriers, one in each direction: the warps wait for each other, `steps` times.
 fn in_turn<F: Start, G: Start>(seed: u64, steps: u32) -> Result<Vec<Did>, Box<Report>> {
     let log = Mutex::new(Vec::new());
-    run(seed, &GlobalMemory::new(), BothWays::<F, G>::BYTES, |cta: ThisCta| {
-        let (cta, (there, back)) = BothWays::<F, G>::init(cta);
+    run(seed, &GlobalMemory::new(), |cta: ThisCta<BothWays<F, G>>| {
+        let (cta, (there, back)) = cta.init();
         cta.specialize(
             |load| {
                 load.warps(

@@ -48,11 +48,11 @@ impl World {
     }
 
     /// Tile by tile, the CTAs from `short` on have one tile less than the others.
-    fn kernel(&self, cta: Cta<(Load, Other), Alone>, elements: u64, short: u32) {
+    fn kernel(&self, cta: Cta<(Load, Other), Alone, Plan>, elements: u64, short: u32) {
         let abi = SliceAbi { address: self.counter, elements };
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
         let pace = unsafe { Pace::from_abi(abi) };
-        let (cta, _ends) = Plan::init(cta);
+        let (cta, _ends) = cta.init();
         cta.specialize(
             |load| {
                 load.warps(
@@ -82,7 +82,7 @@ impl World {
     }
 
     fn run(&self, ctas: u32, sms: u32, seed: u64, elements: u64, short: u32) {
-        type Token = Cta<(Load, Other), Alone>;
+        type Token = Cta<(Load, Other), Alone, Plan>;
         let config = Config { seed, sms, workers: Some(1), ..Config::default() };
         let grid = Grid {
             grid: [ctas, 1, 1],

@@ -14,7 +14,7 @@ roles! { Fill = 1 x 40 registers, Use = 1 x 232 registers }
 
 type Alone = Cluster<1, 1>;
 type Pair = Cluster<2, 1>;
-type ThisCta<K> = Cta<(Fill, Use), K>;
+type ThisCta<K, P> = Cta<(Fill, Use), K, P>;
 
 const BYTES: usize = 1024;
 const WORDS: u32 = BYTES as u32 / 4;
@@ -32,8 +32,8 @@ fn copies_and_sums(expected: u32, seed: u64) -> Result<(), Box<sim::Report>> {
     let source = memory.alloc(BYTES * ROUNDS as usize);
     let words: Vec<u8> = (0..WORDS * ROUNDS).flat_map(u32::to_le_bytes).collect();
     memory.write(source, &words).expect("allocated");
-    run(seed, &memory, Plan::BYTES, |cta: ThisCta<Alone>| {
-        let (cta, (data, full, empty)) = Plan::init(cta);
+    run(seed, &memory, |cta: ThisCta<Alone, Plan>| {
+        let (cta, (data, full, empty)) = cta.init();
         cta.specialize(
             |group| {
                 group.warps(
@@ -98,8 +98,8 @@ fn a_missing_arrival_is_found() {
 fn peers_hand_over_what_they_wrote() {
     type Plan = SmemPlan<(Memory<16, Bytes>, Barriers<1, 1, OfCluster, Arrivals, Bars>)>;
     for seed in 0..8 {
-        run(seed, &GlobalMemory::new(), Plan::BYTES, |cta: ThisCta<Pair>| {
-            let (cta, (data, bars)) = Plan::init(cta);
+        run(seed, &GlobalMemory::new(), |cta: ThisCta<Pair, Plan>| {
+            let (cta, (data, bars)) = cta.init();
             cta.specialize(
                 |group| {
                     let rank = group.coord().rank();

@@ -51,8 +51,8 @@ roles! {
     Math1 = 1 x 200 registers,
 }
 
-/// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies.
-pub type GemmCta<M, K> = Cta<(Load, M), K>;
+/// The CTA of a GEMM in a cluster of shape `K`; `M` multiplies, `P` is what it keeps in shared memory.
+pub type GemmCta<M, K, P> = Cta<(Load, M), K, P>;
 /// Slots of the ring of C panels.
 pub const C_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
@@ -111,7 +111,7 @@ pub fn gemm<
     const CN: usize,
     const HAS_C: bool,
 >(
-    cta: GemmCta<M, Cluster<CM, CN>>,
+    cta: GemmCta<M, Cluster<CM, CN>, Plan<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>>,
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<CPanel<O, BM>>,
@@ -136,8 +136,7 @@ pub fn gemm<
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (early, (stores, main_ring, c_ring, order)) =
-        Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
+    let (early, (stores, main_ring, c_ring, order)) = cta.prologue();
     let tiles = |at| TileScheduler::<BM, BN, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),

@@ -30,16 +30,15 @@ macro_rules! instances {
        stages $stages:literal, cluster $cm:literal x $cn:literal, C $has_c:literal, D $d:ident;)+) => {
         $(
             /// A GEMM kernel of the table in this file.
-            #[kernel(
-                threads = GemmCta::<$math, Cluster<$cm, $cn>>::THREADS,
-                cluster = ($cm * $cn, 1, 1),
-                smem = $schedule::Plan::<
-                    $t, $o, $math, $bm, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>,
-                >::BYTES,
-                dependent = true
-            )]
+            #[kernel(dependent = true)]
             pub fn $name(
-                cta: GemmCta<$math, Cluster<$cm, $cn>>,
+                cta: GemmCta<
+                    $math,
+                    Cluster<$cm, $cn>,
+                    $schedule::Plan<
+                        $t, $o, $math, $bm, $bn, $bk, $stages, $has_c, Cluster<$cm, $cn>,
+                    >,
+                >,
                 a: &TensorMap<Tile<$t, $bm, $bk>, AlongN<$cn>>,
                 b: &TensorMap<Tile<$t, $bn, $bk>, AlongM<$cm>>,
                 c: &TensorMap<$schedule::CPanel<$o, $bm>>,

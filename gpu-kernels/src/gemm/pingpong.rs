@@ -75,7 +75,7 @@ pub fn gemm<
     const CN: usize,
     const HAS_C: bool,
 >(
-    cta: GemmCta<M, Cluster<CM, CN>>,
+    cta: GemmCta<M, Cluster<CM, CN>, Plan<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>>,
     a: &TensorMap<Tile<T, BM, BK>, AlongN<CN>>,
     b: &TensorMap<Tile<T, BN, BK>, AlongM<CM>>,
     c: &TensorMap<CPanel<O, BM>>,
@@ -100,8 +100,7 @@ pub fn gemm<
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (early, (stores, main_ring, c_ring, order, turns)) =
-        Plan::<T, O, M, BM, BN, BK, STAGES, HAS_C, Cluster<CM, CN>>::prologue(cta);
+    let (early, (stores, main_ring, c_ring, order, turns)) = cta.prologue();
     let tiles = |at| TileScheduler::<BM, BN, _>::new(at, &p.scheduler);
     let (c_loads, c_panels) = match c_ring {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),

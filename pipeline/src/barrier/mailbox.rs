@@ -40,8 +40,8 @@ use core::marker::PhantomData;
 /// type Plan = SmemPlan<(Mailbox<2, Talk, Mail, Pair>,)>;
 ///
 /// /// Each thread learns what the thread in its place in the other CTA has.
-/// fn kernel(cta: Cta<(Load, Talk), Pair>) {
-///     let (cta, (mail,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Talk), Pair, Plan>) {
+///     let (cta, (mail,)) = cta.init();
 ///     let rank = cta.coord().rank() as f32;
 ///     cta.specialize(
 ///         |_| {},
@@ -56,7 +56,7 @@ use core::marker::PhantomData;
 ///     );
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
-/// # model::run(1, &sim::GlobalMemory::new(), Plan::BYTES, kernel).unwrap();
+/// # model::run(1, &sim::GlobalMemory::new(), kernel).unwrap();
 /// ```
 pub struct Mailbox<const WORDS: usize, Ro, N, K>(PhantomData<(Ro, N, K)>);
 

@@ -30,8 +30,8 @@ use core::marker::PhantomData;
 /// type Plan = SmemPlan<(LoadOrderBarrier<Ready>, NamedBarrier<Load, Math, Meet>)>;
 /// # names! { Meet = "meet" }
 /// /// Nobody of `Math` goes on before all threads of `Load` have arrived.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, arrived: &AtomicU32) {
-///     let (cta, (_, meet)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, arrived: &AtomicU32) {
+///     let (cta, (_, meet)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
 ///             arrived.fetch_add(1, SeqCst);
@@ -45,7 +45,7 @@ use core::marker::PhantomData;
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, arrived) = (sim::GlobalMemory::new(), AtomicU32::new(0));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &arrived)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &arrived)).unwrap();
 /// ```
 pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 

@@ -120,8 +120,8 @@ impl Start for EpilogueFirst {
 /// # roles! { Math = 1 x 232 registers }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, log: &Mutex<Vec<&str>>) {
-///     let (cta, (order,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>, Plan>, log: &Mutex<Vec<&str>>) {
+///     let (cta, (order,)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
 ///             load.warps(
@@ -144,7 +144,7 @@ impl Start for EpilogueFirst {
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &log)).unwrap();
 /// assert_eq!(log.into_inner().unwrap(), ["A and B", "C"]);
 /// ```
 pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(PhantomData<(N, F)>);

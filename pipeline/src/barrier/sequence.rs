@@ -37,8 +37,8 @@ use core::marker::PhantomData;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 8);
 ///
 /// /// Ping-pong: one group's main loop beside the other's epilogue.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, log: &Mutex<Vec<(&str, u32)>>) {
-///     let (cta, (turns,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, log: &Mutex<Vec<(&str, u32)>>) {
+///     let (cta, (turns,)) = cta.init();
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
@@ -55,7 +55,7 @@ use core::marker::PhantomData;
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &log)).unwrap();
 /// # let mut log = log.into_inner().unwrap();
 /// # log.sort_by_key(|(section, _)| *section == "epilogue"); // stable: order within a section stays
 /// assert_eq!(log, [("main loop", 0), ("main loop", 1), ("epilogue", 0), ("epilogue", 1)]);

@@ -10,10 +10,10 @@
 //! entry; [`Ready::specialize`] consumes it and gives each part of the CTA the token of its role.
 //! None can be copied, so a role can't hold another role's.
 
-use crate::cta::{ClusterCoord, ClusterShape};
+use crate::cta::{ClusterCoord, ClusterShape, Regions, SmemPlan};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
-use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
+use isa::kernel::{AfterWait, KernelArg, LaunchFacts, ParamMeta};
 
 /// Threads of a warp group: four warps, the first one's index a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
@@ -117,29 +117,33 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 
 /// All threads of the CTA, converged, before anything else has happened.
 ///
-/// A kernel that takes one as its first parameter gets it from `#[kernel]`; its type says the
-/// roles `R` and the shape `K` of the cluster.
+/// A kernel that takes one as its first parameter gets it from `#[kernel]`. Its type says the roles `R`,
+/// the shape `K` of the cluster and the plan `P` of its shared memory, and with that all that a launch
+/// has to know: nothing of it is stated a second time.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.maxntid`, `.reqnctapercluster`. CUTLASS: none.
+/// PTX: `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.
 ///
 /// ```
+/// # use isa::kernel::{self, Kernel};
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
-///     let (cta, _ends) = Plan::init(cta);
+/// #[isa::kernel]
+/// fn kernel(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
+///     let (cta, (_order,)) = cta.init();
 ///     cta.specialize(|_load| {}, |_math| {});
 /// }
-/// # assert_eq!(Cta::<(Load, Math), Cluster<1, 1>>::THREADS, 384);
+/// let facts = kernel::DESC.meta;
+/// assert_eq!((facts.threads, facts.cluster, facts.smem_bytes), (384, [2, 1, 1], Plan::BYTES));
 /// ```
 #[must_use]
-pub struct Cta<R, K> {
-    shape: PhantomData<(R, K, *const ())>,
+pub struct Cta<R, K, P = SmemPlan<()>> {
+    shape: PhantomData<(R, K, P, *const ())>,
 }
 
-impl<R: Roles, K: ClusterShape> Cta<R, K> {
+impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
     /// Block size of the launch.
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
@@ -154,13 +158,11 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
     /// room for a second CTA (of this grid, or of the one behind it), else one.
     ///
-    /// Waits for nothing, signals nothing; PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
+    /// PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
     pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
     const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 
     /// Forges the token.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -173,7 +175,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     ///
     /// # Safety
     /// First thing in a kernel, at most once per thread, with a block of [`Self::THREADS`] threads
-    /// in a cluster of shape `K`.
+    /// in a cluster of shape `K`, with as much dynamic shared memory as the plan `P` has bytes.
     #[inline(always)]
     pub const unsafe fn enter() -> Self {
         Self { shape: PhantomData }
@@ -183,17 +185,17 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// has said so or has ended: for grids of which the one behind has nothing to do early but to
     /// initialise its barriers. Else [`Elected::launch_dependents`], later.
     ///
-    /// Waits for nothing. Signals the launch of dependent grids. PTX:
-    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`.
+    /// Signals the launch of dependent grids. PTX: `griddepcontrol.launch_dependents`. CUTLASS:
+    /// `launch_dependent_grids`.
     ///
     /// ```
     /// # use pipeline::prelude::*;
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # names! { First = "first" }
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
-    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
+    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>, Plan>) {
     ///     cta.launch_dependents();
-    ///     let (early, _ends) = Plan::prologue(cta);
+    ///     let (early, _ends) = cta.prologue();
     ///     let _cta = early.wait();
     /// }
     /// # let _ = kernel;
@@ -226,22 +228,22 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
 }
 
 // SAFETY: the token alone reaches no memory.
-unsafe impl<R: Roles, K: ClusterShape> AfterWait for Cta<R, K> {}
+unsafe impl<R: Roles, K: ClusterShape, P: Regions> AfterWait for Cta<R, K, SmemPlan<P>> {}
 
-// SAFETY: nothing crosses the launch; `KernelMeta::new` admits one token a kernel and compares its
-// threads and cluster with the launch bounds, and the generated entry makes it first of all.
-unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
+// SAFETY: nothing crosses the launch; `LaunchFacts::of` admits one token a kernel, whose facts are those
+// of the launch, and the generated entry makes it first of all.
+unsafe impl<R: Roles, K: ClusterShape, P: Regions> KernelArg for Cta<R, K, SmemPlan<P>> {
     type Abi = ();
-    const META: ParamMeta = ParamMeta {
-        kind: ParamKind::Context as u32,
-        box_rows: Self::THREADS,
-        box_cols: K::SIZE as u32,
-        size: Self::PER_SM,
-        ..ParamMeta::NONE
-    };
+    const META: ParamMeta = ParamMeta::NONE;
+    const LAUNCH: Option<LaunchFacts> = Some(LaunchFacts {
+        threads: Self::THREADS,
+        min_ctas: Self::PER_SM,
+        cluster: [K::SIZE as u32, 1, 1],
+        smem_bytes: SmemPlan::<P>::BYTES,
+    });
     #[inline(always)]
     unsafe fn from_abi((): ()) -> Self {
-        // SAFETY: the caller is a kernel's entry, whose metadata admitted this token.
+        // SAFETY: the caller is a kernel's entry, whose metadata has this token's facts.
         unsafe { Self::enter() }
     }
 }

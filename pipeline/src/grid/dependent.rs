@@ -23,8 +23,8 @@ use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
 /// type Alone = Cluster<1, 1>;
 /// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 128, 64>,), Tma, Reads<Math>, Operands, Alone>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Tile<bf16, 128, 64>>) {
-///     let (early, (ring,)) = Plan::prologue(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, a: &TensorMap<Tile<bf16, 128, 64>>) {
+///     let (early, (ring,)) = cta.prologue();
 ///     early.specialize(
 ///         |load| {
 ///             load.warps(

@@ -295,5 +295,5 @@ unsafe impl KernelArg for Partials<'_> {
 }
 
 // SAFETY: giving and taking need a warp group's token, which comes from `Ready::specialize`, after
-// the wait of `SmemPlan::init`.
+// the wait of `Cta::init`.
 unsafe impl AfterWait for Partials<'_> {}

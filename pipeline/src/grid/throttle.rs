@@ -167,5 +167,5 @@ unsafe impl KernelArg for Pace<'_> {
 }
 
 // SAFETY: it needs an elected thread, which comes from `Ready::specialize`, after the wait of
-// `SmemPlan::init`.
+// `Cta::init`.
 unsafe impl AfterWait for Pace<'_> {}

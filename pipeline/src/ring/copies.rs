@@ -47,13 +47,13 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 /// )>;
 ///
 /// fn kernel(
-///     cta: Cta<(Fetch, Work), Alone>,
+///     cta: Cta<(Fetch, Work), Alone, Plan>,
 ///     from: DeviceSlice<bf16>,
 ///     to: &TensorMap<Panel>,
 ///     panels: u32,
 /// ) {
 ///     let from = MatrixView::new(from, 64 * panels, 64, 64);
-///     let (cta, (ring, stores)) = Plan::init(cta);
+///     let (cta, (ring, stores)) = cta.init();
 ///     cta.specialize(
 ///         |group| {
 ///             let mut slots = ring.producer.by(&group);

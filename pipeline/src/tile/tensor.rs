@@ -107,7 +107,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// ```
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prefetch<R: Roles, K: ClusterShape>(&self, _cta: &Cta<R, K>) {
+    pub fn prefetch<R: Roles, K: ClusterShape, Plan>(&self, _cta: &Cta<R, K, Plan>) {
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: `self` is an encoded tensor map.
             unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
@@ -205,7 +205,7 @@ impl<T: TileShape> TensorMap<T> {
 }
 
 // SAFETY: a prefetch brings the map itself; loads need a slot and stores a panel, and the ends that
-// give those come from `SmemPlan::init`, which waits.
+// give those come from `Cta::init`, which waits.
 unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}
 
 // SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.

@@ -8,8 +8,8 @@ type OrderedPlan = SmemPlan<(PanelRing<Main, 1>, PanelRing<Other, 1>, Buffers, L
 /// one before it.
 #[test]
 fn odd_panels_load_after_even_ones() {
-    copies(OrderedPlan::BYTES, |cta, from, to| {
-        let (cta, (even, odd, stores, order)) = OrderedPlan::init(cta);
+    copies(|cta: ThisCta<OrderedPlan>, from, to| {
+        let (cta, (even, odd, stores, order)) = cta.init();
         cta.specialize(
             |load| {
                 load.warps(

@@ -11,8 +11,8 @@ type PairPlan = SmemPlan<(Barriers<1, 1, OfCluster, Arrivals, Raw>,)>;
 fn each_cta_waits_for_its_peer() {
     for seed in 0..4 {
         let memory = GlobalMemory::new();
-        run(seed, &memory, PairPlan::BYTES, |cta: Cta<(Load, Work), Pair>| {
-            let (cta, (raw,)) = PairPlan::init(cta);
+        run(seed, &memory, |cta: Cta<(Load, Work), Pair, PairPlan>| {
+            let (cta, (raw,)) = cta.init();
             cta.specialize(
                 |load| {
                     let peer = 1 - load.coord().rank();

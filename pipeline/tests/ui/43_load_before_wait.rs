@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 fn kernel(cta: ThisCta) {
-    let (early, (ring, _stores)) = Plan::<2>::prologue(cta);
+    let (early, (ring, _stores)) = cta.prologue();
     early.specialize(
         |load| {
             load.warps(

@@ -4,8 +4,8 @@ use crate::copies;
 
 #[test]
 fn prefetched_and_loaded() {
-    copies(Plan::<2>::BYTES, |cta, from, to| {
-        let (early, (ring, stores)) = Plan::<2>::prologue(cta);
+    copies(|cta: ThisCta, from, to| {
+        let (early, (ring, stores)) = cta.prologue();
         early.specialize(
             |load| {
                 load.warps(

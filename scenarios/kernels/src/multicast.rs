@@ -8,21 +8,21 @@ use pipeline::prelude::*;
 names! { Operands = "operands" }
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 
-type ThisCta<K> = Cta<(Load, Math), K>;
 type Plan<const STAGES: usize, K> =
     SmemPlan<(Ring<STAGES, (TileA, TileB), Tma, Mma<Math>, Operands, K>, Buffer<Math>)>;
+type ThisCta<const STAGES: usize, K> = Cta<(Load, Math), K, Plan<STAGES, K>>;
 
 /// `tiles` cluster tiles below each other, `steps` steps each; cluster i of g takes tiles i, i + g, ….
 #[inline(always)]
 fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
-    cta: ThisCta<Cluster<CM, CN>>,
+    cta: ThisCta<STAGES, Cluster<CM, CN>>,
     a: &TensorMap<TileA, AlongN<CN>>,
     b: &TensorMap<TileB, AlongM<CM>>,
     d: &TensorMap<TileD>,
     tiles: u32,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::<STAGES, Cluster<CM, CN>>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let col = 32 * coord.n();
     let rows = || {
@@ -83,13 +83,9 @@ macro_rules! instances {
     ($($name:ident: $stages:literal stages, $cm:literal x $cn:literal;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(
-                threads = ThisCta::<Cluster<$cm, $cn>>::THREADS,
-                cluster = ($cm * $cn, 1, 1),
-                smem = Plan::<$stages, Cluster<$cm, $cn>>::BYTES
-            )]
+            #[kernel]
             pub fn $name(
-                cta: ThisCta<Cluster<$cm, $cn>>,
+                cta: ThisCta<$stages, Cluster<$cm, $cn>>,
                 a: &TensorMap<TileA, AlongN<$cn>>,
                 b: &TensorMap<TileB, AlongM<$cm>>,
                 d: &TensorMap<TileD>,

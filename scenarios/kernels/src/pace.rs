@@ -11,16 +11,16 @@ use pipeline::raw::Memory;
 names! { Nothing = "nothing" }
 roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 
-type ThisCta = Cta<(Load, Other), Cluster<1, 1>>;
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
+type ThisCta = Cta<(Load, Other), Cluster<1, 1>, Plan>;
 /// How late the late CTA comes.
 const LATE_NS: u32 = 8_000;
 
 /// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
 /// tile and when it begins the next, for each meeting and CTA.
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
-    let (cta, _memory) = Plan::init(cta);
+    let (cta, _memory) = cta.init();
     let at = cta.coord();
     let (own, ctas) = (at.cluster_id(), at.clusters());
     cta.specialize(

@@ -109,8 +109,8 @@ mutations! {
             => "pub trait Stage: 'static {";
     "07_init_twice":
         in "pipeline/src/cta/roles.rs",
-            "impl<R: Roles, K: ClusterShape> Cta<R, K> {"
-            => "impl<R, K> Clone for Cta<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K> Copy for Cta<R, K> {}\nimpl<R: Roles, K: ClusterShape> Cta<R, K> {";
+            "impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {"
+            => "impl<R, K, P> Clone for Cta<R, K, P> { fn clone(&self) -> Self { *self } }\nimpl<R, K, P> Copy for Cta<R, K, P> {}\nimpl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {";
     "07_token_by_hand":
         in "pipeline/src/cta/roles.rs",
             "pub const unsafe fn enter() -> Self {"
@@ -247,6 +247,10 @@ mutations! {
         in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 2 * SMEM_LIMIT,";
+    "20_bytes_by_hand":
+        in "isa/src/kernel.rs",
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "20_tile_rows":
         in "pipeline/src/tile/shape.rs",
             "ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,"
@@ -278,14 +282,14 @@ mutations! {
         in "pipeline/src/cta/roles.rs",
             "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * share(1, R::GROUPS),"
             => "R::REGISTERS <= 2 * REGISTER_FILE,";
-    "24_no_cap_at_entry":
+    "24_threads_by_hand":
         in "isa/src/kernel.rs",
-            "params[i].box_rows == threads,"
-            => "params[i].box_rows > 0,";
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "24_ctas_of_an_sm":
         in "isa/src/kernel.rs",
-            "min_ctas == 0 || min_ctas == params[i].size,"
-            => "min_ctas <= 32,";
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
             "    /// Arms the slot's full barrier with the bytes of `S`"

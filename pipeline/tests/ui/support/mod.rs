@@ -14,7 +14,7 @@ roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
 
 pub type Panel = Tile<bf16, 64, 64>;
 pub type Alone = Cluster<1, 1>;
-pub type ThisCta = Cta<(Load, Work), Alone>;
+pub type ThisCta<P = Plan> = Cta<(Load, Work), Alone, P>;
 pub type One = Elected<Load, Alone>;
 pub type Group = Warpgroup<Work, Alone>;
 
