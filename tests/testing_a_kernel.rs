@@ -25,19 +25,13 @@ fn double(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: 
     let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for panel in 0..panels {
-                        loads.acquire().load((from.tile(64 * panel, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for panel in 0..panels {
+                    loads.acquire().load((from.tile(64 * panel, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));

@@ -42,19 +42,11 @@ pub fn wgmma_alone(
     let row = cta.coord().cluster_id() * ROWS as u32;
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    loads
-                        .acquire()
-                        .load((a.tile(row, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                loads.acquire().load((a.tile(row, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -98,19 +90,13 @@ pub fn tma_read_alone(
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));

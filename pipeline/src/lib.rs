@@ -33,8 +33,7 @@
 //!     let (cta, (ring, stores)) = cta.init();
 //!     cta.specialize(
 //!         |load| {
-//!             let fill = |warp: pipeline::cta::Warp<Load, Alone>| {
-//!                 let Some(one) = warp.elect() else { return };
+//!             load.elect(|one| {
 //!                 let mut empty = ring.producer.by(&one);
 //!                 for k in 0..k_tiles {
 //!                     let tiles =
@@ -42,8 +41,7 @@
 //!                     empty.acquire().load(tiles);
 //!                 }
 //!                 empty.tail();
-//!             };
-//!             load.warps(fill, |_| {}, |_| {}, |_| {});
+//!             });
 //!         },
 //!         |group| {
 //!             let mut full = ring.consumer.by(&group);

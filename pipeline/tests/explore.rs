@@ -71,7 +71,7 @@ fn ordered<const STAGES: usize>(
     let (cta, (first, second, order)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = first.producer.by(&one);
@@ -92,8 +92,6 @@ fn ordered<const STAGES: usize>(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {

@@ -32,7 +32,7 @@ fn one_step<F: Start>(seed: u64) -> Vec<Did> {
         let (cta, (order,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let mut order = order.main_loop.by(&one);
@@ -45,8 +45,6 @@ fn one_step<F: Start>(seed: u64) -> Vec<Did> {
                         order.wait_and_step();
                         log.lock().unwrap().push(Epilogue(0));
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |_| {},
@@ -76,7 +74,7 @@ fn in_turn<F: Start, G: Start>(seed: u64, steps: u32) -> Result<Vec<Did>, Box<Re
         let (cta, (there, back)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let (mut mine, mut other) =
@@ -97,8 +95,6 @@ fn in_turn<F: Start, G: Start>(seed: u64, steps: u32) -> Result<Vec<Did>, Box<Re
                             other.arrive_and_step();
                         }
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |_| {},

@@ -55,27 +55,21 @@ impl World {
         let (cta, _ends) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let id = warp.coord().cluster_id();
-                        let Some(one) = warp.elect() else { return };
-                        let mut pace = pace.by(&one, MEETINGS);
-                        for tile in 0..=MEETINGS - u32::from(id >= short) {
-                            pace.wait();
-                            // SAFETY: words that are reached atomically, and one's own entry.
-                            unsafe {
-                                let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
-                                let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
-                                isa::global::st(entry, tile << 16 | id);
-                            }
-                            pace.arrive();
+                load.elect(|one| {
+                    let id = one.coord().cluster_id();
+                    let mut pace = pace.by(&one, MEETINGS);
+                    for tile in 0..=MEETINGS - u32::from(id >= short) {
+                        pace.wait();
+                        // SAFETY: words that are reached atomically, and one's own entry.
+                        unsafe {
+                            let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
+                            let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
+                            isa::global::st(entry, tile << 16 | id);
                         }
-                        pace.tail();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                        pace.arrive();
+                    }
+                    pace.tail();
+                });
             },
             |_| {},
         );

@@ -67,20 +67,14 @@ fn sums(
         let (cta, (ring,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        let at = one.coord();
-                        let mut loads = ring.producer.by(&one);
-                        loads
-                            .acquire()
-                            .load((a.tile(0, 0, at.sharing_a()), b.tile(0, 0, at.sharing_b())));
-                        loads.tail();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                load.elect(|one| {
+                    let at = one.coord();
+                    let mut loads = ring.producer.by(&one);
+                    loads
+                        .acquire()
+                        .load((a.tile(0, 0, at.sharing_a()), b.tile(0, 0, at.sharing_b())));
+                    loads.tail();
+                });
             },
             |group| {
                 let mut full = ring.consumer.by(&group);

@@ -27,22 +27,15 @@ fn lagging<const STAGES: usize>(
     let (cta, (ring,)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for k in 0..2 {
-                        loads.acquire().load((
-                            a.tile(0, 64 * k, Peers::ALONE),
-                            b.tile(0, 64 * k, Peers::ALONE),
-                        ));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for k in 0..2 {
+                    loads
+                        .acquire()
+                        .load((a.tile(0, 64 * k, Peers::ALONE), b.tile(0, 64 * k, Peers::ALONE)));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -84,7 +77,7 @@ fn unbounded(cta: ThisCta<Orders>, tiles: u32) {
     let (cta, (order,)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut order = order.main_loop.by(&one);
@@ -99,8 +92,6 @@ fn unbounded(cta: ThisCta<Orders>, tiles: u32) {
                         order.wait_and_step();
                     }
                 },
-                |_| {},
-                |_| {},
             );
         },
         |_| {},
@@ -136,16 +127,10 @@ fn initialisations_are_the_plans_line() {
         let (cta, (order,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        // Nobody arrives.
-                        order.epilogue.by(&one).wait_and_step();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                load.elect(|one| {
+                    // Nobody arrives.
+                    order.epilogue.by(&one).wait_and_step();
+                });
             },
             |_| {},
         );

@@ -77,7 +77,7 @@ fn parts_are_loaded_after_a_look() {
             let (left, right) = ring.producer.parts();
             cta.specialize(
                 |load| {
-                    load.warps(
+                    load.two_warps(
                         |warp| {
                             let Some(one) = warp.elect() else { return };
                             let mut loads = left.by(&one);
@@ -96,8 +96,6 @@ fn parts_are_loaded_after_a_look() {
                             }
                             loads.tail();
                         },
-                        |_| {},
-                        |_| {},
                     );
                 },
                 |group| {

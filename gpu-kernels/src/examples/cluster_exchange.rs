@@ -41,19 +41,13 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((x.tile(row, col, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((x.tile(row, col, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

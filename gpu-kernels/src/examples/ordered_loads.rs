@@ -40,7 +40,7 @@ pub fn ordered_loads(
 
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = first.producer.by(&one);
@@ -61,8 +61,6 @@ pub fn ordered_loads(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {

@@ -51,24 +51,18 @@ pub fn ping_pong(
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for (row, col) in tiles() {
-                        for k in 0..k_tiles {
-                            loads.acquire().load((
-                                a.tile(row, 64 * k, Peers::ALONE),
-                                b.tile(col, 64 * k, Peers::ALONE),
-                            ));
-                        }
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for (row, col) in tiles() {
+                    for k in 0..k_tiles {
+                        loads.acquire().load((
+                            a.tile(row, 64 * k, Peers::ALONE),
+                            b.tile(col, 64 * k, Peers::ALONE),
+                        ));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);

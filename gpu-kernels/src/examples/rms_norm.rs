@@ -43,22 +43,16 @@ pub fn rms_norm(
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        // Columns beyond the tensor arrive as zero, and add nothing to a sum.
-                        loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
-                            x.tile(row, 64 * panel as u32, Peers::ALONE)
-                        }));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    // Columns beyond the tensor arrive as zero, and add nothing to a sum.
+                    loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
+                        x.tile(row, 64 * panel as u32, Peers::ALONE)
+                    }));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

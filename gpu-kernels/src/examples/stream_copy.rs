@@ -28,19 +28,13 @@ pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>,
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

@@ -45,19 +45,13 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = raw.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = raw.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |transform| {
             let mut arrived = raw.consumer.by(&transform);

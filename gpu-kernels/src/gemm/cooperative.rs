@@ -145,7 +145,7 @@ pub fn gemm<
 
     early.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(early) = warp.elect() else { return };
                     let (ring, order) = (main_ring.producer, order.main_loop);
@@ -174,8 +174,6 @@ pub fn gemm<
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {

@@ -124,7 +124,7 @@ impl Start for EpilogueFirst {
 ///     let (cta, (order,)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
-///             load.warps(
+///             load.two_warps(
 ///                 |warp| {
 ///                     let Some(one) = warp.elect() else { return };
 ///                     log.lock().unwrap().push("A and B"); // the main loop's first loads
@@ -135,8 +135,6 @@ impl Start for EpilogueFirst {
 ///                     order.epilogue.by(&one).wait_and_step();
 ///                     log.lock().unwrap().push("C");
 ///                 },
-///                 |_| {},
-///                 |_| {},
 ///             );
 ///         },
 ///         |_| {},

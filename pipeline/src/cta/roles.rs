@@ -379,18 +379,18 @@ tuple_of_roles!(A a, B b, C c, D d);
 
 /// One warp group of role `R`, converged: what wgmma needs.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
-/// `warp_group_role`.
+/// CUTLASS: the code under a branch on `warp_group_role`.
 ///
 /// ```
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn load(group: Warpgroup<Load, Cluster<1, 1>>) {
-///     group.warps(
+///     group.elect(|_one| { /* loads A and B */ });
+/// }
+/// fn load_c_too(group: Warpgroup<Load, Cluster<1, 1>>) {
+///     group.two_warps(
 ///         |warp| if let Some(_one) = warp.elect() { /* loads A and B */ },
-///         |_| {},
-///         |_| {},
-///         |_| {},
+///         |warp| if let Some(_one) = warp.elect() { /* loads C */ },
 ///     );
 /// }
 /// fn math(group: &Warpgroup<Math, Cluster<1, 1>>) {
@@ -456,14 +456,29 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
-    /// Splits a role of one warp group into its warps: each runs its own function. An end that one
-    /// function takes is gone for the others.
+    /// Runs `run` in one thread of the first of a role's four warps: the usual producer. The other threads
+    /// do nothing.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the branches on
-    /// `producer_warp_role`. See the example of [`Warpgroup`].
+    /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
+    /// example of [`Warpgroup`].
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn warps(
+    pub fn elect(self, run: impl FnOnce(Elected<R, K>)) {
+        self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
+    }
+    /// Runs one function in the first of a role's four warps and another in the second; the other two do
+    /// nothing. An end that one function takes is gone for the other.
+    ///
+    /// CUTLASS: the branches on `producer_warp_role`. See the example of [`Warpgroup`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn two_warps(self, w0: impl FnOnce(Warp<R, K>), w1: impl FnOnce(Warp<R, K>)) {
+        self.four_warps(w0, w1, |_| {}, |_| {});
+    }
+    /// [`two_warps`](Self::two_warps) for all four warps of a role of one warp group.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn four_warps(
         self,
         w0: impl FnOnce(Warp<R, K>),
         w1: impl FnOnce(Warp<R, K>),
@@ -519,6 +534,13 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
         // SAFETY: the token says that the warp is converged, and is consumed.
         let one = unsafe { isa::warp::elect_one() };
         if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
+    }
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn elect_then(self, run: impl FnOnce(Elected<R, K>)) {
+        if let Some(one) = self.elect() {
+            run(one);
+        }
     }
 }
 

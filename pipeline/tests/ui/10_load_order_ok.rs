@@ -12,7 +12,7 @@ fn odd_panels_load_after_even_ones() {
         let (cta, (even, odd, stores, order)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let (mut loads, mut order) =
@@ -43,8 +43,6 @@ fn odd_panels_load_after_even_ones() {
                         }
                         loads.tail();
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |group| {

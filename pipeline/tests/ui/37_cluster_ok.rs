@@ -16,19 +16,13 @@ fn each_cta_waits_for_its_peer() {
             cta.specialize(
                 |load| {
                     let peer = 1 - load.coord().rank();
-                    load.warps(
-                        |warp| {
-                            let Some(_one) = warp.elect() else { return };
-                            // SAFETY: the peer's one thread arrives once; each CTA waits for that
-                            // arrival, in the only phase, before it exits.
-                            let [here] = unsafe { raw.handles() };
-                            here.remote(peer).arrive();
-                            here.wait(0);
-                        },
-                        |_| {},
-                        |_| {},
-                        |_| {},
-                    );
+                    load.elect(|_one| {
+                        // SAFETY: the peer's one thread arrives once; each CTA waits for that
+                        // arrival, in the only phase, before it exits.
+                        let [here] = unsafe { raw.handles() };
+                        here.remote(peer).arrive();
+                        here.wait(0);
+                    });
                 },
                 |_work| {},
             );

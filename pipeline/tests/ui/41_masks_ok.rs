@@ -20,22 +20,16 @@ fn multiply(
     let (row, col) = (64 * at.m(), 64 * at.n());
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for k in 0..K_TILES {
-                        loads.acquire().load((
-                            a.tile(row, 64 * k, at.sharing_a()),
-                            b.tile(col, 64 * k, at.sharing_b()),
-                        ));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for k in 0..K_TILES {
+                    loads.acquire().load((
+                        a.tile(row, 64 * k, at.sharing_a()),
+                        b.tile(col, 64 * k, at.sharing_b()),
+                    ));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);

@@ -6,15 +6,9 @@ fn kernel(cta: ThisCta) {
     let (early, (ring, _stores)) = cta.prologue();
     early.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(early) = warp.elect() else { return };
-                    let _loads = ring.producer.by(&early);
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|early| {
+                let _loads = ring.producer.by(&early);
+            });
         },
         |_work| {},
     );

@@ -30,7 +30,7 @@ pub fn idle_group(
     let row = 64 * coord.m();
     cta.specialize(
         |load| {
-            load.warps(
+            load.four_warps(
                 // Not the first warp, for once.
                 |_| {},
                 |_| {},

@@ -32,24 +32,18 @@ fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
     };
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let (share_a, share_b) = (coord.sharing_a(), coord.sharing_b());
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        for k in 0..steps {
-                            loads
-                                .acquire()
-                                .load((a.tile(row, 64 * k, share_a), b.tile(col, 64 * k, share_b)));
-                        }
+            load.elect(|one| {
+                let (share_a, share_b) = (coord.sharing_a(), coord.sharing_b());
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    for k in 0..steps {
+                        loads
+                            .acquire()
+                            .load((a.tile(row, 64 * k, share_a), b.tile(col, 64 * k, share_b)));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);

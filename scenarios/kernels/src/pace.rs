@@ -25,31 +25,25 @@ pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, round
     let (own, ctas) = (at.cluster_id(), at.clusters());
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut pace = pace.by(&one, rounds - 1);
-                    for round in 0..rounds {
-                        pace.wait();
-                        if round > 0 {
-                            let place = 2 * ((round - 1) * ctas + own) + 1;
-                            times.set(place as usize, sreg::globaltimer() as u32);
-                        }
-                        if round % ctas == own {
-                            misc::nanosleep(LATE_NS);
-                        }
-                        if round + 1 < rounds {
-                            let place = 2 * (round * ctas + own);
-                            times.set(place as usize, sreg::globaltimer() as u32);
-                        }
-                        pace.arrive();
+            load.elect(|one| {
+                let mut pace = pace.by(&one, rounds - 1);
+                for round in 0..rounds {
+                    pace.wait();
+                    if round > 0 {
+                        let place = 2 * ((round - 1) * ctas + own) + 1;
+                        times.set(place as usize, sreg::globaltimer() as u32);
                     }
-                    pace.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                    if round % ctas == own {
+                        misc::nanosleep(LATE_NS);
+                    }
+                    if round + 1 < rounds {
+                        let place = 2 * (round * ctas + own);
+                        times.set(place as usize, sreg::globaltimer() as u32);
+                    }
+                    pace.arrive();
+                }
+                pace.tail();
+            });
         },
         |_| {},
     );

@@ -33,7 +33,7 @@ pub fn two_loaders(
     let rows = || (coord.cluster_id()..tiles).step_by(coord.clusters() as usize).map(|t| 64 * t);
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = part_a.by(&one);
@@ -54,8 +54,6 @@ pub fn two_loaders(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {
@@ -97,7 +95,7 @@ pub fn four_loaders(
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
     cta.specialize(
         |load| {
-            load.warps(
+            load.four_warps(
                 |warp| load_part(warp, part_a, a, rows()),
                 |warp| load_part(warp, part_b, b, rows()),
                 |warp| load_part(warp, part_c, c, rows()),

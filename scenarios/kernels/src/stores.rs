@@ -32,19 +32,13 @@ fn stored<const DEPTH: usize, const UNACQUIRED: usize>(
     let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for panel in 0..panels {
-                        loads.acquire().load((from.tile(128 * panel, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for panel in 0..panels {
+                    loads.acquire().load((from.tile(128 * panel, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

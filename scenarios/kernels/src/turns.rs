@@ -70,24 +70,18 @@ fn in_turn<Ro: Role>(
     let chain = 2 * coord.cluster_id() as usize;
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for tile in tiles() {
-                        for k in 0..steps {
-                            loads.acquire().load((
-                                a.tile(64 * tile, 64 * k, Peers::ALONE),
-                                b.tile(0, 64 * k, Peers::ALONE),
-                            ));
-                        }
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for tile in tiles() {
+                    for k in 0..steps {
+                        loads.acquire().load((
+                            a.tile(64 * tile, 64 * k, Peers::ALONE),
+                            b.tile(0, 64 * k, Peers::ALONE),
+                        ));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);

@@ -41,16 +41,7 @@ pub const PANELS: u32 = 4;
 
 /// One thread of `Load` runs `f`.
 pub fn one_thread(load: Warpgroup<Load, Alone>, f: impl FnOnce(One)) {
-    load.warps(
-        |warp| {
-            if let Some(one) = warp.elect() {
-                f(one);
-            }
-        },
-        |_| {},
-        |_| {},
-        |_| {},
-    );
+    load.elect(f);
 }
 
 /// Loads every panel.
