@@ -1,6 +1,7 @@
-//! The attribute `#[kernel]`. Use it as `isa::kernel`.
+//! The attributes `#[kernel]` and `#[device]`. Use them as `isa::kernel` and `isa::device`.
 
 mod bounds;
+mod device;
 mod expand;
 mod signature;
 
@@ -70,4 +71,22 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
         Ok(signature) => expand::expand(&bounds, &function, &signature).into(),
         Err(error) => error.into_compile_error().into(),
     }
+}
+
+/// Makes a function one that kernels call: it becomes a part of each kernel that calls it, and on the
+/// host it passes the line of its caller on, so that a report of the SM model names the kernel's line and
+/// not one in between.
+///
+/// ```
+/// use isa::device;
+///
+/// /// The first thread's number in its warp's row.
+/// #[device]
+/// pub fn row() -> u32 {
+///     isa::thread::thread_idx_x() / 4
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
+    device::expand(&args.into(), &item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

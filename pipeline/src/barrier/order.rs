@@ -32,6 +32,7 @@ use crate::cta::{Place, Region};
 use crate::raw::MAX_COUNT;
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Closes [`Start`]: the phases follow from who goes first.
 mod sealed {
@@ -267,8 +268,7 @@ impl<N: Name> MainLoopLoads<N> {
     ///
     /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
     /// `OrderedSequenceBarrier::arrive`, without its step. See the example of [`Arrived`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&mut self) -> Arrived<'_> {
         // SAFETY: initialised by the plan with one arrival for each of these ends, of which this
         // is one thread's.
@@ -280,8 +280,7 @@ impl<N: Name> MainLoopLoads<N> {
     ///
     /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
     /// `OrderedSequenceBarrier::arrive`. See the example of [`MainLoopLoads`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive_and_step(&mut self) {
         self.arrive().step();
     }
@@ -381,8 +380,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     ///
     /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
     /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) -> Passed<'_> {
         if F::FIRST_PASSES && self.passes {
             self.passes = false;
@@ -397,8 +395,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     ///
     /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
     /// CUTLASS: `OrderedSequenceBarrier::wait`, `advance`. See the example of [`EpilogueLoads`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait_and_step(&mut self) {
         self.wait().step();
     }

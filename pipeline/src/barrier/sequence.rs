@@ -19,6 +19,7 @@ use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
 /// section and group. `N` is its name.
@@ -157,8 +158,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
     /// Waits for the group before to pass its turn on. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, in a loop. CUTLASS: `OrderedSequenceBarrier::wait`. See the
     /// example of [`OrderedSequence`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) -> Turn<'_> {
         let own = self.barrier(self.group.index());
         // SAFETY: initialised by the plan; the phase changes once a round.
@@ -206,8 +206,7 @@ impl Turn<'_> {
     /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for
     /// each warp. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier::arrive`,
     /// which also steps. See the example of [`Turn`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn pass_on(self) {
         // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the
         // pipeline's calls.

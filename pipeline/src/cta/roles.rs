@@ -13,6 +13,7 @@
 use crate::cta::{ClusterCoord, ClusterShape, Regions, SmemPlan};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
+use isa::device;
 use isa::kernel::{AfterWait, KernelArg, LaunchFacts, ParamMeta};
 
 /// Threads of a warp group: four warps, the first one's index a multiple of four.
@@ -200,8 +201,7 @@ impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
     /// }
     /// # let _ = kernel;
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
     }
@@ -209,8 +209,7 @@ impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
     /// Meets the whole CTA, and the whole cluster where there is one: the mbarriers that one thread
     /// initialised and fenced before are seen by all after. Nothing else is: an arrival that releases
     /// is a `MEMBAR.ALL.GPU`, before the first load.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     #[allow(clippy::unused_self)] // The token is what is spent.
     pub(crate) fn meet(self) -> Ready<R, K> {
         if K::SIZE > 1 {
@@ -284,16 +283,14 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
     /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Ready`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
 
     /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, K> {
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
@@ -333,8 +330,7 @@ macro_rules! tuple_of_roles {
             /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`. CUTLASS:
             /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
             /// See the example of [`Ready`].
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
                 let warp = unsafe { isa::warp::warp_id() };
@@ -362,8 +358,7 @@ macro_rules! tuple_of_roles {
             ///
             /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
             /// [`BeforeWait`].
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             pub fn specialize(
                 self,
                 $($run: impl FnOnce(BeforeWait<Warpgroup<$role, K>>)),+
@@ -439,8 +434,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
     /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
         unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
@@ -450,8 +444,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
     /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
@@ -461,8 +454,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
     /// example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self, run: impl FnOnce(Elected<R, K>)) {
         self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
     }
@@ -470,14 +462,12 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// nothing. An end that one function takes is gone for the other.
     ///
     /// CUTLASS: the branches on `producer_warp_role`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn two_warps(self, w0: impl FnOnce(Warp<R, K>), w1: impl FnOnce(Warp<R, K>)) {
         self.four_warps(w0, w1, |_| {}, |_| {});
     }
     /// [`two_warps`](Self::two_warps) for all four warps of a role of one warp group.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn four_warps(
         self,
         w0: impl FnOnce(Warp<R, K>),
@@ -528,15 +518,13 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
     /// `elect_one_sync`. See the example of [`Warp`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self) -> Option<Elected<R, K>> {
         // SAFETY: the token says that the warp is converged, and is consumed.
         let one = unsafe { isa::warp::elect_one() };
         if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
     }
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn elect_then(self, run: impl FnOnce(Elected<R, K>)) {
         if let Some(one) = self.elect() {
             run(one);
@@ -577,8 +565,7 @@ impl<R: Role, K: ClusterShape> Elected<R, K> {
     /// Waits for nothing. Signals the launch of dependent grids. PTX:
     /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
     }

@@ -9,6 +9,7 @@ use crate::cta::ClusterShape;
 use crate::cta::{Cta, Ready, Roles};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Shared memory that one CTA can use on sm_90: 227 KiB.
 pub const SMEM_LIMIT: usize = 227 * 1024;
@@ -342,8 +343,7 @@ impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
     /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
     /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
     /// See the example of [`SmemPlan`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn init(self) -> (Ready<R, K>, P::Ends) {
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
         self.launch_dependents();
@@ -366,8 +366,7 @@ impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
     /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
     /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn prologue(self) -> (BeforeWait<Ready<R, K>>, P::Ends) {
         // A plan of hardware barriers alone, or of nothing, has no memory.
         let has_memory = const { SmemPlan::<P>::BYTES > 0 };

@@ -8,6 +8,7 @@
 
 use crate::cta::{ClusterCoord, ClusterShape};
 use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
+use isa::device;
 
 /// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
 /// [`wait`](Self::wait) gives the token itself.
@@ -58,8 +59,7 @@ impl<T> BeforeWait<T> {
     /// Waits until the grids that this one depends on have ended and their writes are visible; in a
     /// launch that depends on none, for nothing. Signals nothing. PTX: `griddepcontrol.wait`. CUTLASS:
     /// `wait_on_dependent_grids`. See the example of [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
         self.0
@@ -90,15 +90,13 @@ coord!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role,);
 
 impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
     /// [`Warpgroup::elect`]. See the example of [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, K>>)) {
         self.0.elect(|one| run(BeforeWait::of(one)));
     }
 
     /// [`Warpgroup::two_warps`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn two_warps(
         self,
         w0: impl FnOnce(BeforeWait<Warp<R, K>>),
@@ -108,8 +106,7 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
     }
 
     /// [`Warpgroup::four_warps`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn four_warps(
         self,
         w0: impl FnOnce(BeforeWait<Warp<R, K>>),
@@ -127,8 +124,7 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warp<R, K>> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self) -> Option<BeforeWait<Elected<R, K>>> {
         self.0.elect().map(BeforeWait::of)
     }

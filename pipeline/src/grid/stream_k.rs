@@ -13,6 +13,7 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::mma::{Accumulator, GROUP_ROWS};
+use isa::device;
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 use isa::wgmma::{M64, Shape};
@@ -47,8 +48,7 @@ pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
 /// Brings a warp together after one of its threads has been elsewhere: without it ptxas allows for a
 /// warp that comes in parts from here on, and keeps what wgmma needs out of the uniform registers.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 fn meet() {
     // SAFETY: called where the group's token says that all lanes of the warp are here.
     unsafe { isa::warp::sync_warp(u32::MAX) }
@@ -153,8 +153,7 @@ impl Partials<'_> {
 
     /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
     /// there. If the memory is too small for it, they are at address 0, and its first use ends the grid.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn place<const N: usize, R: Role, K>(
         &self,
         group: &Warpgroup<R, K>,
@@ -181,8 +180,7 @@ impl Partials<'_> {
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn give<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -198,8 +196,7 @@ impl Partials<'_> {
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn take<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -217,8 +214,7 @@ impl Partials<'_> {
     /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
     /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
     /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
     pub fn give_part<const N: usize, R: Role, K: ClusterShape>(
         &self,
@@ -252,8 +248,7 @@ impl Partials<'_> {
     /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
     /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
     /// [`Part`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn take_part<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,

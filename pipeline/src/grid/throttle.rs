@@ -19,6 +19,7 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use core::marker::PhantomData;
+use isa::device;
 use isa::kernel::{AfterWait, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 
@@ -107,8 +108,7 @@ impl Pacer<'_> {
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
     /// example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&mut self) {
         if self.left == 0 {
             return;
@@ -127,8 +127,7 @@ impl Pacer<'_> {
     ///
     /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
     /// nothing. PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
         while self.looks > 0 {
@@ -146,8 +145,7 @@ impl Pacer<'_> {
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
     /// example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(mut self) {
         while self.left > 0 {
             self.arrive();
