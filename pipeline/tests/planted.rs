@@ -123,6 +123,7 @@ fn kernel_lines(report: &sim::Report) {
 
 #[test]
 fn initialisations_are_the_plans_line() {
+    let line = line!() + 2;
     let kernel = |cta: ThisCta<Orders>| {
         let (cta, (order,)) = cta.init();
         cta.specialize(
@@ -135,7 +136,6 @@ fn initialisations_are_the_plans_line() {
             |_| {},
         );
     };
-    let line = line!() - 17;
     let report = run(0, &GlobalMemory::new(), kernel).expect_err("a wait without an arrival");
     assert_eq!(report.rule, Rule::Deadlock, "{report}");
     let [barrier] = &report.barriers[..] else { panic!("{report}") };
