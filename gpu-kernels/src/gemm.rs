@@ -15,7 +15,7 @@ pub mod pingpong;
 pub mod scheduler;
 pub mod sums;
 
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
 
@@ -25,7 +25,7 @@ pub use scheduler::TileSchedulerParams;
 
 /// What a GEMM kernel gets by value, besides its tensor maps.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
 pub struct GemmParams {
     /// Which work there is.
     pub scheduler: TileSchedulerParams,
@@ -36,19 +36,6 @@ pub struct GemmParams {
     /// Factor of C.
     pub beta: f32,
 }
-
-// SAFETY: a `repr(C)` value of plain numbers, valid for any bytes, is its own ABI.
-unsafe impl KernelArg for GemmParams {
-    type Abi = Self;
-    const META: ParamMeta = ParamMeta::value(size_of::<Self>(), align_of::<Self>());
-    #[inline(always)]
-    unsafe fn from_abi(abi: Self) -> Self {
-        abi
-    }
-}
-
-// SAFETY: numbers are no way to memory.
-unsafe impl AfterWait for GemmParams {}
 
 /// How the warp groups of a CTA share its tiles out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::TensorMap;
 use crate::tensor_error::dtype_name;
-use isa::kernel::{Dtype, KernelMeta, ParamKind, ParamMeta};
-use isa::slice::Element;
+use isa::kernel::{ByValue, Dtype, KernelArg, KernelMeta, ParamKind, ParamMeta};
+use isa::slice::{Element, SliceAbi};
 use std::mem::MaybeUninit;
 
 /// One parameter of a launch.
@@ -16,21 +16,22 @@ use std::mem::MaybeUninit;
 pub struct Param<'a>(Kind<'a>);
 
 enum Kind<'a> {
-    Value { bytes: Box<[MaybeUninit<u128>]>, size: u32, align: u32 },
+    Value { bytes: Box<[MaybeUninit<u128>]>, meta: ParamMeta, slices: Vec<SliceAbi> },
     Slice { buffer: &'a Buffer, dtype: u32, elem_bytes: usize, writes: bool },
     Map(&'a TensorMap),
 }
 
 impl<'a> Param<'a> {
-    /// A scalar or `repr(C)` value, copied byte for byte: what the kernel's parameter has as ABI.
-    pub fn value<T: Copy + 'static>(value: T) -> Param<'a> {
-        const { assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes") };
+    /// A number, or a struct with `#[derive(KernelArg)]`, copied byte for byte. What its slices borrow
+    /// stays borrowed for as long as the parameter lives.
+    pub fn value<T: ByValue + KernelArg<Abi = T> + 'a>(value: T) -> Param<'a> {
+        let mut slices = Vec::new();
+        value.slices(&mut |slice| slices.push(slice));
         let mut bytes: Box<[MaybeUninit<u128>]> =
             Box::new_uninit_slice(size_of::<T>().div_ceil(16));
         // SAFETY: the storage has at least `size_of::<T>()` bytes, aligned to 16.
         unsafe { bytes.as_mut_ptr().cast::<T>().write(value) };
-        let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
-        Param(Kind::Value { bytes, size, align })
+        Param(Kind::Value { bytes, meta: T::META, slices })
     }
 
     /// A whole buffer that the kernel reads as elements of type `T`: its
@@ -69,7 +70,7 @@ impl<'a> Param<'a> {
 
     fn meta(&self) -> ParamMeta {
         match &self.0 {
-            Kind::Value { size, align, .. } => ParamMeta::value(*size as usize, *align as usize),
+            Kind::Value { meta, .. } => *meta,
             Kind::Slice { dtype, elem_bytes, writes, .. } => ParamMeta {
                 kind: ParamKind::Slice as u32,
                 size: 16,
@@ -126,7 +127,13 @@ pub(crate) fn pack<'a>(
             });
         }
         pointers.push(match &param.0 {
-            Kind::Value { bytes, .. } => bytes.as_ptr().cast(),
+            Kind::Value { bytes, slices, .. } => {
+                for slice in slices {
+                    device
+                        .holds(&format!("parameter {index} of kernel {}", meta.name()), *slice)?;
+                }
+                bytes.as_ptr().cast()
+            }
             Kind::Slice { buffer, elem_bytes, .. } => {
                 let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), &buffer.memory.backend)?;
@@ -155,7 +162,11 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
     };
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
         Some(ParamKind::Value) => {
-            format!("a value of {} bytes aligned to {}", param.size, param.align)
+            let what = format!("a value of {} bytes aligned to {}", param.size, param.align);
+            match u64::from(param.box_cols) << 32 | u64::from(param.box_rows) {
+                0 => what,
+                layout => format!("{what}, with gaps or slices (layout {layout:016x})"),
+            }
         }
         Some(ParamKind::Slice) => {
             let mutable = if param.box_rows == 0 { "" } else { "mutable " };

@@ -9,8 +9,13 @@
 #[cfg(not(target_arch = "nvptx64"))]
 mod image;
 
+mod value;
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub use image::{Code, Image, ImageError, KernelCode};
+pub use value::{ByValue, layout};
+/// Derives the trait for a struct of by-value arguments.
+pub use warpipe_macros::KernelArg;
 
 /// Symbol prefix of a kernel's metadata constant in the device module.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
@@ -104,10 +109,10 @@ pub struct ParamMeta {
     /// For tensor maps: the element's [`Dtype`] as `u32`; for slices likewise, or 0.
     pub dtype: u32,
     /// For tensor maps: rows of the box (the outer dimension). For slices: 1 if the kernel may
-    /// write, else 0.
+    /// write, else 0. For values: the lower half of [`ByValue::LAYOUT`].
     pub box_rows: u32,
     /// For tensor maps: columns of the box in elements (the inner, contiguous dimension). For
-    /// slices: bytes of an element.
+    /// slices: bytes of an element. For values: the upper half of [`ByValue::LAYOUT`].
     pub box_cols: u32,
     /// For tensor maps: span of the swizzle in bytes: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
@@ -120,6 +125,15 @@ impl ParamMeta {
     /// A plain value of `size` bytes.
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
+    }
+    /// A value of type `T`.
+    pub const fn by_value<T: ByValue>() -> Self {
+        const { assert!(align_of::<T>() <= 16, "an argument is aligned to at most 16 bytes") };
+        Self {
+            box_rows: T::LAYOUT as u32,
+            box_cols: (T::LAYOUT >> 32) as u32,
+            ..Self::value(size_of::<T>(), align_of::<T>())
+        }
     }
 }
 
@@ -175,7 +189,7 @@ impl Dtype {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel",
     label = "not a `KernelArg`",
-    note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, tensor maps, and repr(C) types for which KernelArg is implemented"
+    note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, DependentSlice, DependentSliceMut, tensor maps, and repr(C) structs with #[derive(KernelArg)]"
 )]
 pub unsafe trait KernelArg {
     /// What crosses the `ptx-kernel` boundary: a scalar, a `repr(C)` aggregate of alignment at
@@ -218,7 +232,7 @@ pub unsafe trait KernelArg {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel with `dependent = true`",
     label = "gives access to memory at once",
-    note = "a dependent kernel starts before the kernel that it depends on has ended: it may only take values, tensor maps and other arguments that are of use after `griddepcontrol.wait` alone"
+    note = "a dependent kernel starts before the kernel that it depends on has ended: it may only take values, tensor maps, DependentSlice, DependentSliceMut and other arguments that are of use after `griddepcontrol.wait` alone"
 )]
 pub unsafe trait AfterWait: KernelArg {}
 

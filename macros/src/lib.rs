@@ -1,5 +1,7 @@
-//! The attributes `#[kernel]` and `#[device]`. Use them as `isa::kernel` and `isa::device`.
+//! The attributes `#[kernel]` and `#[device]`, used as `isa::kernel` and `isa::device`, and
+//! `#[derive(KernelArg)]`, which comes with the trait `isa::kernel::KernelArg`.
 
+mod argument;
 mod bounds;
 mod device;
 mod expand;
@@ -89,4 +91,40 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
     device::expand(&args.into(), &item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a `repr(C)`, `Copy` struct of by-value arguments a by-value argument itself: it implements
+/// `isa::kernel::KernelArg`, with itself as what crosses the launch, and `isa::kernel::AfterWait`.
+///
+/// ```
+/// use isa::kernel;
+/// use isa::kernel::{ByValue, KernelArg};
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
+/// struct Shape {
+///     rows: u32,
+///     cols: u32,
+/// }
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
+/// struct Args<E: ByValue> {
+///     shape: Shape,
+///     epilogue: E,
+/// }
+///
+/// #[kernel(threads = 128, dependent = true)]
+/// fn product(args: Args<[f32; 2]>) {
+///     let _ = (args.shape.rows, args.shape.cols, args.epilogue);
+/// }
+/// ```
+///
+/// Every field's type must be `isa::kernel::ByValue`: numbers, arrays of them, structs with this derive,
+/// and the slices of `pipeline` that are of use after the wait alone. Type parameters may have any bounds;
+/// that a field of such a type is `ByValue` is checked where the struct is used as an argument.
+#[proc_macro_derive(KernelArg)]
+pub fn kernel_arg(item: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(item as syn::DeriveInput);
+    argument::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }

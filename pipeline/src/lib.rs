@@ -120,6 +120,7 @@ pub mod prelude {
     pub use crate::cta::{Cta, Role, Warpgroup};
     pub use crate::cta::{SmemPlan, When};
     pub use crate::grid::Pace;
+    pub use crate::grid::{DependentSlice, DependentSliceMut};
     pub use crate::grid::{Part, Partials};
     pub use crate::mma::SplitAccumulator;
     pub use crate::mma::Strips;

@@ -274,6 +274,10 @@ mutations! {
         in "pipeline/src/tile/tensor.rs",
             "pub const unsafe fn from_bytes("
             => "pub const fn from_bytes(";
+    "21_map_in_a_value":
+        in "pipeline/src/tile/tensor.rs",
+            "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}"
+            => "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}\nunsafe impl<T: TileShape, P: Sharing> isa::kernel::ByValue for &TensorMap<T, P> { const LAYOUT: u64 = 1; }";
     "24_registers":
         in "pipeline/src/cta/roles.rs",
             "R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24"
@@ -364,6 +368,10 @@ mutations! {
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
             => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+    "43_slice_before_wait":
+        in "pipeline/src/grid/slice.rs",
+            "_token: &impl Waited"
+            => "_token: &impl Sized";
     "43_store_before_wait":
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"

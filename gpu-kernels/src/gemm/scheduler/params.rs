@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use crate::gemm::divmod::FastDivmod;
+use isa::kernel::KernelArg;
 
 /// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, KernelArg)]
 pub struct TileSchedulerParams {
     /// Rows of cluster tiles.
     tiles_m: u32,
