@@ -1,7 +1,7 @@
 //! wgmma: the operands as the host laid them out, the accumulators register by register.
 
 use half::{bf16, f16};
-use isa::kernel::{KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::wgmma::{self, M64, Operand, Shape, Swizzle};
 use isa::{fence, kernel, shared, thread};
