@@ -23,13 +23,13 @@ pub const DEPTH: usize = 64;
 
 type A = Tile<bf16, ROWS, DEPTH>;
 type B = Tile<bf16, COLUMNS, DEPTH>;
-type MultiplyingCta = Cta<(Load, Math), Alone>;
 type MultiplyingPlan =
     SmemPlan<(Ring<1, (A, B), Tma, Mma<Math>, Operands, Alone>, StoreBuffers<bf16, 2, Math>)>;
+type MultiplyingCta = Cta<(Load, Math), Alone, MultiplyingPlan>;
 
 /// Multiplies one slot again and again: D = `batches` · A·Bᵀ, 128 rows of A for each CTA. Nothing waits
 /// for loads, and nothing is written before the end: the rate is that of the tensor cores.
-#[kernel(threads = MultiplyingCta::THREADS, smem = MultiplyingPlan::BYTES, dependent = true)]
+#[kernel(dependent = true)]
 pub fn wgmma_alone(
     cta: MultiplyingCta,
     a: &TensorMap<A>,
@@ -38,23 +38,15 @@ pub fn wgmma_alone(
     batches: u32,
 ) {
     cta.launch_dependents();
-    let (cta, (ring, stores)) = MultiplyingPlan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let row = cta.coord().cluster_id() * ROWS as u32;
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    loads
-                        .acquire()
-                        .load((a.tile(row, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                loads.acquire().load((a.tile(row, 0, Peers::ALONE), b.tile(0, 0, Peers::ALONE)));
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -79,13 +71,13 @@ pub fn wgmma_alone(
 
 /// What [`tma_read_alone()`] reads at once: 64 rows of 64 elements, 8 KiB.
 pub type Panel = Tile<bf16, 64, 64>;
-type ReadingCta = Cta<(Load, Add), Alone>;
 type ReadingPlan =
     SmemPlan<(Ring<24, (Panel,), Tma, Reads<Add>, Panels64, Alone>, StoreBuffers<bf16, 1, Add>)>;
+type ReadingCta = Cta<(Load, Add), Alone, ReadingPlan>;
 
 /// Reads a tensor of 64 columns, `panels` panels of 64 rows, and adds up the panels that each CTA reads: i,
 /// i + g, … for CTA i of g. Nothing is written before the end: the rate is that of reading.
-#[kernel(threads = ReadingCta::THREADS, smem = ReadingPlan::BYTES, dependent = true)]
+#[kernel(dependent = true)]
 pub fn tma_read_alone(
     cta: ReadingCta,
     from: &TensorMap<Panel>,
@@ -93,24 +85,18 @@ pub fn tma_read_alone(
     panels: u32,
 ) {
     cta.launch_dependents();
-    let (cta, (ring, stores)) = ReadingPlan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));

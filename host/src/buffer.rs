@@ -5,7 +5,8 @@ use crate::device::{Backend, Device};
 use crate::error::Error;
 use crate::stream::Stream;
 use cudarc::driver::{result, sys};
-use isa::slice::SliceAbi;
+use isa::slice::{Element, SliceAbi};
+use pipeline::grid::{DependentSlice, DependentSliceMut};
 use std::sync::Arc;
 
 /// A block of device memory, freed with its last owner (tensor maps own what they point into).
@@ -96,6 +97,24 @@ impl Buffer {
     /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The whole buffer as elements of type `T`, for a field of a kernel's argument
+    /// ([`Param::value`](crate::Param::value)). Bytes behind the last whole element are left out.
+    pub fn dependent_slice<T: Element>(&self) -> DependentSlice<'_, T> {
+        // SAFETY: the slice borrows the buffer, whose memory lives as long and is aligned as an
+        // allocation is.
+        unsafe { DependentSlice::new(self.elements::<T>()) }
+    }
+
+    /// The same for a kernel that may write it.
+    pub fn dependent_slice_mut<T: Element>(&mut self) -> DependentSliceMut<'_, T> {
+        // SAFETY: as above; nobody else reaches what is borrowed mutably.
+        unsafe { DependentSliceMut::new(self.elements::<T>()) }
+    }
+
+    fn elements<T: Element>(&self) -> SliceAbi {
+        SliceAbi { address: self.addr(), elements: (self.len() / size_of::<T>()) as u64 }
     }
 
     /// Waits for the device, then copies the whole buffer into `out`.

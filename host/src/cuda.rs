@@ -215,6 +215,20 @@ impl Context {
         })
     }
 
+    /// Whether `addr` is memory of this context.
+    pub fn holds(&self, addr: u64) -> bool {
+        let mut owner: sys::CUcontext = std::ptr::null_mut();
+        // SAFETY: this attribute is a context's handle, for which there is room.
+        let status = unsafe {
+            sys::cuPointerGetAttribute(
+                (&raw mut owner).cast(),
+                sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
+                addr,
+            )
+        };
+        status == sys::CUresult::CUDA_SUCCESS && owner == self.raw
+    }
+
     /// Frees what [`Context::alloc`] gave; waits for the device first (`cuMemFree` does).
     pub fn free(&self, addr: u64) {
         if self.bind().is_ok() {

@@ -5,6 +5,7 @@ use crate::cuda::{Context, cuda_devices};
 use crate::error::Error;
 use crate::model::Model;
 use crate::stream::Stream;
+use isa::slice::SliceAbi;
 use std::sync::Arc;
 
 /// Shared memory that one CTA can use on sm_90 (227 KiB): what the model grants.
@@ -188,6 +189,24 @@ impl Device {
     /// [`Error::ForeignDevice`].
     pub fn check_stream(&self, what: &str, stream: &Stream) -> Result<(), Error> {
         self.owns(what, stream.backend())
+    }
+
+    /// Refuses memory of another device: a slice in a value says whose it is by its address alone.
+    pub(crate) fn holds(&self, what: &str, slice: SliceAbi) -> Result<(), Error> {
+        let SliceAbi { address, elements: bytes } = slice;
+        let held = match &self.backend {
+            _ if bytes == 0 => true,
+            Backend::Cuda(context) => context.holds(address),
+            Backend::Sim(model) => model.holds(address, bytes),
+        };
+        if held {
+            return Ok(());
+        }
+        Err(Error::ForeignDevice {
+            what: format!("a slice in {what}"),
+            theirs: "another device".into(),
+            ours: self.backend.describe(),
+        })
     }
 
     /// Refuses a handle that belongs to another device.

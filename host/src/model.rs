@@ -56,6 +56,11 @@ impl Model {
         self.memory.write(addr, bytes).map_err(Error::ModelMemory)
     }
 
+    /// Whether `bytes` > 0 bytes from `addr` on begin and end in its memory.
+    pub fn holds(&self, addr: u64, bytes: u64) -> bool {
+        [addr, addr + (bytes - 1)].iter().all(|&at| self.memory.read(at, &mut [0]).is_ok())
+    }
+
     /// Runs a kernel to its end.
     ///
     /// # Safety

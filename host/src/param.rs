@@ -5,8 +5,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::TensorMap;
 use crate::tensor_error::dtype_name;
-use isa::kernel::{Dtype, KernelMeta, ParamKind, ParamMeta};
-use isa::slice::Element;
+use isa::kernel::{ByValue, Dtype, KernelArg, KernelMeta, ParamKind, ParamMeta};
+use isa::slice::{Element, SliceAbi};
 use std::mem::MaybeUninit;
 
 /// One parameter of a launch.
@@ -16,21 +16,22 @@ use std::mem::MaybeUninit;
 pub struct Param<'a>(Kind<'a>);
 
 enum Kind<'a> {
-    Value { bytes: Box<[MaybeUninit<u128>]>, size: u32, align: u32 },
+    Value { bytes: Box<[MaybeUninit<u128>]>, meta: ParamMeta, slices: Vec<SliceAbi> },
     Slice { buffer: &'a Buffer, dtype: u32, elem_bytes: usize, writes: bool },
     Map(&'a TensorMap),
 }
 
 impl<'a> Param<'a> {
-    /// A scalar or `repr(C)` value, copied byte for byte: what the kernel's parameter has as ABI.
-    pub fn value<T: Copy + 'a>(value: T) -> Param<'a> {
-        const { assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes") };
+    /// A number, or a struct with `#[derive(KernelArg)]`, copied byte for byte. What its slices borrow
+    /// stays borrowed for as long as the parameter lives.
+    pub fn value<T: ByValue + KernelArg + 'a>(value: T) -> Param<'a> {
+        let mut slices = Vec::new();
+        value.slices(&mut |slice| slices.push(slice));
         let mut bytes: Box<[MaybeUninit<u128>]> =
             Box::new_uninit_slice(size_of::<T>().div_ceil(16));
         // SAFETY: the storage has at least `size_of::<T>()` bytes, aligned to 16.
         unsafe { bytes.as_mut_ptr().cast::<T>().write(value) };
-        let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
-        Param(Kind::Value { bytes, size, align })
+        Param(Kind::Value { bytes, meta: T::META, slices })
     }
 
     /// A whole buffer that the kernel reads as elements of type `T`: its
@@ -57,7 +58,7 @@ impl<'a> Param<'a> {
 
     fn meta(&self) -> ParamMeta {
         match &self.0 {
-            Kind::Value { size, align, .. } => ParamMeta::value(*size as usize, *align as usize),
+            Kind::Value { meta, .. } => *meta,
             Kind::Slice { dtype, elem_bytes, writes, .. } => ParamMeta {
                 kind: ParamKind::Slice as u32,
                 size: 16,
@@ -77,10 +78,7 @@ fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
     let slice = want.kind == ParamKind::Slice as u32 && have.kind == want.kind;
     // A kernel may be lent more than it uses: a writable slice to read.
     let box_rows = if slice && want.box_rows == 0 { 0 } else { have.box_rows };
-    // What the kernel reads where it lies, the host passes by value.
-    let value = have.kind == ParamKind::Value as u32 && want.kind == ParamKind::Struct as u32;
-    let kind = if value { want.kind } else { have.kind };
-    *want == ParamMeta { kind, box_rows, ..*have }
+    *want == ParamMeta { box_rows, ..*have }
 }
 
 /// The bytes of a launch's parameters, and a pointer to each.
@@ -117,7 +115,13 @@ pub(crate) fn pack<'a>(
             });
         }
         pointers.push(match &param.0 {
-            Kind::Value { bytes, .. } => bytes.as_ptr().cast(),
+            Kind::Value { bytes, slices, .. } => {
+                for slice in slices {
+                    device
+                        .holds(&format!("parameter {index} of kernel {}", meta.name()), *slice)?;
+                }
+                bytes.as_ptr().cast()
+            }
             Kind::Slice { buffer, elem_bytes, .. } => {
                 let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), &buffer.memory.backend)?;
@@ -146,8 +150,13 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
             .map_or("elements", dtype_name)
     };
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
-        Some(ParamKind::Value | ParamKind::Struct) => {
-            format!("a value of {} bytes aligned to {}", param.size, param.align)
+        Some(kind @ (ParamKind::Value | ParamKind::Struct)) => {
+            let kind = if kind == ParamKind::Value { "value" } else { "struct" };
+            let what = format!("a {kind} of {} bytes aligned to {}", param.size, param.align);
+            match u64::from(param.box_cols) << 32 | u64::from(param.box_rows) {
+                0 => what,
+                layout => format!("{what}, with gaps or slices (layout {layout:016x})"),
+            }
         }
         Some(ParamKind::Slice) => {
             let mutable = if param.box_rows == 0 { "" } else { "mutable " };

@@ -22,6 +22,8 @@
 //! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 6], 1024) }
 //! ```
 
+use crate::device;
+
 /// A tensor map as `cuTensorMapEncodeTiled` writes it: 128 opaque bytes.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,8 +106,7 @@ macro_rules! tensor_ops {
        pub unsafe fn $name:ident($($pre:ident: $pt:ty)?; $map:ident, $coords:ident; $($post:ident: $qt:ty),*)
        { $($device:tt)* })*) => {$(
         $(#[$meta])*
-        #[inline(always)]
-        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        #[device]
         pub unsafe fn $name<const D: usize>(
             $($pre: $pt,)? $map: *const TensorMapBytes, $coords: [i32; D] $(, $post: $qt)*
         ) {
@@ -224,8 +225,7 @@ tensor_ops! {
 ///
 /// # Safety
 /// `map` is a tensor map in parameter, constant or global memory.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn prefetch_tensormap(map: *const TensorMapBytes) {
     #[cfg(target_arch = "nvptx64")]
     ptx!("prefetch.tensormap [{}];", in(reg64) map);

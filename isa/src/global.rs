@@ -4,6 +4,7 @@
 //! `red`. On the model a pointer is a made-up device address, looked up among the allocations.
 
 use crate::Word;
+use crate::device;
 #[cfg(target_arch = "nvptx64")]
 use crate::patience::Patience;
 
@@ -11,8 +12,7 @@ use crate::patience::Patience;
 ///
 /// # Safety
 /// `p` points to a word of device memory, aligned to its size; nobody writes there at the same time.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn ld<T: Word>(p: *const T) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.
@@ -27,8 +27,7 @@ pub unsafe fn ld<T: Word>(p: *const T) -> T {
 ///
 /// # Safety
 /// `p` points to a word of device memory, aligned to its size; nobody uses it at the same time.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn st<T: Word>(p: *mut T, v: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.

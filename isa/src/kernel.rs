@@ -9,8 +9,13 @@
 #[cfg(not(target_arch = "nvptx64"))]
 mod image;
 
+mod value;
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub use image::{Code, Image, ImageError, KernelCode};
+pub use value::{ByValue, layout};
+/// Derives the trait for a struct of by-value arguments.
+pub use warpipe_macros::KernelArg;
 
 /// Symbol prefix of a kernel's metadata constant in the device module.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
@@ -45,6 +50,52 @@ pub struct KernelMeta {
     pub params: [ParamMeta; MAX_PARAMS],
 }
 
+/// What the CTAs of a kernel need of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaunchFacts {
+    /// Threads per CTA.
+    pub threads: u32,
+    /// CTAs per SM that registers must allow.
+    pub min_ctas: u32,
+    /// Cluster dimensions in CTAs.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory per CTA in bytes.
+    pub smem_bytes: u32,
+}
+
+impl LaunchFacts {
+    /// The facts of a kernel: those of its CTA's token, which is at most one of `args`, or else those
+    /// that the attribute states. `#[kernel]` calls it in a constant.
+    #[track_caller]
+    pub const fn of(args: &[Option<Self>], stated: Option<Self>) -> Self {
+        match Self::of_token(args) {
+            Some(facts) => facts,
+            None => {
+                stated.expect("a kernel without a Cta states its threads: #[kernel(threads = 128)]")
+            }
+        }
+    }
+
+    /// Refuses a key of the attribute that a token makes superfluous.
+    #[track_caller]
+    pub const fn refuse_beside_a_token(args: &[Option<Self>], refusal: &str) {
+        assert!(Self::of_token(args).is_none(), "{}", refusal);
+    }
+
+    #[track_caller]
+    const fn of_token(args: &[Option<Self>]) -> Option<Self> {
+        let (mut token, mut i) = (None, 0);
+        while i < args.len() {
+            if args[i].is_some() {
+                assert!(token.is_none(), "a kernel takes the token of its CTA once");
+                token = args[i];
+            }
+            i += 1;
+        }
+        token
+    }
+}
+
 /// One kernel parameter, as the host must pass it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,10 +109,10 @@ pub struct ParamMeta {
     /// For tensor maps: the element's [`Dtype`] as `u32`; for slices likewise, or 0.
     pub dtype: u32,
     /// For tensor maps: rows of the box (the outer dimension). For slices: 1 if the kernel may
-    /// write, else 0.
+    /// write, else 0. For structs: the lower half of [`ByValue::LAYOUT`].
     pub box_rows: u32,
     /// For tensor maps: columns of the box in elements (the inner, contiguous dimension). For
-    /// slices: bytes of an element.
+    /// slices: bytes of an element. For structs: the upper half of [`ByValue::LAYOUT`].
     pub box_cols: u32,
     /// For tensor maps: span of the swizzle in bytes: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
@@ -75,9 +126,15 @@ impl ParamMeta {
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
     }
-    /// A struct of `size` bytes, which the kernel reads where it lies.
-    pub const fn structure(size: usize, align: usize) -> Self {
-        Self { kind: ParamKind::Struct as u32, ..Self::value(size, align) }
+    /// A struct of type `T`, which the kernel reads where it lies.
+    pub const fn structure<T: ByValue>() -> Self {
+        const { assert!(align_of::<T>() <= 16, "an argument is aligned to at most 16 bytes") };
+        Self {
+            box_rows: T::LAYOUT as u32,
+            box_cols: (T::LAYOUT >> 32) as u32,
+            kind: ParamKind::Struct as u32,
+            ..Self::value(size_of::<T>(), align_of::<T>())
+        }
     }
 }
 
@@ -85,7 +142,8 @@ impl ParamMeta {
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamKind {
-    /// Unused entry.
+    /// Nothing is passed: an unused entry, or an argument that is there without a launch's doing, as the
+    /// token of the CTA is.
     None = 0,
     /// A scalar or `repr(C)` value, copied.
     Value = 1,
@@ -95,15 +153,10 @@ pub enum ParamKind {
     /// `ptr` parameter that `kernel-build` turns into `byval([128 x i8]) align 64` with
     /// `"nvvm.grid_constant"`, so that its address can be given to TMA.
     TensorMap = 3,
-    /// Not a parameter of the launch: a token for the CTA itself, of which a kernel takes at most
-    /// one. `box_rows` is the CTA's threads, `box_cols` the cluster's CTAs; both must be what the
-    /// attribute says. `size` is how many such CTAs an SM's registers are for: `min_ctas`, if the
-    /// attribute says nothing.
-    Context = 4,
     /// A `repr(C)` struct, a `__grid_constant__` of the kernel as a tensor map is: the kernel reads its fields
     /// from constant memory. (By value, LLVM keeps a struct of words of both sizes in local memory.) The host
-    /// passes it as a [`Value`](Self::Value).
-    Struct = 5,
+    /// passes it as it passes a [`Value`](Self::Value).
+    Struct = 4,
 }
 
 /// Element types that tensors and slices can have.
@@ -141,15 +194,18 @@ impl Dtype {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel",
     label = "not a `KernelArg`",
-    note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, tensor maps, and repr(C) types for which KernelArg is implemented"
+    note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, DependentSlice, DependentSliceMut, tensor maps, and repr(C) structs with #[derive(KernelArg)]"
 )]
 pub unsafe trait KernelArg {
     /// What crosses the `ptx-kernel` boundary: a scalar, a `repr(C)` aggregate of alignment at
-    /// most 16 (passed by value), or a thin pointer (tensor maps only, see
-    /// [`ParamKind::TensorMap`]).
+    /// most 16 (passed by value), or a thin pointer ([`ParamKind::TensorMap`],
+    /// [`ParamKind::Struct`]).
     type Abi: Copy;
     /// How the host passes it.
     const META: ParamMeta;
+    /// What the argument says of the launch. Only the token of a kernel's CTA says anything, and then it
+    /// says all: `#[kernel]` takes threads, cluster, registers and shared memory from it.
+    const LAUNCH: Option<LaunchFacts> = None;
     /// Makes the argument from what crossed.
     ///
     /// # Safety
@@ -181,7 +237,7 @@ pub unsafe trait KernelArg {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel with `dependent = true`",
     label = "gives access to memory at once",
-    note = "a dependent kernel starts before the kernel that it depends on has ended: it may only take values, tensor maps and other arguments that are of use after `griddepcontrol.wait` alone"
+    note = "a dependent kernel starts before the kernel that it depends on has ended: it may only take values, tensor maps, DependentSlice, DependentSliceMut and other arguments that are of use after `griddepcontrol.wait` alone"
 )]
 pub unsafe trait AfterWait: KernelArg {}
 
@@ -240,32 +296,26 @@ pub const MAX_CLUSTER: u32 = 16;
 /// Most shared memory of a CTA on sm_90: 227 KiB.
 pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
 
-/// Address of argument `index`'s bytes among a launch's parameters. The CTA's token has none.
+/// Address of argument `index`'s bytes among a launch's parameters. An argument that is not passed has
+/// none.
 ///
 /// # Safety
 /// `launch` are the parameters of a launch that was checked against the kernel's metadata.
 #[cfg(not(target_arch = "nvptx64"))]
 pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *const u8 {
-    let is_context = |arg: &ParamMeta| arg.kind == ParamKind::Context as u32;
-    if is_context(&args[index]) {
+    let passed = |arg: &&ParamMeta| arg.kind != ParamKind::None as u32;
+    if !passed(&&args[index]) {
         return core::ptr::dangling();
     }
-    launch[index - args[..index].iter().filter(|arg| is_context(arg)).count()]
+    launch[args[..index].iter().filter(passed).count()]
 }
 
 impl KernelMeta {
     /// Puts a kernel's facts together. `#[kernel]` calls it in a constant, so that a bound which
     /// the hardware does not have is a compile error.
     #[track_caller]
-    pub const fn new(
-        name: &str,
-        threads: u32,
-        mut min_ctas: u32,
-        cluster: [u32; 3],
-        smem_bytes: u32,
-        dependent: bool,
-        params: &[ParamMeta],
-    ) -> Self {
+    pub const fn new(name: &str, launch: LaunchFacts, dependent: bool, args: &[ParamMeta]) -> Self {
+        let LaunchFacts { threads, min_ctas, cluster, smem_bytes } = launch;
         assert!(
             threads.is_multiple_of(WARP) && threads > 0,
             "a kernel's threads must be a multiple of 32, and not 0"
@@ -283,40 +333,21 @@ impl KernelMeta {
             "a cluster has at most 16 CTAs"
         );
         assert!(smem_bytes <= MAX_SMEM_BYTES, "a CTA has at most 232448 bytes of shared memory");
-        assert!(params.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
-        let mut all = [ParamMeta::NONE; MAX_PARAMS];
-        let (mut i, mut count) = (0, 0);
-        while i < params.len() {
-            if params[i].kind == ParamKind::Context as u32 {
-                assert!(i == count, "a kernel takes the token of its CTA once");
-                assert!(
-                    params[i].box_rows == threads,
-                    "#[kernel(threads = ..)] differs from the threads of the kernel's Cta"
-                );
-                assert!(
-                    params[i].box_cols == cluster[0] * cluster[1] * cluster[2],
-                    "#[kernel(cluster = ..)] differs from the cluster of the kernel's Cta"
-                );
-                assert!(
-                    min_ctas == 0 || min_ctas == params[i].size,
-                    "#[kernel(min_ctas = ..)] differs from how many CTAs the registers of the kernel's \
-                     roles leave room for: leave it out"
-                );
-                min_ctas = params[i].size;
-            } else {
-                all[count] = params[i];
-                count += 1;
-            }
-            i += 1;
-        }
-        if min_ctas == 0 {
-            min_ctas = 1;
-        }
-        assert!(min_ctas <= 32, "an SM holds at most 32 CTAs");
+        assert!(min_ctas >= 1 && min_ctas <= 32, "an SM holds 1 to 32 CTAs");
         assert!(
             min_ctas * threads <= 2048,
             "min_ctas * threads must be at most an SM's 2048 threads"
         );
+        assert!(args.len() <= MAX_PARAMS, "a kernel has at most 12 parameters");
+        let mut params = [ParamMeta::NONE; MAX_PARAMS];
+        let (mut i, mut count) = (0, 0);
+        while i < args.len() {
+            if args[i].kind != ParamKind::None as u32 {
+                params[count] = args[i];
+                count += 1;
+            }
+            i += 1;
+        }
         Self {
             magic: META_MAGIC,
             name: name64(name),
@@ -326,7 +357,7 @@ impl KernelMeta {
             smem_bytes,
             dependent: dependent as u32,
             param_count: count as u32,
-            params: all,
+            params,
         }
     }
     /// The entry's name.

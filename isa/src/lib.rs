@@ -31,7 +31,7 @@ pub mod warp;
 pub mod wgmma;
 mod word;
 
-pub use warpipe_macros::kernel;
+pub use warpipe_macros::{device, kernel};
 pub use word::Word;
 
 /// A device panic ends the grid: there is nobody to print for.

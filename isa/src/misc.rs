@@ -2,9 +2,10 @@
 //!
 //! PTX manual: *Miscellaneous*.
 
+use crate::device;
+
 /// `trap;`: ends the grid with an error. On the model: a report at the caller's line.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub fn trap() -> ! {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: `trap` does not return, and touches nothing.

@@ -18,8 +18,7 @@ macro_rules! ops {
      { $($device:tt)* }
      $($rest:tt)*) => {
         $($meta)*
-        #[inline(always)]
-        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        #[crate::device]
         pub $($unsafe)? fn $name $(<const $n: u32>)? ($($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "nvptx64")]
             {

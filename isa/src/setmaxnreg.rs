@@ -15,6 +15,8 @@
 //! unsafe { isa::setmaxnreg::inc::<236>() }
 //! ```
 
+use crate::device;
+
 /// What `setmaxnreg` takes: a multiple of 8 from 24 to 256.
 const fn check(n: u32) {
     assert!(
@@ -29,8 +31,7 @@ const fn check(n: u32) {
 /// # Safety
 /// All warps of the warp group execute it, convergent, with an `N` not below their present limit;
 /// another warp group gives up as many registers.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn inc<const N: u32>() {
     const { check(N) };
     #[cfg(target_arch = "nvptx64")]
@@ -44,8 +45,7 @@ pub unsafe fn inc<const N: u32>() {
 /// # Safety
 /// All warps of the warp group execute it, convergent, with an `N` not above their present limit;
 /// what they run after it fits `N` registers (ptxas sees to that, or says that it can't).
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn dec<const N: u32>() {
     const { check(N) };
     #[cfg(target_arch = "nvptx64")]
@@ -77,8 +77,7 @@ macro_rules! by_value {
 ///
 /// # Safety
 /// As [`inc`]; `n` is a multiple of 8 from 24 to 256.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn inc_to(n: u32) {
     by_value!(inc, n);
 }
@@ -87,8 +86,7 @@ pub unsafe fn inc_to(n: u32) {
 ///
 /// # Safety
 /// As [`dec`]; `n` is a multiple of 8 from 24 to 256.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn dec_to(n: u32) {
     by_value!(dec, n);
 }

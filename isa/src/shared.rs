@@ -4,6 +4,7 @@
 //! Synchronization*, `atom`. Weak accesses: order between threads comes from barriers and fences.
 
 use crate::Word;
+use crate::device;
 
 #[cfg(target_arch = "nvptx64")]
 core::arch::global_asm!(".extern .shared .align 1024 .b8 dyn_smem[];");
@@ -32,8 +33,7 @@ ops! { shared;
 /// # Safety
 /// `addr` is aligned to the word's size, inside the CTA's shared memory and written before; nobody
 /// writes there at the same time.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn ld<T: Word>(addr: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.
@@ -49,8 +49,7 @@ pub unsafe fn ld<T: Word>(addr: u32) -> T {
 /// # Safety
 /// `addr` is aligned to the word's size, inside the CTA's shared memory; nobody uses those bytes at
 /// the same time.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn st<T: Word>(addr: u32, v: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.
@@ -66,8 +65,7 @@ pub unsafe fn st<T: Word>(addr: u32, v: T) {
 /// # Safety
 /// As [`ld`], for an address from [`crate::cluster::mapa`]; that CTA has started and does not exit
 /// before.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn ld_cluster<T: Word>(raddr: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.
@@ -83,8 +81,7 @@ pub unsafe fn ld_cluster<T: Word>(raddr: u32) -> T {
 /// # Safety
 /// As [`st`], for an address from [`crate::cluster::mapa`]; that CTA has started and does not exit
 /// before.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 pub unsafe fn st_cluster<T: Word>(raddr: u32, v: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller's contract.

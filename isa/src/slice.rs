@@ -7,6 +7,7 @@
 //! same element, or one that reads what another writes without a barrier between, have a race: the
 //! value is then one of those written, no language rule is broken, and the SM model reports it.
 
+use crate::device;
 use core::marker::PhantomData;
 
 use half::{bf16, f16};
@@ -105,8 +106,7 @@ impl<T: Element> DeviceSlice<'_, T> {
         self.ptr
     }
     /// Element `i`, or `None` beyond the end.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn get(&self, i: usize) -> Option<T> {
         if i >= self.len {
             return None;
@@ -136,8 +136,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
         self.len == 0
     }
     /// Element `i`, or `None` beyond the end.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn get(&self, i: usize) -> Option<T> {
         if i >= self.len {
             return None;
@@ -148,8 +147,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
     /// Writes element `i`. Beyond the end it traps: a report on the model, an error of the launch on
     /// a GPU.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn set(&self, i: usize, v: T) {
         if i >= self.len {
             crate::misc::trap();

@@ -26,7 +26,7 @@ pub const META_BYTES: usize =
 /// `ParamKind::TensorMap`.
 pub(crate) const KIND_TENSOR_MAP: u32 = 3;
 /// `ParamKind::Struct`.
-pub(crate) const KIND_STRUCT: u32 = 5;
+pub(crate) const KIND_STRUCT: u32 = 4;
 
 /// The facts of one kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]

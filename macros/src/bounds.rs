@@ -1,6 +1,5 @@
 //! The attribute's arguments: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`.
 
-use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token, parse_quote};
@@ -8,11 +7,14 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token, parse_quote};
 /// What the author wrote, each value a constant expression of type `u32`;
 /// `dependent` is a literal, for the arguments are checked by it.
 pub struct Bounds {
-    pub threads: Expr,
+    /// Needed, but not beside a `Cta`: the compiler knows then which it is.
+    pub threads: Option<Expr>,
     pub min_ctas: Expr,
     pub cluster: [Expr; 3],
     pub smem: Expr,
     pub dependent: bool,
+    /// The keys that a `Cta` makes superfluous, as they were written.
+    pub stated: Vec<Ident>,
 }
 
 struct Entry {
@@ -34,6 +36,7 @@ impl Parse for Bounds {
     fn parse(input: ParseStream) -> Result<Self> {
         let (mut threads, mut min_ctas, mut cluster) = (None, None, None);
         let (mut smem, mut dependent) = (None, None);
+        let mut stated = Vec::new();
         for Entry { key, value } in Punctuated::<Entry, Token![,]>::parse_terminated(input)? {
             let slot = match key.to_string().as_str() {
                 "threads" => &mut threads,
@@ -52,22 +55,20 @@ impl Parse for Bounds {
             if slot.replace(value).is_some() {
                 return Err(Error::new(key.span(), format!("`{key}` is given twice")));
             }
+            if key != "dependent" {
+                stated.push(key);
+            }
         }
-        let threads = threads.ok_or_else(|| {
-            Error::new(
-                Span::call_site(),
-                "#[kernel] needs the threads of a CTA: #[kernel(threads = 128)]",
-            )
-        })?;
         Ok(Self {
             threads,
-            min_ctas: min_ctas.unwrap_or_else(|| parse_quote!(0)),
+            min_ctas: min_ctas.unwrap_or_else(|| parse_quote!(1)),
             cluster: match cluster {
                 Some(value) => triple(value)?,
                 None => [parse_quote!(1), parse_quote!(1), parse_quote!(1)],
             },
             smem: smem.unwrap_or_else(|| parse_quote!(0)),
             dependent: dependent.map_or(Ok(false), literal)?,
+            stated,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What `#[kernel]` generates.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Ident, ItemFn};
 
@@ -14,7 +14,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let vis = &function.vis;
     let symbol = name.unraw().to_string();
     let meta_symbol = format!("__warpipe_kernel_{symbol}");
-    let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent } = bounds;
+    let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent, stated } = bounds;
     let types = &signature.params;
     let indices = 0..types.len();
     // Names of our own, whatever patterns the author's parameters have.
@@ -28,17 +28,36 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
         }
     });
 
+    let stated_facts = match threads {
+        None => quote!(::core::option::Option::None),
+        Some(threads) => quote! {
+            ::core::option::Option::Some(::isa::kernel::LaunchFacts {
+                threads: #threads,
+                min_ctas: #min_ctas,
+                cluster: [#x, #y, #z],
+                smem_bytes: #smem,
+            })
+        },
+    };
+    // Whether there is a token is known to the types alone; the error is to stand at the key.
+    let refusals = stated.iter().map(|key| {
+        let refusal = format!("`{key}` follows from the type of the kernel's Cta: leave it out");
+        quote_spanned! {key.span()=>
+            const _: () = ::isa::kernel::LaunchFacts::refuse_beside_a_token(LAUNCHES, #refusal);
+        }
+    });
+
     // In a constant of each side, which rustc evaluates even if nobody uses it: bounds that the
     // hardware does not have are an error on both.
     let meta = quote! {
         const ARGS: &[::isa::kernel::ParamMeta] =
             &[#(<#types as ::isa::kernel::KernelArg>::META),*];
+        const LAUNCHES: &[::core::option::Option<::isa::kernel::LaunchFacts>] =
+            &[#(<#types as ::isa::kernel::KernelArg>::LAUNCH),*];
+        #(#refusals)*
         const META: ::isa::kernel::KernelMeta = ::isa::kernel::KernelMeta::new(
             #symbol,
-            #threads,
-            #min_ctas,
-            [#x, #y, #z],
-            #smem,
+            ::isa::kernel::LaunchFacts::of(LAUNCHES, #stated_facts),
             #dependent,
             ARGS,
         );

@@ -24,17 +24,16 @@
 //!
 //! /// D = A·Bᵀ, 128 x 64, over `k_tiles` tiles of 64 columns.
 //! fn kernel(
-//!     cta: Cta<(Load, Math), Alone>,
+//!     cta: Cta<(Load, Math), Alone, Plan>,
 //!     a: &TensorMap<A>,
 //!     b: &TensorMap<B>,
 //!     d: &TensorMap<Tile<bf16, 64, 64>>,
 //!     k_tiles: u32,
 //! ) {
-//!     let (cta, (ring, stores)) = Plan::init(cta);
+//!     let (cta, (ring, stores)) = cta.init();
 //!     cta.specialize(
 //!         |load| {
-//!             let fill = |warp: pipeline::cta::Warp<Load, Alone>| {
-//!                 let Some(one) = warp.elect() else { return };
+//!             load.elect(|one| {
 //!                 let mut empty = ring.producer.by(&one);
 //!                 for k in 0..k_tiles {
 //!                     let tiles =
@@ -42,8 +41,7 @@
 //!                     empty.acquire().load(tiles);
 //!                 }
 //!                 empty.tail();
-//!             };
-//!             load.warps(fill, |_| {}, |_| {}, |_| {});
+//!             });
 //!         },
 //!         |group| {
 //!             let mut full = ring.consumer.by(&group);
@@ -71,7 +69,7 @@
 //! # let b = Image::new(&memory, 64, 192, |i| (i % 7) as f32 - 3.0);
 //! # let d = Image::new(&memory, 128, 64, |_| f32::NAN);
 //! # let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
-//! # run(1, &memory, Plan::BYTES, |cta| kernel(cta, &a_map, &b_map, &d_map, 3)).unwrap();
+//! # run(1, &memory, |cta| kernel(cta, &a_map, &b_map, &d_map, 3)).unwrap();
 //! # let (a, b, d) = (a.read(), b.read(), d.read());
 //! # for (row, col) in (0..128).flat_map(|row| (0..64).map(move |col| (row, col))) {
 //! #     let sum: f32 = (0..192).map(|k| a[192 * row + k] * b[192 * col + k]).sum();
@@ -122,6 +120,7 @@ pub mod prelude {
     pub use crate::cta::{Cta, Role, Warpgroup};
     pub use crate::cta::{SmemPlan, When};
     pub use crate::grid::Pace;
+    pub use crate::grid::{DependentSlice, DependentSliceMut};
     pub use crate::grid::{Part, Partials};
     pub use crate::mma::SplitAccumulator;
     pub use crate::mma::Strips;

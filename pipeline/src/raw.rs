@@ -17,6 +17,7 @@
 use crate::cta::{Place, Region};
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// The greatest count of arrivals, and of bytes, that an mbarrier holds: 2²⁰ - 1.
 pub const MAX_COUNT: usize = (1 << 20) - 1;
@@ -180,8 +181,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     ///
     /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive`. CUTLASS:
     /// `ClusterBarrier::arrive()`. See the example of [`Arrivals`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::arrive(self.addr) };
@@ -192,8 +192,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     /// Waits for the phase of parity `phase` to complete. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`; of a barrier of the cluster, `.acquire.cluster`. CUTLASS:
     /// `ClusterBarrier::wait`. See the example of [`MBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&self, phase: u32) {
         // SAFETY: the handle's contract.
         unsafe {
@@ -210,9 +209,8 @@ impl<S: Scope, C> MBarrier<S, C> {
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`; of a barrier of the
     /// cluster, `.acquire.cluster`. CUTLASS: `ClusterBarrier::test_wait`. See the example of
     /// [`MBarrier`].
-    #[inline(always)]
     #[must_use = "what follows may be read only if the phase has completed"]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn test_wait(&self, phase: u32) -> bool {
         // SAFETY: the handle's contract.
         unsafe {
@@ -239,8 +237,7 @@ impl<S: Scope> MBarrier<S, Transactions> {
     ///
     /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive.expect_tx`. CUTLASS:
     /// `ClusterTransactionBarrier::arrive_and_expect_tx`. See the example of [`MBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::arrive_expect_tx(self.addr, const { Bytes::<BYTES>::COUNT }) };
@@ -249,8 +246,7 @@ impl<S: Scope> MBarrier<S, Transactions> {
     ///
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.expect_tx`. CUTLASS:
     /// `ClusterTransactionBarrier::expect_transaction`. See the example of [`MBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::expect_tx(self.addr, const { Bytes::<BYTES>::COUNT }) };
@@ -262,8 +258,7 @@ impl<C> MBarrier<Cluster, C> {
     ///
     /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: the `mapa` inside
     /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn remote(&self, rank: u32) -> RemoteMBarrier<C> {
         RemoteMBarrier { addr: isa::cluster::mapa(self.addr, rank), kind: PhantomData }
     }
@@ -275,8 +270,7 @@ impl<C> RemoteMBarrier<C> {
     /// Waits for nothing. Signals the peer's barrier. PTX:
     /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS:
     /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&self) {
         // SAFETY: the contract of the handle that this came from.
         unsafe { isa::mbarrier::arrive_remote_release_cluster(self.addr) };
@@ -290,8 +284,7 @@ impl RemoteMBarrier<Transactions> {
     /// `mbarrier.arrive.expect_tx.shared::cluster`. CUTLASS:
     /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`. See the example of
     /// [`RemoteMBarrier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
         // SAFETY: the contract of the handle that this came from.
         unsafe {

@@ -13,6 +13,7 @@ use crate::mma::{Strips, TurnedStrips};
 use crate::tile::TensorMap;
 use crate::tile::{Panels, TILE_ALIGN, TileShape};
 use core::marker::PhantomData;
+use isa::device;
 
 type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
 
@@ -130,8 +131,8 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 ///
 /// /// Fills panel p with p, each group every other one.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, to: &TensorMap<Tile<bf16, 64, 64>>) {
-///     let (cta, (stores,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, to: &TensorMap<Tile<bf16, 64, 64>>) {
+///     let (cta, (stores,)) = cta.init();
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
@@ -151,7 +152,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// # let memory = sim::GlobalMemory::new();
 /// # let to = model::Image::new(&memory, 9 * 64, 64, |_| f32::NAN);
 /// # let map = to.map();
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &map)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &map)).unwrap();
 /// # assert!(to.read().iter().enumerate().all(|(i, &x)| x == (i / 4096) as f32));
 /// ```
 #[must_use]
@@ -188,8 +189,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     /// Waits for that read, and the group's other threads. Signals the group's hardware barrier.
     /// PTX: `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all.
     /// CUTLASS: `PipelineTmaStore::producer_acquire`. See the example of [`Stores`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
@@ -223,8 +223,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     ///     free.publish().store(to, 0, 0);
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire_all(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K, DEPTH> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
@@ -243,8 +242,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     /// Waits for every store to have read its source. Signals nothing. PTX:
     /// `cp.async.bulk.wait_group.read 0` in the issuing thread. CUTLASS:
     /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(self) {
         if self.group.thread() == 0 {
             // This is the thread that issued the group's stores.
@@ -287,8 +285,7 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
     /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreePanel`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
         let (panel, strip) = (strip / Self::STRIPS % PANELS, strip % Self::STRIPS);
@@ -319,8 +316,7 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     ///     free.publish().store_rows(to, 0, 0); // 32 rows of 64 columns
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn put_turned(&mut self, strip: usize, values: [f32; 8])
     where
         O: TurnedStrips,
@@ -349,8 +345,7 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     ///     again.publish().store(to, 0, 32);
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait_written(&mut self, pending: usize) {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
@@ -370,8 +365,7 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
     /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`. CUTLASS: `tma_store_fence`, then
     /// `synchronize`. See the example of [`FreePanel`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K, PANELS> {
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
@@ -415,8 +409,7 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usi
     /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
     /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.
     /// See the example of [`PublishedPanel`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
         self.store_rows(tensor, row, col);
     }
@@ -425,8 +418,7 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usi
     ///
     /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
     /// [`FreePanel::put_turned`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn store_rows<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
     where
         P: TileShape<Element = O>,

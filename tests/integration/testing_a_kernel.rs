@@ -15,29 +15,23 @@ roles! { Load = 1 x 40 registers, Scale = 1 x 232 registers }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Scale), Alone>;
 type Plan =
     SmemPlan<(Ring<2, (Panel,), Tma, Reads<Scale>, Rows, Alone>, StoreBuffers<bf16, 2, Scale>)>;
+type ThisCta = Cta<(Load, Scale), Alone, Plan>;
 
 /// `to = 2 * from`, in panels of 64 rows.
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 fn double(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
-    let (cta, (ring, stores)) = Plan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for panel in 0..panels {
-                        loads.acquire().load((from.tile(64 * panel, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for panel in 0..panels {
+                    loads.acquire().load((from.tile(64 * panel, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let (mut arrived, mut stores) = (ring.consumer.by(&group), stores.by(&group));

@@ -47,17 +47,8 @@ unsafe impl KernelArg for &Map {
 
 /// Coordinates of a box, innermost first.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, KernelArg)]
 pub struct Coords(pub [i32; 5]);
-
-// SAFETY: a `repr(C)` value is its own ABI.
-unsafe impl KernelArg for Coords {
-    type Abi = Self;
-    const META: ParamMeta = ParamMeta::value(size_of::<Self>(), align_of::<Self>());
-    unsafe fn from_abi(abi: Self) -> Self {
-        abi
-    }
-}
 
 /// The first `D` coordinates.
 #[inline(always)]

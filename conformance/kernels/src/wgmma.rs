@@ -1,7 +1,7 @@
 //! wgmma: the operands as the host laid them out, the accumulators register by register.
 
 use half::{bf16, f16};
-use isa::kernel::{KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::wgmma::{self, M64, Operand, Shape, Swizzle};
 use isa::{fence, kernel, shared, thread};
@@ -11,7 +11,7 @@ pub const SMEM: u32 = 48 * 1024;
 
 /// Where the operands lie and how they are read; addresses from the start of shared memory.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, KernelArg)]
 pub struct Operands {
     /// Start of A and of B.
     pub start: [u32; 2],
@@ -29,15 +29,6 @@ pub struct Operands {
     pub before: f32,
     /// Whether the first step adds to that.
     pub scale_d: u32,
-}
-
-// SAFETY: a `repr(C)` value is its own ABI.
-unsafe impl KernelArg for Operands {
-    type Abi = Self;
-    const META: ParamMeta = ParamMeta::value(size_of::<Self>(), align_of::<Self>());
-    unsafe fn from_abi(abi: Self) -> Self {
-        abi
-    }
 }
 
 impl Operands {

@@ -23,37 +23,31 @@ pub type Panel = Tile<bf16, 64, 64>;
 /// CTAs that share the rows.
 pub type Row = Cluster<1, CTAS>;
 const CTAS: usize = 4;
-type ThisCta = Cta<(Load, Scale), Row>;
 type Plan = SmemPlan<(
     Ring<2, (Panel,), Tma, Reads<Scale>, Columns, Row>,
     StoreBuffers<bf16, 2, Scale>,
     Mailbox<2, Scale, Sums, Row>,
 )>;
+type ThisCta = Cta<(Load, Scale), Row, Plan>;
 
 /// `y = x / Σ|x|` along rows of 256 elements, for `blocks` blocks of 64 rows; cluster i of g takes
 /// blocks i, i + g, …. A row of zeros stays one.
-#[kernel(threads = ThisCta::THREADS, cluster = (CTAS as u32, 1, 1), smem = Plan::BYTES)]
+#[kernel]
 pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>, blocks: u32) {
-    let (cta, (ring, stores, mail)) = Plan::init(cta);
+    let (cta, (ring, stores, mail)) = cta.init();
     let coord = cta.coord();
     let col = 64 * coord.n();
     let rows = || (coord.cluster_id()..blocks).step_by(coord.clusters() as usize).map(|b| 64 * b);
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((x.tile(row, col, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((x.tile(row, col, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

@@ -17,16 +17,16 @@ roles! { Load = 1 x 40 registers, Add = 1 x 232 registers }
 /// 64 rows of 64 elements.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Add), Alone>;
 type Plan = SmemPlan<(
     Ring<1, (Panel,), Tma, Reads<Add>, First, Alone>,
     Ring<1, (Panel,), Tma, Reads<Add>, Second, Alone>,
     StoreBuffers<bf16, 2, Add>,
     LoadOrderBarrier<Order>,
 )>;
+type ThisCta = Cta<(Load, Add), Alone, Plan>;
 
 /// `out = x + y` for `panels` panels of 64 x 64; CTA i of g takes panels i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn ordered_loads(
     cta: ThisCta,
     x: &TensorMap<Panel>,
@@ -34,13 +34,13 @@ pub fn ordered_loads(
     out: &TensorMap<Panel>,
     panels: u32,
 ) {
-    let (cta, (first, second, stores, order)) = Plan::init(cta);
+    let (cta, (first, second, stores, order)) = cta.init();
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
 
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = first.producer.by(&one);
@@ -61,8 +61,6 @@ pub fn ordered_loads(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {

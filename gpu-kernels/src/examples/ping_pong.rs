@@ -22,16 +22,16 @@ pub type TileA = Tile<bf16, 64, 64>;
 /// 128 rows of B: columns of D.
 pub type TileB = Tile<bf16, 128, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Math), Alone>;
 type Plan = SmemPlan<(
     Ring<6, (TileA, TileB), Tma, MmaInTurn<Math>, Operands, Alone>,
     StoreBuffers<bf16, 2, Math>,
     OrderedSequence<2, Math, Turns>,
 )>;
+type ThisCta = Cta<(Load, Math), Alone, Plan>;
 
 /// D = A·Bᵀ in tiles of 64 x 128: `tiles_m` x `tiles_n` of them, `k_tiles` stages each; CTA i of g
 /// takes tiles i, i + g, …, and its warp groups take these in turn.
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn ping_pong(
     cta: ThisCta,
     a: &TensorMap<TileA>,
@@ -41,7 +41,7 @@ pub fn ping_pong(
     tiles_n: u32,
     k_tiles: u32,
 ) {
-    let (cta, (ring, stores, turns)) = Plan::init(cta);
+    let (cta, (ring, stores, turns)) = cta.init();
     let coord = cta.coord();
     let tiles = || {
         (coord.cluster_id()..tiles_m * tiles_n)
@@ -51,24 +51,18 @@ pub fn ping_pong(
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for (row, col) in tiles() {
-                        for k in 0..k_tiles {
-                            loads.acquire().load((
-                                a.tile(row, 64 * k, Peers::ALONE),
-                                b.tile(col, 64 * k, Peers::ALONE),
-                            ));
-                        }
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for (row, col) in tiles() {
+                    for k in 0..k_tiles {
+                        loads.acquire().load((
+                            a.tile(row, 64 * k, Peers::ALONE),
+                            b.tile(col, 64 * k, Peers::ALONE),
+                        ));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);

@@ -20,14 +20,14 @@ pub type Panel = Tile<bf16, 64, 64>;
 /// Panels of a block: rows have up to 512 elements.
 pub const PANELS: usize = 8;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Norm), Alone>;
 type Plan = SmemPlan<(
     Ring<3, [Panel; PANELS], Tma, Reads<Norm>, Blocks, Alone>,
     StoreBuffers<bf16, 2, Norm>,
 )>;
+type ThisCta = Cta<(Load, Norm), Alone, Plan>;
 
 /// Normalises `blocks` blocks of 64 rows of `cols` elements; CTA i of g takes blocks i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn rms_norm(
     cta: ThisCta,
     x: &TensorMap<Panel>,
@@ -37,28 +37,22 @@ pub fn rms_norm(
     cols: u32,
     eps: f32,
 ) {
-    let (cta, (ring, stores)) = Plan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..blocks).step_by(coord.clusters() as usize).map(|b| 64 * b);
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        // Columns beyond the tensor arrive as zero, and add nothing to a sum.
-                        loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
-                            x.tile(row, 64 * panel as u32, Peers::ALONE)
-                        }));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    // Columns beyond the tensor arrive as zero, and add nothing to a sum.
+                    loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
+                        x.tile(row, 64 * panel as u32, Peers::ALONE)
+                    }));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

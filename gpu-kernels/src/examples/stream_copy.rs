@@ -15,32 +15,26 @@ roles! { Load = 1 x 40 registers, Copy = 1 x 232 registers }
 /// 64 rows of 64 elements.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Copy), Alone>;
 type Plan =
     SmemPlan<(Ring<4, (Panel,), Tma, Reads<Copy>, Panels64, Alone>, StoreBuffers<bf16, 2, Copy>)>;
+type ThisCta = Cta<(Load, Copy), Alone, Plan>;
 
 /// Copies a tensor of 64 columns, `panels` panels of 64 rows; CTA i of g takes panels i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
-    let (cta, (ring, stores)) = Plan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);

@@ -22,12 +22,12 @@ roles! {
 /// 64 rows of 64 elements.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Transform, Store), Alone>;
 type Plan = SmemPlan<(
     Ring<4, (Panel,), Tma, Reads<Transform>, Raw, Alone>,
     Ring<2, (Panel,), Writes<Transform>, Reads<Store>, Ready, Alone>,
     StoreBuffers<bf16, 2, Store>,
 )>;
+type ThisCta = Cta<(Load, Transform, Store), Alone, Plan>;
 
 /// max(x, 0)², the squared ReLU of some transformers' MLPs: cheap, and not the identity.
 #[inline(always)]
@@ -37,27 +37,21 @@ fn squared_relu(x: f32) -> f32 {
 }
 
 /// `to = squared_relu(from)` for `panels` panels of 64 x 64; CTA i of g takes panels i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
-    let (cta, (raw, ready, stores)) = Plan::init(cta);
+    let (cta, (raw, ready, stores)) = cta.init();
     let coord = cta.coord();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
 
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = raw.producer.by(&one);
-                    for row in rows() {
-                        loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = raw.producer.by(&one);
+                for row in rows() {
+                    loads.acquire().load((from.tile(row, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |transform| {
             let mut arrived = raw.consumer.by(&transform);

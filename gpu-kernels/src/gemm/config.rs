@@ -3,7 +3,7 @@
 use super::epilogue::Epilogue;
 use super::output::{Orientation, Output, SOURCE_STAGES, STORE_STAGES, Source};
 use super::scheduler::TileScheduler;
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 use pipeline::cta::{Condition, Region};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, OrdinaryReads};
@@ -125,7 +125,7 @@ pub type Plan<G> = SmemPlan<(
 )>;
 
 /// The CTA of a GEMM.
-pub type GemmCta<G> = Cta<(Load, <G as Config>::Math), <G as Config>::Cluster>;
+pub type GemmCta<G> = Cta<(Load, <G as Config>::Math), <G as Config>::Cluster, Plan<G>>;
 /// Tensor map of A, whose tiles are multicast along N.
 pub type MapA<G> = TensorMap<<G as Config>::A, <<G as Config>::Cluster as ClusterShape>::SharesA>;
 /// Tensor map of B, whose tiles are multicast along M.
@@ -149,29 +149,10 @@ pub type OutputOf<'g, G, L> = Output<
 
 /// What the loads of A and B get from the host.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, KernelArg)]
 pub struct LoadArgs<'a> {
     /// K tiles of its first work that a CTA prefetches into the L2 cache before `griddepcontrol.wait`.
     pub prefetch: u32,
     /// Keeps the CTAs of the grid at about the same k tile.
     pub throttle: Pace<'a>,
 }
-
-// SAFETY: a `repr(C)` value of numbers, of which the throttle's are those of a live buffer, by a checked
-// launch.
-unsafe impl KernelArg for LoadArgs<'_> {
-    type Abi = *const Self;
-    const META: ParamMeta = ParamMeta::structure(size_of::<Self>(), align_of::<Self>());
-    #[inline(always)]
-    unsafe fn from_abi(abi: *const Self) -> Self {
-        // SAFETY: a checked launch passes a struct of this size and alignment.
-        unsafe { abi.read() }
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unsafe fn abi_from_param(param: *const u8) -> *const Self {
-        param.cast()
-    }
-}
-
-// SAFETY: numbers, and a throttle that needs an elected thread after the wait.
-unsafe impl AfterWait for LoadArgs<'_> {}

@@ -1,6 +1,8 @@
 //! Division by numbers that the host knows.
 #![forbid(unsafe_code)]
 
+use isa::kernel::KernelArg;
+
 /// A divisor, and what replaces the division: two multiplications. A division takes the device some
 /// twenty instructions, one after the other, and a CTA needs two before its first load.
 /// (CUTLASS `FastDivmod`, whose shift is a multiplication here: LLVM masks a shift's distance, and
@@ -11,7 +13,7 @@
 /// assert_eq!(FastDivmod::new(24).divmod(1000), (41, 16));
 /// ```
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, KernelArg)]
 pub struct FastDivmod {
     divisor: u32,
     /// 2 to the power of 31 + `bits` over the divisor, rounded up, where 2 to the power of `bits` is the

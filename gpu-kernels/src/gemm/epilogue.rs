@@ -3,8 +3,9 @@
 //!
 //! An epilogue is a value among the kernel's arguments. Where its results go, and whether the operands were
 //! swapped, is not its business: a [`Fragment`] knows its rows and columns in D.
+#![forbid(unsafe_code)]
 
-use isa::kernel::{AfterWait, KernelArg};
+use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
@@ -29,7 +30,7 @@ use pipeline::prelude::*;
 ///     }
 /// }
 /// ```
-pub trait Epilogue: KernelArg + AfterWait + Copy {
+pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// Called once with all sums of a store, before any of them is visited.
     #[inline(always)]
     fn begin<const N: usize>(&self, _sums: &mut Accumulator<N>)
@@ -47,7 +48,7 @@ pub trait Epilogue: KernelArg + AfterWait + Copy {
 
 /// alpha · A·Bᵀ + beta · C; a kernel that reads no C leaves it out. (CUTLASS `LinearCombination`.)
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
 pub struct Linear {
     /// Factor of the product.
     pub alpha: f32,
@@ -73,22 +74,3 @@ impl Epilogue for Linear {
         }
     }
 }
-
-// SAFETY: a `repr(C)` value of plain numbers, valid for any bytes, is its own ABI.
-unsafe impl KernelArg for Linear {
-    type Abi = *const Self;
-    const META: isa::kernel::ParamMeta =
-        isa::kernel::ParamMeta::structure(size_of::<Self>(), align_of::<Self>());
-    #[inline(always)]
-    unsafe fn from_abi(abi: *const Self) -> Self {
-        // SAFETY: a checked launch passes a struct of this size and alignment.
-        unsafe { abi.read() }
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unsafe fn abi_from_param(param: *const u8) -> *const Self {
-        param.cast()
-    }
-}
-
-// SAFETY: numbers are no way to memory.
-unsafe impl AfterWait for Linear {}

@@ -100,12 +100,7 @@ macro_rules! gemm_kernels {
                 }
 
                 #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
-                #[isa::kernel(
-                    threads = config::GemmCta::<Parts>::THREADS,
-                    cluster = ($cm * $cn, 1, 1),
-                    smem = config::Plan::<Parts>::BYTES,
-                    dependent = true
-                )]
+                #[isa::kernel(dependent = true)]
                 pub fn $name(
                     cta: config::GemmCta<Parts>,
                     a: &config::MapA<Parts>,

@@ -56,7 +56,7 @@ pub fn gemm<G, const STAGES: usize>(
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (early, (stores, operands, source, order, turns)) = Plan::<G>::prologue(cta);
+    let (early, (stores, operands, source, order, turns)) = cta.prologue();
     let (c_loads, c_panels) = match source {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
@@ -64,7 +64,7 @@ pub fn gemm<G, const STAGES: usize>(
 
     early.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(early) = warp.elect() else { return };
                     let at = early.coord();
@@ -136,8 +136,6 @@ pub fn gemm<G, const STAGES: usize>(
                     }
                     ring.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |math| {

@@ -9,7 +9,7 @@ pub use data_parallel::DataParallel;
 pub use params::TileSchedulerParams;
 pub use stream_k::{StreamK, StreamKArgs};
 
-use isa::kernel::{AfterWait, KernelArg};
+use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
 use pipeline::prelude::*;
 
@@ -72,7 +72,7 @@ impl TileOrigin {
 /// the same registers of all.
 pub trait TileScheduler<K: ClusterShape>: Iterator<Item = WorkTile> + Clone {
     /// What the host tells it: an argument of the kernel.
-    type Args: KernelArg + AfterWait + Copy;
+    type Args: ByValue + KernelArg + AfterWait;
     /// Whether CTAs may share the k tiles of a tile. If not, every piece of work is a whole tile, and begins
     /// with k tile 0.
     const SPLITS_K: bool;

@@ -293,7 +293,8 @@ fn tables_and_images_must_agree_with_their_kernels() {
     const IMAGE_BASE: Image =
         Image { name: "x", arch: "sm_90a", code: &[], kernels: &[], ptxas: None };
     let device = Device::sim(SimConfig::default());
-    let new = |image, table| line(Gemm::with_instances(&device, image, crate::common::table(table)));
+    let new =
+        |image, table| line(Gemm::with_instances(&device, image, crate::common::table(table)));
     assert_eq!(
         new(&IMAGE, &WRONG),
         "GEMM instance big: cluster 1x1 in the table, [2, 1, 1] in the kernel"

@@ -1,5 +1,7 @@
 //! `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T` for every N from 8 to 256.
 
+use crate::device;
+
 /// The element types of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperandType {
@@ -106,8 +108,7 @@ macro_rules! shape {
             type Regs = [f32; $n / 2];
             const ZERO: Self::Regs = [0.0; $n / 2];
 
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool) {
                 #[cfg(target_arch = "nvptx64")]
                 match T::TYPE {
@@ -118,8 +119,7 @@ macro_rules! shape {
                 sim::ops::wgmma::mma_ss(d, a, b, scale_d, T::TYPE.into());
             }
 
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool) {
                 #[cfg(target_arch = "nvptx64")]
                 match T::TYPE {

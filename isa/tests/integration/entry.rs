@@ -12,20 +12,11 @@ thread_local! {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, KernelArg)]
 struct Params {
     m: u32,
     alpha: f32,
     big: u64,
-}
-
-// SAFETY: a repr(C) value is its own ABI.
-unsafe impl KernelArg for Params {
-    type Abi = Self;
-    const META: ParamMeta = ParamMeta::value(size_of::<Self>(), align_of::<Self>());
-    unsafe fn from_abi(abi: Self) -> Self {
-        abi
-    }
 }
 
 #[kernel(threads = 32)]

@@ -1,4 +1,4 @@
-//! What `#[kernel]` refuses, and in which words.
+//! What `#[kernel]`, `#[device]` and `#[derive(KernelArg)]` refuse, and in which words.
 
 #[test]
 fn refusals_are_sentences() {

@@ -3,12 +3,6 @@ use isa::kernel;
 #[kernel(threads = 128, stages = 4)]
 fn unknown_key() {}
 
-#[kernel(cluster = (2, 1, 1))]
-fn no_threads() {}
-
-#[kernel]
-fn nothing() {}
-
 #[kernel(threads = 128, threads = 256)]
 fn twice() {}
 

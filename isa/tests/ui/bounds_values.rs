@@ -21,6 +21,9 @@ fn too_much_shared_memory() {}
 #[kernel(threads = 1024, min_ctas = 3)]
 fn more_threads_than_an_sm() {}
 
+#[kernel]
+fn no_threads_and_no_token() {}
+
 #[kernel(threads = 128)]
 fn a_kernel_whose_name_has_more_than_the_sixty_three_bytes_of_metadata() {}
 

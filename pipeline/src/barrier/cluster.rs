@@ -9,6 +9,7 @@
 
 use crate::cta::ClusterShape;
 use crate::cta::{Ready, Roles};
+use isa::device;
 
 impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Arrives at the cluster's barrier, and makes what this thread wrote visible to those that
@@ -17,8 +18,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Waits for nothing. Signals the cluster's barrier. PTX:
     /// `barrier.cluster.arrive.release.aligned`; nothing in a cluster of one CTA, whose barrier is
     /// that of the wait. CUTLASS: `cluster_arrive`. See the example of [`ClusterArrived`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn cluster_arrive(self) -> ClusterArrived<R, K> {
         if K::SIZE > 1 {
             // SAFETY: the token says that all threads of the CTA are converged here, and every CTA
@@ -34,8 +34,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Waits for nothing. Signals the cluster's barrier. PTX:
     /// `barrier.cluster.arrive.relaxed.aligned`. CUTLASS: `cluster_arrive_relaxed`. See the example
     /// of [`ClusterArrived`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn cluster_arrive_relaxed(self) -> ClusterArrived<R, K> {
         if K::SIZE > 1 {
             // SAFETY: as in `cluster_arrive`.
@@ -72,8 +71,7 @@ impl<R: Roles, K: ClusterShape> ClusterArrived<R, K> {
     ///
     /// Signals nothing. PTX: `barrier.cluster.wait.acquire.aligned`; `barrier.cta.sync` in a cluster
     /// of one CTA. CUTLASS: `cluster_wait`. See the example of [`ClusterArrived`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(self) -> Ready<R, K> {
         // SAFETY: the token inside says that all threads are converged, and that they arrived.
         unsafe {

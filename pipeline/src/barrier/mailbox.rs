@@ -25,6 +25,7 @@ use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
 /// `N` is its name.
@@ -40,8 +41,8 @@ use core::marker::PhantomData;
 /// type Plan = SmemPlan<(Mailbox<2, Talk, Mail, Pair>,)>;
 ///
 /// /// Each thread learns what the thread in its place in the other CTA has.
-/// fn kernel(cta: Cta<(Load, Talk), Pair>) {
-///     let (cta, (mail,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Talk), Pair, Plan>) {
+///     let (cta, (mail,)) = cta.init();
 ///     let rank = cta.coord().rank() as f32;
 ///     cta.specialize(
 ///         |_| {},
@@ -56,7 +57,7 @@ use core::marker::PhantomData;
 ///     );
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
-/// # model::run(1, &sim::GlobalMemory::new(), Plan::BYTES, kernel).unwrap();
+/// # model::run(1, &sim::GlobalMemory::new(), kernel).unwrap();
 /// ```
 pub struct Mailbox<const WORDS: usize, Ro, N, K>(PhantomData<(Ro, N, K)>);
 
@@ -244,8 +245,7 @@ pub struct Outbox<'g, const WORDS: usize, Ro, N, K> {
 }
 
 impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, Ro, N, K> {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn wait_empty(&mut self) {
         // SAFETY: initialised by the plan; the phase changes with each message.
         unsafe { isa::mbarrier::wait_parity_cluster(self.empty, self.phase) };
@@ -259,8 +259,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
     /// next CTA's "full". PTX: `mbarrier.try_wait.parity.acquire.cluster`, `st.shared::cluster.v2`,
     /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
     /// [`Outbox`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn send(&mut self, message: [f32; WORDS]) {
         self.wait_empty();
         for pair in 0..WORDS / 2 {
@@ -287,8 +286,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
     ///
     /// Waits for the next CTA to take the last message. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity.acquire.cluster`. CUTLASS: none. See the example of [`Outbox`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(mut self) {
         self.wait_empty();
     }
@@ -325,8 +323,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Inbox<'_, WORDS, Ro
     /// `mbarrier.try_wait.parity.acquire.cluster`, `ld.shared.v2`,
     /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
     /// [`Inbox`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn receive(&mut self) -> [f32; WORDS] {
         let full = self.base + Mailbox::<WORDS, Ro, N, K>::FULL;
         // SAFETY: initialised by the plan; the phase changes with each message.

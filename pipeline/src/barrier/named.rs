@@ -14,6 +14,7 @@ use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
 /// roles'.
@@ -30,8 +31,8 @@ use core::marker::PhantomData;
 /// type Plan = SmemPlan<(LoadOrderBarrier<Ready>, NamedBarrier<Load, Math, Meet>)>;
 /// # names! { Meet = "meet" }
 /// /// Nobody of `Math` goes on before all threads of `Load` have arrived.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, arrived: &AtomicU32) {
-///     let (cta, (_, meet)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, arrived: &AtomicU32) {
+///     let (cta, (_, meet)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
 ///             arrived.fetch_add(1, SeqCst);
@@ -45,7 +46,7 @@ use core::marker::PhantomData;
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, arrived) = (sim::GlobalMemory::new(), AtomicU32::new(0));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &arrived)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &arrived)).unwrap();
 /// ```
 pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 
@@ -159,8 +160,7 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
     ///
     /// Waits for nothing. Signals the hardware barrier, 128 times. PTX: `barrier.cta.arrive`.
     /// CUTLASS: `NamedBarrier::arrive`. See the example of [`Arriver`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive<K: ClusterShape>(&self, _group: &Warpgroup<A, K>) {
         // SAFETY: the group is converged; id and count are the plan's.
         unsafe { isa::barrier::arrive(self.id, NamedBarrier::<A, W, N>::THREADS) }
@@ -198,8 +198,7 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
     /// Waits for all threads of both sides. Signals the hardware barrier, 128 times. PTX:
     /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`, `arrive_and_wait`. See the example of
     /// [`Waiter`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {
         // SAFETY: the group is converged; id and count are the plan's.
         unsafe { isa::barrier::sync(self.id, Self::THREADS) }
@@ -211,8 +210,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     ///
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.popc`.
     /// CUTLASS: none. See the example of [`Waiter`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn popc<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> u32 {
         // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
         unsafe { isa::barrier::red_popc(self.id, Self::THREADS, p) }
@@ -221,8 +219,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     ///
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.and`.
     /// CUTLASS: none. See the example of [`Waiter`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn all<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_and(self.id, Self::THREADS, p) }
@@ -231,8 +228,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     ///
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.or`.
     /// CUTLASS: none. See the example of [`Waiter`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn any<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_or(self.id, Self::THREADS, p) }

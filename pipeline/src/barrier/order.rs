@@ -32,6 +32,7 @@ use crate::cta::{Place, Region};
 use crate::raw::MAX_COUNT;
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Closes [`Start`]: the phases follow from who goes first.
 mod sealed {
@@ -120,11 +121,11 @@ impl Start for EpilogueFirst {
 /// # roles! { Math = 1 x 232 registers }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, log: &Mutex<Vec<&str>>) {
-///     let (cta, (order,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>, Plan>, log: &Mutex<Vec<&str>>) {
+///     let (cta, (order,)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
-///             load.warps(
+///             load.two_warps(
 ///                 |warp| {
 ///                     let Some(one) = warp.elect() else { return };
 ///                     log.lock().unwrap().push("A and B"); // the main loop's first loads
@@ -135,8 +136,6 @@ impl Start for EpilogueFirst {
 ///                     order.epilogue.by(&one).wait_and_step();
 ///                     log.lock().unwrap().push("C");
 ///                 },
-///                 |_| {},
-///                 |_| {},
 ///             );
 ///         },
 ///         |_| {},
@@ -144,7 +143,7 @@ impl Start for EpilogueFirst {
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &log)).unwrap();
 /// assert_eq!(log.into_inner().unwrap(), ["A and B", "C"]);
 /// ```
 pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(PhantomData<(N, F)>);
@@ -269,8 +268,7 @@ impl<N: Name> MainLoopLoads<N> {
     ///
     /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
     /// `OrderedSequenceBarrier::arrive`, without its step. See the example of [`Arrived`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&mut self) -> Arrived<'_> {
         // SAFETY: initialised by the plan with one arrival for each of these ends, of which this
         // is one thread's.
@@ -282,8 +280,7 @@ impl<N: Name> MainLoopLoads<N> {
     ///
     /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
     /// `OrderedSequenceBarrier::arrive`. See the example of [`MainLoopLoads`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive_and_step(&mut self) {
         self.arrive().step();
     }
@@ -383,8 +380,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     ///
     /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
     /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) -> Passed<'_> {
         if F::FIRST_PASSES && self.passes {
             self.passes = false;
@@ -399,8 +395,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     ///
     /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
     /// CUTLASS: `OrderedSequenceBarrier::wait`, `advance`. See the example of [`EpilogueLoads`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait_and_step(&mut self) {
         self.wait().step();
     }

@@ -19,6 +19,7 @@ use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::ring::Name;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
 /// section and group. `N` is its name.
@@ -37,8 +38,8 @@ use core::marker::PhantomData;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 8);
 ///
 /// /// Ping-pong: one group's main loop beside the other's epilogue.
-/// fn kernel(cta: Cta<(Load, Math), Alone>, log: &Mutex<Vec<(&str, u32)>>) {
-///     let (cta, (turns,)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, log: &Mutex<Vec<(&str, u32)>>) {
+///     let (cta, (turns,)) = cta.init();
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
@@ -55,7 +56,7 @@ use core::marker::PhantomData;
 /// }
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # let (memory, log) = (sim::GlobalMemory::new(), Mutex::new(Vec::new()));
-/// # model::run(1, &memory, Plan::BYTES, |cta| kernel(cta, &log)).unwrap();
+/// # model::run(1, &memory, |cta| kernel(cta, &log)).unwrap();
 /// # let mut log = log.into_inner().unwrap();
 /// # log.sort_by_key(|(section, _)| *section == "epilogue"); // stable: order within a section stays
 /// assert_eq!(log, [("main loop", 0), ("main loop", 1), ("epilogue", 0), ("epilogue", 1)]);
@@ -157,8 +158,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH,
     /// Waits for the group before to pass its turn on. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, in a loop. CUTLASS: `OrderedSequenceBarrier::wait`. See the
     /// example of [`OrderedSequence`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) -> Turn<'_> {
         let own = self.barrier(self.group.index());
         // SAFETY: initialised by the plan; the phase changes once a round.
@@ -206,8 +206,7 @@ impl Turn<'_> {
     /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for
     /// each warp. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier::arrive`,
     /// which also steps. See the example of [`Turn`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn pass_on(self) {
         // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the
         // pipeline's calls.

@@ -10,10 +10,11 @@
 //! entry; [`Ready::specialize`] consumes it and gives each part of the CTA the token of its role.
 //! None can be copied, so a role can't hold another role's.
 
-use crate::cta::{ClusterCoord, ClusterShape};
+use crate::cta::{ClusterCoord, ClusterShape, Regions, SmemPlan};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
-use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
+use isa::device;
+use isa::kernel::{AfterWait, KernelArg, LaunchFacts, ParamMeta};
 
 /// Threads of a warp group: four warps, the first one's index a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
@@ -117,29 +118,33 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 
 /// All threads of the CTA, converged, before anything else has happened.
 ///
-/// A kernel that takes one as its first parameter gets it from `#[kernel]`; its type says the
-/// roles `R` and the shape `K` of the cluster.
+/// A kernel that takes one as its first parameter gets it from `#[kernel]`. Its type says the roles `R`,
+/// the shape `K` of the cluster and the plan `P` of its shared memory, and with that all that a launch
+/// has to know: nothing of it is stated a second time.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.maxntid`, `.reqnctapercluster`. CUTLASS: none.
+/// PTX: `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.
 ///
 /// ```
+/// # use isa::kernel::{self, Kernel};
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
-///     let (cta, _ends) = Plan::init(cta);
+/// #[isa::kernel]
+/// fn kernel(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
+///     let (cta, (_order,)) = cta.init();
 ///     cta.specialize(|_load| {}, |_math| {});
 /// }
-/// # assert_eq!(Cta::<(Load, Math), Cluster<1, 1>>::THREADS, 384);
+/// let facts = kernel::DESC.meta;
+/// assert_eq!((facts.threads, facts.cluster, facts.smem_bytes), (384, [2, 1, 1], Plan::BYTES));
 /// ```
 #[must_use]
-pub struct Cta<R, K> {
-    shape: PhantomData<(R, K, *const ())>,
+pub struct Cta<R, K, P = SmemPlan<()>> {
+    shape: PhantomData<(R, K, P, *const ())>,
 }
 
-impl<R: Roles, K: ClusterShape> Cta<R, K> {
+impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
     /// Block size of the launch.
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
@@ -154,13 +159,11 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
     /// room for a second CTA (of this grid, or of the one behind it), else one.
     ///
-    /// Waits for nothing, signals nothing; PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
+    /// PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
     pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
     const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 
     /// Forges the token.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -173,7 +176,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     ///
     /// # Safety
     /// First thing in a kernel, at most once per thread, with a block of [`Self::THREADS`] threads
-    /// in a cluster of shape `K`.
+    /// in a cluster of shape `K`, with as much dynamic shared memory as the plan `P` has bytes.
     #[inline(always)]
     pub const unsafe fn enter() -> Self {
         Self { shape: PhantomData }
@@ -183,23 +186,22 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// has said so or has ended: for grids of which the one behind has nothing to do early but to
     /// initialise its barriers. Else [`Elected::launch_dependents`], later.
     ///
-    /// Waits for nothing. Signals the launch of dependent grids. PTX:
-    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`.
+    /// Signals the launch of dependent grids. PTX: `griddepcontrol.launch_dependents`. CUTLASS:
+    /// `launch_dependent_grids`.
     ///
     /// ```
     /// # use pipeline::prelude::*;
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # names! { First = "first" }
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
-    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>) {
+    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>, Plan>) {
     ///     cta.launch_dependents();
-    ///     let (early, _ends) = Plan::prologue(cta);
+    ///     let (early, _ends) = cta.prologue();
     ///     let _cta = early.wait();
     /// }
     /// # let _ = kernel;
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
     }
@@ -207,8 +209,7 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
     /// Meets the whole CTA, and the whole cluster where there is one: the mbarriers that one thread
     /// initialised and fenced before are seen by all after. Nothing else is: an arrival that releases
     /// is a `MEMBAR.ALL.GPU`, before the first load.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     #[allow(clippy::unused_self)] // The token is what is spent.
     pub(crate) fn meet(self) -> Ready<R, K> {
         if K::SIZE > 1 {
@@ -226,22 +227,22 @@ impl<R: Roles, K: ClusterShape> Cta<R, K> {
 }
 
 // SAFETY: the token alone reaches no memory.
-unsafe impl<R: Roles, K: ClusterShape> AfterWait for Cta<R, K> {}
+unsafe impl<R: Roles, K: ClusterShape, P: Regions> AfterWait for Cta<R, K, SmemPlan<P>> {}
 
-// SAFETY: nothing crosses the launch; `KernelMeta::new` admits one token a kernel and compares its
-// threads and cluster with the launch bounds, and the generated entry makes it first of all.
-unsafe impl<R: Roles, K: ClusterShape> KernelArg for Cta<R, K> {
+// SAFETY: nothing crosses the launch; `LaunchFacts::of` admits one token a kernel, whose facts are those
+// of the launch, and the generated entry makes it first of all.
+unsafe impl<R: Roles, K: ClusterShape, P: Regions> KernelArg for Cta<R, K, SmemPlan<P>> {
     type Abi = ();
-    const META: ParamMeta = ParamMeta {
-        kind: ParamKind::Context as u32,
-        box_rows: Self::THREADS,
-        box_cols: K::SIZE as u32,
-        size: Self::PER_SM,
-        ..ParamMeta::NONE
-    };
+    const META: ParamMeta = ParamMeta::NONE;
+    const LAUNCH: Option<LaunchFacts> = Some(LaunchFacts {
+        threads: Self::THREADS,
+        min_ctas: Self::PER_SM,
+        cluster: [K::SIZE as u32, 1, 1],
+        smem_bytes: SmemPlan::<P>::BYTES,
+    });
     #[inline(always)]
     unsafe fn from_abi((): ()) -> Self {
-        // SAFETY: the caller is a kernel's entry, whose metadata admitted this token.
+        // SAFETY: the caller is a kernel's entry, whose metadata has this token's facts.
         unsafe { Self::enter() }
     }
 }
@@ -282,16 +283,14 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
     /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Ready`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
 
     /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, K> {
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
@@ -331,8 +330,7 @@ macro_rules! tuple_of_roles {
             /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`. CUTLASS:
             /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
             /// See the example of [`Ready`].
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
                 let warp = unsafe { isa::warp::warp_id() };
@@ -360,8 +358,7 @@ macro_rules! tuple_of_roles {
             ///
             /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
             /// [`BeforeWait`].
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             pub fn specialize(
                 self,
                 $($run: impl FnOnce(BeforeWait<Warpgroup<$role, K>>)),+
@@ -377,18 +374,18 @@ tuple_of_roles!(A a, B b, C c, D d);
 
 /// One warp group of role `R`, converged: what wgmma needs.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
-/// `warp_group_role`.
+/// CUTLASS: the code under a branch on `warp_group_role`.
 ///
 /// ```
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn load(group: Warpgroup<Load, Cluster<1, 1>>) {
-///     group.warps(
+///     group.elect(|_one| { /* loads A and B */ });
+/// }
+/// fn load_c_too(group: Warpgroup<Load, Cluster<1, 1>>) {
+///     group.two_warps(
 ///         |warp| if let Some(_one) = warp.elect() { /* loads A and B */ },
-///         |_| {},
-///         |_| {},
-///         |_| {},
+///         |warp| if let Some(_one) = warp.elect() { /* loads C */ },
 ///     );
 /// }
 /// fn math(group: &Warpgroup<Math, Cluster<1, 1>>) {
@@ -437,8 +434,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
     /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
         unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
@@ -448,20 +444,31 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
     /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
-    /// Splits a role of one warp group into its warps: each runs its own function. An end that one
-    /// function takes is gone for the others.
+    /// Runs `run` in one thread of the first of a role's four warps: the usual producer. The other threads
+    /// do nothing.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the branches on
-    /// `producer_warp_role`. See the example of [`Warpgroup`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn warps(
+    /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
+    /// example of [`Warpgroup`].
+    #[device]
+    pub fn elect(self, run: impl FnOnce(Elected<R, K>)) {
+        self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
+    }
+    /// Runs one function in the first of a role's four warps and another in the second; the other two do
+    /// nothing. An end that one function takes is gone for the other.
+    ///
+    /// CUTLASS: the branches on `producer_warp_role`. See the example of [`Warpgroup`].
+    #[device]
+    pub fn two_warps(self, w0: impl FnOnce(Warp<R, K>), w1: impl FnOnce(Warp<R, K>)) {
+        self.four_warps(w0, w1, |_| {}, |_| {});
+    }
+    /// [`two_warps`](Self::two_warps) for all four warps of a role of one warp group.
+    #[device]
+    pub fn four_warps(
         self,
         w0: impl FnOnce(Warp<R, K>),
         w1: impl FnOnce(Warp<R, K>),
@@ -511,12 +518,17 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
     /// `elect_one_sync`. See the example of [`Warp`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self) -> Option<Elected<R, K>> {
         // SAFETY: the token says that the warp is converged, and is consumed.
         let one = unsafe { isa::warp::elect_one() };
         if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
+    }
+    #[device]
+    fn elect_then(self, run: impl FnOnce(Elected<R, K>)) {
+        if let Some(one) = self.elect() {
+            run(one);
+        }
     }
 }
 
@@ -553,8 +565,7 @@ impl<R: Role, K: ClusterShape> Elected<R, K> {
     /// Waits for nothing. Signals the launch of dependent grids. PTX:
     /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
     }

@@ -1,14 +1,15 @@
 //! The shared-memory plan: a type that lists what a CTA keeps in shared memory.
 //!
-//! Offsets, alignment and the total are computed by the compiler; the host reads the byte count of
-//! the launch from the same type ([`SmemPlan::BYTES`]). A plan is initialised once, by the CTA
-//! token, and only then are the ends of its rings and barriers handed out, so nothing can be used
-//! before its mbarriers are initialised and visible to every proxy and peer.
+//! Offsets, alignment and the total are computed by the compiler; the plan is part of the type of the
+//! CTA's token, from which the byte count of the launch comes ([`SmemPlan::BYTES`]). The token
+//! initialises its plan once ([`Cta::init`]), and only then are the ends of its rings and barriers handed
+//! out, so nothing can be used before its mbarriers are initialised and visible to every proxy and peer.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Cta, Ready, Roles};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
+use isa::device;
 
 /// Shared memory that one CTA can use on sm_90: 227 KiB.
 pub const SMEM_LIMIT: usize = 227 * 1024;
@@ -145,9 +146,9 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
     }
 }
 
-/// A list of regions: a tuple of up to twelve.
+/// A list of regions: a tuple of up to twelve, or of none.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SharedStorage`.
+/// CUTLASS: `SharedStorage`.
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::Regions};
@@ -278,6 +279,19 @@ macro_rules! tuple_of_regions {
         }
     };
 }
+
+// SAFETY: there is no region.
+unsafe impl Regions for () {
+    const SIZES: &'static [(usize, usize)] = &[];
+    const BARRIERS: &'static [u32] = &[];
+    const NAMES: &'static [&'static str] = &[];
+    type Ends = ();
+    #[inline(always)]
+    unsafe fn init(_place: Place) {}
+    #[inline(always)]
+    unsafe fn ends(_place: Place) {}
+}
+
 tuple_of_regions!(A 0);
 tuple_of_regions!(A 0, B 1);
 tuple_of_regions!(A 0, B 1, C 2);
@@ -295,8 +309,7 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 ///
 /// A plan over 227 KiB, or one whose regions share a name, does not compile.
 ///
-/// Waits for nothing. Signals nothing. PTX: the dynamic shared memory of the launch. CUTLASS:
-/// `SharedStorage`.
+/// PTX: the dynamic shared memory of the launch. CUTLASS: `SharedStorage`.
 ///
 /// ```
 /// # use half::bf16;
@@ -310,8 +323,8 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16) + 960 + 4 * 64 * 128); // buffers start at 1 KiB
 /// assert_eq!(Plan::first_barrier::<(Load, Math)>(), 4);
 ///
-/// fn kernel(cta: Cta<(Load, Math), Alone>) {
-///     let (cta, (_ring, _stores)) = Plan::init(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>) {
+///     let (cta, (_ring, _stores)) = cta.init();
 ///     cta.specialize(|_load| {}, |_math| {});
 /// }
 /// ```
@@ -332,8 +345,7 @@ impl<R: Regions> SmemPlan<R> {
     /// Id of the plan's first hardware barrier in a CTA of the roles `Ro`: 0 is the CTA's, the next
     /// ones the warp groups'. A plan that wants more than are left does not compile.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS:
-    /// `ReservedNamedBarriers::FirstUserBarrier`. See the example of [`SmemPlan`].
+    /// CUTLASS: `ReservedNamedBarriers::FirstUserBarrier`. See the example of [`SmemPlan`].
     #[must_use]
     pub const fn first_barrier<Ro: Roles>() -> u32 {
         let first = 1 + Ro::GROUPS as u32;
@@ -344,8 +356,10 @@ impl<R: Regions> SmemPlan<R> {
         );
         first
     }
+}
 
-    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends: the
+impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
+    /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends: the
     /// [`prologue`](Self::prologue), and at once the wait that ends it.
     ///
     /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
@@ -353,20 +367,19 @@ impl<R: Regions> SmemPlan<R> {
     /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
     /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
     /// See the example of [`SmemPlan`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn init<Ro: Roles, K: ClusterShape>(cta: Cta<Ro, K>) -> (Ready<Ro, K>, R::Ends) {
+    #[device]
+    pub fn init(self) -> (Ready<R, K>, P::Ends) {
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
-        cta.launch_dependents();
-        let (early, ends) = Self::prologue(cta);
+        self.launch_dependents();
+        let (early, ends) = self.prologue();
         (early.wait(), ends)
     }
 
-    /// Initialises every mbarrier of the plan, makes them visible, and hands out the ends.
+    /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends.
     ///
     /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
     /// every CTA of it) meets. The token is consumed by value, and a kernel gets only one: a plan
-    /// can't be initialised twice.
+    /// can't be initialised twice, nor another than the token's.
     ///
     /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) all this happens
     /// while that kernel still runs. No end is of use to a thread before [`BeforeWait::wait`], for what
@@ -377,28 +390,24 @@ impl<R: Regions> SmemPlan<R> {
     /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
     /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prologue<Ro: Roles, K: ClusterShape>(
-        cta: Cta<Ro, K>,
-    ) -> (BeforeWait<Ready<Ro, K>>, R::Ends) {
-        let first_barrier = const {
-            assert!(Self::BYTES > 0, "an empty shared-memory plan");
-            Self::first_barrier::<Ro>()
-        };
-        let place = Place { base: isa::shared::dynamic_base(), barrier: first_barrier };
-        if isa::thread::thread_idx_x() == 0 {
+    #[device]
+    pub fn prologue(self) -> (BeforeWait<Ready<R, K>>, P::Ends) {
+        // A plan of hardware barriers alone, or of nothing, has no memory.
+        let has_memory = const { SmemPlan::<P>::BYTES > 0 };
+        let base = if has_memory { isa::shared::dynamic_base() } else { 0 };
+        let place = Place { base, barrier: const { SmemPlan::<P>::first_barrier::<R>() } };
+        if has_memory && isa::thread::thread_idx_x() == 0 {
             // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
             // launch made BYTES long; the token is there once per thread, so this runs once.
             unsafe {
-                R::init(place);
+                P::init(place);
                 isa::fence::mbarrier_init_release_cluster();
                 isa::fence::proxy_async_shared_cta();
             }
         }
-        let cta = cta.meet();
+        let cta = self.meet();
         // SAFETY: initialised above, and made visible by the meeting; the CTA's token was spent.
-        (BeforeWait::of(cta), unsafe { R::ends(place) })
+        (BeforeWait::of(cta), unsafe { P::ends(place) })
     }
 }
 

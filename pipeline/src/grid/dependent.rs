@@ -8,12 +8,13 @@
 
 use crate::cta::{ClusterCoord, ClusterShape};
 use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
+use isa::device;
 
 /// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
 /// [`wait`](Self::wait) gives the token itself.
 ///
-/// Waits for nothing. Signals nothing. PTX: the instructions before `griddepcontrol.wait`. CUTLASS: the
-/// code before `wait_on_dependent_grids`.
+/// PTX: the instructions before `griddepcontrol.wait`. CUTLASS: the code before
+/// `wait_on_dependent_grids`.
 ///
 /// ```
 /// # use half::bf16;
@@ -23,24 +24,18 @@ use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
 /// type Alone = Cluster<1, 1>;
 /// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 128, 64>,), Tma, Reads<Math>, Operands, Alone>,)>;
 ///
-/// fn kernel(cta: Cta<(Load, Math), Alone>, a: &TensorMap<Tile<bf16, 128, 64>>) {
-///     let (early, (ring,)) = Plan::prologue(cta);
+/// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, a: &TensorMap<Tile<bf16, 128, 64>>) {
+///     let (early, (ring,)) = cta.prologue();
 ///     early.specialize(
 ///         |load| {
-///             load.warps(
-///                 |warp| {
-///                     let Some(early) = warp.elect() else { return };
-///                     let row = 128 * early.coord().cluster_id();
-///                     a.tile(row, 0, Peers::ALONE).prefetch(&early);
-///                     let one = early.wait();
-///                     let mut loads = ring.producer.by(&one);
-///                     loads.acquire().load((a.tile(row, 0, Peers::ALONE),));
-///                     loads.tail();
-///                 },
-///                 |_| {},
-///                 |_| {},
-///                 |_| {},
-///             );
+///             load.elect(|early| {
+///                 let row = 128 * early.coord().cluster_id();
+///                 a.tile(row, 0, Peers::ALONE).prefetch(&early);
+///                 let one = early.wait();
+///                 let mut loads = ring.producer.by(&one);
+///                 loads.acquire().load((a.tile(row, 0, Peers::ALONE),));
+///                 loads.tail();
+///             });
 ///         },
 ///         |math| {
 ///             let math = math.wait();
@@ -64,8 +59,7 @@ impl<T> BeforeWait<T> {
     /// Waits until the grids that this one depends on have ended and their writes are visible; in a
     /// launch that depends on none, for nothing. Signals nothing. PTX: `griddepcontrol.wait`. CUTLASS:
     /// `wait_on_dependent_grids`. See the example of [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
         self.0
@@ -95,12 +89,25 @@ macro_rules! coord {
 coord!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role,);
 
 impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
-    /// [`Warpgroup::warps`].
-    ///
-    /// Waits for nothing. Signals nothing. PTX and CUTLASS: as for it. See the example of [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn warps(
+    /// [`Warpgroup::elect`]. See the example of [`BeforeWait`].
+    #[device]
+    pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, K>>)) {
+        self.0.elect(|one| run(BeforeWait::of(one)));
+    }
+
+    /// [`Warpgroup::two_warps`].
+    #[device]
+    pub fn two_warps(
+        self,
+        w0: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w1: impl FnOnce(BeforeWait<Warp<R, K>>),
+    ) {
+        self.0.two_warps(|w| w0(BeforeWait::of(w)), |w| w1(BeforeWait::of(w)));
+    }
+
+    /// [`Warpgroup::four_warps`].
+    #[device]
+    pub fn four_warps(
         self,
         w0: impl FnOnce(BeforeWait<Warp<R, K>>),
         w1: impl FnOnce(BeforeWait<Warp<R, K>>),
@@ -108,7 +115,7 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
         w3: impl FnOnce(BeforeWait<Warp<R, K>>),
     ) {
         let early = BeforeWait::of;
-        self.0.warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
+        self.0.four_warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
     }
 }
 
@@ -117,8 +124,7 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warp<R, K>> {
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn elect(self) -> Option<BeforeWait<Elected<R, K>>> {
         self.0.elect().map(BeforeWait::of)
     }

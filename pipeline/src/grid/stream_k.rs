@@ -13,7 +13,8 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::mma::{Accumulator, GROUP_ROWS};
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::device;
+use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 use isa::wgmma::{M64, Shape};
 
@@ -49,8 +50,7 @@ pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
 /// Brings a warp together after one of its threads has been elsewhere: without it ptxas allows for a
 /// warp that comes in parts from here on, and keeps what wgmma needs out of the uniform registers.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 fn meet() {
     // SAFETY: called where the group's token says that all lanes of the warp are here.
     unsafe { isa::warp::sync_warp(u32::MAX) }
@@ -158,8 +158,7 @@ impl Partials<'_> {
 
     /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
     /// there. If the memory is too small for it, they are at address 0, and its first use ends the grid.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn place<const N: usize, R: Role, K>(
         &self,
         group: &Warpgroup<R, K>,
@@ -186,8 +185,7 @@ impl Partials<'_> {
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn give<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -203,8 +201,7 @@ impl Partials<'_> {
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn take<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -222,8 +219,7 @@ impl Partials<'_> {
     /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
     /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
     /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
     pub fn give_part<const N: usize, R: Role, K: ClusterShape>(
         &self,
@@ -257,8 +253,7 @@ impl Partials<'_> {
     /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
     /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
     /// [`Part`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn take_part<const N: usize, R: Role, K: ClusterShape>(
         &self,
         group: &Warpgroup<R, K>,
@@ -299,6 +294,12 @@ unsafe impl KernelArg for Partials<'_> {
     }
 }
 
+// SAFETY: `LAYOUT` is that of a slice of such elements; what the address leads to needs a token that comes after
+// the wait. Its memory is the launch's own, so there is no buffer of a user's to look for.
+unsafe impl ByValue for Partials<'_> {
+    const LAYOUT: u64 = <super::DependentSliceMut<'_, Quad> as ByValue>::LAYOUT;
+}
+
 // SAFETY: giving and taking need a warp group's token, which comes from `Ready::specialize`, after
-// the wait of `SmemPlan::init`.
+// the wait of `Cta::init`.
 unsafe impl AfterWait for Partials<'_> {}

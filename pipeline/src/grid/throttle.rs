@@ -19,7 +19,8 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use core::marker::PhantomData;
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::device;
+use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 
 /// How often a CTA looks in vain before it waits no more, at first. A look takes about 0.7 µs, there and
@@ -109,8 +110,7 @@ impl Pacer<'_> {
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
     /// example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn arrive(&mut self) {
         if self.left == 0 {
             return;
@@ -129,8 +129,7 @@ impl Pacer<'_> {
     ///
     /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
     /// nothing. PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
         while self.looks > 0 {
@@ -148,8 +147,7 @@ impl Pacer<'_> {
     ///
     /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
     /// example of [`Pace`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(mut self) {
         while self.left > 0 {
             self.arrive();
@@ -168,6 +166,12 @@ unsafe impl KernelArg for Pace<'_> {
     }
 }
 
+// SAFETY: `LAYOUT` is that of a slice of such elements; what the address leads to needs a token that comes after
+// the wait. Its memory is the launch's own, so there is no buffer of a user's to look for.
+unsafe impl ByValue for Pace<'_> {
+    const LAYOUT: u64 = <super::DependentSliceMut<'_, u32> as ByValue>::LAYOUT;
+}
+
 // SAFETY: it needs an elected thread, which comes from `Ready::specialize`, after the wait of
-// `SmemPlan::init`.
+// `Cta::init`.
 unsafe impl AfterWait for Pace<'_> {}

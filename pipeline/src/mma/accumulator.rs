@@ -13,6 +13,7 @@ use crate::ring::Stage;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
 use core::mem::ManuallyDrop;
+use isa::device;
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
 
 /// Rows that one warp group multiplies: the M of `wgmma.m64nNk16`.
@@ -129,8 +130,7 @@ where
 {
     const COLUMNS: usize = BN;
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
@@ -215,8 +215,7 @@ where
     /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
     /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
     /// `warpgroup_commit_batch`. See the example of [`Accumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn start<W, S, R, K>(
         group: &Warpgroup<W::Role, K>,
         slot: FullSlot<S, W, R, K>,
@@ -250,8 +249,7 @@ where
     ///     slot.release();
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn add<W, S, R, K>(
         self,
         group: &Warpgroup<W::Role, K>,
@@ -266,8 +264,7 @@ where
         self.issue(group, slot, true)
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn issue<W, S, R, K>(
         mut self,
         group: &Warpgroup<W::Role, K>,
@@ -382,8 +379,7 @@ where
     /// Waits for the older batch. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16
     /// times, `wgmma.commit_group`, `wgmma.wait_group 1`. CUTLASS: `warpgroup_arrive`, `gemm`,
     /// `warpgroup_commit_batch`, `warpgroup_wait<1>`. See the example of [`InFlight`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {
         // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
         // the older slot is read no more.
@@ -415,8 +411,7 @@ where
     ///     sum
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn again(&mut self) {
         let (data, group) = (self.slot.data(), self.group.index());
         // SAFETY: as in `start`; the slot stays here until a wait.
@@ -432,8 +427,7 @@ where
     ///
     /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, R, K>) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
@@ -451,8 +445,7 @@ where
     M64<N>: Shape,
 {
     /// Waits for all batches, and keeps what follows behind the wait.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn retire(&mut self) {
         // SAFETY: the group token: four converged warps.
         unsafe { isa::wgmma::wait_group::<0>() };
@@ -474,8 +467,7 @@ impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K> Drop
 where
     M64<N>: Shape,
 {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn drop(&mut self) {
         self.retire();
     }

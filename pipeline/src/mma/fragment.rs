@@ -9,6 +9,7 @@ use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
 use crate::tile::{Panels, swizzled};
 use half::{bf16, f16};
+use isa::device;
 
 /// Which of a thread's two rows value `i` of a strip lies in: 0 the upper, 1 the lower (8 rows
 /// further down).
@@ -150,8 +151,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///     group.row_sums([upper, lower])
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn row_sums(&self, own: [f32; 2]) -> [f32; 2] {
         own.map(|mut sum| {
             for lanes in [1, 2] {
@@ -230,16 +230,14 @@ fn matrix_row(panel: u32, warp_row: u32, strip: u32) -> u32 {
 macro_rules! sixteen_bit {
     ($t:ty, $pack:path, $unpack:path) => {
         impl Strips for $t {
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // SAFETY: the caller's contract.
                 unsafe { isa::matrix::stmatrix_x4(matrix_row(panel, warp_row, strip), packed) }
             }
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
                 // SAFETY: the caller's contract.
                 let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(panel, warp_row, strip)) };
@@ -253,8 +251,7 @@ macro_rules! sixteen_bit {
 macro_rules! turned {
     ($t:ty, $pack:path) => {
         impl TurnedStrips for $t {
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn store_turned(panel: u32, warp: u32, strip: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
@@ -283,8 +280,7 @@ fn pair(panel: u32, warp_row: u32, strip: u32, half: u32, lower: u32) -> u32 {
 }
 
 impl Strips for f32 {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
         for i in 0..4u32 {
             let at = pair(panel, warp_row, strip, i / 2, i % 2);
@@ -293,8 +289,7 @@ impl Strips for f32 {
             unsafe { isa::shared::st(at, [x, y]) }
         }
     }
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
         let mut v = [0.0; 8];
         for i in 0..4u32 {

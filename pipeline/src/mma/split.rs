@@ -20,6 +20,7 @@ use crate::mma::{Accumulator, MmaTiles};
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use isa::device;
 use isa::wgmma::{M64, Shape};
 
 /// A warp group's 64 x (`L` + `R`) block of f32 sums: `L` columns, and `R` to the right of them.
@@ -125,8 +126,7 @@ where
     /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
     /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
     /// `warpgroup_commit_batch`. See the example of [`SplitAccumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn start<W, S, N, K>(
         group: &Warpgroup<W::Role, K>,
         slot: FullSlot<S, W, N, K>,
@@ -142,8 +142,7 @@ where
         SplitInFlight { sum, slot, group, halves: PhantomData }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn issue_left<W, S, N, K>(
         &mut self,
         slot: &FullSlot<S, W, N, K>,
@@ -166,8 +165,7 @@ where
         }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn issue_right<W, S, N, K>(
         &mut self,
         slot: &FullSlot<S, W, N, K>,
@@ -190,8 +188,7 @@ where
 }
 
 /// Waits until at most `PENDING` of the group's batches are in flight.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+#[device]
 fn wait<const PENDING: u32, R: Role, K>(_group: &Warpgroup<R, K>) {
     // SAFETY: the group token: four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
@@ -228,8 +225,7 @@ where
     ///
     /// Waits for nothing. Signals nothing. PTX: as [`SplitAccumulator::start`]. CUTLASS: as for it.
     /// See the example of [`SplitAccumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, W, S, N, K> {
         self.sum.issue_right(&self.slot, self.group, false);
         self.with()
@@ -252,8 +248,7 @@ where
     /// BK / 16 times and `wgmma.commit_group`; `wgmma.wait_group 2`. CUTLASS: as
     /// [`InFlight::next`](crate::mma::InFlight::next), in halves. See the example of
     /// [`SplitAccumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn next(&mut self, slot: FullSlot<S, W, N, K>) -> RetiredSlot<S, N, K> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
@@ -267,8 +262,7 @@ where
     ///
     /// Waits for the left half's batch. Signals nothing. PTX: `wgmma.wait_group 1`. CUTLASS:
     /// `warpgroup_wait<1>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn finish_left(
         mut self,
     ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, N, K>) {
@@ -293,8 +287,7 @@ where
     ///
     /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, N, K>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
@@ -317,8 +310,7 @@ where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn drop(&mut self) {
         wait::<0, _, _>(self.group);
         M64::<L>::fence_operand(&mut self.sum.left);

@@ -9,6 +9,7 @@ use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
 use core::marker::PhantomData;
+use isa::device;
 
 /// The consumer end before a role has taken it.
 ///
@@ -127,8 +128,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     ///
     /// Waits for the slot's arrivals and bytes. Signals nothing. PTX: `mbarrier.try_wait.parity` on
     /// the full barrier, in a loop. CUTLASS: `consumer_wait`. See the example of [`Consumer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(&mut self) -> FullSlot<S, R, N, K> {
         self.slot(false)
     }
@@ -138,8 +138,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     ///
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `consumer_try_wait`. See the example of [`Peek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
@@ -150,8 +149,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     ///
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`. CUTLASS:
     /// `consumer_test_wait`. See the example of [`Peek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
@@ -174,8 +172,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
         Layout::<STAGES, S>::full(self.base, self.state.index())
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn slot(&mut self, known: bool) -> FullSlot<S, R, N, K> {
         if !known {
             // SAFETY: initialised by the plan; the state's phase is its discipline.
@@ -229,8 +226,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// Waits for the slot's arrivals and bytes, if they were not seen. Signals nothing. PTX: none,
     /// or as [`Consumer::wait`]. CUTLASS: `consumer_wait(state, token)`. See the example of
     /// [`Peek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn wait(self) -> FullSlot<S, R, N, K> {
         self.consumer.slot(self.known)
     }
@@ -286,8 +282,7 @@ impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// Waits for the other lanes of the warp. Signals one arrival of each warp on the empty
     /// barrier. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `consumer_release`. See the
     /// example of [`FullSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn release(self)
     where
         R: OrdinaryReads,
@@ -312,8 +307,7 @@ where
     ///
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn strip(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8] {
         const {
             assert!(
@@ -337,8 +331,7 @@ where
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`],
     /// with the panel's number in front.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn strip(&self, group: &Warpgroup<R::Role, K>, panel: usize, strip: usize) -> [f32; 8] {
         const {
             assert!(
@@ -372,8 +365,7 @@ impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> 
     ///     core::array::from_fn(|i| a[i] + b[i])
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8]
     where
         S: TileAt<I>,
@@ -428,8 +420,7 @@ impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
     /// Waits for nothing. Signals the empty barrier, here and at sharing peers. PTX:
     /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`. CUTLASS: `consumer_release`. See
     /// the example of [`RetiredSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn release(self) {
         if !self.signal.active {
             return;

@@ -8,6 +8,7 @@ use crate::ring::Stage;
 use crate::tile::TileCopy;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
+use isa::device;
 
 impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
     ProducerEnd<STAGES, S, CpAsync<Ro>, R, N, K>
@@ -47,13 +48,13 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 /// )>;
 ///
 /// fn kernel(
-///     cta: Cta<(Fetch, Work), Alone>,
+///     cta: Cta<(Fetch, Work), Alone, Plan>,
 ///     from: DeviceSlice<bf16>,
 ///     to: &TensorMap<Panel>,
 ///     panels: u32,
 /// ) {
 ///     let from = MatrixView::new(from, 64 * panels, 64, 64);
-///     let (cta, (ring, stores)) = Plan::init(cta);
+///     let (cta, (ring, stores)) = cta.init();
 ///     cta.specialize(
 ///         |group| {
 ///             let mut slots = ring.producer.by(&group);
@@ -93,8 +94,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Waits for every reader to have released the slot. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`Copier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, N, K> {
         self.slot(false)
     }
@@ -105,14 +105,12 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`CopyPeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, N, K> {
         CopyPeek { known: self.at.peek(), copier: self }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn slot(&mut self, known: bool) -> CopySlot<'g, S, Ro, N, K> {
         let (data, full) = self.at.take(known);
         CopySlot { data, full, group: self.group, ring: PhantomData }
@@ -123,8 +121,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
     /// [`Copier`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(self) {
         self.at.drain();
     }
@@ -166,8 +163,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
     /// [`Copier::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`CopyPeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(self) -> CopySlot<'g, S, Ro, N, K> {
         self.copier.slot(self.known)
     }
@@ -202,8 +198,7 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
     /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global` of 16 bytes, with a
     /// source size that zero-fills. CUTLASS: `copy` with `SM80_CP_ASYNC_CACHEGLOBAL_ZFILL`. See the
     /// example of [`CopySlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, N> {
         let thread = self.group.index() * WARPGROUP_THREADS + self.group.thread();
         // SAFETY: the slot is acquired, and told of by `CopyingSlot::commit` alone; the threads are
@@ -243,8 +238,7 @@ impl<S: Stage, N: Name> CopyingSlot<S, N> {
     /// Waits for nothing. Signals the full barrier, when the thread's copies have landed. PTX:
     /// `cp.async.mbarrier.arrive.noinc`. CUTLASS: `producer_commit` with
     /// `cpasync_barrier_arrive_noinc`. See the example of [`CopyingSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn commit(self) {
         // SAFETY: the barrier was initialised by the plan with one arrival for each thread of the
         // role; the phase can't close before this thread's.
@@ -295,8 +289,7 @@ macro_rules! tuple_of_copies {
     ($($tile:ident $index:tt),+) => {
         impl<$($tile: TileShape),+> sealed::Sealed for ($(TileCopy<'_, $tile>,)+) {}
         impl<$($tile: TileShape),+> CopiesInto<($($tile,)+)> for ($(TileCopy<'_, $tile>,)+) {
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
                 let mut at = data;
                 $(
@@ -315,8 +308,7 @@ tuple_of_copies!(A 0, B 1, C 2);
 
 impl<P: TileShape, const COUNT: usize> sealed::Sealed for [TileCopy<'_, P>; COUNT] {}
 impl<P: TileShape, const COUNT: usize> CopiesInto<[P; COUNT]> for [TileCopy<'_, P>; COUNT] {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
         let mut at = data;
         for copy in self {

@@ -3,6 +3,7 @@
 use crate::ring::Stage;
 use crate::ring::{PipelineState, ProducerSide};
 use core::marker::PhantomData;
+use isa::device;
 
 /// Where the parts of a ring of `STAGES` slots of `S` lie.
 pub(super) struct Layout<const STAGES: usize, S>(PhantomData<S>);
@@ -41,16 +42,14 @@ impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
         Layout::<STAGES, S>::empty(self.base, self.state.index())
     }
     /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(super) fn peek(&self) -> bool {
         // SAFETY: the barrier was initialised by the plan.
         unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
     }
     /// Waits for the next slot unless `known` says that it is empty, takes it and steps: addresses
     /// of its data and of its full barrier.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(super) fn take(&mut self, known: bool) -> (u32, u32) {
         if !known {
             // SAFETY: the barrier was initialised by the plan; the state's phase is its discipline.
@@ -60,8 +59,7 @@ impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
         self.state.advance();
         (Layout::<STAGES, S>::data(self.base, stage), Layout::<STAGES, S>::full(self.base, stage))
     }
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(super) fn drain(mut self) {
         for _ in 0..STAGES {
             self.take(false);

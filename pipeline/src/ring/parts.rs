@@ -9,6 +9,7 @@ use crate::ring::Stage;
 use crate::tile::Load;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
+use isa::device;
 
 impl<const STAGES: usize, S: Parts, R: Readers, N: Name, K: ClusterShape>
     ProducerEnd<STAGES, S, TmaParts, R, N, K>
@@ -172,8 +173,7 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     /// Waits for every reader to have released the slot. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`PartProducer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(&mut self) -> PartSlot<T, N> {
         self.slot(false)
     }
@@ -184,14 +184,12 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`PartPeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, S, T, N> {
         PartPeek { known: self.at.peek(), producer: self }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn slot(&mut self, known: bool) -> PartSlot<T, N> {
         let (data, full) = self.at.take(known);
         PartSlot { data: data + self.offset, full, part: PhantomData }
@@ -202,8 +200,7 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
     /// [`PartProducer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(self) {
         self.at.drain();
     }
@@ -243,8 +240,7 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartPeek<'_, STAGES, 
     /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
     /// [`PartProducer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`PartPeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(self) -> PartSlot<T, N> {
         self.producer.slot(self.known)
     }
@@ -276,8 +272,7 @@ impl<T: TileShape, N: Name> PartSlot<T, N> {
     /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the
     /// tile's bytes. PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS:
     /// `producer_expect_transaction`, `copy`, `producer_commit`. See the example of [`PartSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn load<P: Sharing>(self, load: Load<'_, T, P>) {
         // SAFETY: the part is acquired; the phase can't close before this thread's arrival, so the
         // other parts' bytes may land before or after.

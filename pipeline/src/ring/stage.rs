@@ -3,6 +3,7 @@
 use crate::cta::Sharing;
 use crate::tile::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
+use isa::device;
 
 /// Closes [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
 mod sealed {
@@ -83,8 +84,7 @@ macro_rules! tuples {
         impl<$($tile: TileShape, $peers: Sharing),+> LoadsInto<($($tile,)+)>
             for ($(Load<'_, $tile, $peers>,)+)
         {
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            #[device]
             unsafe fn issue(self, data: u32, full: u32) {
                 let mut at = 0;
                 $(
@@ -159,8 +159,7 @@ impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
 impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     for [Load<'_, A, P>; COUNT]
 {
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     unsafe fn issue(self, data: u32, full: u32) {
         let mut at = data;
         for load in self {

@@ -5,6 +5,7 @@ use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use crate::ring::{LoadsInto, Stage};
 use core::marker::PhantomData;
+use isa::device;
 
 impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     ProducerEnd<STAGES, S, Tma, R, N, K>
@@ -49,8 +50,7 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
     /// Waits for every reader, here and at sharing peers, to have released the slot. Signals
     /// nothing. PTX: `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS:
     /// `producer_acquire`, before the arming. See the example of [`Producer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(&mut self) -> EmptySlot<S, N> {
         self.slot(false)
     }
@@ -61,14 +61,12 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`AcquirePeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, S, N> {
         AcquirePeek { known: self.at.peek(), producer: self }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn slot(&mut self, known: bool) -> EmptySlot<S, N> {
         let (data, full) = self.at.take(known);
         EmptySlot { data, full, ring: PhantomData }
@@ -80,8 +78,7 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
     /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
     /// [`Producer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(self) {
         self.at.drain();
     }
@@ -121,8 +118,7 @@ impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
     /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
     /// [`Producer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`AcquirePeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(self) -> EmptySlot<S, N> {
         self.producer.slot(self.known)
     }
@@ -163,8 +159,7 @@ impl<S: Stage, N: Name> EmptySlot<S, N> {
     /// `.multicast::cluster` for several peers. CUTLASS: the arming of `producer_acquire`,
     /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA makes itself. See the
     /// example of [`EmptySlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn load<L: LoadsInto<S>>(self, loads: L) {
         // SAFETY: the slot is acquired: its barrier is between phases and its memory is free, at
         // this CTA and, by the empty barrier's count, at every peer that the loads reach.

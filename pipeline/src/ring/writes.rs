@@ -8,6 +8,7 @@ use crate::mma::Strips;
 use crate::ring::Stage;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
+use isa::device;
 
 impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
     ProducerEnd<STAGES, S, Writes<Ro>, R, N, K>
@@ -57,8 +58,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// Waits for every reader to have released the slot. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`Writer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, N, K> {
         self.slot(false)
     }
@@ -70,16 +70,14 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`. CUTLASS: `producer_try_acquire`. See
     /// the example of [`WritePeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, S, Ro, R, N, K> {
         // SAFETY: the group, and so the warp, is converged.
         let known = unsafe { isa::warp::vote_all(self.at.peek()) };
         WritePeek { known, writer: self }
     }
 
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     fn slot(&mut self, known: bool) -> WriteSlot<'g, S, Ro, R, N, K> {
         let (data, full) = self.at.take(known);
         WriteSlot { data, full, group: self.group, ring: PhantomData }
@@ -90,8 +88,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
     /// [`Writer`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tail(self) {
         self.at.drain();
     }
@@ -135,8 +132,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
     /// [`Writer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`WritePeek`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn acquire(self) -> WriteSlot<'g, S, Ro, R, N, K> {
         self.writer.slot(self.known)
     }
@@ -176,8 +172,7 @@ where
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
     /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         const {
             assert!(
@@ -200,8 +195,7 @@ where
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
     /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         const {
             assert!(
@@ -225,8 +219,7 @@ impl<S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape> WriteSlot<'_, S, 
     /// PTX: `fence.proxy.async.shared::cta` if the readers are wgmmas, `bar.warp.sync`,
     /// `mbarrier.arrive`. CUTLASS: `producer_commit`, with `fence_view_async_shared` before it. See
     /// the example of [`WriteSlot`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn commit(self) {
         if R::ASYNC {
             isa::fence::proxy_async_shared_cta();

@@ -2,6 +2,7 @@
 
 use crate::tile::{Element, ROW_BYTES, TileShape, swizzled};
 use core::marker::PhantomData;
+use isa::device;
 use isa::slice::{self, DeviceSlice};
 
 /// Bytes that one `cp.async` moves.
@@ -51,8 +52,7 @@ impl<'a, T: Element + slice::Element> MatrixView<'a, T> {
     ///
     /// Waits for nothing. Signals nothing. PTX: none; where it can't be right, `trap`. CUTLASS:
     /// `make_tensor(make_gmem_ptr(..), make_layout(..))`. See the example of [`MatrixView`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn new(memory: DeviceSlice<'a, T>, rows: u32, cols: u32, pitch: u32) -> Self {
         let first = memory.as_ptr();
         let elements =
@@ -75,8 +75,7 @@ impl<T: Element> MatrixView<'_, T> {
     ///
     /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.cg.shared.global`.
     /// CUTLASS: `local_tile`. See the example of [`TileCopy`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn tile<P: TileShape<Element = T>>(&self, row: u32, col: u32) -> TileCopy<'_, P> {
         if !col.is_multiple_of(Self::CHUNK_COLS) {
             isa::misc::trap();
@@ -110,8 +109,7 @@ impl<P: TileShape> TileCopy<'_, P> {
     /// # Safety
     /// `dst` is a tile of shape `P` that this thread may write until it has told of its copies;
     /// `thread` is one of `threads` that share it, whole warp groups.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(crate) unsafe fn issue(self, dst: u32, thread: u32, threads: u32) {
         const CHUNKS: u32 = ROW_BYTES as u32 / CHUNK;
         let from = self.from;

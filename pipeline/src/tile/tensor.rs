@@ -6,6 +6,7 @@ use crate::grid::BeforeWait;
 use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
+use isa::device;
 use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
 /// A two-dimensional, row-major tensor in global memory, seen in tiles of shape `T` of which each
@@ -105,9 +106,8 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     ///     a.prefetch(cta);
     /// }
     /// ```
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn prefetch<R: Roles, K: ClusterShape>(&self, _cta: &Cta<R, K>) {
+    #[device]
+    pub fn prefetch<R: Roles, K: ClusterShape, Plan>(&self, _cta: &Cta<R, K, Plan>) {
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: `self` is an encoded tensor map.
             unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
@@ -151,8 +151,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`.
     /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
     /// [`BeforeWait`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub fn prefetch<R: Role, K: ClusterShape>(self, _one: &BeforeWait<Elected<R, K>>) {
         let (row, _) = self.slice();
         // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
@@ -165,8 +164,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// # Safety
     /// `dst` is an acquired slot's tile of shape `T` and `full` its armed barrier, at the same
     /// offsets in every peer.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
         let map = &raw const self.map.bytes;
         if P::COUNT == 1 {
@@ -194,8 +192,7 @@ impl<T: TileShape> TensorMap<T> {
     /// # Safety
     /// `src` is a complete tile of shape `T`, visible to the async proxy, and stays untouched until
     /// the bulk group of the store has been read.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[device]
     pub(crate) unsafe fn issue_store(&self, src: u32, row: u32, col: u32) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -205,7 +202,7 @@ impl<T: TileShape> TensorMap<T> {
 }
 
 // SAFETY: a prefetch brings the map itself; loads need a slot and stores a panel, and the ends that
-// give those come from `SmemPlan::init`, which waits.
+// give those come from `Cta::init`, which waits.
 unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}
 
 // SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.

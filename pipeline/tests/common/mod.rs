@@ -12,17 +12,11 @@ pub fn load_down<const STAGES: usize, T: TileShape, L: Role, R: ring::Readers, N
     from: &TensorMap<T>,
     steps: u32,
 ) {
-    load.warps(
-        |warp| {
-            let Some(one) = warp.elect() else { return };
-            let mut loads = end.by(&one);
-            for step in 0..steps {
-                loads.acquire().load((from.tile(step * T::ROWS as u32, 0, Peers::ALONE),));
-            }
-            loads.tail();
-        },
-        |_| {},
-        |_| {},
-        |_| {},
-    );
+    load.elect(|one| {
+        let mut loads = end.by(&one);
+        for step in 0..steps {
+            loads.acquire().load((from.tile(step * T::ROWS as u32, 0, Peers::ALONE),));
+        }
+        loads.tail();
+    });
 }

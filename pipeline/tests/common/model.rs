@@ -3,11 +3,11 @@
 
 use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
-use isa::kernel::{Dtype, KernelArg};
+use isa::kernel::{Dtype, KernelArg, LaunchFacts};
 use isa::slice::{DeviceSlice, SliceAbi};
 use pipeline::cta::Sharing;
 use pipeline::prelude::*;
-use pipeline::cta::Roles;
+use pipeline::cta::{Regions, Roles};
 use pipeline::tile::TileShape;
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Stats};
@@ -60,26 +60,27 @@ impl Image {
 }
 
 /// Runs `kernel` in one cluster on the model.
-pub fn run<R: Roles, K: ClusterShape>(
+pub fn run<R: Roles, K: ClusterShape, P: Regions>(
     seed: u64,
     memory: &GlobalMemory,
-    smem_bytes: u32,
-    kernel: impl Fn(Cta<R, K>) + Sync,
+    kernel: impl Fn(Cta<R, K, SmemPlan<P>>) + Sync,
 ) -> Result<Stats, Box<Report>> {
     let config = Config { seed, workers: Some(1), ..Config::default() };
-    run_with(&config, memory, smem_bytes, kernel)
+    run_with(&config, memory, kernel)
 }
 
 /// The same with a configuration.
-pub fn run_with<R: Roles, K: ClusterShape>(
+pub fn run_with<R: Roles, K: ClusterShape, P: Regions>(
     config: &Config,
     memory: &GlobalMemory,
-    smem_bytes: u32,
-    kernel: impl Fn(Cta<R, K>) + Sync,
+    kernel: impl Fn(Cta<R, K, SmemPlan<P>>) + Sync,
 ) -> Result<Stats, Box<Report>> {
-    let cluster = [K::SIZE as u32, 1, 1];
-    let block = [Cta::<R, K>::THREADS, 1, 1];
-    let min_ctas = Cta::<R, K>::PER_SM;
+    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
+        <Cta<R, K, SmemPlan<P>> as KernelArg>::LAUNCH
+    else {
+        unreachable!("a token says what its launch needs")
+    };
+    let block = [threads, 1, 1];
     let grid = Grid { grid: cluster, block, cluster, min_ctas, smem_bytes, name: "test" };
     // SAFETY: the first thing that each thread does, in a launch of the token's shape.
     sim::launch(config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))

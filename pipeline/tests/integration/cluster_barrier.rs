@@ -19,8 +19,8 @@ fn meet<const M: usize, const N: usize>(seed: u64, relaxed_first: bool) -> Vec<u
     let ctas = M * N;
     let table = memory.alloc(4 * ctas);
     let found = memory.alloc(4 * ctas * THREADS as usize);
-    run::<(One, Two), Cluster<M, N>>(seed, &memory, Plan::BYTES, |cta| {
-        let (cta, _memory) = Plan::init(cta);
+    run(seed, &memory, |cta: Cta<(One, Two), Cluster<M, N>, Plan>| {
+        let (cta, _memory) = cta.init();
         let rank = cta.coord().rank();
         let cta = if relaxed_first { cta.cluster_arrive_relaxed().wait() } else { cta };
         let thread = sim::ops::thread::thread_idx_x();

@@ -19,12 +19,12 @@ type Plan<const STAGES: usize> = SmemPlan<(
 
 /// Copies `steps` panels of 64 rows: TMA in, registers, TMA out.
 fn copy<const STAGES: usize>(
-    cta: Cta<(Load, Copier), Alone>,
+    cta: Cta<(Load, Copier), Alone, Plan<STAGES>>,
     from: &TensorMap<Panel>,
     to: &TensorMap<Panel>,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |load| load_down(load, ring.producer, from, steps),
         |group| {
@@ -51,7 +51,7 @@ fn check<const STAGES: usize>(steps: u32, seed: u64) {
     let from = Image::new(&memory, rows, cols, |i| (i % 251) as f32);
     let to = Image::new(&memory, rows, cols, |_| f32::NAN);
     let (source, target) = (from.map::<Panel, _>(), to.map::<Panel, _>());
-    run(seed, &memory, Plan::<STAGES>::BYTES, |cta| copy::<STAGES>(cta, &source, &target, steps))
+    run(seed, &memory, |cta| copy::<STAGES>(cta, &source, &target, steps))
         .unwrap_or_else(|report| panic!("{STAGES} stages, {steps} steps, seed {seed}:\n{report}"));
     if steps > 0 {
         assert_eq!(from.read(), to.read(), "{STAGES} stages, {steps} steps, seed {seed}");

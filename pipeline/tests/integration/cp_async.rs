@@ -35,14 +35,14 @@ struct Shape {
 
 /// Copies `steps` pairs of panels side by side, every second slot after a look.
 fn pairs<const STAGES: usize>(
-    cta: Cta<(Fetch2, Work), Alone>,
+    cta: Cta<(Fetch2, Work), Alone, Panels<STAGES>>,
     from: DeviceSlice<bf16>,
     shape: Shape,
     to: &TensorMap<Panel>,
     steps: u32,
 ) {
     let from = MatrixView::new(from, shape.rows, shape.cols, shape.pitch);
-    let (cta, (ring, stores)) = Panels::<STAGES>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |group| {
             let mut slots = ring.producer.by(&group);
@@ -80,7 +80,7 @@ fn check<const STAGES: usize>(steps: u32, seed: u64) {
     let from = Image::new(&memory, rows as usize, 128, |i| (i % 251) as f32 + 1.0);
     let to = Image::new(&memory, 64 * steps.max(1) as usize, 128, |_| f32::NAN);
     let target = to.map();
-    run(seed, &memory, Panels::<STAGES>::BYTES, |cta| {
+    run(seed, &memory, |cta| {
         pairs::<STAGES>(cta, from.slice(), shape, &target, steps);
     })
     .unwrap_or_else(|report| panic!("{case}:\n{report}"));
@@ -114,8 +114,8 @@ fn the_schedule_does_not_matter() {
 fn run_narrow(seed: u64, col: u32) -> Result<sim::Stats, Box<sim::Report>> {
     let memory = GlobalMemory::new();
     let from = Image::new(&memory, 64, 64, |i| i as f32);
-    run(seed, &memory, Pairs::BYTES, |cta: Cta<(Fetch, Work), Alone>| {
-        let (cta, (ring,)) = Pairs::init(cta);
+    run(seed, &memory, |cta: Cta<(Fetch, Work), Alone, Pairs>| {
+        let (cta, (ring,)) = cta.init();
         cta.specialize(
             |group| {
                 let from = MatrixView::new(from.slice(), 64, 64, 64);
@@ -153,12 +153,12 @@ fn a_view_beyond_its_slice_traps() {
     let from = Image::new(&memory, 64, 64, |i| i as f32);
     // One row too many; more columns than the pitch; a pitch that is no multiple of 16 bytes.
     for (rows, cols, pitch) in [(65, 64, 64), (2, 72, 64), (2, 60, 60)] {
-        let report = run(0, &memory, 0, |_: Cta<(Fetch, Work), Alone>| {
+        let report = run(0, &memory, |_: Cta<(Fetch, Work), Alone>| {
             let _ = MatrixView::new(from.slice(), rows, cols, pitch);
         });
         assert_eq!(report.expect_err("refused").rule, Rule::Trap, "{rows} {cols} {pitch}");
     }
-    run(0, &memory, 0, |_: Cta<(Fetch, Work), Alone>| {
+    run(0, &memory, |_: Cta<(Fetch, Work), Alone>| {
         let _ = MatrixView::new(from.slice(), 64, 64, 64);
         let _ = MatrixView::new(from.slice(), 0, 8, 8);
     })

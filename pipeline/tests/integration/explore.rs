@@ -18,8 +18,8 @@ type Tall = Tile<bf16, 128, 64>;
 type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, Panels, Alone>,)>;
 
 /// One producer, two warp groups that read their halves of every panel.
-fn shared_ring(cta: Cta<(Load, Two), Alone>, from: &TensorMap<Tall>, steps: u32) {
-    let (cta, (ring,)) = Shared::init(cta);
+fn shared_ring(cta: Cta<(Load, Two), Alone, Shared>, from: &TensorMap<Tall>, steps: u32) {
+    let (cta, (ring,)) = cta.init();
     cta.specialize(
         |load| load_down(load, ring.producer, from, steps),
         |group| {
@@ -44,7 +44,7 @@ fn a_ring_of_two_stages_and_two_consumers() {
         let value = |i: usize| (i / (128 * 64)) as f32 + 1.0;
         let from = Image::new(&memory, 128 * steps as usize, 64, value);
         let map = from.map::<Tall, _>();
-        run_with(config, &memory, Shared::BYTES, |cta| shared_ring(cta, &map, steps))
+        run_with(config, &memory, |cta| shared_ring(cta, &map, steps))
     })
     .unwrap_or_else(|finding| panic!("{finding}"));
     // Each of its waits is for all that went before it: nothing that anybody does can come out
@@ -61,15 +61,15 @@ type Ordered<const STAGES: usize> = SmemPlan<(
 /// The second ring's loads follow the first one's, tile by tile. With more than one stage the first
 /// ring's loads, and their arrivals at the order's barrier, can run ahead.
 fn ordered<const STAGES: usize>(
-    cta: Cta<(Load, Add), Alone>,
+    cta: Cta<(Load, Add), Alone, Ordered<STAGES>>,
     x: &TensorMap<Panel>,
     y: &TensorMap<Panel>,
     tiles: u32,
 ) {
-    let (cta, (first, second, order)) = Ordered::<STAGES>::init(cta);
+    let (cta, (first, second, order)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = first.producer.by(&one);
@@ -90,8 +90,6 @@ fn ordered<const STAGES: usize>(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {
@@ -116,7 +114,7 @@ fn explore_ordered<const STAGES: usize>() -> Result<Explored, sim::Finding<Box<s
         let x = Image::new(&memory, 64 * tiles as usize, 64, tile);
         let y = Image::new(&memory, 64 * tiles as usize, 64, |i| tile(i) + 1.0);
         let (x, y) = (x.map::<Panel, _>(), y.map::<Panel, _>());
-        run_with(config, &memory, Ordered::<STAGES>::BYTES, |cta| {
+        run_with(config, &memory, |cta| {
             ordered::<STAGES>(cta, &x, &y, tiles);
         })
     })

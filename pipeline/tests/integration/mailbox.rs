@@ -17,8 +17,8 @@ fn word(rank: u32, thread: u32, step: u32, word: usize) -> f32 {
 }
 
 /// Every thread sends `steps` messages, and knows what the CTA before must have sent.
-fn talk<K: ClusterShape>(cta: Cta<(Other, Talk), K>, steps: u32, tail: bool) {
-    let (cta, (mail,)) = Plan::<K>::init(cta);
+fn talk<K: ClusterShape>(cta: Cta<(Other, Talk), K, Plan<K>>, steps: u32, tail: bool) {
+    let (cta, (mail,)) = cta.init();
     let rank = cta.coord().rank();
     let before = (rank + K::SIZE as u32 - 1) % K::SIZE as u32;
     cta.specialize(
@@ -42,7 +42,7 @@ fn talk<K: ClusterShape>(cta: Cta<(Other, Talk), K>, steps: u32, tail: bool) {
 
 fn check<K: ClusterShape>(steps: u32, seed: u64) {
     let kernel = |cta| talk::<K>(cta, steps, true);
-    run(seed, &GlobalMemory::new(), Plan::<K>::BYTES, kernel)
+    run(seed, &GlobalMemory::new(), kernel)
         .unwrap_or_else(|report| panic!("{} CTAs, {steps} steps, seed {seed}:\n{report}", K::SIZE));
 }
 
@@ -69,7 +69,7 @@ fn a_forgotten_tail_is_reported() {
     type Eight = Cluster<4, 2>;
     let reports = (0..60).filter_map(|seed| {
         let kernel = |cta| talk::<Eight>(cta, 1, false);
-        run(seed, &GlobalMemory::new(), Plan::<Eight>::BYTES, kernel).err()
+        run(seed, &GlobalMemory::new(), kernel).err()
     });
     let rules: Vec<Rule> = reports.map(|report| report.rule).collect();
     assert!(!rules.is_empty(), "60 schedules, and the neighbour was always there");

@@ -3,12 +3,12 @@
 
 use crate::common::{Image, run};
 use crate::support::*;
+use pipeline::cta::Regions;
 use sim::{GlobalMemory, Report, Rule};
 
 /// Runs a kernel with a mistake under several schedules: the findings.
-fn findings(
-    smem_bytes: u32,
-    kernel: impl Fn(ThisCta, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
+fn findings<P: Regions>(
+    kernel: impl Fn(ThisCta<SmemPlan<P>>, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
 ) -> Vec<Report> {
     (0..12)
         .filter_map(|seed| {
@@ -17,9 +17,7 @@ fn findings(
             let from = Image::new(&memory, rows, 64, |i| (i % 251) as f32);
             let to = Image::new(&memory, rows, 64, |_| f32::NAN);
             let (source, target) = (from.map(), to.map());
-            run(seed, &memory, smem_bytes, |cta| kernel(cta, &source, &target))
-                .err()
-                .map(|report| *report)
+            run(seed, &memory, |cta| kernel(cta, &source, &target)).err().map(|report| *report)
         })
         .collect()
 }
@@ -36,8 +34,8 @@ fn always(reports: &[Report], rule: Rule, words: &str) {
 #[test]
 fn an_arriver_that_laps() {
     type MeetPlan = SmemPlan<(PanelRing, NamedBarrier<Load, Work, Meet>)>;
-    let reports = findings(MeetPlan::BYTES, |cta, _from, _to| {
-        let (cta, (_ring, meet)) = MeetPlan::init(cta);
+    let reports = findings(|cta: ThisCta<MeetPlan>, _from, _to| {
+        let (cta, (_ring, meet)) = cta.init();
         cta.specialize(
             |load| (0..3).for_each(|_| meet.arriver.arrive(&load)),
             |work| (0..3).for_each(|_| meet.waiter.sync(&work)),
@@ -51,8 +49,8 @@ fn an_arriver_that_laps() {
 
 #[test]
 fn a_role_that_returns_early() {
-    let reports = findings(Plan::<2>::BYTES, |cta, from, _to| {
-        let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+    let reports = findings(|cta: ThisCta, from, _to| {
+        let (cta, (ring, _stores)) = cta.init();
         cta.specialize(
             |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
             |_work| {},
@@ -63,8 +61,8 @@ fn a_role_that_returns_early() {
 
 #[test]
 fn one_step_too_many() {
-    let reports = findings(Plan::<2>::BYTES, |cta, from, to| {
-        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+    let reports = findings(|cta: ThisCta, from, to| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {
@@ -84,8 +82,8 @@ fn one_step_too_many() {
 #[test]
 fn rings_in_opposite_orders() {
     type TwoRings = SmemPlan<(PanelRing<Main, 1>, PanelRing<Other, 1>)>;
-    let reports = findings(TwoRings::BYTES, |cta, from, _to| {
-        let (cta, (first, second)) = TwoRings::init(cta);
+    let reports = findings(|cta: ThisCta<TwoRings>, from, _to| {
+        let (cta, (first, second)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {
@@ -111,8 +109,8 @@ fn rings_in_opposite_orders() {
 
 #[test]
 fn a_slot_kept_for_good() {
-    let reports = findings(Plan::<2>::BYTES, |cta, from, _to| {
-        let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+    let reports = findings(|cta: ThisCta, from, _to| {
+        let (cta, (ring, _stores)) = cta.init();
         cta.specialize(
             |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
             |work| {
@@ -132,8 +130,8 @@ fn a_slot_kept_for_good() {
 /// One batch that is issued and never finished; the slot with it.
 fn unfinished(lose: impl Fn(&Group, MmaSlot) + Sync) -> Vec<Report> {
     type MmaPlan = SmemPlan<(MmaRing,)>;
-    findings(MmaPlan::BYTES, |cta, from, _to| {
-        let (cta, (ring,)) = MmaPlan::init(cta);
+    findings(|cta: ThisCta<MmaPlan>, from, _to| {
+        let (cta, (ring,)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 names! { There = "main loop to epilogue", Back = "epilogue to main loop" }
 roles! { Load = 1 x 40 registers, Idle = 1 x 40 registers }
 
-type ThisCta = Cta<(Load, Idle), Cluster<1, 1>>;
+type ThisCta<P> = Cta<(Load, Idle), Cluster<1, 1>, P>;
 type OneWay<F> = SmemPlan<(LoadOrderBarrier<There, 1, F>,)>;
 type BothWays<F, G> = SmemPlan<(LoadOrderBarrier<There, 1, F>, LoadOrderBarrier<Back, 1, G>)>;
 
@@ -26,11 +26,11 @@ use Did::{Epilogue, MainLoop};
 /// One step each: what the two warps did, in order.
 fn one_step<F: Start>(seed: u64) -> Vec<Did> {
     let log = Mutex::new(Vec::new());
-    run(seed, &GlobalMemory::new(), OneWay::<F>::BYTES, |cta: ThisCta| {
-        let (cta, (order,)) = OneWay::<F>::init(cta);
+    run(seed, &GlobalMemory::new(), |cta: ThisCta<OneWay<F>>| {
+        let (cta, (order,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let mut order = order.main_loop.by(&one);
@@ -43,8 +43,6 @@ fn one_step<F: Start>(seed: u64) -> Vec<Did> {
                         order.wait_and_step();
                         log.lock().unwrap().push(Epilogue(0));
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |_| {},
@@ -70,11 +68,11 @@ fn the_first_step_of_the_epilogue_waits_or_passes() {
 /// Two barriers, one in each direction: the warps wait for each other, `steps` times.
 fn in_turn<F: Start, G: Start>(seed: u64, steps: u32) -> Result<Vec<Did>, Box<Report>> {
     let log = Mutex::new(Vec::new());
-    run(seed, &GlobalMemory::new(), BothWays::<F, G>::BYTES, |cta: ThisCta| {
-        let (cta, (there, back)) = BothWays::<F, G>::init(cta);
+    run(seed, &GlobalMemory::new(), |cta: ThisCta<BothWays<F, G>>| {
+        let (cta, (there, back)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let (mut mine, mut other) =
@@ -95,8 +93,6 @@ fn in_turn<F: Start, G: Start>(seed: u64, steps: u32) -> Result<Vec<Did>, Box<Re
                             other.arrive_and_step();
                         }
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |_| {},

@@ -46,41 +46,35 @@ impl World {
     }
 
     /// Tile by tile, the CTAs from `short` on have one tile less than the others.
-    fn kernel(&self, cta: Cta<(Load, Other), Alone>, elements: u64, short: u32) {
+    fn kernel(&self, cta: Cta<(Load, Other), Alone, Plan>, elements: u64, short: u32) {
         let abi = SliceAbi { address: self.counter, elements };
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
         let pace = unsafe { Pace::from_abi(abi) };
-        let (cta, _ends) = Plan::init(cta);
+        let (cta, _ends) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let id = warp.coord().cluster_id();
-                        let Some(one) = warp.elect() else { return };
-                        let mut pace = pace.by(&one, MEETINGS);
-                        for tile in 0..=MEETINGS - u32::from(id >= short) {
-                            pace.wait();
-                            // SAFETY: words that are reached atomically, and one's own entry.
-                            unsafe {
-                                let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
-                                let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
-                                isa::global::st(entry, tile << 16 | id);
-                            }
-                            pace.arrive();
+                load.elect(|one| {
+                    let id = one.coord().cluster_id();
+                    let mut pace = pace.by(&one, MEETINGS);
+                    for tile in 0..=MEETINGS - u32::from(id >= short) {
+                        pace.wait();
+                        // SAFETY: words that are reached atomically, and one's own entry.
+                        unsafe {
+                            let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
+                            let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
+                            isa::global::st(entry, tile << 16 | id);
                         }
-                        pace.tail();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                        pace.arrive();
+                    }
+                    pace.tail();
+                });
             },
             |_| {},
         );
     }
 
     fn run(&self, ctas: u32, sms: u32, seed: u64, elements: u64, short: u32) {
-        type Token = Cta<(Load, Other), Alone>;
+        type Token = Cta<(Load, Other), Alone, Plan>;
         let config = Config { seed, sms, workers: Some(1), ..Config::default() };
         let grid = Grid {
             grid: [ctas, 1, 1],

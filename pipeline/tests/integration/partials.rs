@@ -59,26 +59,20 @@ fn sums(
     // Sums that are different in all rows and columns, and in bf16 what they are.
     let (a, b) = (image(|i| (i / 64 % 16 + 1) as f32), image(|i| (i / 64 + i % 2) as f32));
     let (a, b) = (a.map::<Square, AlongN<1>>(), b.map::<Square, AlongM<2>>());
-    run_with(config, memory, Plan::BYTES, |cta: Cta<(Load, Math), Pair>| {
+    run_with(config, memory, |cta: Cta<(Load, Math), Pair, Plan>| {
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
         let all = &unsafe { Partials::from_abi(partials) };
-        let (cta, (ring,)) = Plan::init(cta);
+        let (cta, (ring,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        let at = one.coord();
-                        let mut loads = ring.producer.by(&one);
-                        loads
-                            .acquire()
-                            .load((a.tile(0, 0, at.sharing_a()), b.tile(0, 0, at.sharing_b())));
-                        loads.tail();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                load.elect(|one| {
+                    let at = one.coord();
+                    let mut loads = ring.producer.by(&one);
+                    loads
+                        .acquire()
+                        .load((a.tile(0, 0, at.sharing_a()), b.tile(0, 0, at.sharing_b())));
+                    loads.tail();
+                });
             },
             |group| {
                 let mut full = ring.consumer.by(&group);

@@ -10,33 +10,30 @@ names! { Operands = "operands", Order = "load order" }
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Math), Alone>;
+type ThisCta<P> = Cta<(Load, Math), Alone, P>;
 type TileA = Tile<bf16, 64, 64>;
 type TileB = Tile<bf16, 32, 64>;
 type Product<const STAGES: usize> =
     SmemPlan<(Ring<STAGES, (TileA, TileB), Tma, Mma<Math>, Operands, Alone>,)>;
 
 /// Keeps one batch in flight, and with it a slot, while it waits for the next.
-fn lagging<const STAGES: usize>(cta: ThisCta, a: &TensorMap<TileA>, b: &TensorMap<TileB>) {
-    let (cta, (ring,)) = Product::<STAGES>::init(cta);
+fn lagging<const STAGES: usize>(
+    cta: ThisCta<Product<STAGES>>,
+    a: &TensorMap<TileA>,
+    b: &TensorMap<TileB>,
+) {
+    let (cta, (ring,)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for k in 0..2 {
-                        loads.acquire().load((
-                            a.tile(0, 64 * k, Peers::ALONE),
-                            b.tile(0, 64 * k, Peers::ALONE),
-                        ));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for k in 0..2 {
+                    loads
+                        .acquire()
+                        .load((a.tile(0, 64 * k, Peers::ALONE), b.tile(0, 64 * k, Peers::ALONE)));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -56,7 +53,7 @@ fn a_lag_of_one_needs_two_stages() {
     let (a, b) = (a.map::<TileA, _>(), b.map::<TileB, _>());
     for seed in 0..5 {
         let kernel = |cta| lagging::<1>(cta, &a, &b);
-        let report = run(seed, &memory, Product::<1>::BYTES, kernel).expect_err("a deadlock");
+        let report = run(seed, &memory, kernel).expect_err("a deadlock");
         assert_eq!(report.rule, Rule::Deadlock, "{report}");
         let text = report.to_string();
         assert!(text.contains("operands.full") && text.contains("operands.empty"), "{text}");
@@ -67,18 +64,18 @@ fn a_lag_of_one_needs_two_stages() {
         }
         assert!(closes.starts_with("which closes the cycle"), "{report}");
         let kernel = |cta| lagging::<2>(cta, &a, &b);
-        run(seed, &memory, Product::<2>::BYTES, kernel).unwrap_or_else(|report| panic!("{report}"));
+        run(seed, &memory, kernel).unwrap_or_else(|report| panic!("{report}"));
     }
 }
 
 type Orders = SmemPlan<(LoadOrderBarrier<Order>,)>;
 
 /// Arrives once per tile with nothing that keeps it from running ahead.
-fn unbounded(cta: ThisCta, tiles: u32) {
-    let (cta, (order,)) = Orders::init(cta);
+fn unbounded(cta: ThisCta<Orders>, tiles: u32) {
+    let (cta, (order,)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut order = order.main_loop.by(&one);
@@ -93,8 +90,6 @@ fn unbounded(cta: ThisCta, tiles: u32) {
                         order.wait_and_step();
                     }
                 },
-                |_| {},
-                |_| {},
             );
         },
         |_| {},
@@ -106,11 +101,10 @@ fn an_arriver_two_ahead_is_reported() {
     let memory = GlobalMemory::new();
     // Once per kernel there is nothing to lap.
     for seed in 0..10 {
-        run(seed, &memory, Orders::BYTES, |cta| unbounded(cta, 1))
-            .unwrap_or_else(|report| panic!("{report}"));
+        run(seed, &memory, |cta| unbounded(cta, 1)).unwrap_or_else(|report| panic!("{report}"));
     }
     let rules: Vec<Rule> = (0..20)
-        .filter_map(|seed| run(seed, &memory, Orders::BYTES, |cta| unbounded(cta, 6)).err())
+        .filter_map(|seed| run(seed, &memory, |cta| unbounded(cta, 6)).err())
         .map(|report| report.rule)
         .collect();
     assert!(rules.contains(&Rule::Lapped), "{rules:?}");
@@ -127,27 +121,20 @@ fn kernel_lines(report: &sim::Report) {
 
 #[test]
 fn initialisations_are_the_plans_line() {
-    let kernel = |cta: ThisCta| {
-        let (cta, (order,)) = Orders::init(cta);
+    let line = line!() + 2;
+    let kernel = |cta: ThisCta<Orders>| {
+        let (cta, (order,)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let Some(one) = warp.elect() else { return };
-                        // Nobody arrives.
-                        order.epilogue.by(&one).wait_and_step();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                load.elect(|one| {
+                    // Nobody arrives.
+                    order.epilogue.by(&one).wait_and_step();
+                });
             },
             |_| {},
         );
     };
-    let line = line!() - 17;
-    let report =
-        run(0, &GlobalMemory::new(), Orders::BYTES, kernel).expect_err("a wait without an arrival");
+    let report = run(0, &GlobalMemory::new(), kernel).expect_err("a wait without an arrival");
     assert_eq!(report.rule, Rule::Deadlock, "{report}");
     let [barrier] = &report.barriers[..] else { panic!("{report}") };
     let init = barrier.init.expect("a line");

@@ -12,7 +12,7 @@ roles! { Fill = 1 x 40 registers, Use = 1 x 232 registers }
 
 type Alone = Cluster<1, 1>;
 type Pair = Cluster<2, 1>;
-type ThisCta<K> = Cta<(Fill, Use), K>;
+type ThisCta<K, P> = Cta<(Fill, Use), K, P>;
 
 const BYTES: usize = 1024;
 const WORDS: u32 = BYTES as u32 / 4;
@@ -30,29 +30,23 @@ fn copies_and_sums(expected: u32, seed: u64) -> Result<(), Box<sim::Report>> {
     let source = memory.alloc(BYTES * ROUNDS as usize);
     let words: Vec<u8> = (0..WORDS * ROUNDS).flat_map(u32::to_le_bytes).collect();
     memory.write(source, &words).expect("allocated");
-    run(seed, &memory, Plan::BYTES, |cta: ThisCta<Alone>| {
-        let (cta, (data, full, empty)) = Plan::init(cta);
+    run(seed, &memory, |cta: ThisCta<Alone, Plan>| {
+        let (cta, (data, full, empty)) = cta.init();
         cta.specialize(
             |group| {
-                group.warps(
-                    |warp| {
-                        let Some(_one) = warp.elect() else { return };
-                        // SAFETY: one arrival a phase on full, and as many bytes as are copied; four
-                        // on empty, one from each reading warp; each side waits for the other's last.
-                        let ([full], [empty]) = unsafe { (full.handles(), empty.handles()) };
-                        for round in 0..ROUNDS {
-                            empty.wait((round & 1) ^ 1);
-                            full.arrive_expect::<BYTES>();
-                            let from = (source + u64::from(round) * BYTES as u64) as *const u8;
-                            // SAFETY: the buffer is empty; `from` lies in the allocation.
-                            unsafe { cp_async_bulk::load(data, from, BYTES as u32, full.addr()) };
-                        }
-                        empty.wait((ROUNDS & 1) ^ 1);
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                group.elect(|_one| {
+                    // SAFETY: one arrival a phase on full, and as many bytes as are copied; four
+                    // on empty, one from each reading warp; each side waits for the other's last.
+                    let ([full], [empty]) = unsafe { (full.handles(), empty.handles()) };
+                    for round in 0..ROUNDS {
+                        empty.wait((round & 1) ^ 1);
+                        full.arrive_expect::<BYTES>();
+                        let from = (source + u64::from(round) * BYTES as u64) as *const u8;
+                        // SAFETY: the buffer is empty; `from` lies in the allocation.
+                        unsafe { cp_async_bulk::load(data, from, BYTES as u32, full.addr()) };
+                    }
+                    empty.wait((ROUNDS & 1) ^ 1);
+                });
             },
             |group| {
                 // SAFETY: as above.
@@ -96,32 +90,26 @@ fn a_missing_arrival_is_found() {
 fn peers_hand_over_what_they_wrote() {
     type Plan = SmemPlan<(Memory<16, Bytes>, Barriers<1, 1, OfCluster, Arrivals, Bars>)>;
     for seed in 0..8 {
-        run(seed, &GlobalMemory::new(), Plan::BYTES, |cta: ThisCta<Pair>| {
-            let (cta, (data, bars)) = Plan::init(cta);
+        run(seed, &GlobalMemory::new(), |cta: ThisCta<Pair, Plan>| {
+            let (cta, (data, bars)) = cta.init();
             cta.specialize(
                 |group| {
                     let rank = group.coord().rank();
-                    group.warps(
-                        |warp| {
-                            let Some(_one) = warp.elect() else { return };
-                            // SAFETY: one arrival, the peer's, in the only phase, which each CTA
-                            // waits for before it exits.
-                            let [here] = unsafe { bars.handles() };
-                            let peer = 1 - rank;
-                            // SAFETY: the peer's word, which only this thread writes.
-                            unsafe {
-                                isa::shared::st_cluster(isa::cluster::mapa(data, peer), 7 + rank);
-                            }
-                            here.remote(peer).arrive();
-                            here.wait(0);
-                            // SAFETY: written by the peer before its arrival.
-                            let word: u32 = unsafe { isa::shared::ld(data) };
-                            assert_eq!(word, 7 + peer);
-                        },
-                        |_| {},
-                        |_| {},
-                        |_| {},
-                    );
+                    group.elect(|_one| {
+                        // SAFETY: one arrival, the peer's, in the only phase, which each CTA
+                        // waits for before it exits.
+                        let [here] = unsafe { bars.handles() };
+                        let peer = 1 - rank;
+                        // SAFETY: the peer's word, which only this thread writes.
+                        unsafe {
+                            isa::shared::st_cluster(isa::cluster::mapa(data, peer), 7 + rank);
+                        }
+                        here.remote(peer).arrive();
+                        here.wait(0);
+                        // SAFETY: written by the peer before its arrival.
+                        let word: u32 = unsafe { isa::shared::ld(data) };
+                        assert_eq!(word, 7 + peer);
+                    });
                 },
                 |_| {},
             );

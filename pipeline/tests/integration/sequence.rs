@@ -23,8 +23,8 @@ fn exclusive<const DEPTH: usize, Ro: Role>(seed: u64, rounds: u32) {
         inside: std::array::from_fn(|_| AtomicU32::new(0)),
         turns: AtomicU32::new(0),
     });
-    run(seed, &GlobalMemory::new(), Plan::<DEPTH, Ro>::BYTES, |cta: Cta<(Idle, Ro), _>| {
-        let (cta, (turns,)) = Plan::<DEPTH, Ro>::init(cta);
+    run(seed, &GlobalMemory::new(), |cta: Cta<(Idle, Ro), _, Plan<DEPTH, Ro>>| {
+        let (cta, (turns,)) = cta.init();
         let _: ClusterCoord<Cluster<1, 1>> = cta.coord();
         cta.specialize(
             |_| {},

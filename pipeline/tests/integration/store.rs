@@ -10,7 +10,7 @@ use sim::GlobalMemory;
 
 roles! { Idle = 1 x 40 registers, Write = 2 x 232 registers }
 
-type ThisCta = Cta<(Idle, Write), Cluster<1, 1>>;
+type ThisCta<P> = Cta<(Idle, Write), Cluster<1, 1>, P>;
 type Panel = Tile<bf16, 64, 64>;
 type Plan<const DEPTH: usize, const UNACQUIRED: usize> =
     SmemPlan<(StoreBuffers<bf16, DEPTH, Write, UNACQUIRED>,)>;
@@ -22,11 +22,11 @@ fn value(panel: u32, strip: usize) -> f32 {
 
 /// Group g writes panels g, g + 2, …, without a pause in between.
 fn write<const DEPTH: usize, const UNACQUIRED: usize>(
-    cta: ThisCta,
+    cta: ThisCta<Plan<DEPTH, UNACQUIRED>>,
     to: &TensorMap<Panel>,
     panels: u32,
 ) {
-    let (cta, (stores,)) = Plan::<DEPTH, UNACQUIRED>::init(cta);
+    let (cta, (stores,)) = cta.init();
     cta.specialize(
         |_| {},
         |group| {
@@ -53,7 +53,7 @@ fn check<const DEPTH: usize, const UNACQUIRED: usize>() {
         let to = Image::new(&memory, 64 * panels.max(1) as usize, 64, |_| f32::NAN);
         let map = to.map();
         let kernel = |cta| write::<DEPTH, UNACQUIRED>(cta, &map, panels);
-        run(seed, &memory, Plan::<DEPTH, UNACQUIRED>::BYTES, kernel)
+        run(seed, &memory, kernel)
             .unwrap_or_else(|report| panic!("{DEPTH} buffers, {UNACQUIRED} reading:\n{report}"));
         for (at, x) in to.read().into_iter().enumerate().take(64 * 64 * panels as usize) {
             let (row, col) = (at / 64, at % 64);
@@ -85,8 +85,8 @@ fn all_buffers_at_once_and_one_by_one() {
         let memory = GlobalMemory::new();
         let to = Image::new(&memory, 64, 64 * PANELS as usize, |_| f32::NAN);
         let map = to.map();
-        let kernel = |cta: Cta<(Rest, One), Cluster<1, 1>>| {
-            let (cta, (stores,)) = Plan::init(cta);
+        let kernel = |cta: Cta<(Rest, One), Cluster<1, 1>, Plan>| {
+            let (cta, (stores,)) = cta.init();
             cta.specialize(
                 |_| {},
                 |group| {
@@ -114,7 +114,7 @@ fn all_buffers_at_once_and_one_by_one() {
                 },
             );
         };
-        run(seed, &memory, Plan::BYTES, kernel).unwrap_or_else(|report| panic!("{report}"));
+        run(seed, &memory, kernel).unwrap_or_else(|report| panic!("{report}"));
         for (at, x) in to.read().into_iter().enumerate() {
             let col = at % (64 * PANELS as usize);
             let want = value(col as u32 / 64, col % 64 / 16);

@@ -12,7 +12,7 @@ roles! { Fill = 1 x 40 registers, Work = 1 x 232 registers }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Fill, Work), Alone>;
+type ThisCta<P> = Cta<(Fill, Work), Alone, P>;
 type Plan<S, W> = SmemPlan<(
     Ring<1, S, W, Reads<Work>, Main, Alone>,
     NamedBarrier<Fill, Work, Looked>,
@@ -23,8 +23,8 @@ type Plan<S, W> = SmemPlan<(
 fn a_writer_sees_the_release() {
     for seed in 0..10 {
         let memory = GlobalMemory::new();
-        run(seed, &memory, Plan::<(Panel,), Writes<Fill>>::BYTES, |cta: ThisCta| {
-            let (cta, (ring, looked, released)) = Plan::<(Panel,), Writes<Fill>>::init(cta);
+        run(seed, &memory, |cta: ThisCta<Plan<(Panel,), Writes<Fill>>>| {
+            let (cta, (ring, looked, released)) = cta.init();
             cta.specialize(
                 |group| {
                     let mut slots = ring.producer.by(&group);
@@ -70,12 +70,12 @@ fn parts_are_loaded_after_a_look() {
         let memory = GlobalMemory::new();
         let from = Image::new(&memory, 64 * 5, 64, |i| i as f32);
         let map = from.map::<Panel, _>();
-        run(seed, &memory, TwoParts::BYTES, |cta: ThisCta| {
-            let (cta, (ring,)) = TwoParts::init(cta);
+        run(seed, &memory, |cta: ThisCta<TwoParts>| {
+            let (cta, (ring,)) = cta.init();
             let (left, right) = ring.producer.parts();
             cta.specialize(
                 |load| {
-                    load.warps(
+                    load.two_warps(
                         |warp| {
                             let Some(one) = warp.elect() else { return };
                             let mut loads = left.by(&one);
@@ -94,8 +94,6 @@ fn parts_are_loaded_after_a_look() {
                             }
                             loads.tail();
                         },
-                        |_| {},
-                        |_| {},
                     );
                 },
                 |group| {

@@ -4,17 +4,20 @@
 
 use crate::common::{Image, run};
 use crate::support::*;
+use pipeline::cta::Regions;
 use sim::GlobalMemory;
 
 /// Runs a kernel that copies [`PANELS`] panels, under several schedules, and checks the copy.
-fn copies(smem_bytes: u32, kernel: impl Fn(ThisCta, &TensorMap<Panel>, &TensorMap<Panel>) + Sync) {
+fn copies<P: Regions>(
+    kernel: impl Fn(ThisCta<SmemPlan<P>>, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
+) {
     for seed in 0..4 {
         let memory = GlobalMemory::new();
         let rows = 64 * PANELS as usize;
         let from = Image::new(&memory, rows, 64, |i| (i % 251) as f32);
         let to = Image::new(&memory, rows, 64, |_| f32::NAN);
         let (source, target) = (from.map(), to.map());
-        run(seed, &memory, smem_bytes, |cta| kernel(cta, &source, &target))
+        run(seed, &memory, |cta| kernel(cta, &source, &target))
             .unwrap_or_else(|report| panic!("seed {seed}:\n{report}"));
         assert_eq!(from.read(), to.read(), "seed {seed}");
     }
@@ -22,18 +25,16 @@ fn copies(smem_bytes: u32, kernel: impl Fn(ThisCta, &TensorMap<Panel>, &TensorMa
 
 /// Runs a kernel that multiplies a 64 x 64·`k_tiles` matrix with its own transpose, in slots of 64
 /// columns, and checks the product.
-fn squares(
-    smem_bytes: u32,
+fn squares<P: Regions>(
     k_tiles: usize,
-    kernel: impl Fn(ThisCta, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
+    kernel: impl Fn(ThisCta<SmemPlan<P>>, &TensorMap<Panel>, &TensorMap<Panel>) + Sync,
 ) {
     let memory = GlobalMemory::new();
     let cols = 64 * k_tiles;
     let a = Image::new(&memory, 64, cols, |i| (i % 5) as f32 - 2.0);
     let d = Image::new(&memory, 64, 64, |_| f32::NAN);
     let (a_map, d_map) = (a.map(), d.map());
-    run(1, &memory, smem_bytes, |cta| kernel(cta, &a_map, &d_map))
-        .unwrap_or_else(|report| panic!("{report}"));
+    run(1, &memory, |cta| kernel(cta, &a_map, &d_map)).unwrap_or_else(|report| panic!("{report}"));
     let (a, d) = (a.read(), d.read());
     for row in 0..64 {
         for col in 0..64 {

@@ -3,8 +3,8 @@ use crate::support::*;
 use super::copies;
 
 fn with<const STAGES: usize>() {
-    copies(Plan::<STAGES>::BYTES, |cta, from, to| {
-        let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
+    copies(|cta: ThisCta<Plan<STAGES>>, from, to| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
             |group| store_panels(ring.consumer, stores, &group, to),

@@ -4,8 +4,8 @@ use super::copies;
 
 #[test]
 fn acquire_then_load() {
-    copies(Plan::<2>::BYTES, |cta, from, to| {
-        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+    copies(|cta: ThisCta, from, to| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -6,8 +6,8 @@ type TwoRings = SmemPlan<(PanelRing<Main>, PanelRing<Other, 3>, Buffers)>;
 
 #[test]
 fn panels_alternate_between_the_rings() {
-    copies(TwoRings::BYTES, |cta, from, to| {
-        let (cta, (even, odd, stores)) = TwoRings::init(cta);
+    copies(|cta: ThisCta<TwoRings>, from, to| {
+        let (cta, (even, odd, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 fn kernel(cta: ThisCta) {
-    let (cta, (ring, _stores)) = Plan::<2>::init(cta);
+    let (cta, (ring, _stores)) = cta.init();
     cta.specialize(
         |load| {
             let mut arrived = ring.consumer.by(&load);

@@ -4,8 +4,8 @@ use super::copies;
 
 #[test]
 fn init_then_roles() {
-    copies(Plan::<2>::BYTES, |cta, from, to| {
-        let (cta, (ring, stores)) = Plan::<2>::init(cta);
+    copies(|cta: ThisCta, from, to| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
             |group| store_panels(ring.consumer, stores, &group, to),

@@ -3,8 +3,8 @@ mod support;
 use support::*;
 
 fn kernel(cta: ThisCta) {
-    let first = Plan::<2>::init(cta);
-    let second = Plan::<2>::init(cta);
+    let first = cta.init();
+    let second = cta.init();
     drop((first, second));
 }
 

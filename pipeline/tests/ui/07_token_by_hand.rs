@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 fn kernel() {
-    let _ready = Plan::<2>::init(ThisCta::enter());
+    let _ready = <ThisCta>::enter().init();
 }
 
 fn main() {}

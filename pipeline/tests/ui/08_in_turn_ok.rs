@@ -16,8 +16,8 @@ fn each_group_skips_what_the_other_reads() {
     let a = Image::new(&memory, rows, 64, |i| (i % 7) as f32 - 3.0);
     let d = Image::new(&memory, rows, 64, |_| f32::NAN);
     let (a_map, d_map) = (a.map::<Panel, _>(), d.map::<Panel, _>());
-    run(1, &memory, PairPlan::BYTES, |cta: Cta<(Load, Pair), Alone>| {
-        let (cta, (ring, stores)) = PairPlan::init(cta);
+    run(1, &memory, |cta: Cta<(Load, Pair), Alone, PairPlan>| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

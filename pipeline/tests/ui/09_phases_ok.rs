@@ -7,8 +7,8 @@ use pipeline::ring::{ConsumerSide, ProducerSide};
 fn each_side_has_its_first_phase_and_steps_by_waiting() {
     assert_eq!(PipelineState::<2, ProducerSide>::start().phase(), 1);
     assert_eq!(PipelineState::<2, ConsumerSide>::start().phase(), 0);
-    copies(Plan::<1>::BYTES, |cta, from, to| {
-        let (cta, (ring, stores)) = Plan::<1>::init(cta);
+    copies(|cta: ThisCta<Plan<1>>, from, to| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| one_thread(load, |one| load_panels(ring.producer, &one, from)),
             |group| store_panels(ring.consumer, stores, &group, to),

@@ -8,11 +8,11 @@ type OrderedPlan = SmemPlan<(PanelRing<Main, 1>, PanelRing<Other, 1>, Buffers, L
 /// one before it.
 #[test]
 fn odd_panels_load_after_even_ones() {
-    copies(OrderedPlan::BYTES, |cta, from, to| {
-        let (cta, (even, odd, stores, order)) = OrderedPlan::init(cta);
+    copies(|cta: ThisCta<OrderedPlan>, from, to| {
+        let (cta, (even, odd, stores, order)) = cta.init();
         cta.specialize(
             |load| {
-                load.warps(
+                load.two_warps(
                     |warp| {
                         let Some(one) = warp.elect() else { return };
                         let (mut loads, mut order) =
@@ -43,8 +43,6 @@ fn odd_panels_load_after_even_ones() {
                         }
                         loads.tail();
                     },
-                    |_| {},
-                    |_| {},
                 );
             },
             |group| {

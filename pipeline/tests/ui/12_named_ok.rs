@@ -12,8 +12,8 @@ type MeetPlan = SmemPlan<(
 #[test]
 fn the_loading_group_arrives_and_the_working_group_meets_it() {
     assert_eq!(MeetPlan::first_barrier::<(Load, Work)>(), 3);
-    copies(MeetPlan::BYTES, |cta, from, to| {
-        let (cta, (ring, stores, meet, count)) = MeetPlan::init(cta);
+    copies(|cta: ThisCta<MeetPlan>, from, to| {
+        let (cta, (ring, stores, meet, count)) = cta.init();
         cta.specialize(
             |load| {
                 meet.arriver.arrive(&load);

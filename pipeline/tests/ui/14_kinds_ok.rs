@@ -12,8 +12,8 @@ type BothPlan = SmemPlan<(
 
 #[test]
 fn an_mbarrier_and_a_named_barrier_in_one_kernel() {
-    copies(BothPlan::BYTES, |cta, from, to| {
-        let (cta, (ring, stores, raw, meet)) = BothPlan::init(cta);
+    copies(|cta: ThisCta<BothPlan>, from, to| {
+        let (cta, (ring, stores, raw, meet)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -7,8 +7,8 @@ const K_TILES: usize = 3;
 
 #[test]
 fn finish_then_read() {
-    squares(MmaPlan::BYTES, K_TILES, |cta, a, d| {
-        let (cta, (ring, stores)) = MmaPlan::init(cta);
+    squares(K_TILES, |cta: ThisCta<MmaPlan>, a, d| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -8,8 +8,8 @@ const TILES: usize = 3;
 
 #[test]
 fn the_ends_of_tiles_overlap() {
-    squares(MmaPlan::BYTES, K_TILES, |cta, a, d| {
-        let (cta, (ring, stores)) = MmaPlan::init(cta);
+    squares(K_TILES, |cta: ThisCta<MmaPlan>, a, d| {
+        let (cta, (ring, stores)) = cta.init();
         cta.specialize(
             |load| {
                 one_thread(load, |one| {

@@ -14,9 +14,9 @@ fn copy_commit_wait() {
         let from = Image::new(&memory, rows as usize, 64, |i| (i % 251) as f32);
         let to = Image::new(&memory, rows as usize, 64, |_| f32::NAN);
         let target = to.map();
-        run(seed, &memory, CopiedPanels::BYTES, |cta: ThisCta| {
+        run(seed, &memory, |cta: ThisCta<CopiedPanels>| {
             let view = MatrixView::new(from.slice(), rows, 64, 64);
-            let (cta, (ring, stores)) = CopiedPanels::init(cta);
+            let (cta, (ring, stores)) = cta.init();
             cta.specialize(
                 |group| {
                     let mut slots = ring.producer.by(&group);

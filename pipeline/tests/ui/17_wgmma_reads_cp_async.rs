@@ -5,8 +5,8 @@ use support::*;
 
 type CopiedOperands = SmemPlan<(Ring<2, Operands, CpAsync<Load>, Mma<Work>, Main, Alone>,)>;
 
-fn kernel(cta: ThisCta) {
-    let (cta, (ring,)) = CopiedOperands::init(cta);
+fn kernel(cta: ThisCta<CopiedOperands>) {
+    let (cta, (ring,)) = cta.init();
     cta.specialize(|load| ring.producer.by(&load).tail(), |_work| {});
 }
 

@@ -1,10 +1,10 @@
-//! A kernel that says of how many CTAs an SM's registers are, and is wrong.
+//! A kernel that says of how many CTAs an SM's registers are, which its roles say.
 mod support;
 use support::*;
 
-#[isa::kernel(threads = ThisCta::THREADS, smem = Plan::<2>::BYTES, min_ctas = 2)]
+#[isa::kernel(min_ctas = 2)]
 fn kernel(cta: ThisCta) {
-    let _ready = Plan::<2>::init(cta);
+    let _ready = cta.init();
 }
 
 fn main() {}

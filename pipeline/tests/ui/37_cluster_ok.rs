@@ -11,24 +11,18 @@ type PairPlan = SmemPlan<(Barriers<1, 1, OfCluster, Arrivals, Raw>,)>;
 fn each_cta_waits_for_its_peer() {
     for seed in 0..4 {
         let memory = GlobalMemory::new();
-        run(seed, &memory, PairPlan::BYTES, |cta: Cta<(Load, Work), Pair>| {
-            let (cta, (raw,)) = PairPlan::init(cta);
+        run(seed, &memory, |cta: Cta<(Load, Work), Pair, PairPlan>| {
+            let (cta, (raw,)) = cta.init();
             cta.specialize(
                 |load| {
                     let peer = 1 - load.coord().rank();
-                    load.warps(
-                        |warp| {
-                            let Some(_one) = warp.elect() else { return };
-                            // SAFETY: the peer's one thread arrives once; each CTA waits for that
-                            // arrival, in the only phase, before it exits.
-                            let [here] = unsafe { raw.handles() };
-                            here.remote(peer).arrive();
-                            here.wait(0);
-                        },
-                        |_| {},
-                        |_| {},
-                        |_| {},
-                    );
+                    load.elect(|_one| {
+                        // SAFETY: the peer's one thread arrives once; each CTA waits for that
+                        // arrival, in the only phase, before it exits.
+                        let [here] = unsafe { raw.handles() };
+                        here.remote(peer).arrive();
+                        here.wait(0);
+                    });
                 },
                 |_work| {},
             );

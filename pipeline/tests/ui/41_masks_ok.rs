@@ -10,32 +10,26 @@ const K_TILES: u32 = 3;
 
 /// D = A·Bᵀ, 128 x 128, each of four CTAs a quarter.
 fn multiply(
-    cta: Cta<(Load, Work), Square>,
+    cta: Cta<(Load, Work), Square, SquarePlan>,
     a: &TensorMap<Panel, AlongN<2>>,
     b: &TensorMap<Panel, AlongM<2>>,
     d: &TensorMap<Panel>,
 ) {
-    let (cta, (ring, stores)) = SquarePlan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let at = cta.coord();
     let (row, col) = (64 * at.m(), 64 * at.n());
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for k in 0..K_TILES {
-                        loads.acquire().load((
-                            a.tile(row, 64 * k, at.sharing_a()),
-                            b.tile(col, 64 * k, at.sharing_b()),
-                        ));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for k in 0..K_TILES {
+                    loads.acquire().load((
+                        a.tile(row, 64 * k, at.sharing_a()),
+                        b.tile(col, 64 * k, at.sharing_b()),
+                    ));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -65,7 +59,7 @@ fn four_ctas_share_rows_and_columns() {
         let b = Image::new(&memory, 128, cols, |i| (i % 7) as f32 - 3.0);
         let d = Image::new(&memory, 128, 128, |_| f32::NAN);
         let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
-        run(seed, &memory, SquarePlan::BYTES, |cta| multiply(cta, &a_map, &b_map, &d_map))
+        run(seed, &memory, |cta| multiply(cta, &a_map, &b_map, &d_map))
             .unwrap_or_else(|report| panic!("seed {seed}:\n{report}"));
         let (a, b, d) = (a.read(), b.read(), d.read());
         for (row, col) in (0..128).flat_map(|row| (0..128).map(move |col| (row, col))) {

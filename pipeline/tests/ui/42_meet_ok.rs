@@ -12,8 +12,8 @@ const MEETINGS: u32 = 3;
 fn nobody_goes_on_alone() {
     for (seed, relaxed) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
         let came = AtomicU32::new(0);
-        run(seed, &GlobalMemory::new(), PairPlan::BYTES, |cta: Cta<(Load, Work), Pair>| {
-            let (mut cta, _ends) = PairPlan::init(cta);
+        run(seed, &GlobalMemory::new(), |cta: Cta<(Load, Work), Pair, PairPlan>| {
+            let (mut cta, _ends) = cta.init();
             for meeting in 1..=MEETINGS {
                 came.fetch_add(1, SeqCst);
                 let arrived =

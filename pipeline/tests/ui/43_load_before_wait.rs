@@ -3,18 +3,12 @@ mod support;
 use support::*;
 
 fn kernel(cta: ThisCta) {
-    let (early, (ring, _stores)) = Plan::<2>::prologue(cta);
+    let (early, (ring, _stores)) = cta.prologue();
     early.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(early) = warp.elect() else { return };
-                    let _loads = ring.producer.by(&early);
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|early| {
+                let _loads = ring.producer.by(&early);
+            });
         },
         |_work| {},
     );

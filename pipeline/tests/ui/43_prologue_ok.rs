@@ -4,22 +4,16 @@ use super::copies;
 
 #[test]
 fn prefetched_and_loaded() {
-    copies(Plan::<2>::BYTES, |cta, from, to| {
-        let (early, (ring, stores)) = Plan::<2>::prologue(cta);
+    copies(|cta: ThisCta, from, to| {
+        let (early, (ring, stores)) = cta.prologue();
         early.specialize(
             |load| {
-                load.warps(
-                    |warp| {
-                        let Some(early) = warp.elect() else { return };
-                        from.tile(0, 0, Peers::ALONE).prefetch(&early);
-                        let one = early.wait();
-                        load_panels(ring.producer, &one, from);
-                        one.launch_dependents();
-                    },
-                    |_| {},
-                    |_| {},
-                    |_| {},
-                );
+                load.elect(|early| {
+                    from.tile(0, 0, Peers::ALONE).prefetch(&early);
+                    let one = early.wait();
+                    load_panels(ring.producer, &one, from);
+                    one.launch_dependents();
+                });
             },
             |group| store_panels(ring.consumer, stores, &group.wait(), to),
         );

@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 fn kernel(cta: ThisCta) {
-    let (early, (_ring, stores)) = Plan::<2>::prologue(cta);
+    let (early, (_ring, stores)) = cta.prologue();
     early.specialize(|_load| {}, |work| {
         let _stores = stores.by(&work);
     });

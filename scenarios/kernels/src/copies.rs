@@ -12,11 +12,11 @@ roles! { Fetch = 2 x 128 registers, Consume = 1 x 128 registers }
 /// 64 rows of 64 elements, of which a slot has two side by side.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Fetch, Consume), Alone>;
 type Plan<const STAGES: usize> = SmemPlan<(
     Ring<STAGES, [Panel; 2], CpAsync<Fetch>, Reads<Consume>, Copied, Alone>,
     StoreBuffers<bf16, 2, Consume>,
 )>;
+type ThisCta<const STAGES: usize> = Cta<(Fetch, Consume), Alone, Plan<STAGES>>;
 
 /// The matrix that is copied: its rows and columns, and elements from row to row.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +29,14 @@ struct Extent {
 /// Copies `steps` blocks of 64 x 128, with zeros where `from` has nothing.
 #[inline(always)]
 fn copied<const STAGES: usize>(
-    cta: ThisCta,
+    cta: ThisCta<STAGES>,
     from: DeviceSlice<bf16>,
     extent: Extent,
     to: &TensorMap<Panel>,
     steps: u32,
 ) {
     let from = MatrixView::new(from, extent.rows, extent.cols, extent.pitch);
-    let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |group| {
             let mut slots = ring.producer.by(&group);
@@ -79,9 +79,9 @@ macro_rules! instances {
     ($($name:ident: $stages:literal stages;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(threads = ThisCta::THREADS, smem = Plan::<$stages>::BYTES)]
+            #[kernel]
             pub fn $name(
-                cta: ThisCta,
+                cta: ThisCta<$stages>,
                 from: DeviceSlice<bf16>,
                 rows: u32,
                 cols: u32,

@@ -13,11 +13,11 @@ roles! {
 }
 
 type Pair = Cluster<2, 1>;
-type ThisCta = Cta<(Load, Idle, Math), Pair>;
 type Plan = SmemPlan<(Ring<8, (TileA, TileB), Tma, Mma<Math>, Operands, Pair>, Buffer<Math>)>;
+type ThisCta = Cta<(Load, Idle, Math), Pair, Plan>;
 
 /// One tile of 128 x 32 for the cluster, `steps` steps.
-#[kernel(threads = ThisCta::THREADS, cluster = (2, 1, 1), smem = Plan::BYTES)]
+#[kernel]
 pub fn idle_group(
     cta: ThisCta,
     a: &TensorMap<TileA, AlongN<1>>,
@@ -25,12 +25,12 @@ pub fn idle_group(
     d: &TensorMap<TileD>,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let row = 64 * coord.m();
     cta.specialize(
         |load| {
-            load.warps(
+            load.four_warps(
                 // Not the first warp, for once.
                 |_| {},
                 |_| {},

@@ -13,8 +13,8 @@ use pipeline::raw::Memory;
 names! { Nothing = "nothing" }
 roles! { Some = 1 x 40 registers, Others = 1 x 40 registers }
 
-type ThisCta<K> = Cta<(Some, Others), K>;
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
+type ThisCta<K> = Cta<(Some, Others), K, Plan>;
 /// Threads of a CTA.
 pub const THREADS: u32 = ThisCta::<Cluster<1, 1>>::THREADS;
 /// How late the late CTA comes.
@@ -38,7 +38,7 @@ fn meet<const RELAXED: bool, K: ClusterShape>(
     found: &DeviceSliceMut<u32>,
     rounds: u32,
 ) {
-    let (mut cta, _memory) = Plan::init(cta);
+    let (mut cta, _memory) = cta.init();
     let at = cta.coord();
     let (ctas, rank, thread) = (K::SIZE as u32, at.rank(), thread::thread_idx_x());
     let mut sum = 0;
@@ -84,11 +84,7 @@ macro_rules! instances {
     ($($name:ident: $cm:literal x $cn:literal, relaxed $relaxed:literal;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(
-                threads = ThisCta::<Cluster<$cm, $cn>>::THREADS,
-                cluster = ($cm * $cn, 1, 1),
-                smem = Plan::BYTES
-            )]
+            #[kernel]
             pub fn $name(
                 cta: ThisCta<Cluster<$cm, $cn>>,
                 times: DeviceSliceMut<u32>,

@@ -8,21 +8,21 @@ use pipeline::prelude::*;
 names! { Operands = "operands" }
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 
-type ThisCta<K> = Cta<(Load, Math), K>;
 type Plan<const STAGES: usize, K> =
     SmemPlan<(Ring<STAGES, (TileA, TileB), Tma, Mma<Math>, Operands, K>, Buffer<Math>)>;
+type ThisCta<const STAGES: usize, K> = Cta<(Load, Math), K, Plan<STAGES, K>>;
 
 /// `tiles` cluster tiles below each other, `steps` steps each; cluster i of g takes tiles i, i + g, ….
 #[inline(always)]
 fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
-    cta: ThisCta<Cluster<CM, CN>>,
+    cta: ThisCta<STAGES, Cluster<CM, CN>>,
     a: &TensorMap<TileA, AlongN<CN>>,
     b: &TensorMap<TileB, AlongM<CM>>,
     d: &TensorMap<TileD>,
     tiles: u32,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::<STAGES, Cluster<CM, CN>>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let col = 32 * coord.n();
     let rows = || {
@@ -32,24 +32,18 @@ fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
     };
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let (share_a, share_b) = (coord.sharing_a(), coord.sharing_b());
-                    let mut loads = ring.producer.by(&one);
-                    for row in rows() {
-                        for k in 0..steps {
-                            loads
-                                .acquire()
-                                .load((a.tile(row, 64 * k, share_a), b.tile(col, 64 * k, share_b)));
-                        }
+            load.elect(|one| {
+                let (share_a, share_b) = (coord.sharing_a(), coord.sharing_b());
+                let mut loads = ring.producer.by(&one);
+                for row in rows() {
+                    for k in 0..steps {
+                        loads
+                            .acquire()
+                            .load((a.tile(row, 64 * k, share_a), b.tile(col, 64 * k, share_b)));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -83,13 +77,9 @@ macro_rules! instances {
     ($($name:ident: $stages:literal stages, $cm:literal x $cn:literal;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(
-                threads = ThisCta::<Cluster<$cm, $cn>>::THREADS,
-                cluster = ($cm * $cn, 1, 1),
-                smem = Plan::<$stages, Cluster<$cm, $cn>>::BYTES
-            )]
+            #[kernel]
             pub fn $name(
-                cta: ThisCta<Cluster<$cm, $cn>>,
+                cta: ThisCta<$stages, Cluster<$cm, $cn>>,
                 a: &TensorMap<TileA, AlongN<$cn>>,
                 b: &TensorMap<TileB, AlongM<$cm>>,
                 d: &TensorMap<TileD>,

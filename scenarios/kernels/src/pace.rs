@@ -11,45 +11,39 @@ use pipeline::raw::Memory;
 names! { Nothing = "nothing" }
 roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 
-type ThisCta = Cta<(Load, Other), Cluster<1, 1>>;
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
+type ThisCta = Cta<(Load, Other), Cluster<1, 1>, Plan>;
 /// How late the late CTA comes.
 const LATE_NS: u32 = 8_000;
 
 /// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
 /// tile and when it begins the next, for each meeting and CTA.
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
-    let (cta, _memory) = Plan::init(cta);
+    let (cta, _memory) = cta.init();
     let at = cta.coord();
     let (own, ctas) = (at.cluster_id(), at.clusters());
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut pace = pace.by(&one, rounds - 1);
-                    for round in 0..rounds {
-                        pace.wait();
-                        if round > 0 {
-                            let place = 2 * ((round - 1) * ctas + own) + 1;
-                            times.set(place as usize, sreg::globaltimer() as u32);
-                        }
-                        if round % ctas == own {
-                            misc::nanosleep(LATE_NS);
-                        }
-                        if round + 1 < rounds {
-                            let place = 2 * (round * ctas + own);
-                            times.set(place as usize, sreg::globaltimer() as u32);
-                        }
-                        pace.arrive();
+            load.elect(|one| {
+                let mut pace = pace.by(&one, rounds - 1);
+                for round in 0..rounds {
+                    pace.wait();
+                    if round > 0 {
+                        let place = 2 * ((round - 1) * ctas + own) + 1;
+                        times.set(place as usize, sreg::globaltimer() as u32);
                     }
-                    pace.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                    if round % ctas == own {
+                        misc::nanosleep(LATE_NS);
+                    }
+                    if round + 1 < rounds {
+                        let place = 2 * (round * ctas + own);
+                        times.set(place as usize, sreg::globaltimer() as u32);
+                    }
+                    pace.arrive();
+                }
+                pace.tail();
+            });
         },
         |_| {},
     );

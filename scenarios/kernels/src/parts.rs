@@ -14,26 +14,26 @@ names! { Operands = "operands" }
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Math), Alone>;
 type Plan = SmemPlan<(Ring<3, (TileA, TileB), TmaParts, Mma<Math>, Operands, Alone>, Buffer<Math>)>;
+type ThisCta<P> = Cta<(Load, Math), Alone, P>;
 
 /// `tiles` tiles below each other, `steps` steps each; CTA i of g takes tiles i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = Plan::BYTES)]
+#[kernel]
 pub fn two_loaders(
-    cta: ThisCta,
+    cta: ThisCta<Plan>,
     a: &TensorMap<TileA>,
     b: &TensorMap<TileB>,
     d: &TensorMap<TileD>,
     tiles: u32,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let (part_a, part_b) = ring.producer.parts();
     let rows = || (coord.cluster_id()..tiles).step_by(coord.clusters() as usize).map(|t| 64 * t);
     cta.specialize(
         |load| {
-            load.warps(
+            load.two_warps(
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut loads = part_a.by(&one);
@@ -54,8 +54,6 @@ pub fn two_loaders(
                     }
                     loads.tail();
                 },
-                |_| {},
-                |_| {},
             );
         },
         |group| {
@@ -81,9 +79,9 @@ type SumPlan = SmemPlan<(
 
 /// `out = a + 2 b - d` for `panels` panels of 64 x 64, and `+ c` in their first 32 columns, each
 /// addend loaded by a warp of its own; CTA i of g takes panels i, i + g, ….
-#[kernel(threads = ThisCta::THREADS, smem = SumPlan::BYTES)]
+#[kernel]
 pub fn four_loaders(
-    cta: ThisCta,
+    cta: ThisCta<SumPlan>,
     a: &TensorMap<Tile<bf16, 64, 64>>,
     b: &TensorMap<Tile<f16, 64, 64>>,
     c: &TensorMap<Tile<f32, 64, 32>>,
@@ -91,13 +89,13 @@ pub fn four_loaders(
     out: &TensorMap<Tile<bf16, 64, 64>>,
     panels: u32,
 ) {
-    let (cta, (ring, stores)) = SumPlan::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     let coord = cta.coord();
     let (part_a, part_b, part_c, part_d) = ring.producer.parts();
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
     cta.specialize(
         |load| {
-            load.warps(
+            load.four_warps(
                 |warp| load_part(warp, part_a, a, rows()),
                 |warp| load_part(warp, part_b, b, rows()),
                 |warp| load_part(warp, part_c, c, rows()),

@@ -10,7 +10,6 @@ names! { Panels128 = "panels" }
 roles! { Load = 1 x 40 registers, Store = 2 x 232 registers }
 
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Load, Store), Alone>;
 /// Rows of both groups.
 pub type Rows = Tile<bf16, 128, 64>;
 /// Rows of one group.
@@ -19,31 +18,27 @@ type Plan<const DEPTH: usize, const UNACQUIRED: usize> = SmemPlan<(
     Ring<2, (Rows,), Tma, Reads<Store>, Panels128, Alone>,
     StoreBuffers<bf16, DEPTH, Store, UNACQUIRED>,
 )>;
+type ThisCta<const DEPTH: usize, const UNACQUIRED: usize> =
+    Cta<(Load, Store), Alone, Plan<DEPTH, UNACQUIRED>>;
 
 /// Copies `panels` panels of 128 rows, 64 of them by each group.
 #[inline(always)]
 fn stored<const DEPTH: usize, const UNACQUIRED: usize>(
-    cta: ThisCta,
+    cta: ThisCta<DEPTH, UNACQUIRED>,
     from: &TensorMap<Rows>,
     to: &TensorMap<Panel>,
     panels: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::<DEPTH, UNACQUIRED>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for panel in 0..panels {
-                        loads.acquire().load((from.tile(128 * panel, 0, Peers::ALONE),));
-                    }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for panel in 0..panels {
+                    loads.acquire().load((from.tile(128 * panel, 0, Peers::ALONE),));
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut arrived = ring.consumer.by(&group);
@@ -76,9 +71,9 @@ macro_rules! instances {
     ($($name:ident: $depth:literal buffers, $unacquired:expr;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(threads = ThisCta::THREADS, smem = Plan::<$depth, { $unacquired }>::BYTES)]
+            #[kernel]
             pub fn $name(
-                cta: ThisCta,
+                cta: ThisCta<$depth, { $unacquired }>,
                 from: &TensorMap<Rows>,
                 to: &TensorMap<Panel>,
                 panels: u32,

@@ -23,12 +23,12 @@ roles! {
 }
 
 type Alone = Cluster<1, 1>;
-type ThisCta<Ro> = Cta<(Load, Ro), Alone>;
 type Plan<Ro> = SmemPlan<(
     Ring<5, (TileA, TileB), Tma, MmaInTurn<Ro>, Operands, Alone>,
     Buffer<Ro>,
     OrderedSequence<2, Ro, Turns>,
 )>;
+type ThisCta<Ro> = Cta<(Load, Ro), Alone, Plan<Ro>>;
 
 /// The chain after one more link: order matters.
 #[inline(always)]
@@ -64,30 +64,24 @@ fn in_turn<Ro: Role>(
     tiles: u32,
     steps: u32,
 ) {
-    let (cta, (ring, stores, turns)) = Plan::<Ro>::init(cta);
+    let (cta, (ring, stores, turns)) = cta.init();
     let coord = cta.coord();
     let tiles = || (coord.cluster_id()..tiles).step_by(coord.clusters() as usize);
     let chain = 2 * coord.cluster_id() as usize;
     cta.specialize(
         |load| {
-            load.warps(
-                |warp| {
-                    let Some(one) = warp.elect() else { return };
-                    let mut loads = ring.producer.by(&one);
-                    for tile in tiles() {
-                        for k in 0..steps {
-                            loads.acquire().load((
-                                a.tile(64 * tile, 64 * k, Peers::ALONE),
-                                b.tile(0, 64 * k, Peers::ALONE),
-                            ));
-                        }
+            load.elect(|one| {
+                let mut loads = ring.producer.by(&one);
+                for tile in tiles() {
+                    for k in 0..steps {
+                        loads.acquire().load((
+                            a.tile(64 * tile, 64 * k, Peers::ALONE),
+                            b.tile(0, 64 * k, Peers::ALONE),
+                        ));
                     }
-                    loads.tail();
-                },
-                |_| {},
-                |_| {},
-                |_| {},
-            );
+                }
+                loads.tail();
+            });
         },
         |group| {
             let mut operands = ring.consumer.by(&group);
@@ -127,7 +121,7 @@ macro_rules! instances {
     ($($name:ident: $role:ident;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(threads = ThisCta::<$role>::THREADS, smem = Plan::<$role>::BYTES)]
+            #[kernel]
             pub fn $name(
                 cta: ThisCta<$role>,
                 a: &TensorMap<TileA>,

@@ -12,21 +12,21 @@ roles! { Produce = 2 x 128 registers, Consume = 1 x 128 registers }
 /// 64 rows of 64 elements: what one producer group writes of a slot.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
-type ThisCta = Cta<(Produce, Consume), Alone>;
 type Plan<const STAGES: usize> = SmemPlan<(
     Ring<STAGES, [Panel; 2], Writes<Produce>, Reads<Consume>, Halves, Alone>,
     StoreBuffers<bf16, 2, Consume>,
 )>;
+type ThisCta<const STAGES: usize> = Cta<(Produce, Consume), Alone, Plan<STAGES>>;
 
 /// Copies `steps` blocks of 128 x 64; group g adds g + 1 to what it copies.
 #[inline(always)]
 fn two_writers<const STAGES: usize>(
-    cta: ThisCta,
+    cta: ThisCta<STAGES>,
     from: DeviceSlice<bf16>,
     to: &TensorMap<Panel>,
     steps: u32,
 ) {
-    let (cta, (ring, stores)) = Plan::<STAGES>::init(cta);
+    let (cta, (ring, stores)) = cta.init();
     cta.specialize(
         |group| {
             let mut slots = ring.producer.by(&group);
@@ -81,9 +81,9 @@ macro_rules! instances {
     ($($name:ident: $stages:literal stages;)+) => {
         $(
             /// An instance of the table in this file.
-            #[kernel(threads = ThisCta::THREADS, smem = Plan::<$stages>::BYTES)]
+            #[kernel]
             pub fn $name(
-                cta: ThisCta,
+                cta: ThisCta<$stages>,
                 from: DeviceSlice<bf16>,
                 to: &TensorMap<Panel>,
                 steps: u32,

@@ -109,8 +109,8 @@ mutations! {
             => "pub trait Stage: 'static {";
     "07_init_twice":
         in "pipeline/src/cta/roles.rs",
-            "impl<R: Roles, K: ClusterShape> Cta<R, K> {"
-            => "impl<R, K> Clone for Cta<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K> Copy for Cta<R, K> {}\nimpl<R: Roles, K: ClusterShape> Cta<R, K> {";
+            "impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {"
+            => "impl<R, K, P> Clone for Cta<R, K, P> { fn clone(&self) -> Self { *self } }\nimpl<R, K, P> Copy for Cta<R, K, P> {}\nimpl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {";
     "07_token_by_hand":
         in "pipeline/src/cta/roles.rs",
             "pub const unsafe fn enter() -> Self {"
@@ -247,6 +247,10 @@ mutations! {
         in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 2 * SMEM_LIMIT,";
+    "20_bytes_by_hand":
+        in "isa/src/kernel.rs",
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "20_tile_rows":
         in "pipeline/src/tile/shape.rs",
             "ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,"
@@ -270,6 +274,10 @@ mutations! {
         in "pipeline/src/tile/tensor.rs",
             "pub const unsafe fn from_bytes("
             => "pub const fn from_bytes(";
+    "21_map_in_a_value":
+        in "pipeline/src/tile/tensor.rs",
+            "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}"
+            => "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}\nunsafe impl<T: TileShape, P: Sharing> isa::kernel::ByValue for &TensorMap<T, P> { const LAYOUT: u64 = 1; }";
     "24_registers":
         in "pipeline/src/cta/roles.rs",
             "R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24"
@@ -278,14 +286,14 @@ mutations! {
         in "pipeline/src/cta/roles.rs",
             "R::REGISTERS <= WARPGROUP_THREADS * R::GROUPS as u32 * share(1, R::GROUPS),"
             => "R::REGISTERS <= 2 * REGISTER_FILE,";
-    "24_no_cap_at_entry":
+    "24_threads_by_hand":
         in "isa/src/kernel.rs",
-            "params[i].box_rows == threads,"
-            => "params[i].box_rows > 0,";
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "24_ctas_of_an_sm":
         in "isa/src/kernel.rs",
-            "min_ctas == 0 || min_ctas == params[i].size,"
-            => "min_ctas <= 32,";
+            "assert!(Self::of_token(args).is_none(),"
+            => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
             "    /// Arms the slot's full barrier with the bytes of `S`"
@@ -360,6 +368,10 @@ mutations! {
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
             => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+    "43_slice_before_wait":
+        in "pipeline/src/grid/slice.rs",
+            "_token: &impl Waited"
+            => "_token: &impl Sized";
     "43_store_before_wait":
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"

@@ -2,12 +2,12 @@
 
 use super::TileOrigin;
 use crate::gemm::divmod::FastDivmod;
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 use pipeline::prelude::*;
 
 /// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, KernelArg)]
 pub struct TileSchedulerParams {
     /// Rows of cluster tiles.
     tiles_m: u32,
@@ -36,24 +36,6 @@ pub struct TileSchedulerParams {
     /// The other runs: those of the first clusters.
     shorter: u32,
 }
-
-// SAFETY: a `repr(C)` value of plain numbers, valid for any bytes, is its own ABI.
-unsafe impl KernelArg for TileSchedulerParams {
-    type Abi = *const Self;
-    const META: ParamMeta = ParamMeta::structure(size_of::<Self>(), align_of::<Self>());
-    #[inline(always)]
-    unsafe fn from_abi(abi: *const Self) -> Self {
-        // SAFETY: a checked launch passes a struct of this size and alignment.
-        unsafe { abi.read() }
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unsafe fn abi_from_param(param: *const u8) -> *const Self {
-        param.cast()
-    }
-}
-
-// SAFETY: numbers are no way to memory.
-unsafe impl AfterWait for TileSchedulerParams {}
 
 impl TileSchedulerParams {
     /// Of `tiles` rows and columns of cluster tiles of `k_tiles` stages, in raster groups of `group` rows;

@@ -1,13 +1,13 @@
 //! Stream-K: the k tiles of some tiles shared out equally, the other tiles data-parallel.
 
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
-use isa::kernel::{AfterWait, KernelArg, ParamMeta};
+use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
 use pipeline::prelude::*;
 
 /// What [`StreamK`] gets from the host.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, KernelArg)]
 pub struct StreamKArgs<'a> {
     /// Which work there is.
     pub params: TileSchedulerParams,
@@ -165,25 +165,6 @@ impl<K: ClusterShape> Iterator for PeerCtas<K> {
         Some(self.cluster * K::SIZE as u32 + self.at.rank())
     }
 }
-
-// SAFETY: a `repr(C)` value of numbers, of which the workspace's are those of a live buffer, by a checked
-// launch.
-unsafe impl KernelArg for StreamKArgs<'_> {
-    type Abi = *const Self;
-    const META: ParamMeta = ParamMeta::structure(size_of::<Self>(), align_of::<Self>());
-    #[inline(always)]
-    unsafe fn from_abi(abi: *const Self) -> Self {
-        // SAFETY: a checked launch passes a struct of this size and alignment.
-        unsafe { abi.read() }
-    }
-    #[cfg(not(target_arch = "nvptx64"))]
-    unsafe fn abi_from_param(param: *const u8) -> *const Self {
-        param.cast()
-    }
-}
-
-// SAFETY: numbers, and a workspace that needs a warp group after the wait.
-unsafe impl AfterWait for StreamKArgs<'_> {}
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
 
 pub type Panel = Tile<bf16, 64, 64>;
 pub type Alone = Cluster<1, 1>;
-pub type ThisCta = Cta<(Load, Work), Alone>;
+pub type ThisCta<P = Plan> = Cta<(Load, Work), Alone, P>;
 pub type One = Elected<Load, Alone>;
 pub type Group = Warpgroup<Work, Alone>;
 
@@ -41,16 +41,7 @@ pub const PANELS: u32 = 4;
 
 /// One thread of `Load` runs `f`.
 pub fn one_thread(load: Warpgroup<Load, Alone>, f: impl FnOnce(One)) {
-    load.warps(
-        |warp| {
-            if let Some(one) = warp.elect() {
-                f(one);
-            }
-        },
-        |_| {},
-        |_| {},
-        |_| {},
-    );
+    load.elect(f);
 }
 
 /// Loads every panel.

@@ -1,0 +1,164 @@
+//! Slices of device memory in a kernel that may start before the grid ahead of it has ended.
+
+use crate::cta::{ClusterShape, Elected, Ready, Role, Roles, Warp, Warpgroup};
+use core::marker::PhantomData;
+use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta, layout};
+use isa::slice::{DeviceSlice, DeviceSliceMut, Element, SliceAbi};
+
+/// Closes [`Waited`]: a token says what its thread has executed.
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// A token of a thread for which the grid ahead has ended: it came out of [`BeforeWait::wait`] or
+/// [`Cta::init`].
+///
+/// ```
+/// # use pipeline::{prelude::*, cta::Ready, grid::Waited};
+/// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// fn waited<T: Waited>() {}
+/// waited::<Ready<(Load, Math), Cluster<1, 1>>>();
+/// waited::<Warpgroup<Math, Cluster<1, 1>>>();
+/// ```
+///
+/// [`BeforeWait::wait`]: crate::grid::BeforeWait::wait
+/// [`Cta::init`]: crate::cta::Cta::init
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a token of a thread that has waited for the grid ahead",
+    label = "may come before `griddepcontrol.wait`",
+    note = "call `wait()` on a `BeforeWait`, and give what it returns: a Ready, Warpgroup, Warp or Elected"
+)]
+pub trait Waited: Sealed {}
+
+macro_rules! waited {
+    ($($token:ident: $role:ident),+) => {$(
+        impl<R: $role, K: ClusterShape> Sealed for $token<R, K> {}
+        impl<R: $role, K: ClusterShape> Waited for $token<R, K> {}
+    )+};
+}
+waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);
+
+macro_rules! dependent_slice {
+    ($(#[$doc:meta])* $name:ident, $slice:ident, $memory:ty) => {
+        $(#[$doc])*
+        #[repr(C)]
+        pub struct $name<'a, T> {
+            address: u64,
+            elements: u64,
+            memory: PhantomData<$memory>,
+        }
+
+        impl<T> Clone for $name<'_, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T> Copy for $name<'_, T> {}
+
+        impl<'a, T: Element> $name<'a, T> {
+            /// A slice of memory that is known by its address.
+            ///
+            /// # Safety
+            /// As long as `'a` lasts the memory is a device's, aligned for `T`, and nobody frees it; who
+            /// else reaches it is what `'a` borrows.
+            #[must_use]
+            pub const unsafe fn new(memory: SliceAbi) -> Self {
+                Self { address: memory.address, elements: memory.elements, memory: PhantomData }
+            }
+
+            /// Number of elements, which is known before the wait.
+            #[inline(always)]
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.elements as usize
+            }
+
+            /// Whether there is no element.
+            #[inline(always)]
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.elements == 0
+            }
+
+            /// The slice, for a thread that has waited for the grid ahead.
+            #[inline(always)]
+            #[must_use]
+            pub fn by(&self, _token: &impl Waited) -> $slice<'a, T> {
+                let memory = SliceAbi { address: self.address, elements: self.elements };
+                // SAFETY: a checked launch has passed the memory of a live buffer of `T`.
+                unsafe { $slice::from_abi(memory) }
+            }
+        }
+
+        // SAFETY: the address and length of a buffer, as the launch passes a slice, which is compared with
+        // this type's element and use. What the address leads to is reached with a `Waited` token alone.
+        unsafe impl<'a, T: Element> KernelArg for $name<'a, T> {
+            type Abi = Self;
+            const META: ParamMeta = <$slice<'a, T> as KernelArg>::META;
+            #[inline(always)]
+            unsafe fn from_abi(abi: Self) -> Self {
+                abi
+            }
+        }
+
+        // SAFETY: memory is reached with a token of a thread that has executed the wait.
+        unsafe impl<T: Element> AfterWait for $name<'_, T> {}
+
+        // SAFETY: `LAYOUT` is that of a slice of such elements alone, so that only another one, of a live
+        // buffer that the value borrows, is taken for it.
+        unsafe impl<'a, T: Element> ByValue for $name<'a, T> {
+            const LAYOUT: u64 = {
+                let meta = <Self as KernelArg>::META;
+                let (writes, bytes) = (meta.box_rows as usize, meta.box_cols as usize);
+                layout(size_of::<Self>(), &[(writes, bytes, 1 + meta.dtype as u64)])
+            };
+            #[cfg(not(target_arch = "nvptx64"))]
+            fn slices(&self, visit: &mut dyn FnMut(SliceAbi)) {
+                visit(SliceAbi { address: self.address, elements: self.elements * size_of::<T>() as u64 });
+            }
+        }
+    };
+}
+
+dependent_slice! {
+    /// Elements that a kernel reads once the grid ahead of it has ended: a slice that may be an argument
+    /// of a kernel with `dependent = true`, or a field of one.
+    ///
+    /// CUTLASS: a pointer that is read behind `wait_on_dependent_grids`.
+    ///
+    /// ```
+    /// # use isa::kernel::KernelArg;
+    /// # use pipeline::{prelude::*, grid::DependentSlice};
+    /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
+    /// #[repr(C)]
+    /// #[derive(Clone, Copy, KernelArg)]
+    /// struct Bias<'a> {
+    ///     scale: f32,
+    ///     values: DependentSlice<'a, f32>,
+    /// }
+    ///
+    /// #[isa::kernel(dependent = true)]
+    /// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, bias: Bias<'_>) {
+    ///     let (cta, ()) = cta.init();
+    ///     cta.specialize(
+    ///         |_load| {},
+    ///         |math| {
+    ///             let values = bias.values.by(&math);
+    ///             let _ = bias.scale * values.get(0).unwrap_or(0.0);
+    ///         },
+    ///     );
+    /// }
+    /// ```
+    DependentSlice, DeviceSlice, &'a [T]
+}
+
+dependent_slice! {
+    /// Elements that a kernel writes (and may read) once the grid ahead of it has ended. Copies of it are
+    /// of the same memory, which they share as the threads of a grid do; the buffer itself is borrowed
+    /// mutably.
+    ///
+    /// CUTLASS: a pointer that is written behind `wait_on_dependent_grids`. See the example of
+    /// [`DependentSlice`].
+    DependentSliceMut, DeviceSliceMut, &'a mut [T]
+}
