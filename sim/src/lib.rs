@@ -1,11 +1,11 @@
 //! A model of a Hopper SM that runs kernels written in Rust on any CPU, and finds what breaks the
 //! rules of its barriers, copies and tensor cores.
 //!
-//! Each CUDA thread is a coroutine; the threads of a cluster of CTAs run on one OS thread, one at a
-//! time, under a scheduler whose every choice comes from a seed. Asynchronous work (TMA, bulk
-//! stores, `cp.async`) lands at a later moment that the scheduler draws, from at once to as late as
-//! it can be. A run ends in [`Stats`] or in a [`Report`]: the [`Rule`] that was broken, by whom, at
-//! which line of the kernel, and the state of the barriers around it.
+//! Each CUDA thread is a coroutine. The threads of a cluster of CTAs run on one OS thread, one at a time,
+//! and a seed decides every choice of their scheduler. Asynchronous work (TMA, bulk stores, `cp.async`)
+//! lands at a moment that the scheduler draws, from at once to as late as possible. A run ends in
+//! [`Stats`] or in a [`Report`]. The report names the [`Rule`] that was broken, the thread, the line of
+//! the kernel, and the state of the barriers around it.
 //!
 //! [`ops`] has the instructions: what `isa` calls on the host, with its module paths and names.
 //!

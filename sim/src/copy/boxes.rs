@@ -1,4 +1,4 @@
-//! The copy engine's geometry: which bytes of a box lie where, in shared and in global memory.
+//! The geometry of TMA: which bytes of a box lie where, in shared and in global memory.
 
 use super::reduce::{ReduceOp, reduce};
 use crate::memory::global::{Allocation, GlobalError, GlobalMemory};

@@ -1,7 +1,7 @@
 //! A copy in flight: what it moves, from where, and to where.
 
 use super::boxes::{self, Combine};
-use crate::trace::timing::{Landing, Transfer};
+use crate::types::landing::Landing;
 use crate::types::loc::Loc;
 use crate::types::tensor_map::{DataType, TensorMapDesc};
 
@@ -48,19 +48,6 @@ pub(crate) struct Target {
 pub(crate) enum Sink {
     Tensor { map: Box<TensorMapDesc>, coords: [i32; 5], combine: Combine },
     Run { dst: u64, combine: Combine, dtype: DataType },
-}
-
-impl Kind {
-    /// What its time depends on.
-    pub fn transfer(&self) -> Transfer {
-        match *self {
-            Self::TensorLoad { to, .. } | Self::RunLoad { to, .. } | Self::Peer { to, .. } => {
-                Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
-            }
-            Self::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
-            Self::StoreWrite { .. } | Self::CpAsync => Transfer::Queued,
-        }
-    }
 }
 
 impl Sink {

@@ -1,15 +1,14 @@
-//! How an instruction reaches the cluster that its thread runs in, and how it goes to sleep.
+//! How an instruction reaches the engine of its cluster, and how its thread goes to sleep.
 //!
-//! One OS thread runs one cluster at a time, and its simulated threads one at a time, each on its
-//! own stack. A thread-local points to the running cluster. The discipline that makes this sound:
-//! a borrow of the cluster lives only inside [`with`], whose closure neither switches stacks nor
-//! calls `with` again; the scheduler holds none while a thread runs.
+//! One OS thread runs one cluster at a time, and one simulated thread at a time, each on its own stack.
+//! A thread-local points to the engine of the running cluster. One rule makes this sound. A borrow of the
+//! engine lives only inside [`with`], whose closure neither switches stacks nor calls `with` again; and
+//! the loop of [`super::run`] holds no borrow while a thread runs.
 //!
-//! Unwinding. When a run has failed, each live thread is resumed with [`Resume::Unwind`] and
-//! unwinds, so the locals of kernel code are dropped. Instructions that those drops execute are
-//! inert: they return at once and touch nothing. The same holds while a thread unwinds from a
-//! panic of its own. A drop that traps can't return, and can't unwind inside an unwind either: its
-//! stack is abandoned.
+//! When a run has failed, each live thread is resumed with [`Resume::Unwind`] and unwinds, so that the
+//! locals of kernel code are dropped. Instructions that those drops execute are inert: they return at
+//! once and touch nothing. The same holds while a thread unwinds from a panic of its own. A drop that
+//! traps can neither return nor unwind inside an unwind, so its stack is abandoned.
 
 use super::{guided, panics, timed};
 use crate::barrier::mbarriers::Want;
@@ -32,7 +31,7 @@ thread_local! {
     static CURRENT: Cell<*mut Engine> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Makes a cluster the current one of this OS thread while the guard lives.
+/// Makes an engine the current one of this OS thread while the guard lives.
 pub(crate) struct Entered(*mut Engine);
 
 impl Entered {
@@ -52,12 +51,12 @@ pub(crate) fn inside() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Borrows the running cluster.
+/// Borrows the engine of the running cluster.
 fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
     let engine = CURRENT.get();
     assert!(!engine.is_null(), "an instruction of the SM model outside sim::launch");
-    // SAFETY: the pointer is that of the cluster that this OS thread runs; no other borrow of it
-    // is live, by the discipline above.
+    // SAFETY: `Entered` set the pointer to the engine that `Running` owns, and clears it before that is
+    // gone. No other borrow of the engine is live, by the rule of this module's documentation.
     f(unsafe { &mut *engine })
 }
 
@@ -92,8 +91,8 @@ fn inert() -> bool {
     false
 }
 
-/// Kernel code caught the unwinding of a failed run, and goes on: not so. If it insists, its stack
-/// is abandoned.
+/// Ends a thread whose kernel code caught the unwinding of a failed run, and goes on. If it does that
+/// again and again, its stack is abandoned.
 fn refuse() -> ! {
     with(|e| e.refusals += 1);
     while with(|e| e.refusals > 1000) {
@@ -102,7 +101,7 @@ fn refuse() -> ! {
     resume_unwind(Box::new(Teardown));
 }
 
-/// Lets another thread run first, when the scheduler wants that. `want`: what a wait is for, and
+/// Lets another thread run first, if the scheduler wants that. `want` is what a wait is for, and
 /// whether it is a poll.
 fn preempt(name: &'static str, arg: u32, loc: Loc, want: Option<(Want, bool)>) {
     while with(Engine::turn_is_over) {

@@ -5,7 +5,8 @@ use crate::copy::check::{self, MapPointer};
 use crate::copy::flight::{Copy, Kind, Sink, Target};
 use crate::engine::core::Engine;
 use crate::finding::fault::Fault;
-use crate::trace::timing::Landing;
+use crate::trace::timing::Transfer;
+use crate::types::landing::Landing;
 use crate::types::tensor_map::DataType;
 
 /// A plain bulk copy's addresses: in shared memory, and in global memory.
@@ -23,8 +24,19 @@ pub(crate) fn start(e: &mut Engine, t: u32, kind: Kind) {
     let agent = e.guide.as_mut().map_or(0, |g| g.copy(t, queued));
     let priority = e.sched.issue();
     let mut landing = Landing::default();
-    e.timed(|time| landing = time.starts(t, loc, kind.transfer()));
+    e.timed(|time| landing = time.starts(t, loc, transfer(&kind)));
     e.hw.copies.start(Copy { issuer: t, agent, priority, loc, kind, landing });
+}
+
+/// What the time of a copy depends on.
+fn transfer(kind: &Kind) -> Transfer {
+    match *kind {
+        Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+            Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
+        }
+        Kind::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
+        Kind::StoreWrite { .. } | Kind::CpAsync => Transfer::Queued,
+    }
 }
 
 /// Marks the destination of a load as being written, for an mbarrier of the same CTA.

@@ -1,7 +1,7 @@
 //! A CTA's shared memory, and what the model knows about each part of it.
 //!
-//! The shadow works in chunks of 16 bytes, the unit of every asynchronous copy and of a wgmma's
-//! reads: how many of them read the chunk at this moment, how many write it, which bytes were ever
+//! The shadow works in chunks of 16 bytes, the unit of every asynchronous copy and of a wgmma's reads. It
+//! knows how many of them read the chunk at this moment, how many write it, which of its bytes were ever
 //! written, and where an mbarrier lies.
 
 use crate::finding::rule::Rule;

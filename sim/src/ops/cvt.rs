@@ -1,5 +1,5 @@
-//! Conversions: to nearest even, pairs packed with the first in the low half. A NaN that is converted
-//! becomes the canonical one of its new type; widening a bf16 is no conversion, and keeps it.
+//! Conversions, to nearest even. Pairs are packed with the first in the low half. A NaN becomes the
+//! canonical one of its new type; but widening a bf16 only moves bits, and keeps a NaN as it is.
 
 use half::{bf16, f16};
 

@@ -1,9 +1,9 @@
 //! The instructions, as `isa` calls them on the host: same module paths, names and signatures.
 //!
-//! They are safe: what the machine leaves undefined, the model checks, and a broken rule ends the
-//! run with a report. Each works only inside [`crate::launch`], and panics elsewhere. One trust is
-//! left: a tensor map's pointer that is not a device address is followed on the host, so it must be
-//! that of a parameter which lives as long as the launch.
+//! They are safe: the model checks what the machine leaves undefined, and a broken rule ends the run with
+//! a report. They work only inside [`crate::launch`], and panic elsewhere. One thing is not checked. A
+//! pointer to a tensor map that is no device address is read on the host, so it must be that of a
+//! parameter that lives as long as the launch.
 
 pub mod barrier;
 pub mod cluster;

@@ -1,8 +1,7 @@
 //! In what order a launch's clusters run, and for how long each: drawn from the seed as well.
 //!
-//! A worker takes up clusters in an order that is drawn, has some of them under way at a time, and
-//! lets them take turns. What a cluster does in its turns does not depend on them, unless it looks at
-//! what others wrote; so clusters that don't talk come out the same under every order.
+//! A worker starts clusters in an order that is drawn, has some of them under way at a time, and lets
+//! them take turns. A cluster that reads nothing of what others write does the same under every order.
 
 use super::plan::{Kind, Schedule};
 use super::rng::Rng;

@@ -1,13 +1,14 @@
 //! What a cluster did and when: the material of a picture.
 //!
-//! A [`Tracing`] in [`crate::Config::trace`] asks for it. The events carry *model time*, in cycles of
-//! an idealised SM: what follows from the dependencies of the run and from the handful of costs in
-//! [`mod@cycles`]. It is not a prediction; it has the proportions that make an overlap visible. Each
-//! thread has a clock. An instruction moves its own; a wait moves the waiter's to the moment at which
-//! what it waits for was complete; copies and wgmmas take their turn on engines that do one thing at
-//! a time. So the times hold for any schedule, and asking for them changes none. They are plainest
-//! under [`crate::Schedule::timed`], which runs whoever is earliest: then engines serve in the order
-//! of time. Where a thread polls, nothing says how often it would look: its time is a lower bound.
+//! A [`Tracing`] in [`crate::Config::trace`] asks for it. The events carry *model time*, in cycles of an
+//! idealised SM. It follows from the dependencies of the run and from the costs in [`mod@cycles`]. It is
+//! no prediction, but its proportions make an overlap visible.
+//!
+//! Each thread has a clock. An instruction moves the clock of its thread. A wait moves it to the moment
+//! at which what it waited for was complete. Copies and wgmmas take turns on units that do one thing at a
+//! time. So the times hold for any schedule, and asking for them changes none. Under
+//! [`crate::Schedule::timed`], which runs whoever is earliest, the units serve in the order of time. The
+//! time of a thread that polls is a lower bound, for nothing says how often it would look.
 
 pub mod cycles;
 pub(crate) mod data;

@@ -3,15 +3,9 @@
 use super::cycles;
 use super::data::{Cause, Event, What};
 use super::unit::Unit;
+use crate::types::landing::Landing;
 use crate::types::loc::Loc;
 use crate::types::wait::Wait;
-
-/// When a copy lands, and its number.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Landing {
-    pub at: u64,
-    pub copy: u32,
-}
 
 /// A copy that starts, as far as its time depends on it.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,11 @@
-//! A cluster's run along one path of its tree: threads pause before each step that is a choice, and
-//! the tree says who goes.
+//! A cluster's run along one path of its tree: threads pause before each step that is a choice, and the
+//! tree says who goes.
 //!
-//! A step is an instruction that others may notice, with all that its thread does until its next
-//! such instruction. What is no choice runs at once: instructions of a thread alone, meetings of a
-//! warp, and ordinary loads and stores as long as nobody was seen to race with them (then their
-//! lines become choices, and the walk begins anew). Blocking waits can go when their phase is
-//! complete. A poll that has seen a phase in progress looks again when the phase is complete, or when
-//! nobody else can go.
+//! A step is an instruction that other threads may notice, with all that its thread does until its next
+//! such instruction. Instructions of a thread alone and meetings of a warp are no choices, and run at
+//! once. So do ordinary loads and stores, until a thread is seen to race with one: then its line becomes
+//! a choice, and the walk begins anew. A blocking wait can go when its phase is complete. A poll that has
+//! seen a phase in progress looks again when the phase is complete, or when nobody else can go.
 
 use super::order::{Key, Order};
 use super::tree::{Agent, Foot, Outcome, Tree, Walk, What};

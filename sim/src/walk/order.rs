@@ -1,11 +1,11 @@
 //! Which steps of a run had to come before which, and which pairs could have come in the other
 //! order.
 //!
-//! The order is that of dependence, not of the machine's memory model: two steps are ordered when
-//! swapping them could change what either does. Arrivals on an mbarrier commute within a phase; who
-//! looks at a barrier depends on what completed the phase, and on what completes the next one; memory
-//! depends on overlapping writes. Two dependent steps that nothing else orders are a *race*: the
-//! tree is asked for the other order.
+//! This is the order of dependence, not that of the machine's memory model: two steps depend on each
+//! other if swapping them could change what either does. Arrivals on an mbarrier commute within a phase.
+//! A look at a barrier depends on what completed the phase, and on what completes the next one. Accesses
+//! to memory depend on overlapping writes. Two dependent steps that nothing else orders are a *race*,
+//! and the tree is asked for the other order.
 
 use super::clock::Clock;
 use super::tree::{Agent, Tree};

@@ -1,10 +1,10 @@
 //! The tree of schedules of one cluster, walked depth first: a path of choices, and at each of them
 //! what else must be tried.
 //!
-//! Source sets and sleep sets, as in *Optimal Dynamic Partial Order Reduction* (Abdulla, Aronis,
-//! Jonsson, Sagonas, POPL 2014): [`super::order`] finds the pairs of steps that could have
-//! come in the other order, and asks for them with [`Tree::reverse`]; a step that was tried at a node
-//! sleeps in its siblings' subtrees until something comes that it does not commute with.
+//! It uses source sets and sleep sets, as in *Optimal Dynamic Partial Order Reduction* (Abdulla, Aronis,
+//! Jonsson, Sagonas, POPL 2014). [`super::order`] finds the pairs of steps that could have come in the
+//! other order, and asks for them with [`Tree::reverse`]. A step that was tried at a node sleeps in its
+//! siblings' subtrees until a step comes that it does not commute with.
 
 use crate::types::loc::Loc;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -223,7 +223,7 @@ fn the_seed_decides_the_steps_and_not_the_result() {
     assert!(runs.iter().all(|r| r.0.to_bits() == runs[0].0.to_bits()));
 }
 
-/// `cargo test --release -p warpipe-sim --test gemm -- --ignored --nocapture`
+/// `cargo test --release -p warpipe-sim --test model gemm -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement: 1024 cubed, in release"]
 fn speed() {

@@ -166,6 +166,35 @@ fn the_models_imports_point_one_way() {
     assert!(large.is_empty(), "modules that import each other: {large:#?}");
 }
 
+/// The model's layers from the bottom up, by the first name of a module's path.
+const LAYERS: [&[&str]; 9] = [
+    &["types", "finding"],
+    &["memory", "barrier", "copy", "warp", "wgmma", "cluster"],
+    &["race", "trace", "walk", "schedule"],
+    &["config"],
+    &["engine"],
+    &["exec"],
+    &["drive"],
+    &["explore"],
+    &["ops"],
+];
+
+#[test]
+fn no_layer_of_the_model_imports_one_above_it() {
+    let graph = import_graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let layer = |module: &Module| {
+        let at = LAYERS.iter().position(|names| names.contains(&module[0].as_str()));
+        at.unwrap_or_else(|| panic!("{} has no layer", module[0]))
+    };
+    for (module, imports) in graph.iter().filter(|(module, _)| !module.is_empty()) {
+        for import in imports {
+            let (from, to) = (module.join("::"), import.join("::"));
+            assert!(!import.is_empty(), "{from} imports from the crate's root");
+            assert!(layer(import) <= layer(module), "{from} imports {to} from above");
+        }
+    }
+}
+
 #[test]
 fn paths_are_taken_apart_and_cycles_found() {
     let joined = |text: &str| {
