@@ -60,7 +60,7 @@ pub fn wgmma_alone(
             for panel in 0..COLUMNS / 64 {
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, sum.strip(4 * panel + strip));
+                    out.put(strip, sum.fragment(4 * panel + strip));
                 }
                 out.publish().store(d, row + 64 * group.index(), 64 * panel as u32);
             }
@@ -104,7 +104,7 @@ pub fn tma_read_alone(
             for _ in rows() {
                 let panel = arrived.wait();
                 for (strip, sum) in sums_here.iter_mut().enumerate() {
-                    let values = panel.strip(&group, strip);
+                    let values = panel.fragment(&group, strip);
                     for i in 0..8 {
                         sum[i] += values[i];
                     }

@@ -55,7 +55,7 @@
 //!             let mut stores = stores.by(&group);
 //!             let mut out = stores.acquire();
 //!             for strip in 0..4 {
-//!                 out.put(strip, sum.strip(strip));
+//!                 out.put(strip, sum.fragment(strip));
 //!             }
 //!             out.publish().store(d, 64 * group.index(), 0);
 //!             stores.tail();
@@ -119,11 +119,11 @@ pub mod prelude {
     pub use crate::cta::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
     pub use crate::cta::{Cta, Role, Warpgroup};
     pub use crate::cta::{SmemPlan, When};
-    pub use crate::grid::Pace;
+    pub use crate::grid::Throttle;
     pub use crate::grid::{DependentSlice, DependentSliceMut};
     pub use crate::grid::{Part, Partials};
+    pub use crate::mma::Fragments;
     pub use crate::mma::SplitAccumulator;
-    pub use crate::mma::Strips;
     pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
     pub use crate::ring::PipelineState;
     pub use crate::ring::{
@@ -132,6 +132,6 @@ pub mod prelude {
     pub use crate::store::StoreBuffers;
     pub use crate::tile::MatrixView;
     pub use crate::tile::TensorMap;
-    pub use crate::tile::{Element, Panels, Tile};
+    pub use crate::tile::{Element, EpilogueElement, Tile};
     pub use crate::{names, roles};
 }

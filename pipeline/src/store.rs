@@ -1,7 +1,7 @@
 //! TMA stores: buffers that a warp group fills with ordinary stores and TMA writes out.
 //!
-//! The way of a panel, each step a type: [`FreePanel`] (no store reads it any more) → filled strip
-//! by strip → [`FreePanel::publish`] (proxy fence, then the group meets) → [`PublishedPanel`],
+//! The way of a panel, each step a type: [`FreeBuffer`] (no store reads it any more) → filled strip
+//! by strip → [`FreeBuffer::publish`] (proxy fence, then the group meets) → [`PublishedBuffer`],
 //! which alone can be stored. (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`; DESIGN: generic
 //! proxy, then async.)
 
@@ -9,13 +9,13 @@ use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
-use crate::mma::{Strips, TurnedStrips};
+use crate::mma::{Fragments, TransposedFragments};
 use crate::tile::TensorMap;
-use crate::tile::{Panels, TILE_ALIGN, TileShape};
+use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape};
 use core::marker::PhantomData;
 use isa::device;
 
-type GroupPanel<O> = <O as Panels>::Panel<GROUP_ROWS>;
+type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 
 /// As many stores as there are other buffers: what [`StoreBuffers`] lets read on by itself.
 ///
@@ -56,7 +56,7 @@ pub struct StoreBuffers<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL
 );
 
 // SAFETY: panels lie inside BYTES; there is no barrier to initialise.
-unsafe impl<O: Panels, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize> Region
+unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize> Region
     for StoreBuffers<O, DEPTH, Ro, UNACQUIRED>
 {
     const BYTES: usize = {
@@ -65,7 +65,7 @@ unsafe impl<O: Panels, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize> Re
             UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,
             "a buffer is lent while more stores may be reading than there are other buffers"
         );
-        DEPTH * Ro::GROUPS * <GroupPanel<O> as TileShape>::BYTES
+        DEPTH * Ro::GROUPS * <GroupTile<O> as TileShape>::BYTES
     };
     const ALIGN: usize = TILE_ALIGN;
     type Ends = StoreEnd<O, DEPTH, Ro, UNACQUIRED>;
@@ -97,18 +97,18 @@ pub struct StoreEnd<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL_BUT
     kind: PhantomData<(O, Ro, *const ())>,
 }
 
-impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
+impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
     StoreEnd<O, DEPTH, Ro, UNACQUIRED>
 {
     /// Gives a warp group its buffers.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`StoreEnd`].
     #[inline(always)]
-    pub fn by<K: ClusterShape>(
+    pub fn by<Cl: ClusterShape>(
         self,
-        group: &Warpgroup<Ro, K>,
-    ) -> Stores<'_, O, DEPTH, Ro, K, UNACQUIRED> {
-        let bytes = <GroupPanel<O> as TileShape>::BYTES as u32;
+        group: &Warpgroup<Ro, Cl>,
+    ) -> Stores<'_, O, DEPTH, Ro, Cl, UNACQUIRED> {
+        let bytes = <GroupTile<O> as TileShape>::BYTES as u32;
         Stores {
             base: self.base + group.index() * DEPTH as u32 * bytes,
             next: 0,
@@ -156,10 +156,10 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// # assert!(to.read().iter().enumerate().all(|(i, &x)| x == (i / 4096) as f32));
 /// ```
 #[must_use]
-pub struct Stores<'g, O, const DEPTH: usize, Ro, K, const UNACQUIRED: usize = ALL_BUT_ONE> {
+pub struct Stores<'g, O, const DEPTH: usize, Ro, Cl, const UNACQUIRED: usize = ALL_BUT_ONE> {
     base: u32,
     next: u32,
-    group: &'g Warpgroup<Ro, K>,
+    group: &'g Warpgroup<Ro, Cl>,
     kind: PhantomData<O>,
 }
 
@@ -174,8 +174,8 @@ macro_rules! wait_group_read {
     };
 }
 
-impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>
-    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>
+impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>
+    Stores<'_, O, DEPTH, Ro, Cl, UNACQUIRED>
 {
     /// Stores that may still be reading when a buffer is lent.
     const OUTSTANDING: usize = if UNACQUIRED == ALL_BUT_ONE { DEPTH - 1 } else { UNACQUIRED };
@@ -190,19 +190,19 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     /// PTX: `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all.
     /// CUTLASS: `PipelineTmaStore::producer_acquire`. See the example of [`Stores`].
     #[device]
-    pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {
+    pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
             wait_group_read!(Self::OUTSTANDING,
                 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
         }
         self.group.sync();
-        let at = self.base + self.next * <GroupPanel<O> as TileShape>::BYTES as u32;
-        FreePanel { at, next: &mut self.next, group: self.group, kind: PhantomData }
+        let at = self.base + self.next * <GroupTile<O> as TileShape>::BYTES as u32;
+        FreeBuffer { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
     /// Waits until all stores have read their source, and lends all buffers at once, as panels side
-    /// by side: one wait, one fence and two meetings for all of them. For groups that have something
+    /// by side: one wait, one fence and two epochs for all of them. For groups that have something
     /// else to do between one time and the next.
     ///
     /// Waits for those reads, and the group's other threads. Signals the group's hardware barrier.
@@ -218,13 +218,13 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     /// fn write(stores: &mut Stores<'_, bf16, 2, Math, Alone>, sum: &Accumulator<128>, to: &Map) {
     ///     let mut free = stores.acquire_all();
     ///     for strip in 0..8 {
-    ///         free.put(strip, sum.strip(strip));
+    ///         free.put(strip, sum.fragment(strip));
     ///     }
     ///     free.publish().store(to, 0, 0);
     /// }
     /// ```
     #[device]
-    pub fn acquire_all(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K, DEPTH> {
+    pub fn acquire_all(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl, DEPTH> {
         if self.group.thread() == 0 {
             // This is the thread that issues the group's stores.
             isa::cp_async_bulk::wait_group_read::<0>();
@@ -233,7 +233,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
         // Each of them is free, so the turn may begin anew: at the first, whose store will be the
         // oldest again.
         self.next = 0;
-        FreePanel { at: self.base, next: &mut self.next, group: self.group, kind: PhantomData }
+        FreeBuffer { at: self.base, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
     /// Lets the CTA exit: its shared memory is read no more. The end of the grid is what makes the
@@ -251,7 +251,7 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
     }
 }
 
-/// `PANELS` panels side by side that no store reads: 64 rows of 128 bytes each, to be filled by the
+/// `TILES` panels side by side that no store reads: 64 rows of 128 bytes each, to be filled by the
 /// warp group.
 ///
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
@@ -263,42 +263,42 @@ impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED:
 /// # type Alone = Cluster<1, 1>;
 ///
 /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
-/// fn fill(mut free: FreePanel<'_, bf16, 2, Math, Alone>, sum: &Accumulator<64>, to: &Map) {
+/// fn fill(mut free: FreeBuffer<'_, bf16, 2, Math, Alone>, sum: &Accumulator<64>, to: &Map) {
 ///     for strip in 0..4 {
-///         free.put(strip, sum.strip(strip));
+///         free.put(strip, sum.fragment(strip));
 ///     }
 ///     free.publish().store(to, 0, 0);
 /// }
 /// ```
 #[must_use = "a panel is filled, published and stored"]
-pub struct FreePanel<'s, O, const DEPTH: usize, Ro, K, const PANELS: usize = 1> {
+pub struct FreeBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
-    group: &'s Warpgroup<Ro, K>,
+    group: &'s Warpgroup<Ro, Cl>,
     kind: PhantomData<O>,
 }
 
-impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usize>
-    FreePanel<'s, O, DEPTH, Ro, K, PANELS>
+impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
+    FreeBuffer<'s, O, DEPTH, Ro, Cl, TILES>
 {
-    /// Writes this warp's 16 x 16 strip number `strip` of those side by side, rounded to `O`.
+    /// Writes this warp's 16 x 16 strip number `fragment` of those side by side, rounded to `O`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreePanel`].
+    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreeBuffer`].
     #[device]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
-        let (panel, strip) = (strip / Self::STRIPS % PANELS, strip % Self::STRIPS);
-        let at = self.at + (panel * <GroupPanel<O> as TileShape>::BYTES) as u32;
+        let (panel, strip) = (strip / Self::STRIPS % TILES, strip % Self::STRIPS);
+        let at = self.at + (panel * <GroupTile<O> as TileShape>::BYTES) as u32;
         // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store_strip(at, warp_row, strip as u32, values) }
+        unsafe { O::store_fragment(at, warp_row, strip as u32, values) }
     }
 
-    /// Strips of a panel.
-    const STRIPS: usize = O::PANEL_COLS / 16;
+    /// Fragments of a panel.
+    const STRIPS: usize = O::EPILOGUE_COLS / 16;
 
-    /// Writes this warp's 16 x 16 strip number `strip` turned: the strip's 16 columns become rows
-    /// 16 * `strip`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
+    /// Writes this warp's 16 x 16 strip number `fragment` turned: the strip's 16 columns become rows
+    /// 16 * `fragment`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
     /// product whose operands were exchanged come out as rows of D.
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS:
@@ -309,21 +309,21 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
     /// # type Map = TensorMap<Tile<bf16, 32, 64>>;
-    /// fn fill(mut free: FreePanel<'_, bf16, 2, Math, Alone>, sum: &Accumulator<32>, to: &Map) {
+    /// fn fill(mut free: FreeBuffer<'_, bf16, 2, Math, Alone>, sum: &Accumulator<32>, to: &Map) {
     ///     for strip in 0..2 {
-    ///         free.put_turned(strip, sum.strip(strip));
+    ///         free.put_transposed(strip, sum.fragment(strip));
     ///     }
     ///     free.publish().store_rows(to, 0, 0); // 32 rows of 64 columns
     /// }
     /// ```
     #[device]
-    pub fn put_turned(&mut self, strip: usize, values: [f32; 8])
+    pub fn put_transposed(&mut self, strip: usize, values: [f32; 8])
     where
-        O: TurnedStrips,
+        O: TransposedFragments,
     {
         let warp = self.group.thread() / 32;
         // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store_turned(self.at, warp, strip as u32, values) }
+        unsafe { O::store_transposed(self.at, warp, strip as u32, values) }
     }
 
     /// Lets the panel overwrite what earlier ones have stored: only the last `pending` stores, 0 to 3,
@@ -364,16 +364,16 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
     ///
     /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
     /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`. CUTLASS: `tma_store_fence`, then
-    /// `synchronize`. See the example of [`FreePanel`].
+    /// `synchronize`. See the example of [`FreeBuffer`].
     #[device]
-    pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K, PANELS> {
+    pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
-        PublishedPanel { at: self.at, next: self.next, group: self.group, kind: PhantomData }
+        PublishedBuffer { at: self.at, next: self.next, group: self.group, kind: PhantomData }
     }
 }
 
-/// Panels that are complete and visible to the async proxy.
+/// EpilogueElement that are complete and visible to the async proxy.
 ///
 /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
 /// `tma_store_fence`.
@@ -384,20 +384,20 @@ impl<'s, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS:
 /// # type Alone = Cluster<1, 1>;
 ///
 /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
-/// fn store(panel: PublishedPanel<'_, bf16, 2, Math, Alone>, to: &Map, row: u32) {
+/// fn store(panel: PublishedBuffer<'_, bf16, 2, Math, Alone>, to: &Map, row: u32) {
 ///     panel.store(to, row, 0);
 /// }
 /// ```
 #[must_use = "a published panel is stored"]
-pub struct PublishedPanel<'s, O, const DEPTH: usize, Ro, K, const PANELS: usize = 1> {
+pub struct PublishedBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
-    group: &'s Warpgroup<Ro, K>,
+    group: &'s Warpgroup<Ro, Cl>,
     kind: PhantomData<O>,
 }
 
-impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usize>
-    PublishedPanel<'_, O, DEPTH, Ro, K, PANELS>
+impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
+    PublishedBuffer<'_, O, DEPTH, Ro, Cl, TILES>
 {
     /// One thread stores the panels to (`row`, `col`) of the tensor, side by side, and commits each as
     /// a bulk group. What lies outside of the tensor is not written, except that the last element of a row takes
@@ -408,16 +408,16 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usi
     /// Waits for the warp's other lanes. Signals a bulk group, on which [`Stores::acquire`] waits.
     /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
     /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.
-    /// See the example of [`PublishedPanel`].
+    /// See the example of [`PublishedBuffer`].
     #[device]
-    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {
+    pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {
         self.store_rows(tensor, row, col);
     }
 
     /// As [`store`](Self::store), of the panels' first rows: as many as the tensor map's box has.
     ///
     /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
-    /// [`FreePanel::put_turned`].
+    /// [`FreeBuffer::put_transposed`].
     #[device]
     pub fn store_rows<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
     where
@@ -425,12 +425,12 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usi
     {
         const { assert!(P::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
         if self.group.thread() == 0 {
-            for panel in 0..PANELS {
-                let at = self.at + (panel * <GroupPanel<O> as TileShape>::BYTES) as u32;
+            for panel in 0..TILES {
+                let at = self.at + (panel * <GroupTile<O> as TileShape>::BYTES) as u32;
                 // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
                 // group's read.
                 unsafe {
-                    tensor.issue_store(at, row, col + (panel * O::PANEL_COLS) as u32);
+                    tensor.issue_store(at, row, col + (panel * O::EPILOGUE_COLS) as u32);
                     isa::cp_async_bulk::commit_group();
                 }
             }
@@ -440,7 +440,7 @@ impl<O: Panels, const DEPTH: usize, Ro: Role, K: ClusterShape, const PANELS: usi
         // keeps the rings' states out of the uniform registers that wgmma's descriptors need.
         // SAFETY: the group token: all lanes of the warp are here.
         unsafe { isa::warp::sync_warp(u32::MAX) };
-        let next = *self.next + PANELS as u32;
+        let next = *self.next + TILES as u32;
         *self.next = if next == DEPTH as u32 { 0 } else { next };
     }
 }

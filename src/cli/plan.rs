@@ -62,9 +62,9 @@ struct Row {
     filled: f64,
     fetched_bytes: u64,
     /// Stages that a CTA prefetches while the grid ahead still runs.
-    early: u32,
+    prefetch: u32,
     /// Whether CTAs keep pace.
-    paced: bool,
+    throttled: bool,
     #[serde(flatten)]
     prediction: host::gemm::Prediction,
 }
@@ -85,17 +85,17 @@ impl Row {
             epilogues_us: prediction.epilogues_us(),
             filled: prediction.filled(),
             fetched_bytes: candidate.fetched_bytes(problem),
-            early: prediction.early(sms),
-            paced: prediction.paced(),
+            prefetch: prediction.prefetch(sms),
+            throttled: prediction.throttled(),
             prediction,
         }
     }
 
     /// What it does besides.
     fn besides(&self) -> String {
-        let early = (self.early > 0).then(|| format!("prefetch {}", self.early));
-        let paced = self.paced.then(|| "pace".into());
-        early.into_iter().chain(paced).collect::<Vec<_>>().join(", ")
+        let prefetch = (self.prefetch > 0).then(|| format!("prefetch {}", self.prefetch));
+        let throttled = self.throttled.then(|| "pace".into());
+        prefetch.into_iter().chain(throttled).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -88,7 +88,7 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
         let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
         let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
-        let plan = plan.keep_pace().unwrap();
+        let plan = plan.throttle().unwrap();
         let mut runs = 0;
         let mut run = || {
             runs += 1;
@@ -104,7 +104,7 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
             assert!(first == run(), "{case}: two runs differ");
         }
         let of_a_run = rounds(instance, size, schedule).saturating_sub(1);
-        assert_eq!(plan.meetings().unwrap(), runs * of_a_run, "{case}: CTAs meet between rounds");
+        assert_eq!(plan.epochs().unwrap(), runs * of_a_run, "{case}: CTAs meet between rounds");
         let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
         assert!(check.below(bound(instance.out)), "{case}: {check}");
     }

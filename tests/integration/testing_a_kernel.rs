@@ -39,7 +39,7 @@ fn double(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: 
                 let slot = arrived.wait();
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, slot.strip(&group, strip).map(|x| 2.0 * x));
+                    out.put(strip, slot.fragment(&group, strip).map(|x| 2.0 * x));
                 }
                 slot.release();
                 out.publish().store(to, 64 * panel, 0);

@@ -58,7 +58,7 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
                 let panel = arrived.wait();
                 let mut own = [0.0; 2];
                 for strip in 0..4 {
-                    let x = panel.strip(&group, strip);
+                    let x = panel.fragment(&group, strip);
                     for i in 0..8 {
                         own[row_of(i)] += x[i].abs();
                     }
@@ -74,7 +74,7 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
 
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    let x = panel.strip(&group, strip);
+                    let x = panel.fragment(&group, strip);
                     out.put(strip, core::array::from_fn(|i| x[i] * scale[row_of(i)]));
                 }
                 panel.release();

@@ -71,7 +71,7 @@ pub fn ordered_loads(
                 let (x, y) = (xs.wait(), ys.wait());
                 let mut sum = stores.acquire();
                 for strip in 0..4 {
-                    let (a, b) = (x.strip(&group, strip), y.strip(&group, strip));
+                    let (a, b) = (x.fragment(&group, strip), y.fragment(&group, strip));
                     sum.put(strip, core::array::from_fn(|i| a[i] + b[i]));
                 }
                 // y first: x's release lets the next x be loaded, whose arrival would be a second

@@ -86,7 +86,7 @@ pub fn ping_pong(
                 for panel in 0..2 {
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, sum.strip(4 * panel + strip));
+                        out.put(strip, sum.fragment(4 * panel + strip));
                     }
                     out.publish().store(d, row, col + 64 * panel as u32);
                 }

@@ -62,7 +62,7 @@ pub fn rms_norm(
                 let mut squares = [0.0; 2];
                 for panel in 0..PANELS {
                     for strip in 0..4 {
-                        let x = block.strip(&group, panel, strip);
+                        let x = block.fragment(&group, panel, strip);
                         for i in 0..8 {
                             squares[row_of(i)] += x[i] * x[i];
                         }
@@ -75,7 +75,7 @@ pub fn rms_norm(
                 for panel in 0..PANELS {
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        let x = block.strip(&group, panel, strip);
+                        let x = block.fragment(&group, panel, strip);
                         out.put(
                             strip,
                             core::array::from_fn(|i| {

@@ -43,7 +43,7 @@ pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>,
                 let panel = arrived.wait();
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, panel.strip(&group, strip));
+                    out.put(strip, panel.fragment(&group, strip));
                 }
                 panel.release();
                 out.publish().store(to, row, 0);

@@ -60,7 +60,7 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
                 let panel = arrived.wait();
                 let mut out = passed_on.acquire();
                 for strip in 0..4 {
-                    out.put(strip, panel.strip(&transform, strip).map(squared_relu));
+                    out.put(strip, panel.fragment(&transform, strip).map(squared_relu));
                 }
                 panel.release();
                 out.commit();
@@ -74,7 +74,7 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
                 let panel = arrived.wait();
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, panel.strip(&store, strip));
+                    out.put(strip, panel.fragment(&store, strip));
                 }
                 panel.release();
                 out.publish().store(to, row, 0);

@@ -133,7 +133,7 @@ pub type MapB<G> = TensorMap<<G as Config>::B, <<G as Config>::Cluster as Cluste
 /// Tensor map of C. A kernel that reads no C ignores it.
 pub type MapC<G> = TensorMap<SourceTile<G>>;
 /// Tensor map of D.
-pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::Panel>;
+pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTile>;
 /// What the scheduler gets from the host.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;
@@ -154,5 +154,5 @@ pub struct LoadArgs<'a> {
     /// K tiles of its first work that a CTA prefetches into the L2 cache before `griddepcontrol.wait`.
     pub prefetch: u32,
     /// Keeps the CTAs of the grid at about the same k tile.
-    pub throttle: Pace<'a>,
+    pub throttle: Throttle<'a>,
 }

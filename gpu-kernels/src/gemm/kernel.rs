@@ -165,7 +165,7 @@ where
 {
     type Readers = Mma<G::Math>;
     type SourceReaders = Reads<G::Math>;
-    type SourceTile = <Out<G> as Panels>::Panel<BM>;
+    type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
@@ -212,7 +212,7 @@ where
 {
     type Readers = Mma<G::Math>;
     type SourceReaders = Reads<G::Math>;
-    type SourceTile = <Out<G> as Panels>::Panel<BM>;
+    type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = 2 * EpilogueTiles::<G::Output, HALF>::COUNT;
@@ -297,7 +297,7 @@ where
 {
     type Readers = MmaInTurn<G::Math>;
     type SourceReaders = ReadsInTurn<G::Math>;
-    type SourceTile = <Out<G> as Panels>::Panel<GROUP_ROWS>;
+    type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
     type Turns = OrderedSequence<1, G::Math, Turns>;
     const SOURCE_ROWS: usize = BLOCKS;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
@@ -348,6 +348,6 @@ where
 
 /// Rows of the tile above those of this warp group, where each has 64.
 #[inline(always)]
-fn rows_above<R: Role, K: ClusterShape>(group: &Warpgroup<R, K>) -> usize {
+fn rows_above<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> usize {
     group.index() as usize * GROUP_ROWS
 }

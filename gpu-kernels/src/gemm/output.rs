@@ -5,10 +5,10 @@ use super::epilogue::Epilogue;
 use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
 use isa::wgmma::{M64, Shape};
-use pipeline::mma::{Fragment, TurnedStrips};
+use pipeline::mma::{Fragment, TransposedFragments};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
-use pipeline::store::{FreePanel, Stores};
+use pipeline::store::{FreeBuffer, Stores};
 use pipeline::tile::TileShape;
 
 names! {
@@ -27,17 +27,17 @@ const FRAGMENT_COLS: usize = 16;
 /// How an accumulator's rows and columns lie in D.
 pub trait Orientation: 'static {
     /// Element of C and D.
-    type Out: Strips;
+    type Out: Fragments;
     /// Whether the kernel's A is the product's B: its rows are then D's columns.
     const SWAP_AB: bool;
     /// Columns of the sums that one TMA store writes: the epilogue tile.
     const COLS: usize;
     /// The box of D that one TMA store writes.
-    type Panel: TileShape<Element = Self::Out>;
+    type EpilogueTile: TileShape<Element = Self::Out>;
 
     /// Writes a fragment into its store buffer.
-    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
-        panel: &mut FreePanel<'_, Self::Out, STORE_STAGES, M, K, PANELS>,
+    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
+        panel: &mut FreeBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     );
@@ -46,15 +46,15 @@ pub trait Orientation: 'static {
 /// D's rows are the tile's rows.
 pub struct Direct<O>(PhantomData<O>);
 
-impl<O: Strips> Orientation for Direct<O> {
+impl<O: Fragments> Orientation for Direct<O> {
     type Out = O;
     const SWAP_AB: bool = false;
-    const COLS: usize = O::PANEL_COLS;
-    type Panel = O::Panel<GROUP_ROWS>;
+    const COLS: usize = O::EPILOGUE_COLS;
+    type EpilogueTile = O::EpilogueTile<GROUP_ROWS>;
 
     #[inline(always)]
-    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
-        panel: &mut FreePanel<'_, O, STORE_STAGES, M, K, PANELS>,
+    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
+        panel: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
@@ -66,19 +66,19 @@ impl<O: Strips> Orientation for Direct<O> {
 /// wgmma are 64 of D's many columns. The store transposes.
 pub struct SwapAb<O, const N: usize>(PhantomData<O>);
 
-impl<O: TurnedStrips, const N: usize> Orientation for SwapAb<O, N> {
+impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     type Out = O;
     const SWAP_AB: bool = true;
     const COLS: usize = N;
-    type Panel = O::Panel<N>;
+    type EpilogueTile = O::EpilogueTile<N>;
 
     #[inline(always)]
-    fn put<M: Role, K: ClusterShape, const PANELS: usize>(
-        panel: &mut FreePanel<'_, O, STORE_STAGES, M, K, PANELS>,
+    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
+        panel: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
-        panel.put_turned(index, values);
+        panel.put_transposed(index, values);
     }
 }
 
@@ -113,26 +113,26 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
 }
 
 /// What a warp group stores a tile with: `C` is the tile of a slot of the source's ring, `R` who reads it.
-pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, K> {
+pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl> {
     /// The warp group.
-    pub group: &'g Warpgroup<R::Role, K>,
+    pub group: &'g Warpgroup<R::Role, Cl>,
     /// The source's panels, if it is read.
-    pub source: Option<Consumer<SOURCE_STAGES, (C,), R, Source, K>>,
+    pub source: Option<Consumer<SOURCE_STAGES, (C,), R, Source, Cl>>,
     /// The buffers that D's panels leave from.
-    pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, K>,
+    pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
     /// D.
-    pub d: &'g TensorMap<D::Panel>,
+    pub d: &'g TensorMap<D::EpilogueTile>,
     /// What becomes of the sums.
     pub epilogue: &'g E,
 }
 
-impl<D, E, C, R, K> Output<'_, D, E, C, R, K>
+impl<D, E, C, R, Cl> Output<'_, D, E, C, R, Cl>
 where
     D: Orientation,
     E: Epilogue,
     C: TileShape<Element = D::Out>,
     R: OrdinaryReads,
-    K: ClusterShape,
+    Cl: ClusterShape,
 {
     /// Applies the epilogue to 64 rows and `N` columns of sums, the first of which lies at `at`, rounds them
     /// and stores them.
@@ -150,8 +150,8 @@ where
             let mut out = self.stores.acquire();
             for i in 0..D::COLS / FRAGMENT_COLS {
                 let column = first + i * FRAGMENT_COLS;
-                let c = source.as_ref().map(|panel| panel.strip(self.group, i));
-                let sum = sums.strip(column / FRAGMENT_COLS);
+                let c = source.as_ref().map(|panel| panel.fragment(self.group, i));
+                let sum = sums.fragment(column / FRAGMENT_COLS);
                 D::put(
                     &mut out,
                     i,
@@ -187,7 +187,7 @@ where
             D::put(
                 &mut out,
                 i,
-                visit::<D, _, _, _>(self.epilogue, self.group, sums.strip(i), None, at),
+                visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at),
             );
         }
         let (row, column) = place::<D>(at);
@@ -197,9 +197,9 @@ where
 
 /// The epilogue of 16 columns of sums that lie at `at`.
 #[inline(always)]
-fn visit<D: Orientation, E: Epilogue, M: Role, K: ClusterShape>(
+fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
     epilogue: &E,
-    group: &Warpgroup<M, K>,
+    group: &Warpgroup<M, Cl>,
     sum: [f32; 8],
     c: Option<[f32; 8]>,
     at: TileOrigin,

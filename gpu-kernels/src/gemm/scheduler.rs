@@ -70,7 +70,7 @@ impl TileOrigin {
 
 /// Walks the work of one CTA, the same for every role. Each role makes its own: what they shared would be in
 /// the same registers of all.
-pub trait TileScheduler<K: ClusterShape>: Iterator<Item = WorkTile> + Clone {
+pub trait TileScheduler<Cl: ClusterShape>: Iterator<Item = WorkTile> + Clone {
     /// What the host tells it: an argument of the kernel.
     type Args: ByValue + KernelArg + AfterWait;
     /// Whether CTAs may share the k tiles of a tile. If not, every piece of work is a whole tile, and begins
@@ -78,7 +78,7 @@ pub trait TileScheduler<K: ClusterShape>: Iterator<Item = WorkTile> + Clone {
     const SPLITS_K: bool;
 
     /// Starts at the first work of the CTA that stands at `at`.
-    fn new(at: ClusterCoord<K>, args: &Self::Args) -> Self;
+    fn new(at: ClusterCoord<Cl>, args: &Self::Args) -> Self;
 
     /// Where the work's tile of `BM` x `BN` elements lies in D.
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin;
@@ -95,7 +95,7 @@ pub trait TileScheduler<K: ClusterShape>: Iterator<Item = WorkTile> + Clone {
     /// `part` says which columns of the tile `sum` has. The order of the additions is fixed.
     fn fixup<const N: usize, R: Role>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         work: &WorkTile,
         part: Part<N>,
         sum: Accumulator<N>,

@@ -203,7 +203,7 @@ pub(super) fn kind_in_words(i: &Instance) -> String {
 /// clusters that run at one time cover a rectangle of D. Of all rectangles with `active` clusters
 /// the one nearest to a square in elements reads the fewest rows of A and B: its height in
 /// clusters is the root of `active * cluster columns / cluster rows`.
-pub(super) fn raster_group(instance: &Instance, tiling: &Tiling, active: u64) -> u32 {
+pub(super) fn raster_swizzle(instance: &Instance, tiling: &Tiling, active: u64) -> u32 {
     let rows = f64::from(instance.bm * instance.cluster_m);
     let cols = f64::from(instance.bn * instance.cluster_n);
     let height = (active as f64 * cols / rows).sqrt().round() as u64;

@@ -1,7 +1,7 @@
 //! A plan: everything about a product that does not depend on where its operands lie.
 
 use super::layout::{Layout, Place};
-use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_group};
+use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
 use super::predict::{Prediction, schedule, schedules};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
@@ -11,8 +11,8 @@ use crate::launch::Module;
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{Epilogue, Instance, Linear, TileSchedulerParams};
-use pipeline::grid::Pace;
 use pipeline::grid::Partials;
+use pipeline::grid::Throttle;
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,7 +32,7 @@ pub struct GemmPlan<E = Linear> {
     pub(super) staging: [Option<Buffer>; 4],
     /// For each choice, where its CTAs leave sums for one another; empty if they do not.
     pub(super) partials: Vec<Buffer>,
-    /// Where CTAs count their meetings; empty if no kernel of the plan keeps pace.
+    /// Where CTAs count their epochs; empty if no kernel of the plan keeps pace.
     pub(super) pace: Buffer,
     /// The stream that last used the staging copies and the partial sums.
     pub(super) last: Mutex<Option<Stream>>,
@@ -47,9 +47,9 @@ pub(super) struct Choice {
     pub group: u32,
     pub streamed: u32,
     /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
-    pub early: u32,
+    pub prefetch: u32,
     /// Whether its CTAs keep pace.
-    pub paced: bool,
+    pub throttled: bool,
     /// Its predicted time in microseconds.
     pub predicted_us: f64,
 }
@@ -103,13 +103,13 @@ pub struct KernelInfo {
     /// Tiles over CTAs.
     pub waves: f64,
     /// Rows of clusters in a raster group.
-    pub raster_group: u32,
+    pub raster_swizzle: u32,
     /// Cluster tiles whose K is shared by all clusters.
     pub streamed: u32,
     /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
-    pub early: u32,
+    pub prefetch: u32,
     /// Whether its CTAs keep pace.
-    pub paced: bool,
+    pub throttled: bool,
     /// Its predicted time in microseconds.
     pub predicted_us: f64,
     /// Why this one.
@@ -168,7 +168,7 @@ impl<E: Epilogue> GemmPlan<E> {
         // Each kernel has its own: the flags of one lie where the other has sums.
         let partials = choices.iter().map(|c| gemm.device.alloc_zeroed(c.partial_bytes()));
         let partials = partials.collect::<Result<_, _>>()?;
-        let pace = if choices.iter().any(|c| c.paced) { Pace::BYTES } else { 0 };
+        let pace = if choices.iter().any(|c| c.throttled) { Throttle::BYTES } else { 0 };
         Ok(Self {
             device: gemm.device.clone(),
             module: gemm.module.clone(),
@@ -189,14 +189,14 @@ impl<E: Epilogue> GemmPlan<E> {
         &self.info
     }
 
-    /// The same plan whose CTAs keep pace ([`Pace`]), though that is not expected to be of use.
+    /// The same plan whose CTAs keep pace ([`Throttle`]), though that is not expected to be of use.
     ///
     /// # Errors
     /// No memory for the counter.
-    pub fn keep_pace(mut self) -> Result<Self, Error> {
-        self.pace = self.device.alloc_zeroed(Pace::BYTES)?;
+    pub fn throttle(mut self) -> Result<Self, Error> {
+        self.pace = self.device.alloc_zeroed(Throttle::BYTES)?;
         if let Some(kernel) = &mut self.info.kernel {
-            kernel.paced = true;
+            kernel.throttled = true;
         }
         Ok(self)
     }
@@ -205,13 +205,13 @@ impl<E: Epilogue> GemmPlan<E> {
     ///
     /// # Errors
     /// What [`Buffer::read`] reports.
-    pub fn meetings(&self) -> Result<u32, Error> {
-        let mut counter = [0; Pace::BYTES];
+    pub fn epochs(&self) -> Result<u32, Error> {
+        let mut counter = [0; Throttle::BYTES];
         if self.pace.is_empty() {
             return Ok(0);
         }
         self.pace.read(&mut counter)?;
-        Ok(u32::from_ne_bytes(counter) / Pace::MEETING)
+        Ok(u32::from_ne_bytes(counter) / Throttle::EPOCH)
     }
 
     /// What it was made for.
@@ -284,11 +284,12 @@ impl<E: Epilogue> Gemm<E> {
             None => schedule(instance, problem, fit),
         };
         let Schedule { clusters, streamed } = schedule;
-        let group = raster_group(instance, &tiling, u64::from(clusters));
+        let group = raster_swizzle(instance, &tiling, u64::from(clusters));
         let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
-        let (early, paced) = (prediction.early(self.device.sms()), prediction.paced());
+        let (prefetch, throttled) =
+            (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);
-        Ok(Choice { instance, grid, group, streamed, early, paced, predicted_us })
+        Ok(Choice { instance, grid, group, streamed, prefetch, throttled, predicted_us })
     }
 }
 
@@ -376,10 +377,10 @@ impl KernelInfo {
             ctas: choice.grid[0],
             tiles,
             waves: tiles as f64 / f64::from(choice.grid[0]),
-            raster_group: choice.group,
+            raster_swizzle: choice.group,
             streamed: choice.streamed,
-            early: choice.early,
-            paced: choice.paced,
+            prefetch: choice.prefetch,
+            throttled: choice.throttled,
             predicted_us: choice.predicted_us,
             why,
         }
@@ -412,7 +413,7 @@ impl fmt::Display for PlanInfo {
             writeln!(
                 f,
                 "  {} tiles on {} CTAs ({:.2} waves), raster groups of {} rows of clusters",
-                kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_group
+                kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_swizzle
             )?;
             if kernel.streamed > 0 {
                 writeln!(
@@ -421,11 +422,11 @@ impl fmt::Display for PlanInfo {
                     kernel.streamed
                 )?;
             }
-            if kernel.early > 0 {
-                let early = kernel.early;
-                writeln!(f, "  {early} stages are prefetched while the grid ahead still runs")?;
+            if kernel.prefetch > 0 {
+                let prefetch = kernel.prefetch;
+                writeln!(f, "  {prefetch} stages are prefetched while the grid ahead still runs")?;
             }
-            if kernel.paced {
+            if kernel.throttled {
                 writeln!(f, "  CTAs wait a little for one another between tiles (pace)")?;
             }
         }

@@ -171,7 +171,7 @@ impl Prediction {
 
     /// Whether CTAs keep pace: where they compute several tiles, long ones, of operands that the L2
     /// cache does not hold.
-    pub fn paced(&self) -> bool {
+    pub fn throttled(&self) -> bool {
         let tile = self.stages as f64 * self.stage_us;
         self.rounds > 1 && tile >= PACED_TILE_US && self.beyond_l2
     }
@@ -179,7 +179,7 @@ impl Prediction {
     /// Stages of its first tile that a CTA brings into the L2 cache while the grid ahead still runs, on
     /// a device of `sms` SMs. That is of use where the grid leaves half of the SMs to the one behind, so
     /// that it is there early, and where memory decides.
-    pub fn early(&self, sms: u32) -> u32 {
+    pub fn prefetch(&self, sms: u32) -> u32 {
         let room = 2 * self.ctas <= u64::from(sms);
         let memory = self.bytes_us >= EARLY_MEMORY * self.busiest_us();
         if room || memory { EARLY_BYTES / self.stage_bytes } else { 0 }

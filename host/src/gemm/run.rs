@@ -10,7 +10,7 @@ use crate::tensor::{Matrix, TensorBox, TensorMap};
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::{Epilogue, Linear, StreamKArgs};
 use isa::kernel::KernelArg;
-use pipeline::grid::{Pace, Partials};
+use pipeline::grid::{Partials, Throttle};
 use std::sync::{Arc, PoisonError};
 
 /// A plan bound to its operands: tensor maps encoded, ready to run again and again.
@@ -163,9 +163,9 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
         // SAFETY: both are memory of the plan, which lives as long as its launches and which only they use.
         let (throttle, workspace) = unsafe {
-            (Pace::from_abi(plan.pace.slice(4)), Partials::from_abi(launch.partials.slice(16)))
+            (Throttle::from_abi(plan.pace.slice(4)), Partials::from_abi(launch.partials.slice(16)))
         };
-        let loads = LoadArgs { prefetch: launch.choice.early, throttle };
+        let loads = LoadArgs { prefetch: launch.choice.prefetch, throttle };
         let scheduler = if launch.choice.instance.splits_k {
             Param::value(StreamKArgs { params, workspace })
         } else {

@@ -31,7 +31,7 @@ struct Smem {
 
 /// Loads one box into `dst` and waits for it; all threads of the CTA meet before and after.
 fn load(map: &Map, dst: u32, row: u32, col: u32, bar: u32, phase: &mut u32) {
-    // SAFETY: `dst` is a tile of the CTA's own memory that nobody uses between the two meetings;
+    // SAFETY: `dst` is a tile of the CTA's own memory that nobody uses between the two epochs;
     // the barrier is armed with the bytes of the box.
     unsafe {
         thread::sync_threads();

@@ -91,7 +91,7 @@ fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
     let picked = |m, n, k| {
         let p = problem(m, n, k);
         let best = candidates(&INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
-        (best.prediction.paced(), best.prediction.early(132), best.instance.two_fit())
+        (best.prediction.throttled(), best.prediction.prefetch(132), best.instance.two_fit())
     };
     // Operands of 1 GiB, tiles of 256 stages.
     assert!(picked(16384, 16384, 16384).0);
@@ -99,8 +99,8 @@ fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
     assert!(!picked(4096, 4096, 1024).0);
     assert!(!picked(128, 7168, 16384).0);
     // A batch of eight waits for the weights, and its SMs have room for a CTA of the next launch.
-    let (paced, early, two_fit) = picked(8, 14336, 4096);
-    assert!(!paced && early > 0 && two_fit);
+    let (throttled, prefetch, two_fit) = picked(8, 14336, 4096);
+    assert!(!throttled && prefetch > 0 && two_fit);
     // Tensor cores decide, and all SMs are taken.
     assert_eq!(picked(4096, 4096, 4096).1, 0);
 }
@@ -131,12 +131,12 @@ fn grids_are_whole_clusters_within_the_device_and_the_tiles() {
     let kernel = plan.describe().kernel.clone().unwrap();
     assert_eq!((kernel.name.as_str(), kernel.ctas, kernel.tiles), ("big", 132, 2048));
     // 66 clusters of 256 x 256: 8 rows and 8 columns of them are a square.
-    assert_eq!(kernel.raster_group, 8);
+    assert_eq!(kernel.raster_swizzle, 8);
 
     // 3 x 1 tiles in clusters of 2 rows: two clusters.
     let plan = gemm.plan_with(&problem(300, 200, 64), 1).unwrap();
     let kernel = plan.describe().kernel.clone().unwrap();
-    assert_eq!((kernel.ctas, kernel.tiles, kernel.raster_group), (4, 3, 1));
+    assert_eq!((kernel.ctas, kernel.tiles, kernel.raster_swizzle), (4, 3, 1));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::cta::ClusterShape;
 use crate::cta::{Ready, Roles};
 use isa::device;
 
-impl<R: Roles, K: ClusterShape> Ready<R, K> {
+impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// Arrives at the cluster's barrier, and makes what this thread wrote visible to those that
     /// wait: every thread of the cluster's other CTAs, and of this one.
     ///
@@ -19,8 +19,8 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// `barrier.cluster.arrive.release.aligned`; nothing in a cluster of one CTA, whose barrier is
     /// that of the wait. CUTLASS: `cluster_arrive`. See the example of [`ClusterArrived`].
     #[device]
-    pub fn cluster_arrive(self) -> ClusterArrived<R, K> {
-        if K::SIZE > 1 {
+    pub fn cluster_arrive(self) -> ClusterArrived<R, Cl> {
+        if Cl::SIZE > 1 {
             // SAFETY: the token says that all threads of the CTA are converged here, and every CTA
             // of the cluster runs the same kernel; the token is given back only after the wait.
             unsafe { isa::cluster::arrive_release() }
@@ -35,8 +35,8 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// `barrier.cluster.arrive.relaxed.aligned`. CUTLASS: `cluster_arrive_relaxed`. See the example
     /// of [`ClusterArrived`].
     #[device]
-    pub fn cluster_arrive_relaxed(self) -> ClusterArrived<R, K> {
-        if K::SIZE > 1 {
+    pub fn cluster_arrive_relaxed(self) -> ClusterArrived<R, Cl> {
+        if Cl::SIZE > 1 {
             // SAFETY: as in `cluster_arrive`.
             unsafe { isa::cluster::arrive_relaxed() }
         }
@@ -61,21 +61,21 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 /// }
 /// ```
 #[must_use = "an arrival is followed by `wait`, or the cluster's next meeting never comes"]
-pub struct ClusterArrived<R, K> {
-    ready: Ready<R, K>,
+pub struct ClusterArrived<R, Cl> {
+    ready: Ready<R, Cl>,
 }
 
-impl<R: Roles, K: ClusterShape> ClusterArrived<R, K> {
+impl<R: Roles, Cl: ClusterShape> ClusterArrived<R, Cl> {
     /// Waits until every thread of every CTA of the cluster has arrived, and sees what those that
     /// released wrote before.
     ///
     /// Signals nothing. PTX: `barrier.cluster.wait.acquire.aligned`; `barrier.cta.sync` in a cluster
     /// of one CTA. CUTLASS: `cluster_wait`. See the example of [`ClusterArrived`].
     #[device]
-    pub fn wait(self) -> Ready<R, K> {
+    pub fn wait(self) -> Ready<R, Cl> {
         // SAFETY: the token inside says that all threads are converged, and that they arrived.
         unsafe {
-            if K::SIZE > 1 {
+            if Cl::SIZE > 1 {
                 isa::cluster::wait_acquire();
             } else {
                 isa::thread::sync_threads();

@@ -59,9 +59,9 @@ use isa::device;
 /// # mod model { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/model.rs")); }
 /// # model::run(1, &sim::GlobalMemory::new(), kernel).unwrap();
 /// ```
-pub struct Mailbox<const WORDS: usize, Ro, N, K>(PhantomData<(Ro, N, K)>);
+pub struct Mailbox<const WORDS: usize, Ro, N, Cl>(PhantomData<(Ro, N, Cl)>);
 
-impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Mailbox<WORDS, Ro, N, K> {
+impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Mailbox<WORDS, Ro, N, Cl> {
     const THREADS: u32 = WARPGROUP_THREADS * Ro::GROUPS as u32;
     /// Each warp of the role arrives once, for a message as for its receipt.
     const ARRIVALS: u32 = 4 * Ro::GROUPS as u32;
@@ -79,20 +79,20 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Mailbox<WORDS, Ro, 
 
 // SAFETY: the messages and two mbarriers lie inside BYTES; each barrier expects the one arrival per
 // warp that `send` and `receive` make.
-unsafe impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Region
-    for Mailbox<WORDS, Ro, N, K>
+unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
+    for Mailbox<WORDS, Ro, N, Cl>
 {
     const BYTES: usize = {
         assert!(
             WORDS >= 2 && WORDS.is_multiple_of(2),
             "a message has an even number of words, at least 2"
         );
-        assert!(K::SIZE >= 2, "a mailbox needs a cluster of at least two CTAs");
+        assert!(Cl::SIZE >= 2, "a mailbox needs a cluster of at least two CTAs");
         Self::DATA as usize + 16
     };
     const ALIGN: usize = 16;
     const NAME: &'static str = N::NAME;
-    type Ends = MailEnds<WORDS, Ro, N, K>;
+    type Ends = MailEnds<WORDS, Ro, N, Cl>;
     #[inline(always)]
     unsafe fn init(place: Place) {
         let (full, empty) = (place.base + Self::FULL, place.base + Self::EMPTY);
@@ -131,11 +131,11 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Region
 ///     theirs
 /// }
 /// ```
-pub struct MailEnds<const WORDS: usize, Ro, N, K> {
+pub struct MailEnds<const WORDS: usize, Ro, N, Cl> {
     /// To the next CTA.
-    pub outbox: OutboxEnd<WORDS, Ro, N, K>,
+    pub outbox: OutboxEnd<WORDS, Ro, N, Cl>,
     /// From the CTA before.
-    pub inbox: InboxEnd<WORDS, Ro, N, K>,
+    pub inbox: InboxEnd<WORDS, Ro, N, Cl>,
 }
 
 /// The sending end before the role has taken it.
@@ -152,9 +152,9 @@ pub struct MailEnds<const WORDS: usize, Ro, N, K> {
 /// }
 /// ```
 #[must_use]
-pub struct OutboxEnd<const WORDS: usize, Ro, N, K> {
+pub struct OutboxEnd<const WORDS: usize, Ro, N, Cl> {
     base: u32,
-    mail: PhantomData<(Ro, N, K, *const ())>,
+    mail: PhantomData<(Ro, N, Cl, *const ())>,
 }
 /// The receiving end before the role has taken it.
 ///
@@ -170,29 +170,29 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, K> {
 /// }
 /// ```
 #[must_use]
-pub struct InboxEnd<const WORDS: usize, Ro, N, K> {
+pub struct InboxEnd<const WORDS: usize, Ro, N, Cl> {
     base: u32,
-    mail: PhantomData<(Ro, N, K, *const ())>,
+    mail: PhantomData<(Ro, N, Cl, *const ())>,
 }
 
 /// This thread's place among those of its role.
 #[inline(always)]
-fn thread_of_role<Ro: Role, K: ClusterShape>(group: &Warpgroup<Ro, K>) -> u32 {
+fn thread_of_role<Ro: Role, Cl: ClusterShape>(group: &Warpgroup<Ro, Cl>) -> u32 {
     group.index() * WARPGROUP_THREADS + group.thread()
 }
 
-impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> OutboxEnd<WORDS, Ro, N, K> {
+impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, Ro, N, Cl> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
     ///
     /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
     /// example of [`OutboxEnd`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Outbox<'_, WORDS, Ro, N, K> {
-        let size = K::SIZE as u32;
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Outbox<'_, WORDS, Ro, N, Cl> {
+        let size = Cl::SIZE as u32;
         let next = if group.coord().rank() + 1 == size { 0 } else { group.coord().rank() + 1 };
         Outbox {
             remote: isa::cluster::mapa(self.base, next),
-            empty: self.base + Mailbox::<WORDS, Ro, N, K>::EMPTY,
+            empty: self.base + Mailbox::<WORDS, Ro, N, Cl>::EMPTY,
             thread: thread_of_role(group),
             // The inbox is free at first: as a producer on a fresh ring.
             phase: 1,
@@ -201,18 +201,18 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> OutboxEnd<WORDS, Ro
     }
 }
 
-impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> InboxEnd<WORDS, Ro, N, K> {
+impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro, N, Cl> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
     ///
     /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
     /// example of [`InboxEnd`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Inbox<'_, WORDS, Ro, N, K> {
-        let (rank, size) = (group.coord().rank(), K::SIZE as u32);
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Inbox<'_, WORDS, Ro, N, Cl> {
+        let (rank, size) = (group.coord().rank(), Cl::SIZE as u32);
         let before = if rank == 0 { size - 1 } else { rank - 1 };
         Inbox {
             base: self.base,
-            thanks: isa::cluster::mapa(self.base + Mailbox::<WORDS, Ro, N, K>::EMPTY, before),
+            thanks: isa::cluster::mapa(self.base + Mailbox::<WORDS, Ro, N, Cl>::EMPTY, before),
             thread: thread_of_role(group),
             phase: 0,
             group: PhantomData,
@@ -236,15 +236,15 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> InboxEnd<WORDS, Ro,
 /// }
 /// ```
 #[must_use]
-pub struct Outbox<'g, const WORDS: usize, Ro, N, K> {
+pub struct Outbox<'g, const WORDS: usize, Ro, N, Cl> {
     remote: u32,
     empty: u32,
     thread: u32,
     phase: u32,
-    group: PhantomData<(&'g Warpgroup<Ro, K>, N)>,
+    group: PhantomData<(&'g Warpgroup<Ro, Cl>, N)>,
 }
 
-impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, Ro, N, K> {
+impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, Ro, N, Cl> {
     #[device]
     fn wait_empty(&mut self) {
         // SAFETY: initialised by the plan; the phase changes with each message.
@@ -264,12 +264,12 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
         self.wait_empty();
         for pair in 0..WORDS / 2 {
             let words = [message[2 * pair].to_bits(), message[2 * pair + 1].to_bits()];
-            let to = Mailbox::<WORDS, Ro, N, K>::at(self.remote, self.thread, pair);
+            let to = Mailbox::<WORDS, Ro, N, Cl>::at(self.remote, self.thread, pair);
             // SAFETY: the inbox of a peer with the same plan is free, and its CTA stays until it has
             // received as many messages as were sent.
             unsafe { isa::shared::st_cluster(to, words) };
         }
-        let full = self.remote + Mailbox::<WORDS, Ro, N, K>::FULL;
+        let full = self.remote + Mailbox::<WORDS, Ro, N, Cl>::FULL;
         // SAFETY: the end was taken by a converged warp group, whose warps stay converged through
         // the pipeline's calls; the stores of every lane are before the warp's meeting.
         unsafe {
@@ -308,15 +308,15 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Outbox<'_, WORDS, R
 /// }
 /// ```
 #[must_use]
-pub struct Inbox<'g, const WORDS: usize, Ro, N, K> {
+pub struct Inbox<'g, const WORDS: usize, Ro, N, Cl> {
     base: u32,
     thanks: u32,
     thread: u32,
     phase: u32,
-    group: PhantomData<(&'g Warpgroup<Ro, K>, N)>,
+    group: PhantomData<(&'g Warpgroup<Ro, Cl>, N)>,
 }
 
-impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Inbox<'_, WORDS, Ro, N, K> {
+impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Inbox<'_, WORDS, Ro, N, Cl> {
     /// Takes the next message into registers, and lets the CTA before send another.
     ///
     /// Waits for the message. Signals one arrival of each warp on the CTA before's "empty". PTX:
@@ -325,13 +325,13 @@ impl<const WORDS: usize, Ro: Role, N: Name, K: ClusterShape> Inbox<'_, WORDS, Ro
     /// [`Inbox`].
     #[device]
     pub fn receive(&mut self) -> [f32; WORDS] {
-        let full = self.base + Mailbox::<WORDS, Ro, N, K>::FULL;
+        let full = self.base + Mailbox::<WORDS, Ro, N, Cl>::FULL;
         // SAFETY: initialised by the plan; the phase changes with each message.
         unsafe { isa::mbarrier::wait_parity_cluster(full, self.phase) };
         self.phase ^= 1;
         let mut message = [0.0; WORDS];
         for pair in 0..WORDS / 2 {
-            let from = Mailbox::<WORDS, Ro, N, K>::at(self.base, self.thread, pair);
+            let from = Mailbox::<WORDS, Ro, N, Cl>::at(self.base, self.thread, pair);
             // SAFETY: the message has arrived, and the sender waits for this thread's warp.
             let [x, y]: [u32; 2] = unsafe { isa::shared::ld(from) };
             message[2 * pair] = f32::from_bits(x);

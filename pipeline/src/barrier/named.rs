@@ -161,7 +161,7 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
     /// Waits for nothing. Signals the hardware barrier, 128 times. PTX: `barrier.cta.arrive`.
     /// CUTLASS: `NamedBarrier::arrive`. See the example of [`Arriver`].
     #[device]
-    pub fn arrive<K: ClusterShape>(&self, _group: &Warpgroup<A, K>) {
+    pub fn arrive<Cl: ClusterShape>(&self, _group: &Warpgroup<A, Cl>) {
         // SAFETY: the group is converged; id and count are the plan's.
         unsafe { isa::barrier::arrive(self.id, NamedBarrier::<A, W, N>::THREADS) }
     }
@@ -199,7 +199,7 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
     /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`, `arrive_and_wait`. See the example of
     /// [`Waiter`].
     #[device]
-    pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {
+    pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {
         // SAFETY: the group is converged; id and count are the plan's.
         unsafe { isa::barrier::sync(self.id, Self::THREADS) }
     }
@@ -211,7 +211,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.popc`.
     /// CUTLASS: none. See the example of [`Waiter`].
     #[device]
-    pub fn popc<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> u32 {
+    pub fn popc<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> u32 {
         // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
         unsafe { isa::barrier::red_popc(self.id, Self::THREADS, p) }
     }
@@ -220,7 +220,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.and`.
     /// CUTLASS: none. See the example of [`Waiter`].
     #[device]
-    pub fn all<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
+    pub fn all<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_and(self.id, Self::THREADS, p) }
     }
@@ -229,7 +229,7 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.or`.
     /// CUTLASS: none. See the example of [`Waiter`].
     #[device]
-    pub fn any<K: ClusterShape>(&self, _group: &Warpgroup<W, K>, p: bool) -> bool {
+    pub fn any<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_or(self.id, Self::THREADS, p) }
     }

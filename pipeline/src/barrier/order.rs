@@ -224,7 +224,7 @@ impl<N: Name> MainLoopEnd<N> {
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
     /// [`LoadOrderBarrier`].
     #[inline(always)]
-    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> MainLoopLoads<N> {
+    pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
     }
 }
@@ -337,7 +337,7 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
     /// [`EpilogueEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role, K: ClusterShape>(self, _one: &Elected<Ro, K>) -> EpilogueLoads<N, F> {
+    pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> EpilogueLoads<N, F> {
         EpilogueLoads {
             barrier: self.barrier,
             phase: 0,

@@ -116,7 +116,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`. See the example
     /// of [`OrderedSequence`].
     #[inline(always)]
-    pub fn by<K: ClusterShape>(self, group: &Warpgroup<Ro, K>) -> Sequence<'_, DEPTH, Ro, N, K> {
+    pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Sequence<'_, DEPTH, Ro, N, Cl> {
         // Group 0 does not wait in its first round, as a producer on a fresh ring.
         let phase = u32::from(group.index() == 0);
         Sequence { base: self.base, section: 0, phase, group, name: PhantomData }
@@ -140,15 +140,15 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 /// }
 /// ```
 #[must_use]
-pub struct Sequence<'g, const DEPTH: usize, Ro, N, K> {
+pub struct Sequence<'g, const DEPTH: usize, Ro, N, Cl> {
     base: u32,
     section: u32,
     phase: u32,
-    group: &'g Warpgroup<Ro, K>,
+    group: &'g Warpgroup<Ro, Cl>,
     name: PhantomData<N>,
 }
 
-impl<const DEPTH: usize, Ro: Role, N: Name, K: ClusterShape> Sequence<'_, DEPTH, Ro, N, K> {
+impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH, Ro, N, Cl> {
     fn barrier(&self, group: u32) -> u32 {
         self.base + 8 * (self.section * Ro::GROUPS as u32 + group)
     }
@@ -216,7 +216,7 @@ impl Turn<'_> {
             // held once.
             unsafe { isa::mbarrier::arrive(self.next) };
         }
-        // The warp meets again, as after a store (`PublishedPanel::store` says why).
+        // The warp meets again, as after a store (`PublishedBuffer::store` says why).
         // SAFETY: as above.
         unsafe { isa::warp::sync_warp(u32::MAX) };
     }

@@ -108,15 +108,15 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ClusterCoord<K> {
+pub struct ClusterCoord<Cl> {
     rank: u32,
-    shape: PhantomData<K>,
+    shape: PhantomData<Cl>,
 }
 
-impl<K: ClusterShape> ClusterCoord<K> {
+impl<Cl: ClusterShape> ClusterCoord<Cl> {
     #[inline(always)]
     pub(crate) fn read() -> Self {
-        let rank = if K::SIZE == 1 { 0 } else { isa::cluster::cta_rank() };
+        let rank = if Cl::SIZE == 1 { 0 } else { isa::cluster::cta_rank() };
         Self { rank, shape: PhantomData }
     }
     /// Rank in the cluster, `0..K::SIZE`.
@@ -133,7 +133,7 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// example of [`ClusterCoord`].
     #[inline(always)]
     pub fn m(self) -> u32 {
-        if const { K::N == 1 } { self.rank } else { self.rank % K::M as u32 }
+        if const { Cl::N == 1 } { self.rank } else { self.rank % Cl::M as u32 }
     }
     /// Position along N.
     ///
@@ -142,7 +142,7 @@ impl<K: ClusterShape> ClusterCoord<K> {
     #[inline(always)]
     pub fn n(self) -> u32 {
         // That a rank is less than the cluster's size is not known to the compiler.
-        if const { K::N == 1 } { 0 } else { self.rank / K::M as u32 }
+        if const { Cl::N == 1 } { 0 } else { self.rank / Cl::M as u32 }
     }
     /// Which cluster of the grid this is.
     ///
@@ -150,7 +150,7 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn cluster_id(self) -> u32 {
-        isa::thread::block_idx_x() / K::SIZE as u32
+        isa::thread::block_idx_x() / Cl::SIZE as u32
     }
     /// Clusters in the grid.
     ///
@@ -158,27 +158,27 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn clusters(self) -> u32 {
-        isa::thread::grid_dim_x() / K::SIZE as u32
+        isa::thread::grid_dim_x() / Cl::SIZE as u32
     }
     /// Does this CTA share an operand with CTA `rank` (same row or same column)?
     #[inline(always)]
     pub(crate) fn shares_with(self, rank: u32) -> bool {
-        let m = K::M as u32;
+        let m = Cl::M as u32;
         rank % m == self.m() || rank / m == self.n()
     }
 }
 
-impl<K: ClusterShape> ClusterCoord<K> {
+impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The CTAs with this CTA's m: they need the same rows of A.
     ///
     /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_a`. See the example of
     /// [`ClusterCoord`].
     #[inline(always)]
-    pub fn sharing_a(self) -> Peers<K::SharesA> {
+    pub fn sharing_a(self) -> Peers<Cl::SharesA> {
         let mut mask = 0;
         let mut n = 0;
-        while n < K::N {
-            mask |= 1 << (n * K::M);
+        while n < Cl::N {
+            mask |= 1 << (n * Cl::M);
             n += 1;
         }
         Peers { index: self.n(), mask: (mask << self.m()) as u16, sharing: PhantomData }
@@ -188,9 +188,9 @@ impl<K: ClusterShape> ClusterCoord<K> {
     /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_b`. See the example of
     /// [`Peers`].
     #[inline(always)]
-    pub fn sharing_b(self) -> Peers<K::SharesB> {
-        let mask: u32 = (1 << K::M) - 1;
-        let mask = (mask << (self.n() * K::M as u32)) as u16;
+    pub fn sharing_b(self) -> Peers<Cl::SharesB> {
+        let mask: u32 = (1 << Cl::M) - 1;
+        let mask = (mask << (self.n() * Cl::M as u32)) as u16;
         Peers { index: self.m(), mask, sharing: PhantomData }
     }
 }

@@ -140,11 +140,11 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 /// assert_eq!((facts.threads, facts.cluster, facts.smem_bytes), (384, [2, 1, 1], Plan::BYTES));
 /// ```
 #[must_use]
-pub struct Cta<R, K, P = SmemPlan<()>> {
-    shape: PhantomData<(R, K, P, *const ())>,
+pub struct Cta<R, Cl, P = SmemPlan<()>> {
+    shape: PhantomData<(R, Cl, P, *const ())>,
 }
 
-impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
+impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// Block size of the launch.
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
@@ -211,8 +211,8 @@ impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
     /// is a `MEMBAR.ALL.GPU`, before the first load.
     #[device]
     #[allow(clippy::unused_self)] // The token is what is spent.
-    pub(crate) fn meet(self) -> Ready<R, K> {
-        if K::SIZE > 1 {
+    pub(crate) fn meet(self) -> Ready<R, Cl> {
+        if Cl::SIZE > 1 {
             // SAFETY: the token says that all threads of all CTAs are converged here.
             unsafe {
                 isa::cluster::arrive_relaxed();
@@ -227,17 +227,17 @@ impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {
 }
 
 // SAFETY: the token alone reaches no memory.
-unsafe impl<R: Roles, K: ClusterShape, P: Regions> AfterWait for Cta<R, K, SmemPlan<P>> {}
+unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> AfterWait for Cta<R, Cl, SmemPlan<P>> {}
 
 // SAFETY: nothing crosses the launch; `LaunchFacts::of` admits one token a kernel, whose facts are those
 // of the launch, and the generated entry makes it first of all.
-unsafe impl<R: Roles, K: ClusterShape, P: Regions> KernelArg for Cta<R, K, SmemPlan<P>> {
+unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, SmemPlan<P>> {
     type Abi = ();
     const META: ParamMeta = ParamMeta::NONE;
     const LAUNCH: Option<LaunchFacts> = Some(LaunchFacts {
         threads: Self::THREADS,
         min_ctas: Self::PER_SM,
-        cluster: [K::SIZE as u32, 1, 1],
+        cluster: [Cl::SIZE as u32, 1, 1],
         smem_bytes: SmemPlan::<P>::BYTES,
     });
     #[inline(always)]
@@ -260,12 +260,12 @@ unsafe impl<R: Roles, K: ClusterShape, P: Regions> KernelArg for Cta<R, K, SmemP
 /// }
 /// ```
 #[must_use]
-pub struct Ready<R, K> {
-    at: ClusterCoord<K>,
+pub struct Ready<R, Cl> {
+    at: ClusterCoord<Cl>,
     here: PhantomData<(R, *const ())>,
 }
 
-impl<R: Roles, K: ClusterShape> Ready<R, K> {
+impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// Warp groups of the CTA.
     const GROUPS: u32 = R::GROUPS as u32;
 
@@ -274,7 +274,7 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
     /// example of [`Ready`].
     #[inline(always)]
-    pub fn coord(&self) -> ClusterCoord<K> {
+    pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
 
@@ -291,14 +291,14 @@ impl<R: Roles, K: ClusterShape> Ready<R, K> {
 
     /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
     #[device]
-    fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, K> {
+    fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, Cl> {
         isa::debug::label_role(Ro::NAME);
         // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
         // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
         unsafe {
-            if Ro::REGISTERS < Cta::<R, K>::AT_ENTRY {
+            if Ro::REGISTERS < Cta::<R, Cl>::AT_ENTRY {
                 isa::setmaxnreg::dec_to(Ro::REGISTERS);
-            } else if Ro::REGISTERS > Cta::<R, K>::AT_ENTRY {
+            } else if Ro::REGISTERS > Cta::<R, Cl>::AT_ENTRY {
                 isa::setmaxnreg::inc_to(Ro::REGISTERS);
             }
         }
@@ -317,7 +317,7 @@ macro_rules! tuple_of_roles {
                 0 $(+ WARPGROUP_THREADS * $role::GROUPS as u32 * $role::REGISTERS)+;
         }
 
-        impl<$($role: Role,)+ K: ClusterShape> Ready<($($role,)+), K> {
+        impl<$($role: Role,)+ Cl: ClusterShape> Ready<($($role,)+), Cl> {
             /// Splits the CTA: each role runs its function, in which each thread has the token of
             /// its warp group. The first role's code comes first: name the one that the others wait for.
             ///
@@ -331,7 +331,7 @@ macro_rules! tuple_of_roles {
             /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
             /// See the example of [`Ready`].
             #[device]
-            pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, K>)),+) {
+            pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, Cl>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
                 let warp = unsafe { isa::warp::warp_id() };
                 let group = warp / 4;
@@ -353,7 +353,7 @@ macro_rules! tuple_of_roles {
             }
         }
 
-        impl<$($role: Role,)+ K: ClusterShape> BeforeWait<Ready<($($role,)+), K>> {
+        impl<$($role: Role,)+ Cl: ClusterShape> BeforeWait<Ready<($($role,)+), Cl>> {
             /// [`Ready::specialize`].
             ///
             /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
@@ -361,7 +361,7 @@ macro_rules! tuple_of_roles {
             #[device]
             pub fn specialize(
                 self,
-                $($run: impl FnOnce(BeforeWait<Warpgroup<$role, K>>)),+
+                $($run: impl FnOnce(BeforeWait<Warpgroup<$role, Cl>>)),+
             ) {
                 self.token().specialize($(|group| $run(BeforeWait::of(group))),+);
             }
@@ -396,16 +396,16 @@ tuple_of_roles!(A a, B b, C c, D d);
 /// }
 /// ```
 #[must_use]
-pub struct Warpgroup<R, K> {
+pub struct Warpgroup<R, Cl> {
     index: u32,
     barrier: u32,
     /// Which of its warps this is.
     warp: u32,
-    at: ClusterCoord<K>,
+    at: ClusterCoord<Cl>,
     here: PhantomData<(R, *const ())>,
 }
 
-impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
+impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Which warp group of the role this is, `0..R::GROUPS`.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `canonical_warp_group_idx()`, less
@@ -419,7 +419,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
     /// example of [`Warpgroup`].
     #[inline(always)]
-    pub fn coord(&self) -> ClusterCoord<K> {
+    pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
     /// This thread's place in the group, `0..128`.
@@ -455,7 +455,7 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
     /// example of [`Warpgroup`].
     #[device]
-    pub fn elect(self, run: impl FnOnce(Elected<R, K>)) {
+    pub fn elect(self, run: impl FnOnce(Elected<R, Cl>)) {
         self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
     }
     /// Runs one function in the first of a role's four warps and another in the second; the other two do
@@ -463,17 +463,17 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
     ///
     /// CUTLASS: the branches on `producer_warp_role`. See the example of [`Warpgroup`].
     #[device]
-    pub fn two_warps(self, w0: impl FnOnce(Warp<R, K>), w1: impl FnOnce(Warp<R, K>)) {
+    pub fn two_warps(self, w0: impl FnOnce(Warp<R, Cl>), w1: impl FnOnce(Warp<R, Cl>)) {
         self.four_warps(w0, w1, |_| {}, |_| {});
     }
     /// [`two_warps`](Self::two_warps) for all four warps of a role of one warp group.
     #[device]
     pub fn four_warps(
         self,
-        w0: impl FnOnce(Warp<R, K>),
-        w1: impl FnOnce(Warp<R, K>),
-        w2: impl FnOnce(Warp<R, K>),
-        w3: impl FnOnce(Warp<R, K>),
+        w0: impl FnOnce(Warp<R, Cl>),
+        w1: impl FnOnce(Warp<R, Cl>),
+        w2: impl FnOnce(Warp<R, Cl>),
+        w3: impl FnOnce(Warp<R, Cl>),
     ) {
         const { assert!(R::GROUPS == 1, "only a role of one warp group splits into warps") };
         let warp = Warp { at: self.at, here: PhantomData };
@@ -500,18 +500,18 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
 /// }
 /// ```
 #[must_use]
-pub struct Warp<R, K> {
-    at: ClusterCoord<K>,
+pub struct Warp<R, Cl> {
+    at: ClusterCoord<Cl>,
     here: PhantomData<(R, *const ())>,
 }
 
-impl<R: Role, K: ClusterShape> Warp<R, K> {
+impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
     /// Where this CTA stands.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
     /// example of [`Warp`].
     #[inline(always)]
-    pub fn coord(&self) -> ClusterCoord<K> {
+    pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
     /// Picks one thread of the warp; the others get `None`.
@@ -519,13 +519,13 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
     /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
     /// `elect_one_sync`. See the example of [`Warp`].
     #[device]
-    pub fn elect(self) -> Option<Elected<R, K>> {
+    pub fn elect(self) -> Option<Elected<R, Cl>> {
         // SAFETY: the token says that the warp is converged, and is consumed.
         let one = unsafe { isa::warp::elect_one() };
         if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
     }
     #[device]
-    fn elect_then(self, run: impl FnOnce(Elected<R, K>)) {
+    fn elect_then(self, run: impl FnOnce(Elected<R, Cl>)) {
         if let Some(one) = self.elect() {
             run(one);
         }
@@ -551,12 +551,12 @@ impl<R: Role, K: ClusterShape> Warp<R, K> {
 /// }
 /// ```
 #[must_use]
-pub struct Elected<R, K> {
-    at: ClusterCoord<K>,
+pub struct Elected<R, Cl> {
+    at: ClusterCoord<Cl>,
     here: PhantomData<(R, *const ())>,
 }
 
-impl<R: Role, K: ClusterShape> Elected<R, K> {
+impl<R: Role, Cl: ClusterShape> Elected<R, Cl> {
     /// Lets the grid behind this one start, as far as SMs have room for it beside this CTA, once every
     /// CTA of this grid has said so or has ended. It waits for the end of this grid by itself
     /// ([`BeforeWait::wait`]), so nothing can go wrong by saying it
@@ -575,7 +575,7 @@ impl<R: Role, K: ClusterShape> Elected<R, K> {
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
     /// example of [`Elected`].
     #[inline(always)]
-    pub fn coord(&self) -> ClusterCoord<K> {
+    pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
 }

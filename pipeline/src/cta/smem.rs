@@ -302,8 +302,8 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10, L 11);
 
 /// The plan of a CTA's shared memory: a tuple of [`Region`]s.
 ///
@@ -358,7 +358,7 @@ impl<R: Regions> SmemPlan<R> {
     }
 }
 
-impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
+impl<R: Roles, Cl: ClusterShape, P: Regions> Cta<R, Cl, SmemPlan<P>> {
     /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends: the
     /// [`prologue`](Self::prologue), and at once the wait that ends it.
     ///
@@ -368,7 +368,7 @@ impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
     /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
     /// See the example of [`SmemPlan`].
     #[device]
-    pub fn init(self) -> (Ready<R, K>, P::Ends) {
+    pub fn init(self) -> (Ready<R, Cl>, P::Ends) {
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
         self.launch_dependents();
         let (early, ends) = self.prologue();
@@ -391,7 +391,7 @@ impl<R: Roles, K: ClusterShape, P: Regions> Cta<R, K, SmemPlan<P>> {
     /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
     /// [`BeforeWait`].
     #[device]
-    pub fn prologue(self) -> (BeforeWait<Ready<R, K>>, P::Ends) {
+    pub fn prologue(self) -> (BeforeWait<Ready<R, Cl>>, P::Ends) {
         // A plan of hardware barriers alone, or of nothing, has no memory.
         let has_memory = const { SmemPlan::<P>::BYTES > 0 };
         let base = if has_memory { isa::shared::dynamic_base() } else { 0 };

@@ -74,13 +74,13 @@ impl<T> BeforeWait<T> {
 
 macro_rules! coord {
     ($($token:ident: $role:ident,)+) => {$(
-        impl<R: $role, K: ClusterShape> BeforeWait<$token<R, K>> {
+        impl<R: $role, Cl: ClusterShape> BeforeWait<$token<R, Cl>> {
             /// Where this CTA stands.
             ///
             /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
             /// example of [`BeforeWait`].
             #[inline(always)]
-            pub fn coord(&self) -> ClusterCoord<K> {
+            pub fn coord(&self) -> ClusterCoord<Cl> {
                 self.0.coord()
             }
         }
@@ -88,10 +88,10 @@ macro_rules! coord {
 }
 coord!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role,);
 
-impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
+impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
     /// [`Warpgroup::elect`]. See the example of [`BeforeWait`].
     #[device]
-    pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, K>>)) {
+    pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, Cl>>)) {
         self.0.elect(|one| run(BeforeWait::of(one)));
     }
 
@@ -99,8 +99,8 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
     #[device]
     pub fn two_warps(
         self,
-        w0: impl FnOnce(BeforeWait<Warp<R, K>>),
-        w1: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w0: impl FnOnce(BeforeWait<Warp<R, Cl>>),
+        w1: impl FnOnce(BeforeWait<Warp<R, Cl>>),
     ) {
         self.0.two_warps(|w| w0(BeforeWait::of(w)), |w| w1(BeforeWait::of(w)));
     }
@@ -109,23 +109,23 @@ impl<R: Role, K: ClusterShape> BeforeWait<Warpgroup<R, K>> {
     #[device]
     pub fn four_warps(
         self,
-        w0: impl FnOnce(BeforeWait<Warp<R, K>>),
-        w1: impl FnOnce(BeforeWait<Warp<R, K>>),
-        w2: impl FnOnce(BeforeWait<Warp<R, K>>),
-        w3: impl FnOnce(BeforeWait<Warp<R, K>>),
+        w0: impl FnOnce(BeforeWait<Warp<R, Cl>>),
+        w1: impl FnOnce(BeforeWait<Warp<R, Cl>>),
+        w2: impl FnOnce(BeforeWait<Warp<R, Cl>>),
+        w3: impl FnOnce(BeforeWait<Warp<R, Cl>>),
     ) {
         let early = BeforeWait::of;
         self.0.four_warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
     }
 }
 
-impl<R: Role, K: ClusterShape> BeforeWait<Warp<R, K>> {
+impl<R: Role, Cl: ClusterShape> BeforeWait<Warp<R, Cl>> {
     /// [`Warp::elect`].
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
     /// [`BeforeWait`].
     #[device]
-    pub fn elect(self) -> Option<BeforeWait<Elected<R, K>>> {
+    pub fn elect(self) -> Option<BeforeWait<Elected<R, Cl>>> {
         self.0.elect().map(BeforeWait::of)
     }
 }

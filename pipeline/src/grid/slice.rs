@@ -33,8 +33,8 @@ pub trait Waited: Sealed {}
 
 macro_rules! waited {
     ($($token:ident: $role:ident),+) => {$(
-        impl<R: $role, K: ClusterShape> Sealed for $token<R, K> {}
-        impl<R: $role, K: ClusterShape> Waited for $token<R, K> {}
+        impl<R: $role, Cl: ClusterShape> Sealed for $token<R, Cl> {}
+        impl<R: $role, Cl: ClusterShape> Waited for $token<R, Cl> {}
     )+};
 }
 waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);

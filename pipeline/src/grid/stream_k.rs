@@ -36,11 +36,11 @@ type Quad = [f32; 4];
 /// /// CTA 0 finishes what CTA 1 has summed.
 /// fn fix_up(all: &Partials<'_>, group: &Group, cta: u32, mut sum: Accumulator<128>) {
 ///     if cta == 1 {
-///         all.give(group, 1, sum);
+///         all.store(group, 1, sum);
 ///         return;
 ///     }
-///     all.take(group, 1, &mut sum);
-///     let _sixteen_columns: [f32; 8] = sum.strip(0);
+///     all.reduce(group, 1, &mut sum);
+///     let _sixteen_columns: [f32; 8] = sum.fragment(0);
 /// }
 /// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 2 * 128));
 /// ```
@@ -68,9 +68,9 @@ fn meet() {
 /// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
 /// fn fix_up_left(all: &Partials<'_>, group: &Group, cta: u32, mut left: Accumulator<128>) {
 ///     if cta == 1 {
-///         all.give_part(group, 1, Part::left::<64>(), left);
+///         all.store_part(group, 1, Part::left::<64>(), left);
 ///     } else {
-///         all.take_part(group, 1, Part::left::<64>(), &mut left);
+///         all.reduce_part(group, 1, Part::left::<64>(), &mut left);
 ///     }
 /// }
 /// ```
@@ -159,14 +159,14 @@ impl Partials<'_> {
     /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
     /// there. If the memory is too small for it, they are at address 0, and its first use ends the grid.
     #[device]
-    fn place<const N: usize, R: Role, K>(
+    fn place<const N: usize, R: Role, Cl>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         cta: u32,
         part: Part<N>,
     ) -> Place
     where
-        K: ClusterShape,
+        Cl: ClusterShape,
     {
         let quads = |columns| (GROUP_ROWS * columns / 4) as u32;
         let group_of_all = cta * R::GROUPS as u32 + group.index();
@@ -181,36 +181,36 @@ impl Partials<'_> {
         Place { flag: at(flag).cast(), first: at(first + group.thread()) }
     }
 
-    /// Gives all of the group's sums away: [`give_part`](Self::give_part) of the whole.
+    /// Gives all of the group's sums away: [`store_part`](Self::store_part) of the whole.
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
     #[device]
-    pub fn give<const N: usize, R: Role, K: ClusterShape>(
+    pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         cta: u32,
         sum: Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        self.give_part(group, cta, Part::whole(), sum);
+        self.store_part(group, cta, Part::whole(), sum);
     }
 
-    /// Takes all of the group's sums: [`take_part`](Self::take_part) of the whole.
+    /// Takes all of the group's sums: [`reduce_part`](Self::reduce_part) of the whole.
     ///
     /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
     /// [`Partials`].
     #[device]
-    pub fn take<const N: usize, R: Role, K: ClusterShape>(
+    pub fn reduce<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         cta: u32,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        self.take_part(group, cta, Part::whole(), sum);
+        self.reduce_part(group, cta, Part::whole(), sum);
     }
 
     /// Gives part of the group's sums away, as those of CTA `cta`: writes them, and raises the flag.
@@ -221,16 +221,16 @@ impl Partials<'_> {
     /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
     #[device]
     #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
-    pub fn give_part<const N: usize, R: Role, K: ClusterShape>(
+    pub fn store_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         cta: u32,
         part: Part<N>,
         sum: Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        let Place { flag, first } = self.place::<N, R, K>(group, cta, part);
+        let Place { flag, first } = self.place::<N, R, Cl>(group, cta, part);
         for i in 0..N / 8 {
             let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
             // SAFETY: inside the slice, which the launch lends to this grid alone; the place is this
@@ -254,16 +254,16 @@ impl Partials<'_> {
     /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
     /// [`Part`].
     #[device]
-    pub fn take_part<const N: usize, R: Role, K: ClusterShape>(
+    pub fn reduce_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         cta: u32,
         part: Part<N>,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        let Place { flag, first } = self.place::<N, R, K>(group, cta, part);
+        let Place { flag, first } = self.place::<N, R, Cl>(group, cta, part);
         if group.thread() == 0 {
             // SAFETY: a word that all reach atomically alone. Nobody raises it again in this launch:
             // a CTA gives each part once.

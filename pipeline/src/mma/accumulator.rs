@@ -65,7 +65,7 @@ where
 ///     }
 ///     let (sum, last) = sum.finish();
 ///     last.release();
-///     let _sixteen_columns: [f32; 8] = sum.strip(0);
+///     let _sixteen_columns: [f32; 8] = sum.fragment(0);
 /// }
 /// ```
 pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
@@ -196,13 +196,13 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 /// }
 /// ```
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K>
+pub struct InFlight<'g, const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
 where
     M64<N>: Shape,
 {
     acc: TallAccumulator<N, BLOCKS>,
-    slot: FullSlot<S, W, R, K>,
-    group: &'g Warpgroup<W::Role, K>,
+    slot: FullSlot<S, W, Tag, Cl>,
+    group: &'g Warpgroup<W::Role, Cl>,
 }
 
 impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
@@ -216,15 +216,15 @@ where
     /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
     /// `warpgroup_commit_batch`. See the example of [`Accumulator`].
     #[device]
-    pub fn start<W, S, R, K>(
-        group: &Warpgroup<W::Role, K>,
-        slot: FullSlot<S, W, R, K>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
+    pub fn start<W, S, Tag, Cl>(
+        group: &Warpgroup<W::Role, Cl>,
+        slot: FullSlot<S, W, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
     where
         W: MmaReaders,
         S: MmaStage<N>,
-        R: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }.issue(group, slot, false)
     }
@@ -250,32 +250,32 @@ where
     /// }
     /// ```
     #[device]
-    pub fn add<W, S, R, K>(
+    pub fn add<W, S, Tag, Cl>(
         self,
-        group: &Warpgroup<W::Role, K>,
-        slot: FullSlot<S, W, R, K>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
+        group: &Warpgroup<W::Role, Cl>,
+        slot: FullSlot<S, W, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
     where
         W: MmaReaders,
         S: MmaStage<N>,
-        R: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         self.issue(group, slot, true)
     }
 
     #[device]
-    fn issue<W, S, R, K>(
+    fn issue<W, S, Tag, Cl>(
         mut self,
-        group: &Warpgroup<W::Role, K>,
-        slot: FullSlot<S, W, R, K>,
+        group: &Warpgroup<W::Role, Cl>,
+        slot: FullSlot<S, W, Tag, Cl>,
         accumulate: bool,
-    ) -> InFlight<'_, N, BLOCKS, W, S, R, K>
+    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
     where
         W: MmaReaders,
         S: MmaStage<N>,
-        R: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         // SAFETY: the group token stands for four converged warps, the slot token for tiles that
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
@@ -321,7 +321,7 @@ where
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: indexing the accumulator fragment.
     /// See the example of [`Accumulator`].
     #[inline(always)]
-    pub fn strip(&self, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, strip: usize) -> [f32; 8] {
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|i| regs[8 * strip + i])
     }
@@ -365,13 +365,13 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W, S, R, K> InFlight<'_, N, BLOCKS, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W, S, Tag, Cl> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
 where
     M64<N>: Shape,
     W: MmaReaders,
     S: MmaStage<N>,
-    R: Name,
-    K: ClusterShape,
+    Tag: Name,
+    Cl: ClusterShape,
 {
     /// Issues the products of `slot` behind the batch in flight, and returns the slot that the
     /// older batch has read.
@@ -380,7 +380,7 @@ where
     /// times, `wgmma.commit_group`, `wgmma.wait_group 1`. CUTLASS: `warpgroup_arrive`, `gemm`,
     /// `warpgroup_commit_batch`, `warpgroup_wait<1>`. See the example of [`InFlight`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {
+    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
         // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
         // the older slot is read no more.
         unsafe {
@@ -428,7 +428,7 @@ where
     /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
     #[device]
-    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, R, K>) {
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, Tag, Cl>) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
         // SAFETY: no batch is in flight after the wait; nothing is dropped twice, as `this` is not
@@ -439,8 +439,8 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K>
-    InFlight<'_, N, BLOCKS, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
+    InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
 where
     M64<N>: Shape,
 {
@@ -462,8 +462,8 @@ where
 ///
 /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every batch is
 /// finished, nothing. CUTLASS: none.
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, R, K> Drop
-    for InFlight<'_, N, BLOCKS, W, S, R, K>
+impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl> Drop
+    for InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
 where
     M64<N>: Shape,
 {

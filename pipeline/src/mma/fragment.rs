@@ -1,13 +1,13 @@
 //! Between fragments in registers and panels in shared memory.
 //!
 //! A strip is 16 rows (one warp's) by 16 columns of a wgmma result: 8 values a thread, in the order
-//! of [`Accumulator::strip`](crate::mma::Accumulator::strip). 16-bit panels go through
+//! of [`Accumulator::fragment`](crate::mma::Accumulator::fragment). 16-bit panels go through
 //! `stmatrix`/`ldmatrix`, whose 8x8 matrices have exactly that layout; f32 panels through 8-byte
 //! loads and stores.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
-use crate::tile::{Panels, swizzled};
+use crate::tile::{EpilogueElement, swizzled};
 use half::{bf16, f16};
 use isa::device;
 
@@ -36,7 +36,7 @@ pub const fn row_of(i: usize) -> usize {
 /// # roles! { Math = 2 x 232 registers }
 /// /// The first 16 columns of a tile that lies at row 128 and column 256, with the diagonal cleared.
 /// fn cleared(group: &Warpgroup<Math, Cluster<1, 1>>, sum: &Accumulator<64>) -> Fragment {
-///     let fragment = Fragment::new(group, sum.strip(0), 128 + 64 * group.index(), 256);
+///     let fragment = Fragment::new(group, sum.fragment(0), 128 + 64 * group.index(), 256);
 ///     fragment.map_at(|x, row, column| if row == column { 0.0 } else { x })
 /// }
 /// ```
@@ -52,8 +52,8 @@ pub struct Fragment {
 impl Fragment {
     /// The fragment of `group` with these values, whose first row and column are `row` and `column`.
     #[inline(always)]
-    pub fn new<R: Role, K: ClusterShape>(
-        group: &Warpgroup<R, K>,
+    pub fn new<R: Role, Cl: ClusterShape>(
+        group: &Warpgroup<R, Cl>,
         values: [f32; 8],
         row: u32,
         column: u32,
@@ -107,7 +107,7 @@ impl Fragment {
     }
 }
 
-impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
+impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
     /// strip.
     ///
@@ -174,49 +174,49 @@ impl<R: Role, K: ClusterShape> Warpgroup<R, K> {
 /// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 /// type Slot<T> = FullSlot<(Tile<T, 64, 64>,), Reads<Math>, Main, Alone>;
-/// fn read<T: Strips>(slot: &Slot<T>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
-///     slot.strip(group, 0)
+/// fn read<T: Fragments>(slot: &Slot<T>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+///     slot.fragment(group, 0)
 /// }
 /// ```
-pub trait Strips: Panels {
+pub trait Fragments: EpilogueElement {
     /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`. See the example of [`Strips`].
+    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`. See the example of [`Fragments`].
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
-    unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
+    unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
     /// Reads a strip.
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`. See the example of [`Strips`].
+    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`. See the example of [`Fragments`].
     ///
     /// # Safety
     /// `panel` is a panel that has arrived; the warp is converged.
-    unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
+    unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
 }
 
 /// Result types whose strips a warp group can write turned, columns as rows.
 ///
 /// Waits for nothing. Signals nothing. PTX: `stmatrix.trans`, which 16-bit types have. CUTLASS:
 /// `SM90_U16x8_STSM_T`. See the example of
-/// [`FreePanel::put_turned`](crate::store::FreePanel::put_turned).
+/// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
 #[diagnostic::on_unimplemented(
     message = "a strip of `{Self}` can't be turned on its way to shared memory",
     label = "`stmatrix.trans` has 16-bit elements",
     note = "bf16 and f16 can be turned; store f32 by rows, with `put`"
 )]
-pub trait TurnedStrips: Strips {
-    /// Writes a strip's columns as rows 16 * `strip`.. of the panel, in the 16 columns of `warp`.
+pub trait TransposedFragments: Fragments {
+    /// Writes a strip's columns as rows 16 * `fragment`.. of the panel, in the 16 columns of `warp`.
     ///
     /// Waits for the warp's other lanes. Signals nothing. PTX:
     /// `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS: `SM90_U16x8_STSM_T`. See the example of
-    /// [`FreePanel::put_turned`](crate::store::FreePanel::put_turned).
+    /// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
-    unsafe fn store_turned(panel: u32, warp: u32, strip: u32, values: [f32; 8]);
+    unsafe fn store_transposed(panel: u32, warp: u32, strip: u32, values: [f32; 8]);
 }
 
 /// The row that this lane names to stmatrix/ldmatrix `.x4`: lanes 0-7 the first 8x8 matrix (upper
@@ -229,16 +229,16 @@ fn matrix_row(panel: u32, warp_row: u32, strip: u32) -> u32 {
 
 macro_rules! sixteen_bit {
     ($t:ty, $pack:path, $unpack:path) => {
-        impl Strips for $t {
+        impl Fragments for $t {
             #[device]
-            unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+            unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // SAFETY: the caller's contract.
                 unsafe { isa::matrix::stmatrix_x4(matrix_row(panel, warp_row, strip), packed) }
             }
             #[device]
-            unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+            unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
                 // SAFETY: the caller's contract.
                 let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(panel, warp_row, strip)) };
                 let (a, b, c, d) = ($unpack(p[0]), $unpack(p[1]), $unpack(p[2]), $unpack(p[3]));
@@ -250,9 +250,9 @@ macro_rules! sixteen_bit {
 
 macro_rules! turned {
     ($t:ty, $pack:path) => {
-        impl TurnedStrips for $t {
+        impl TransposedFragments for $t {
             #[device]
-            unsafe fn store_turned(panel: u32, warp: u32, strip: u32, v: [f32; 8]) {
+            unsafe fn store_transposed(panel: u32, warp: u32, strip: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // Lanes 0-7 name the rows of the first 8x8 matrix (the warp's upper rows, left
@@ -279,9 +279,9 @@ fn pair(panel: u32, warp_row: u32, strip: u32, half: u32, lower: u32) -> u32 {
     panel + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
 }
 
-impl Strips for f32 {
+impl Fragments for f32 {
     #[device]
-    unsafe fn store_strip(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+    unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
         for i in 0..4u32 {
             let at = pair(panel, warp_row, strip, i / 2, i % 2);
             let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
@@ -290,7 +290,7 @@ impl Strips for f32 {
         }
     }
     #[device]
-    unsafe fn load_strip(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+    unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
         let mut v = [0.0; 8];
         for i in 0..4u32 {
             // SAFETY: the caller's contract.

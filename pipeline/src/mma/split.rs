@@ -104,14 +104,14 @@ halves! {
 /// Waits for its batches, when it is asked for what they give. Signals nothing. PTX: two `wgmma`
 /// groups a stage. CUTLASS: none. See the example of [`SplitAccumulator`].
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct SplitInFlight<'g, const L: usize, const R: usize, H, W: MmaReaders, S, N, K>
+pub struct SplitInFlight<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
     sum: SplitAccumulator<L, R>,
-    slot: FullSlot<S, W, N, K>,
-    group: &'g Warpgroup<W::Role, K>,
+    slot: FullSlot<S, W, Tag, Cl>,
+    group: &'g Warpgroup<W::Role, Cl>,
     halves: PhantomData<H>,
 }
 
@@ -127,15 +127,15 @@ where
     /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
     /// `warpgroup_commit_batch`. See the example of [`SplitAccumulator`].
     #[device]
-    pub fn start<W, S, N, K>(
-        group: &Warpgroup<W::Role, K>,
-        slot: FullSlot<S, W, N, K>,
-    ) -> SplitInFlight<'_, L, R, LeftAlone, W, S, N, K>
+    pub fn start<W, S, Tag, Cl>(
+        group: &Warpgroup<W::Role, Cl>,
+        slot: FullSlot<S, W, Tag, Cl>,
+    ) -> SplitInFlight<'_, L, R, LeftAlone, W, S, Tag, Cl>
     where
         W: MmaReaders,
         S: MmaTiles,
-        N: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         let mut sum = Self { left: <M64<L> as Shape>::ZERO, right: <M64<R> as Shape>::ZERO };
         sum.issue_left(&slot, group, false);
@@ -143,16 +143,16 @@ where
     }
 
     #[device]
-    fn issue_left<W, S, N, K>(
+    fn issue_left<W, S, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, N, K>,
-        group: &Warpgroup<W::Role, K>,
+        slot: &FullSlot<S, W, Tag, Cl>,
+        group: &Warpgroup<W::Role, Cl>,
         accumulate: bool,
     ) where
         W: MmaReaders,
         S: MmaTiles,
-        N: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         const { assert!(L + R == S::COLUMNS, "the halves are all columns of the tile of B") }
         let regs = core::array::from_mut(&mut self.left);
@@ -166,16 +166,16 @@ where
     }
 
     #[device]
-    fn issue_right<W, S, N, K>(
+    fn issue_right<W, S, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, N, K>,
-        group: &Warpgroup<W::Role, K>,
+        slot: &FullSlot<S, W, Tag, Cl>,
+        group: &Warpgroup<W::Role, Cl>,
         accumulate: bool,
     ) where
         W: MmaReaders,
         S: MmaTiles,
-        N: Name,
-        K: ClusterShape,
+        Tag: Name,
+        Cl: ClusterShape,
     {
         let regs = core::array::from_mut(&mut self.right);
         // SAFETY: as in `issue_left`; the right half's columns begin behind the left one's.
@@ -189,20 +189,20 @@ where
 
 /// Waits until at most `PENDING` of the group's batches are in flight.
 #[device]
-fn wait<const PENDING: u32, R: Role, K>(_group: &Warpgroup<R, K>) {
+fn wait<const PENDING: u32, R: Role, Cl>(_group: &Warpgroup<R, Cl>) {
     // SAFETY: the group token: four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
 }
 
-impl<'g, const L: usize, const R: usize, H, W: MmaReaders, S, N, K>
-    SplitInFlight<'g, L, R, H, W, S, N, K>
+impl<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
+    SplitInFlight<'g, L, R, H, W, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
     /// The same, of which other halves are in flight.
     #[inline(always)]
-    fn with<To>(self) -> SplitInFlight<'g, L, R, To, W, S, N, K> {
+    fn with<To>(self) -> SplitInFlight<'g, L, R, To, W, S, Tag, Cl> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so nothing is there twice.
         let (sum, slot) = unsafe {
@@ -212,34 +212,35 @@ where
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, LeftAlone, W, S, N, K>
+impl<'g, const L: usize, const R: usize, W, S, Tag, Cl>
+    SplitInFlight<'g, L, R, LeftAlone, W, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
     W: MmaReaders,
     S: MmaTiles,
-    N: Name,
-    K: ClusterShape,
+    Tag: Name,
+    Cl: ClusterShape,
 {
     /// Issues the products of the right half, which the sum before it may have used until now.
     ///
     /// Waits for nothing. Signals nothing. PTX: as [`SplitAccumulator::start`]. CUTLASS: as for it.
     /// See the example of [`SplitAccumulator`].
     #[device]
-    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, W, S, N, K> {
+    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl> {
         self.sum.issue_right(&self.slot, self.group, false);
         self.with()
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>
+impl<'g, const L: usize, const R: usize, W, S, Tag, Cl> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
     W: MmaReaders,
     S: MmaTiles,
-    N: Name,
-    K: ClusterShape,
+    Tag: Name,
+    Cl: ClusterShape,
 {
     /// Issues the products of `slot` behind those in flight, and returns the slot that the older
     /// ones have read.
@@ -249,7 +250,7 @@ where
     /// [`InFlight::next`](crate::mma::InFlight::next), in halves. See the example of
     /// [`SplitAccumulator`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, N, K>) -> RetiredSlot<S, N, K> {
+    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
         wait::<2, _, _>(self.group);
@@ -265,7 +266,7 @@ where
     #[device]
     pub fn finish_left(
         mut self,
-    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, N, K>) {
+    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, Tag, Cl>) {
         wait::<1, _, _>(self.group);
         // The compiler takes the sums for known since the wgmma was issued: keep it from moving
         // their first use above the wait.
@@ -274,21 +275,22 @@ where
     }
 }
 
-impl<const L: usize, const R: usize, W, S, N, K> SplitInFlight<'_, L, R, RightAlone, W, S, N, K>
+impl<const L: usize, const R: usize, W, S, Tag, Cl>
+    SplitInFlight<'_, L, R, RightAlone, W, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
     W: MmaReaders,
     S: MmaTiles,
-    N: Name,
-    K: ClusterShape,
+    Tag: Name,
+    Cl: ClusterShape,
 {
     /// Ends the sum: returns the right half and the last slot.
     ///
     /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
     /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
     #[device]
-    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, N, K>) {
+    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, Tag, Cl>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
@@ -304,8 +306,8 @@ where
 ///
 /// Waits for the batches in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every sum is
 /// finished, nothing. CUTLASS: none.
-impl<const L: usize, const R: usize, H, W: MmaReaders, S, N, K> Drop
-    for SplitInFlight<'_, L, R, H, W, S, N, K>
+impl<const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl> Drop
+    for SplitInFlight<'_, L, R, H, W, S, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
@@ -328,7 +330,7 @@ where
 /// fn elements(left: Accumulator<64>, right: Accumulator<64>) -> [f32; 2] {
 ///     let mut first = [0.0; 2];
 ///     mma::one_by_one(left, right, |part, half| {
-///         first[part.first() / 64] = half.strip(0)[0];
+///         first[part.first() / 64] = half.fragment(0)[0];
 ///     });
 ///     first
 /// }

@@ -3,8 +3,8 @@
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
 use crate::cta::{ClusterCoord, ClusterShape};
+use crate::mma::Fragments;
 use crate::mma::GROUP_ROWS;
-use crate::mma::Strips;
 use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
@@ -28,13 +28,13 @@ use isa::device;
 /// }
 /// ```
 #[must_use]
-pub struct ConsumerEnd<const STAGES: usize, S, R, N, K> {
+pub struct ConsumerEnd<const STAGES: usize, S, R, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, R, N, K, *const ())>,
+    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
-    ConsumerEnd<STAGES, S, R, N, K>
+impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
+    ConsumerEnd<STAGES, S, R, Tag, Cl>
 {
     #[inline(always)]
     pub(super) fn new(base: u32) -> Self {
@@ -51,7 +51,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// spreading of arrivals (`dst_blockid_`) in `PipelineTmaAsync`'s constructor. See the example
     /// of [`ConsumerEnd`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {
+    pub fn by(self, group: &Warpgroup<R::Role, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {
         let empty = Layout::<STAGES, S>::empty(self.base, 0);
         let signal = if R::ASYNC {
             Signal::to_sharers(empty, group.thread(), group.coord())
@@ -64,7 +64,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 
 /// This warp's first row in a slot's tiles.
 #[inline(always)]
-fn warp_row<R: Readers, K: ClusterShape>(group: &Warpgroup<R::Role, K>) -> u32 {
+fn warp_row<R: Readers, Cl: ClusterShape>(group: &Warpgroup<R::Role, Cl>) -> u32 {
     R::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
@@ -79,12 +79,12 @@ struct Signal {
 
 impl Signal {
     #[inline(always)]
-    fn to_sharers<K: ClusterShape>(empty: u32, thread: u32, at: ClusterCoord<K>) -> Self {
-        if K::SIZE == 1 {
+    fn to_sharers<Cl: ClusterShape>(empty: u32, thread: u32, at: ClusterCoord<Cl>) -> Self {
+        if Cl::SIZE == 1 {
             return Self { active: thread == 0, empty };
         }
-        let active = thread < K::SIZE as u32 && at.shares_with(thread);
-        Self { active, empty: isa::cluster::mapa(empty, thread % K::SIZE as u32) }
+        let active = thread < Cl::SIZE as u32 && at.shares_with(thread);
+        Self { active, empty: isa::cluster::mapa(empty, thread % Cl::SIZE as u32) }
     }
     /// The empty barrier of slot `stage`, where this thread signals.
     #[inline(always)]
@@ -107,21 +107,21 @@ impl Signal {
 /// fn run(mut full: Consumer<4, (Panel,), Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
 ///     for _step in 0..9 {
 ///         let slot = full.wait();
-///         let _values = slot.strip(group, 0);
+///         let _values = slot.fragment(group, 0);
 ///         slot.release();
 ///     }
 /// }
 /// ```
 #[must_use]
-pub struct Consumer<const STAGES: usize, S, R, N, K> {
+pub struct Consumer<const STAGES: usize, S, R, Tag, Cl> {
     base: u32,
     state: PipelineState<STAGES, ConsumerSide>,
     signal: Signal,
-    ring: PhantomData<(S, R, N, K, *const ())>,
+    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
-    Consumer<STAGES, S, R, N, K>
+impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
+    Consumer<STAGES, S, R, Tag, Cl>
 {
     /// Takes the next slot and steps. What was put into it is then visible to this thread's loads
     /// and to its wgmmas.
@@ -129,7 +129,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// Waits for the slot's arrivals and bytes. Signals nothing. PTX: `mbarrier.try_wait.parity` on
     /// the full barrier, in a loop. CUTLASS: `consumer_wait`. See the example of [`Consumer`].
     #[device]
-    pub fn wait(&mut self) -> FullSlot<S, R, N, K> {
+    pub fn wait(&mut self) -> FullSlot<S, R, Tag, Cl> {
         self.slot(false)
     }
 
@@ -139,7 +139,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `consumer_try_wait`. See the example of [`Peek`].
     #[device]
-    pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
+    pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
@@ -150,7 +150,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`. CUTLASS:
     /// `consumer_test_wait`. See the example of [`Peek`].
     #[device]
-    pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, N, K> {
+    pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
@@ -173,7 +173,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> FullSlot<S, R, N, K> {
+    fn slot(&mut self, known: bool) -> FullSlot<S, R, Tag, Cl> {
         if !known {
             // SAFETY: initialised by the plan; the state's phase is its discipline.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
@@ -206,13 +206,13 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use = "a peek is finished with `wait`"]
-pub struct Peek<'c, const STAGES: usize, S, R, N, K> {
+pub struct Peek<'c, const STAGES: usize, S, R, Tag, Cl> {
     known: bool,
-    consumer: &'c mut Consumer<STAGES, S, R, N, K>,
+    consumer: &'c mut Consumer<STAGES, S, R, Tag, Cl>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
-    Peek<'_, STAGES, S, R, N, K>
+impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
+    Peek<'_, STAGES, S, R, Tag, Cl>
 {
     /// Whether the slot was full.
     ///
@@ -227,7 +227,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
     /// or as [`Consumer::wait`]. CUTLASS: `consumer_wait(state, token)`. See the example of
     /// [`Peek`].
     #[device]
-    pub fn wait(self) -> FullSlot<S, R, N, K> {
+    pub fn wait(self) -> FullSlot<S, R, Tag, Cl> {
         self.consumer.slot(self.known)
     }
 }
@@ -243,7 +243,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
 /// fn read(slot: FullSlot<(Panel,), Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
-///     let _sixteen_by_sixteen = slot.strip(group, 0);
+///     let _sixteen_by_sixteen = slot.fragment(group, 0);
 ///     slot.release();
 /// }
 /// fn mul(slot: FullSlot<(Panel, Panel), Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
@@ -252,14 +252,14 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use = "a full slot that is never released stops the ring"]
-pub struct FullSlot<S, R, N, K> {
+pub struct FullSlot<S, R, Tag, Cl> {
     data: u32,
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, R, N, K, *const ())>,
+    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
+impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
     /// Where the tiles lie.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
@@ -270,12 +270,12 @@ impl<S: Stage, R: MmaReaders, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     /// # Safety
     /// A `wgmma.wait_group` that covers all of them has returned.
     #[inline(always)]
-    pub(crate) unsafe fn retired(self) -> RetiredSlot<S, N, K> {
+    pub(crate) unsafe fn retired(self) -> RetiredSlot<S, Tag, Cl> {
         RetiredSlot { stage: self.stage, signal: self.signal, ring: PhantomData }
     }
 }
 
-impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
+impl<S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
     /// Gives the slot back after ordinary reads: the warp meets, so that all of its reads are done,
     /// and one lane arrives.
     ///
@@ -298,41 +298,41 @@ impl<S: Stage, R: Readers, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
     }
 }
 
-impl<P: TileShape, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<(P,), R, N, K>
+impl<P: TileShape, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(P,), R, Tag, Cl>
 where
-    P::Element: Strips,
+    P::Element: Fragments,
 {
-    /// Reads this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
+    /// Reads this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
     /// group i.
     ///
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
     #[device]
-    pub fn strip(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8] {
         const {
             assert!(
                 P::ROWS == GROUP_ROWS * R::GROUPS,
                 "the panel has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, K>(group);
+        let warp_row = warp_row::<R, Cl>(group);
         // SAFETY: the slot is full, and the group converged.
-        unsafe { P::Element::load_strip(self.data, warp_row, strip as u32) }
+        unsafe { P::Element::load_fragment(self.data, warp_row, strip as u32) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, R: OrdinaryReads, N: Name, K: ClusterShape>
-    FullSlot<[P; COUNT], R, N, K>
+impl<P: TileShape, const COUNT: usize, R: OrdinaryReads, Tag: Name, Cl: ClusterShape>
+    FullSlot<[P; COUNT], R, Tag, Cl>
 where
-    P::Element: Strips,
+    P::Element: Fragments,
 {
-    /// As `strip` of a slot of one panel, from panel number `panel`.
+    /// As `fragment` of a slot of one panel, from panel number `panel`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`],
     /// with the panel's number in front.
     #[device]
-    pub fn strip(&self, group: &Warpgroup<R::Role, K>, panel: usize, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, panel: usize, strip: usize) -> [f32; 8] {
         const {
             assert!(
                 P::ROWS == GROUP_ROWS * R::GROUPS,
@@ -340,15 +340,15 @@ where
             );
         }
         assert!(panel < COUNT, "the slot has fewer panels");
-        let warp_row = warp_row::<R, K>(group);
+        let warp_row = warp_row::<R, Cl>(group);
         let panel = self.data + (panel * P::BYTES) as u32;
         // SAFETY: the slot is full, the panel one of its own, and the group converged.
-        unsafe { P::Element::load_strip(panel, warp_row, strip as u32) }
+        unsafe { P::Element::load_fragment(panel, warp_row, strip as u32) }
     }
 }
 
-impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> {
-    /// As `strip` of a slot of one panel, from the slot's tile number `I`.
+impl<S: Stage, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
+    /// As `fragment` of a slot of one panel, from the slot's tile number `I`.
     ///
     /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
     /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`.
@@ -366,10 +366,10 @@ impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> 
     /// }
     /// ```
     #[device]
-    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, K>, strip: usize) -> [f32; 8]
+    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8]
     where
         S: TileAt<I>,
-        <S::Tile as TileShape>::Element: Strips,
+        <S::Tile as TileShape>::Element: Fragments,
     {
         const {
             assert!(
@@ -377,10 +377,10 @@ impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> 
                 "each tile has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, K>(group);
+        let warp_row = warp_row::<R, Cl>(group);
         let tile = self.data + S::OFFSET as u32;
         // SAFETY: the slot is full, the tile one of its own, and the group converged.
-        unsafe { <S::Tile as TileShape>::Element::load_strip(tile, warp_row, strip as u32) }
+        unsafe { <S::Tile as TileShape>::Element::load_fragment(tile, warp_row, strip as u32) }
     }
 }
 
@@ -406,13 +406,13 @@ impl<S: Stage, R: OrdinaryReads, N: Name, K: ClusterShape> FullSlot<S, R, N, K> 
 /// }
 /// ```
 #[must_use = "a retired slot that is never released stops the ring"]
-pub struct RetiredSlot<S, N, K> {
+pub struct RetiredSlot<S, Tag, Cl> {
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, N, K, *const ())>,
+    ring: PhantomData<(S, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
+impl<S: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<S, Tag, Cl> {
     /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
     /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and for a
     /// `.release.cluster` ptxas puts a memory barrier before each one.
@@ -428,7 +428,7 @@ impl<S: Stage, N: Name, K: ClusterShape> RetiredSlot<S, N, K> {
         // SAFETY: the token says that nothing reads the slot any more; peers have the same plan at
         // the same offsets, and stay until their tail has seen this arrival.
         unsafe {
-            if K::SIZE == 1 {
+            if Cl::SIZE == 1 {
                 isa::mbarrier::arrive(self.signal.of(self.stage));
             } else {
                 isa::mbarrier::arrive_remote(self.signal.of(self.stage));

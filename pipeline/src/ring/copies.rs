@@ -10,15 +10,15 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
-    ProducerEnd<STAGES, S, CpAsync<Ro>, R, N, K>
+impl<const STAGES: usize, S: Stage, Ro: Role, R, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, S, CpAsync<Ro>, R, Tag, Cl>
 {
     /// Gives the end to a warp group of the role that copies. Every warp group of the role takes
     /// it: each slot is filled by all threads of the role.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Copier`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Copier<'_, STAGES, S, Ro, N, K>
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Copier<'_, STAGES, S, Ro, Tag, Cl>
     where
         R: CpAsyncReaders,
     {
@@ -69,7 +69,7 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 ///                 let slot = arrived.wait();
 ///                 let mut out = stores.acquire();
 ///                 for strip in 0..4 {
-///                     out.put(strip, slot.strip(&group, strip));
+///                     out.put(strip, slot.fragment(&group, strip));
 ///                 }
 ///                 slot.release();
 ///                 out.publish().store(to, 64 * panel, 0);
@@ -80,14 +80,14 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct Copier<'g, const STAGES: usize, S, Ro, N, K> {
+pub struct Copier<'g, const STAGES: usize, S, Ro, Tag, Cl> {
     at: Filling<STAGES, S>,
-    group: &'g Warpgroup<Ro, K>,
-    ring: PhantomData<N>,
+    group: &'g Warpgroup<Ro, Cl>,
+    ring: PhantomData<Tag>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
-    Copier<'g, STAGES, S, Ro, N, K>
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    Copier<'g, STAGES, S, Ro, Tag, Cl>
 {
     /// Takes the next slot and steps.
     ///
@@ -95,7 +95,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`Copier`].
     #[device]
-    pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, N, K> {
+    pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, Tag, Cl> {
         self.slot(false)
     }
 
@@ -106,12 +106,12 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`CopyPeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, N, K> {
+    pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, Tag, Cl> {
         CopyPeek { known: self.at.peek(), copier: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> CopySlot<'g, S, Ro, N, K> {
+    fn slot(&mut self, known: bool) -> CopySlot<'g, S, Ro, Tag, Cl> {
         let (data, full) = self.at.take(known);
         CopySlot { data, full, group: self.group, ring: PhantomData }
     }
@@ -143,13 +143,13 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct CopyPeek<'p, 'g, const STAGES: usize, S, Ro, N, K> {
+pub struct CopyPeek<'p, 'g, const STAGES: usize, S, Ro, Tag, Cl> {
     known: bool,
-    copier: &'p mut Copier<'g, STAGES, S, Ro, N, K>,
+    copier: &'p mut Copier<'g, STAGES, S, Ro, Tag, Cl>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
-    CopyPeek<'_, 'g, STAGES, S, Ro, N, K>
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    CopyPeek<'_, 'g, STAGES, S, Ro, Tag, Cl>
 {
     /// Whether the slot was empty.
     ///
@@ -164,7 +164,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
     /// [`Copier::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`CopyPeek`].
     #[device]
-    pub fn acquire(self) -> CopySlot<'g, S, Ro, N, K> {
+    pub fn acquire(self) -> CopySlot<'g, S, Ro, Tag, Cl> {
         self.copier.slot(self.known)
     }
 }
@@ -184,14 +184,14 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use = "an acquired slot that is never filled stops the ring"]
-pub struct CopySlot<'g, S, Ro, N, K> {
+pub struct CopySlot<'g, S, Ro, Tag, Cl> {
     data: u32,
     full: u32,
-    group: &'g Warpgroup<Ro, K>,
-    ring: PhantomData<(S, N)>,
+    group: &'g Warpgroup<Ro, Cl>,
+    ring: PhantomData<(S, Tag)>,
 }
 
-impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
+impl<S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape> CopySlot<'_, S, Ro, Tag, Cl> {
     /// Issues this thread's share of the copies that fill the slot, one for each tile: 16 bytes at
     /// a time, to where the tile's swizzle has them. What lies outside of the matrix becomes zero.
     ///
@@ -199,7 +199,7 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
     /// source size that zero-fills. CUTLASS: `copy` with `SM80_CP_ASYNC_CACHEGLOBAL_ZFILL`. See the
     /// example of [`CopySlot`].
     #[device]
-    pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, N> {
+    pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, Tag> {
         let thread = self.group.index() * WARPGROUP_THREADS + self.group.thread();
         // SAFETY: the slot is acquired, and told of by `CopyingSlot::commit` alone; the threads are
         // all of the role, as the full barrier's count has it.
@@ -222,12 +222,12 @@ impl<S: Stage, Ro: Role, N: Name, K: ClusterShape> CopySlot<'_, S, Ro, N, K> {
 /// }
 /// ```
 #[must_use = "copies that are never committed stop the ring"]
-pub struct CopyingSlot<S, N> {
+pub struct CopyingSlot<S, Tag> {
     full: u32,
-    ring: PhantomData<(S, N, *const ())>,
+    ring: PhantomData<(S, Tag, *const ())>,
 }
 
-impl<S: Stage, N: Name> CopyingSlot<S, N> {
+impl<S: Stage, Tag: Name> CopyingSlot<S, Tag> {
     /// Has the full barrier told when this thread's copies have landed: an arrival that the
     /// hardware makes then, and that the barrier's count has foreseen, one for each thread of the
     /// role.
@@ -265,7 +265,7 @@ mod sealed {
 /// # use {half::bf16, pipeline::{prelude::*, ring::*, ring::Stage}};
 /// # roles! { Fetch = 1 x 64 registers }
 /// # type Slot<'g, S, N> = CopySlot<'g, S, Fetch, N, Cluster<1, 1>>;
-/// fn fill<S: Stage, N: Name>(slot: Slot<'_, S, N>, copies: impl CopiesInto<S>) {
+/// fn fill<S: Stage, Tag: Name>(slot: Slot<'_, S, Tag>, copies: impl CopiesInto<S>) {
 ///     slot.copy(copies).commit();
 /// }
 /// ```

@@ -218,15 +218,15 @@ impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
 /// The [crate's example](crate) is a kernel around such a ring, and runs.
-pub struct Ring<const STAGES: usize, S, W, R, N, K>(PhantomData<(S, W, R, N, K)>);
+pub struct Ring<const STAGES: usize, S, W, R, N, Cl>(PhantomData<(S, W, R, N, Cl)>);
 
-impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
-    Ring<STAGES, S, W, R, N, K>
+impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
+    Ring<STAGES, S, W, R, N, Cl>
 {
     const FULL_ARRIVALS: u32 = W::ARRIVALS as u32;
     /// Readers of every CTA that gets a copy of the slot must have let go of it.
     const EMPTY_ARRIVALS: u32 = {
-        let ctas = if R::MULTICAST { K::SHARERS } else { 1 };
+        let ctas = if R::MULTICAST { Cl::SHARERS } else { 1 };
         (R::ARRIVALS * ctas) as u32
     };
 }
@@ -246,11 +246,11 @@ impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: Clust
 ///     let _full = ring.consumer.by(group);
 /// }
 /// ```
-pub struct Ends<const STAGES: usize, S, W, R, N, K> {
+pub struct Ends<const STAGES: usize, S, W, R, N, Cl> {
     /// For those who fill.
-    pub producer: ProducerEnd<STAGES, S, W, R, N, K>,
+    pub producer: ProducerEnd<STAGES, S, W, R, N, Cl>,
     /// For those who read.
-    pub consumer: ConsumerEnd<STAGES, S, R, N, K>,
+    pub consumer: ConsumerEnd<STAGES, S, R, N, Cl>,
 }
 
 /// The producer end before a role has taken it.
@@ -270,15 +270,15 @@ pub struct Ends<const STAGES: usize, S, W, R, N, K> {
 /// }
 /// ```
 #[must_use]
-pub struct ProducerEnd<const STAGES: usize, S, W, R, N, K> {
+pub struct ProducerEnd<const STAGES: usize, S, W, R, N, Cl> {
     base: u32,
-    ring: PhantomData<(S, W, R, N, K, *const ())>,
+    ring: PhantomData<(S, W, R, N, Cl, *const ())>,
 }
 
 // SAFETY: slots and barriers lie inside BYTES; `init` gives each barrier the count that the
 // protocol of the ends produces: FULL_ARRIVALS fills, EMPTY_ARRIVALS releases.
-unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K: ClusterShape>
-    Region for Ring<STAGES, S, W, R, N, K>
+unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
+    Region for Ring<STAGES, S, W, R, N, Cl>
 {
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
@@ -287,7 +287,7 @@ unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, K
     };
     const ALIGN: usize = S::ALIGN;
     const NAME: &'static str = N::NAME;
-    type Ends = Ends<STAGES, S, W, R, N, K>;
+    type Ends = Ends<STAGES, S, W, R, N, Cl>;
 
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -11,14 +11,14 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Parts, R: Readers, N: Name, K: ClusterShape>
-    ProducerEnd<STAGES, S, TmaParts, R, N, K>
+impl<const STAGES: usize, S: Parts, R: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, S, TmaParts, R, Tag, Cl>
 {
     /// The ends of the tiles' threads, one for each tile, in the tiles' order.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Parts`].
     #[inline(always)]
-    pub fn parts(self) -> S::Ends<STAGES, N, K> {
+    pub fn parts(self) -> S::Ends<STAGES, Tag, Cl> {
         S::ends(Undivided { base: self.base, ring: PhantomData })
     }
 }
@@ -50,30 +50,30 @@ impl<const STAGES: usize, S: Parts, R: Readers, N: Name, K: ClusterShape>
 )]
 pub trait Parts: Stage + Sized {
     /// One [`PartEnd`] for each tile.
-    type Ends<const STAGES: usize, N: Name, K: ClusterShape>;
+    type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>;
     /// Divides the end of a ring.
     #[doc(hidden)]
-    fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
-        whole: Undivided<STAGES, Self, N, K>,
-    ) -> Self::Ends<STAGES, N, K>;
+    fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
+        whole: Undivided<STAGES, Self, Tag, Cl>,
+    ) -> Self::Ends<STAGES, Tag, Cl>;
 }
 
 /// The filling end of a ring of parts, on its way to be divided.
 #[doc(hidden)]
-pub struct Undivided<const STAGES: usize, S, N, K> {
+pub struct Undivided<const STAGES: usize, S, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, N, K, *const ())>,
+    ring: PhantomData<(S, Tag, Cl, *const ())>,
 }
 
 macro_rules! parts {
     ($(($($tile:ident),+))+) => {$(
         impl<$($tile: TileShape),+> Parts for ($($tile,)+) {
-            type Ends<const STAGES: usize, N: Name, K: ClusterShape> =
-                ($(PartEnd<STAGES, Self, $tile, N, K>,)+);
+            type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape> =
+                ($(PartEnd<STAGES, Self, $tile, Tag, Cl>,)+);
             #[inline(always)]
-            fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
-                whole: Undivided<STAGES, Self, N, K>,
-            ) -> Self::Ends<STAGES, N, K> {
+            fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
+                whole: Undivided<STAGES, Self, Tag, Cl>,
+            ) -> Self::Ends<STAGES, Tag, Cl> {
                 let mut next = 0;
                 let ends = ($({
                     let offset = next;
@@ -89,12 +89,12 @@ macro_rules! parts {
 parts! { (A) (A, B) (A, B, C) (A, B, C, D) }
 
 impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
-    type Ends<const STAGES: usize, N: Name, K: ClusterShape> =
-        [PartEnd<STAGES, Self, A, N, K>; COUNT];
+    type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape> =
+        [PartEnd<STAGES, Self, A, Tag, Cl>; COUNT];
     #[inline(always)]
-    fn ends<const STAGES: usize, N: Name, K: ClusterShape>(
-        whole: Undivided<STAGES, Self, N, K>,
-    ) -> Self::Ends<STAGES, N, K> {
+    fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
+        whole: Undivided<STAGES, Self, Tag, Cl>,
+    ) -> Self::Ends<STAGES, Tag, Cl> {
         core::array::from_fn(|i| PartEnd {
             base: whole.base,
             offset: (i * A::BYTES) as u32,
@@ -124,20 +124,20 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
 /// }
 /// ```
 #[must_use]
-pub struct PartEnd<const STAGES: usize, S, T, N, K> {
+pub struct PartEnd<const STAGES: usize, S, T, Tag, Cl> {
     base: u32,
     offset: u32,
-    part: PhantomData<(S, T, N, K, *const ())>,
+    part: PhantomData<(S, T, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, N: Name, K: ClusterShape>
-    PartEnd<STAGES, S, T, N, K>
+impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
+    PartEnd<STAGES, S, T, Tag, Cl>
 {
     /// Gives the end to an elected thread.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`PartEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role>(self, _one: &Elected<Ro, K>) -> PartProducer<STAGES, S, T, N> {
+    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> PartProducer<STAGES, S, T, Tag> {
         PartProducer { at: Filling::start(self.base), offset: self.offset, part: PhantomData }
     }
 }
@@ -161,20 +161,20 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct PartProducer<const STAGES: usize, S, T, N> {
+pub struct PartProducer<const STAGES: usize, S, T, Tag> {
     at: Filling<STAGES, S>,
     offset: u32,
-    part: PhantomData<(T, N, *const ())>,
+    part: PhantomData<(T, Tag, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, S, T, N> {
+impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name> PartProducer<STAGES, S, T, Tag> {
     /// Takes its part of the next slot and steps.
     ///
     /// Waits for every reader to have released the slot. Signals nothing. PTX:
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`PartProducer`].
     #[device]
-    pub fn acquire(&mut self) -> PartSlot<T, N> {
+    pub fn acquire(&mut self) -> PartSlot<T, Tag> {
         self.slot(false)
     }
 
@@ -185,12 +185,12 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`PartPeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, S, T, N> {
+    pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, S, T, Tag> {
         PartPeek { known: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> PartSlot<T, N> {
+    fn slot(&mut self, known: bool) -> PartSlot<T, Tag> {
         let (data, full) = self.at.take(known);
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
@@ -222,12 +222,12 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartProducer<STAGES, 
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct PartPeek<'p, const STAGES: usize, S, T, N> {
+pub struct PartPeek<'p, const STAGES: usize, S, T, Tag> {
     known: bool,
-    producer: &'p mut PartProducer<STAGES, S, T, N>,
+    producer: &'p mut PartProducer<STAGES, S, T, Tag>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartPeek<'_, STAGES, S, T, N> {
+impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGES, S, T, Tag> {
     /// Whether the slot was empty.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
@@ -241,7 +241,7 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartPeek<'_, STAGES, 
     /// [`PartProducer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`PartPeek`].
     #[device]
-    pub fn acquire(self) -> PartSlot<T, N> {
+    pub fn acquire(self) -> PartSlot<T, Tag> {
         self.producer.slot(self.known)
     }
 }
@@ -260,13 +260,13 @@ impl<const STAGES: usize, S: Stage, T: TileShape, N: Name> PartPeek<'_, STAGES, 
 /// }
 /// ```
 #[must_use = "a part that is never loaded stops the ring"]
-pub struct PartSlot<T, N> {
+pub struct PartSlot<T, Tag> {
     data: u32,
     full: u32,
-    part: PhantomData<(T, N, *const ())>,
+    part: PhantomData<(T, Tag, *const ())>,
 }
 
-impl<T: TileShape, N: Name> PartSlot<T, N> {
+impl<T: TileShape, Tag: Name> PartSlot<T, Tag> {
     /// Arms the slot with the tile's bytes and issues its load.
     ///
     /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the

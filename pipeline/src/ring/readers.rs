@@ -132,7 +132,7 @@ impl<R: Role> Readers for ReadsInTurn<R> {
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn every_other<S: Stage, R: TakeTurns, N: Name>(mut full: Consumer<4, S, R, N, Cluster<1, 1>>) {
+/// fn every_other<S: Stage, R: TakeTurns, Tag: Name>(mut full: Consumer<4, S, R, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 ///     full.skip(1);
 /// }
@@ -153,7 +153,7 @@ impl<R: Role> TakeTurns for ReadsInTurn<R> {}
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn give_back<S: Stage, R: OrdinaryReads, N: Name>(slot: FullSlot<S, R, N, Cluster<1, 1>>) {
+/// fn give_back<S: Stage, R: OrdinaryReads, Tag: Name>(slot: FullSlot<S, R, Tag, Cluster<1, 1>>) {
 ///     slot.release();
 /// }
 /// ```
@@ -190,7 +190,7 @@ impl<R: Role> CpAsyncReaders for Reads<R> {}
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn wait<S: Stage, R: MmaReaders, N: Name>(full: &mut Consumer<4, S, R, N, Cluster<1, 1>>) {
+/// fn wait<S: Stage, R: MmaReaders, Tag: Name>(full: &mut Consumer<4, S, R, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 /// }
 /// ```

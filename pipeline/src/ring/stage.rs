@@ -51,7 +51,7 @@ pub trait Stage: Sealed + 'static {
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
-/// fn fill<S: Stage, N: Name>(slot: EmptySlot<S, N>, loads: impl LoadsInto<S>) {
+/// fn fill<S: Stage, Tag: Name>(slot: EmptySlot<S, Tag>, loads: impl LoadsInto<S>) {
 ///     slot.load(loads);
 /// }
 /// ```

@@ -7,15 +7,15 @@ use crate::ring::{LoadsInto, Stage};
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
-    ProducerEnd<STAGES, S, Tma, R, N, K>
+impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, S, Tma, R, Tag, Cl>
 {
     /// Gives the end to an elected thread.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
     /// [`ProducerEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role>(self, _one: &Elected<Ro, K>) -> Producer<STAGES, S, N> {
+    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> Producer<STAGES, S, Tag> {
         Producer { at: Filling::start(self.base), name: PhantomData }
     }
 }
@@ -39,19 +39,19 @@ impl<const STAGES: usize, S: Stage, R: Readers, N: Name, K: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct Producer<const STAGES: usize, S, N> {
+pub struct Producer<const STAGES: usize, S, Tag> {
     at: Filling<STAGES, S>,
-    name: PhantomData<(N, *const ())>,
+    name: PhantomData<(Tag, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
+impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {
     /// Takes the next slot and steps.
     ///
     /// Waits for every reader, here and at sharing peers, to have released the slot. Signals
     /// nothing. PTX: `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS:
     /// `producer_acquire`, before the arming. See the example of [`Producer`].
     #[device]
-    pub fn acquire(&mut self) -> EmptySlot<S, N> {
+    pub fn acquire(&mut self) -> EmptySlot<S, Tag> {
         self.slot(false)
     }
 
@@ -62,12 +62,12 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
     /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
     /// [`AcquirePeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, S, N> {
+    pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, S, Tag> {
         AcquirePeek { known: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> EmptySlot<S, N> {
+    fn slot(&mut self, known: bool) -> EmptySlot<S, Tag> {
         let (data, full) = self.at.take(known);
         EmptySlot { data, full, ring: PhantomData }
     }
@@ -100,12 +100,12 @@ impl<const STAGES: usize, S: Stage, N: Name> Producer<STAGES, S, N> {
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct AcquirePeek<'p, const STAGES: usize, S, N> {
+pub struct AcquirePeek<'p, const STAGES: usize, S, Tag> {
     known: bool,
-    producer: &'p mut Producer<STAGES, S, N>,
+    producer: &'p mut Producer<STAGES, S, Tag>,
 }
 
-impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
+impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {
     /// Whether the slot was empty.
     ///
     /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
@@ -119,7 +119,7 @@ impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
     /// [`Producer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`AcquirePeek`].
     #[device]
-    pub fn acquire(self) -> EmptySlot<S, N> {
+    pub fn acquire(self) -> EmptySlot<S, Tag> {
         self.producer.slot(self.known)
     }
 }
@@ -139,13 +139,13 @@ impl<const STAGES: usize, S: Stage, N: Name> AcquirePeek<'_, STAGES, S, N> {
 /// }
 /// ```
 #[must_use = "an acquired slot that is never loaded stops the ring"]
-pub struct EmptySlot<S, N> {
+pub struct EmptySlot<S, Tag> {
     data: u32,
     full: u32,
-    ring: PhantomData<(S, N, *const ())>,
+    ring: PhantomData<(S, Tag, *const ())>,
 }
 
-impl<S: Stage, N: Name> EmptySlot<S, N> {
+impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {
     /// Arms the slot's full barrier with the bytes of `S` (`mbarrier.arrive.expect_tx`) and issues
     /// one TMA load for each of its tiles, which complete on that barrier.
     ///

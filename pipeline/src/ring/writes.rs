@@ -3,21 +3,21 @@
 use super::{Filling, Name, ProducerEnd, Readers, Writes};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
+use crate::mma::Fragments;
 use crate::mma::GROUP_ROWS;
-use crate::mma::Strips;
 use crate::ring::Stage;
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
-    ProducerEnd<STAGES, S, Writes<Ro>, R, N, K>
+impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, S, Writes<Ro>, R, Tag, Cl>
 {
     /// Gives the end to a warp group of the role that writes.
     ///
     /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Writer`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, K>) -> Writer<'_, STAGES, S, Ro, R, N, K> {
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Writer<'_, STAGES, S, Ro, R, Tag, Cl> {
         Writer { at: Filling::start(self.base), group, ring: PhantomData }
     }
 }
@@ -44,14 +44,14 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterSha
 /// }
 /// ```
 #[must_use]
-pub struct Writer<'g, const STAGES: usize, S, Ro, R, N, K> {
+pub struct Writer<'g, const STAGES: usize, S, Ro, R, Tag, Cl> {
     at: Filling<STAGES, S>,
-    group: &'g Warpgroup<Ro, K>,
-    ring: PhantomData<(R, N)>,
+    group: &'g Warpgroup<Ro, Cl>,
+    ring: PhantomData<(R, Tag)>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
-    Writer<'g, STAGES, S, Ro, R, N, K>
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
+    Writer<'g, STAGES, S, Ro, R, Tag, Cl>
 {
     /// Takes the next slot and steps.
     ///
@@ -59,7 +59,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
     /// the example of [`Writer`].
     #[device]
-    pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, N, K> {
+    pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
         self.slot(false)
     }
 
@@ -71,14 +71,14 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`. CUTLASS: `producer_try_acquire`. See
     /// the example of [`WritePeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, S, Ro, R, N, K> {
+    pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, S, Ro, R, Tag, Cl> {
         // SAFETY: the group, and so the warp, is converged.
         let known = unsafe { isa::warp::vote_all(self.at.peek()) };
         WritePeek { known, writer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> WriteSlot<'g, S, Ro, R, N, K> {
+    fn slot(&mut self, known: bool) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
         let (data, full) = self.at.take(known);
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
@@ -112,13 +112,13 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct WritePeek<'p, 'g, const STAGES: usize, S, Ro, R, N, K> {
+pub struct WritePeek<'p, 'g, const STAGES: usize, S, Ro, R, Tag, Cl> {
     known: bool,
-    writer: &'p mut Writer<'g, STAGES, S, Ro, R, N, K>,
+    writer: &'p mut Writer<'g, STAGES, S, Ro, R, Tag, Cl>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape>
-    WritePeek<'_, 'g, STAGES, S, Ro, R, N, K>
+impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
+    WritePeek<'_, 'g, STAGES, S, Ro, R, Tag, Cl>
 {
     /// Whether the slot was empty.
     ///
@@ -133,7 +133,7 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
     /// [`Writer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
     /// [`WritePeek`].
     #[device]
-    pub fn acquire(self) -> WriteSlot<'g, S, Ro, R, N, K> {
+    pub fn acquire(self) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
         self.writer.slot(self.known)
     }
 }
@@ -156,18 +156,19 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, N: Name, K: Cluste
 /// }
 /// ```
 #[must_use = "an acquired slot that is never committed stops the ring"]
-pub struct WriteSlot<'g, S, Ro, R, N, K> {
+pub struct WriteSlot<'g, S, Ro, R, Tag, Cl> {
     data: u32,
     full: u32,
-    group: &'g Warpgroup<Ro, K>,
-    ring: PhantomData<(S, R, N)>,
+    group: &'g Warpgroup<Ro, Cl>,
+    ring: PhantomData<(S, R, Tag)>,
 }
 
-impl<P: TileShape, Ro: Role, R: Readers, N: Name, K: ClusterShape> WriteSlot<'_, (P,), Ro, R, N, K>
+impl<P: TileShape, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, (P,), Ro, R, Tag, Cl>
 where
-    P::Element: Strips,
+    P::Element: Fragments,
 {
-    /// Writes this warp's strip number `strip` of the slot's panel, whose rows 64i.. belong to warp
+    /// Writes this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
     /// group i.
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
@@ -182,16 +183,16 @@ where
         }
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
         // SAFETY: the slot is acquired, and the group converged.
-        unsafe { P::Element::store_strip(self.data, warp_row, strip as u32, values) }
+        unsafe { P::Element::store_fragment(self.data, warp_row, strip as u32, values) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, Ro: Role, R: Readers, N: Name, K: ClusterShape>
-    WriteSlot<'_, [P; COUNT], Ro, R, N, K>
+impl<P: TileShape, const COUNT: usize, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, [P; COUNT], Ro, R, Tag, Cl>
 where
-    P::Element: Strips,
+    P::Element: Fragments,
 {
-    /// Writes this warp's strip number `strip` of the group's own panel: warp group i fills panel i.
+    /// Writes this warp's strip number `fragment` of the group's own panel: warp group i fills panel i.
     ///
     /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
     /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
@@ -206,12 +207,12 @@ where
         let panel = self.data + self.group.index() * P::BYTES as u32;
         // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
         unsafe {
-            P::Element::store_strip(panel, self.group.thread() / 32 * 16, strip as u32, values);
+            P::Element::store_fragment(panel, self.group.thread() / 32 * 16, strip as u32, values);
         }
     }
 }
 
-impl<S: Stage, Ro: Role, R: Readers, N: Name, K: ClusterShape> WriteSlot<'_, S, Ro, R, N, K> {
+impl<S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape> WriteSlot<'_, S, Ro, R, Tag, Cl> {
     /// Hands the slot to its readers: where these read through the async proxy, every thread fences
     /// its stores; the warp meets, and one lane arrives.
     ///

@@ -129,24 +129,24 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::tile::{Panels, TileShape};
-/// assert_eq!((bf16::PANEL_COLS, f32::PANEL_COLS), (64, 32));
-/// assert_eq!(<bf16 as Panels>::Panel::<64>::BYTES, 8192);
+/// use pipeline::tile::{EpilogueElement, TileShape};
+/// assert_eq!((bf16::EPILOGUE_COLS, f32::EPILOGUE_COLS), (64, 32));
+/// assert_eq!(<bf16 as EpilogueElement>::EpilogueTile::<64>::BYTES, 8192);
 /// ```
-pub trait Panels: Element {
+pub trait EpilogueElement: Element {
     /// A panel of `ROWS` rows.
-    type Panel<const ROWS: usize>: TileShape<Element = Self>;
+    type EpilogueTile<const ROWS: usize>: TileShape<Element = Self>;
     /// Columns of a panel.
-    const PANEL_COLS: usize = ROW_BYTES / Self::SIZE;
+    const EPILOGUE_COLS: usize = ROW_BYTES / Self::SIZE;
 }
-impl Panels for bf16 {
-    type Panel<const ROWS: usize> = Tile<bf16, ROWS, 64>;
+impl EpilogueElement for bf16 {
+    type EpilogueTile<const ROWS: usize> = Tile<bf16, ROWS, 64>;
 }
-impl Panels for f16 {
-    type Panel<const ROWS: usize> = Tile<f16, ROWS, 64>;
+impl EpilogueElement for f16 {
+    type EpilogueTile<const ROWS: usize> = Tile<f16, ROWS, 64>;
 }
-impl Panels for f32 {
-    type Panel<const ROWS: usize> = Tile<f32, ROWS, 32>;
+impl EpilogueElement for f32 {
+    type EpilogueTile<const ROWS: usize> = Tile<f32, ROWS, 32>;
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// }
     /// ```
     #[device]
-    pub fn prefetch<R: Roles, K: ClusterShape, Plan>(&self, _cta: &Cta<R, K, Plan>) {
+    pub fn prefetch<R: Roles, Cl: ClusterShape, Plan>(&self, _cta: &Cta<R, Cl, Plan>) {
         if isa::thread::thread_idx_x() == 0 {
             // SAFETY: `self` is an encoded tensor map.
             unsafe { isa::cp_async_bulk::prefetch_tensormap(&raw const self.bytes) }
@@ -152,7 +152,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
     /// [`BeforeWait`].
     #[device]
-    pub fn prefetch<R: Role, K: ClusterShape>(self, _one: &BeforeWait<Elected<R, K>>) {
+    pub fn prefetch<R: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<R, Cl>>) {
         let (row, _) = self.slice();
         // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
         unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }

@@ -34,7 +34,7 @@ fn copy<const STAGES: usize>(
                 let panel = panels.wait();
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, panel.strip(&group, strip));
+                    out.put(strip, panel.fragment(&group, strip));
                 }
                 panel.release();
                 out.publish().store(to, 64 * step, 0);

@@ -20,7 +20,7 @@ type Panel = Tile<bf16, 64, 64>;
 type Narrow = Tile<bf16, 8, 64>;
 type Alone = Cluster<1, 1>;
 type Pairs = SmemPlan<(Ring<2, (Panel, Narrow), CpAsync<Fetch>, Reads<Work>, Copy, Alone>,)>;
-type Panels<const STAGES: usize> = SmemPlan<(
+type EpilogueElement<const STAGES: usize> = SmemPlan<(
     Ring<STAGES, [Panel; 2], CpAsync<Fetch2>, Reads<Work>, Copy, Alone>,
     StoreBuffers<bf16, 2, Work>,
 )>;
@@ -35,7 +35,7 @@ struct Shape {
 
 /// Copies `steps` pairs of panels side by side, every second slot after a look.
 fn pairs<const STAGES: usize>(
-    cta: Cta<(Fetch2, Work), Alone, Panels<STAGES>>,
+    cta: Cta<(Fetch2, Work), Alone, EpilogueElement<STAGES>>,
     from: DeviceSlice<bf16>,
     shape: Shape,
     to: &TensorMap<Panel>,
@@ -60,7 +60,7 @@ fn pairs<const STAGES: usize>(
                 for panel in 0..2 {
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, panel, strip));
+                        out.put(strip, slot.fragment(&group, panel, strip));
                     }
                     out.publish().store(to, 64 * step, 64 * panel as u32);
                 }

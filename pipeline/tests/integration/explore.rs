@@ -8,14 +8,14 @@ use half::bf16;
 use pipeline::prelude::*;
 use sim::{Config, Explored, GlobalMemory, Rule, Strategy, explore};
 
-names! { Panels = "panels", First = "first", Second = "second", Order = "load order" }
+names! { EpilogueElement = "panels", First = "first", Second = "second", Order = "load order" }
 roles! { Load = 1 x 40 registers, Two = 2 x 160 registers, Add = 1 x 232 registers }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 
 type Tall = Tile<bf16, 128, 64>;
-type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, Panels, Alone>,)>;
+type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, EpilogueElement, Alone>,)>;
 
 /// One producer, two warp groups that read their halves of every panel.
 fn shared_ring(cta: Cta<(Load, Two), Alone, Shared>, from: &TensorMap<Tall>, steps: u32) {
@@ -28,7 +28,10 @@ fn shared_ring(cta: Cta<(Load, Two), Alone, Shared>, from: &TensorMap<Tall>, ste
                 let panel = panels.wait();
                 for strip in 0..4 {
                     let want = step as f32 + 1.0;
-                    assert!(panel.strip(&group, strip).iter().all(|&x| x == want), "step {step}");
+                    assert!(
+                        panel.fragment(&group, strip).iter().all(|&x| x == want),
+                        "step {step}"
+                    );
                 }
                 panel.release();
             }
@@ -97,7 +100,7 @@ fn ordered<const STAGES: usize>(
             let mut ys = second.consumer.by(&group);
             for _ in 0..tiles {
                 let (x, y) = (xs.wait(), ys.wait());
-                let (a, b) = (x.strip(&group, 0), y.strip(&group, 0));
+                let (a, b) = (x.fragment(&group, 0), y.fragment(&group, 0));
                 assert!(a.iter().zip(&b).all(|(a, b)| a + 1.0 == *b), "the same tile of both");
                 x.release();
                 y.release();

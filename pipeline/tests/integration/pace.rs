@@ -25,7 +25,7 @@ const MEETINGS: u32 = 3;
 impl World {
     fn new(counter: u32) -> Self {
         let memory = GlobalMemory::new();
-        let (at, log) = (memory.alloc(Pace::BYTES), memory.alloc(4 + 4 * 1024));
+        let (at, log) = (memory.alloc(Throttle::BYTES), memory.alloc(4 + 4 * 1024));
         memory.write(at, &counter.to_le_bytes()).expect("just allocated");
         memory.write(log, &[0; 4 + 4 * 1024]).expect("just allocated");
         Self { memory, counter: at, log }
@@ -49,7 +49,7 @@ impl World {
     fn kernel(&self, cta: Cta<(Load, Other), Alone, Plan>, elements: u64, short: u32) {
         let abi = SliceAbi { address: self.counter, elements };
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
-        let pace = unsafe { Pace::from_abi(abi) };
+        let pace = unsafe { Throttle::from_abi(abi) };
         let (cta, _ends) = cta.init();
         cta.specialize(
             |load| {
@@ -109,18 +109,18 @@ fn all_tiles_are_done_whoever_comes() {
         for cta in 0..*ctas {
             assert_eq!(tiles(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
         }
-        assert_eq!(world.word(world.counter), MEETINGS * Pace::MEETING);
+        assert_eq!(world.word(world.counter), MEETINGS * Throttle::EPOCH);
     }
 }
 
 #[test]
 fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
-    let world = World::new(0u32.wrapping_sub(4 * Pace::MEETING));
+    let world = World::new(0u32.wrapping_sub(4 * Throttle::EPOCH));
     for (launch, ctas) in [5, 3, 8].into_iter().enumerate() {
         // All but three CTAs have no last tile.
         world.run(ctas, 16, launch as u64, 1, 3);
-        let want = Pace::MEETING.wrapping_mul(MEETINGS * (launch as u32 + 1));
-        assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Pace::MEETING));
+        let want = Throttle::EPOCH.wrapping_mul(MEETINGS * (launch as u32 + 1));
+        assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Throttle::EPOCH));
     }
     assert_eq!(world.log().len(), 3 * 3 * 4 + (2 + 5) * 3);
 }

@@ -29,7 +29,7 @@ fn elements<const N: usize>(sum: &Accumulator<N>) -> Vec<[f32; 8]>
 where
     isa::wgmma::M64<N>: isa::wgmma::Shape,
 {
-    (0..N / 16).map(|strip| sum.strip(strip)).collect()
+    (0..N / 16).map(|strip| sum.fragment(strip)).collect()
 }
 
 /// Gives `sum` to CTA 0, or takes what CTA 1 has given, which is the same once more.
@@ -42,10 +42,10 @@ fn settle<const N: usize>(
     isa::wgmma::M64<N>: isa::wgmma::Shape,
 {
     if group.coord().rank() == 1 {
-        return all.give_part(group, 1, part, sum);
+        return all.store_part(group, 1, part, sum);
     }
     let twice: Vec<_> = elements(&sum).into_iter().map(|x| x.map(|x| 2.0 * x)).collect();
-    all.take_part(group, 1, part, &mut sum);
+    all.reduce_part(group, 1, part, &mut sum);
     assert_eq!(elements(&sum), twice, "columns from {} on", part.first());
 }
 

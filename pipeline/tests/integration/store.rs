@@ -15,7 +15,7 @@ type Panel = Tile<bf16, 64, 64>;
 type Plan<const DEPTH: usize, const UNACQUIRED: usize> =
     SmemPlan<(StoreBuffers<bf16, DEPTH, Write, UNACQUIRED>,)>;
 
-/// What strip `strip` of panel `panel` is full of.
+/// What strip `fragment` of panel `panel` is full of.
 fn value(panel: u32, strip: usize) -> f32 {
     ((4 * panel) % 256) as f32 + strip as f32
 }

@@ -47,12 +47,12 @@ fn a_writer_sees_the_release() {
                 |group| {
                     let mut arrived = ring.consumer.by(&group);
                     let slot = arrived.wait();
-                    assert!(slot.strip(&group, 0).iter().all(|x| x.to_bits() == 1f32.to_bits()));
+                    assert!(slot.fragment(&group, 0).iter().all(|x| x.to_bits() == 1f32.to_bits()));
                     looked.waiter.sync(&group);
                     slot.release();
                     released.arriver.arrive(&group);
                     let slot = arrived.wait();
-                    assert!(slot.strip(&group, 0).iter().all(|x| x.to_bits() == 2f32.to_bits()));
+                    assert!(slot.fragment(&group, 0).iter().all(|x| x.to_bits() == 2f32.to_bits()));
                     slot.release();
                     arrived.wait().release();
                 },

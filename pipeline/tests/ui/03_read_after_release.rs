@@ -5,7 +5,7 @@ use support::*;
 fn drain(arrived: &mut Arrived, group: &Group) -> [f32; 8] {
     let slot = arrived.wait();
     slot.release();
-    slot.strip(group, 0)
+    slot.fragment(group, 0)
 }
 
 fn main() {}

@@ -14,7 +14,7 @@ fn wait_read_release() {
                     let slot = arrived.wait();
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, strip));
+                        out.put(strip, slot.fragment(&group, strip));
                     }
                     slot.release();
                     out.publish().store(to, 64 * panel, 0);

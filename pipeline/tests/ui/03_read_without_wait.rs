@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 fn drain(arrived: &mut Arrived, group: &Group) -> [f32; 8] {
-    arrived.strip(group, 0)
+    arrived.fragment(group, 0)
 }
 
 fn main() {}

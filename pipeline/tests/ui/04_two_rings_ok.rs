@@ -27,12 +27,12 @@ fn panels_alternate_between_the_rings() {
                     let (a, b) = (even.wait(), odd.wait());
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, a.strip(&group, strip));
+                        out.put(strip, a.fragment(&group, strip));
                     }
                     out.publish().store(to, 128 * pair, 0);
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, b.strip(&group, strip));
+                        out.put(strip, b.fragment(&group, strip));
                     }
                     out.publish().store(to, 128 * pair + 64, 0);
                     a.release();

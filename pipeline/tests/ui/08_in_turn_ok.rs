@@ -41,7 +41,7 @@ fn each_group_skips_what_the_other_reads() {
                     slot.release();
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, sum.strip(strip));
+                        out.put(strip, sum.fragment(strip));
                     }
                     out.publish().store(&d_map, 64 * panel, 0);
                 }

@@ -52,12 +52,12 @@ fn odd_panels_load_after_even_ones() {
                     let (a, b) = (even.wait(), odd.wait());
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, a.strip(&group, strip));
+                        out.put(strip, a.fragment(&group, strip));
                     }
                     out.publish().store(to, 64 * panel, 0);
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, b.strip(&group, strip));
+                        out.put(strip, b.fragment(&group, strip));
                     }
                     // The odd slot goes back first, so that the arriving thread is never two steps
                     // ahead.

@@ -34,17 +34,17 @@ fn the_ends_of_tiles_overlap() {
                     let (left, rest) = sum.finish_left();
                     let mut out = stores.acquire();
                     for strip in 0..3 {
-                        out.put(strip, left.strip(strip));
+                        out.put(strip, left.fragment(strip));
                     }
                     let (right, last) = rest.finish();
                     last.release();
                     if row == 0 {
-                        out.put(3, right.strip(0));
+                        out.put(3, right.fragment(0));
                         out.publish().store(d, row, 0);
                         break;
                     }
                     let started = SplitAccumulator::start(&group, operands.wait());
-                    out.put(3, right.strip(0));
+                    out.put(3, right.fragment(0));
                     out.publish().store(d, row, 0);
                     sum = started.start_right();
                 }

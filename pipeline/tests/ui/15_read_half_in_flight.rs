@@ -5,8 +5,8 @@ use support::*;
 fn multiply(group: &Group, slot: MmaSlot) -> [f32; 8] {
     let sum = SplitAccumulator::<32, 32>::start(group, slot).start_right();
     let (left, right) = sum.finish_left();
-    let _first_columns = left.strip(0);
-    right.strip(0)
+    let _first_columns = left.fragment(0);
+    right.fragment(0)
 }
 
 fn main() {}

@@ -4,7 +4,7 @@ use support::*;
 
 fn multiply(group: &Group, slot: MmaSlot) -> [f32; 8] {
     let sum = Accumulator::<64>::start(group, slot);
-    sum.strip(0)
+    sum.fragment(0)
 }
 
 fn main() {}

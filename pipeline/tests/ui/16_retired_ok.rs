@@ -32,7 +32,7 @@ fn each_batch_gives_its_slot_back() {
                 let mut stores = stores.by(&group);
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, sum.strip(strip));
+                    out.put(strip, sum.fragment(strip));
                 }
                 out.publish().store(d, 0, 0);
                 stores.tail();

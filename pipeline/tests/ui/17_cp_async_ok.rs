@@ -32,7 +32,7 @@ fn copy_commit_wait() {
                         let slot = arrived.wait();
                         let mut out = stores.acquire();
                         for strip in 0..4 {
-                            out.put(strip, slot.strip(&group, strip));
+                            out.put(strip, slot.fragment(&group, strip));
                         }
                         slot.release();
                         out.publish().store(&target, 64 * panel, 0);

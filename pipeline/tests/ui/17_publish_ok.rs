@@ -14,7 +14,7 @@ fn put_publish_store() {
                     let slot = arrived.wait();
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, strip));
+                        out.put(strip, slot.fragment(&group, strip));
                     }
                     slot.release();
                     let published = out.publish();

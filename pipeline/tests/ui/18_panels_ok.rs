@@ -17,7 +17,7 @@ fn one_panel_at_a_time() {
                     drop(wrong);
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, strip));
+                        out.put(strip, slot.fragment(&group, strip));
                     }
                     slot.release();
                     out.publish().store(to, 64 * panel, 0);

@@ -14,7 +14,7 @@ fn no_token_is_left() {
                     let slot = arrived.try_wait().wait();
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, strip));
+                        out.put(strip, slot.fragment(&group, strip));
                     }
                     slot.release();
                     out.publish().store(to, 64 * panel, 0);

@@ -42,7 +42,7 @@ fn multiply(
             let mut stores = stores.by(&group);
             let mut out = stores.acquire();
             for strip in 0..4 {
-                out.put(strip, sum.strip(strip));
+                out.put(strip, sum.fragment(strip));
             }
             out.publish().store(d, row, col);
             stores.tail();

@@ -27,7 +27,7 @@ pub const fn word(round: u32, rank: u32) -> u32 {
     (round + 1) * (3 * rank + 1)
 }
 
-/// `rounds` meetings. `times` gets each CTA's clock before its arrival and after its wait, for each
+/// `rounds` epochs. `times` gets each CTA's clock before its arrival and after its wait, for each
 /// cluster, round and rank; `words` what the CTA writes; `found`, of each thread, the sum of the
 /// words that it finds (RELAXED: nothing, as nothing is promised).
 #[inline(always)]

@@ -57,7 +57,7 @@ pub fn write<Ro: Role, K: ClusterShape>(
 ) {
     let mut out = stores.acquire();
     for strip in 0..2 {
-        out.put(strip, sum.strip(strip));
+        out.put(strip, sum.fragment(strip));
     }
     out.publish().store(d, row, col);
 }

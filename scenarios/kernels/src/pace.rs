@@ -19,7 +19,7 @@ const LATE_NS: u32 = 8_000;
 /// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
 /// tile and when it begins the next, for each meeting and CTA.
 #[kernel]
-pub fn keep_pace(cta: ThisCta, pace: Pace<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
+pub fn throttle(cta: ThisCta, pace: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
     let (cta, _memory) = cta.init();
     let at = cta.coord();
     let (own, ctas) = (at.cluster_id(), at.clusters());

@@ -47,7 +47,7 @@ fn stored<const DEPTH: usize, const UNACQUIRED: usize>(
                 let slot = arrived.wait();
                 let mut out = stores.acquire();
                 for strip in 0..4 {
-                    out.put(strip, slot.strip(&group, strip));
+                    out.put(strip, slot.fragment(&group, strip));
                 }
                 slot.release();
                 out.publish().store(to, 128 * panel + 64 * group.index(), 0);

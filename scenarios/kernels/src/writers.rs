@@ -56,7 +56,7 @@ fn two_writers<const STAGES: usize>(
                 for panel in 0..2 {
                     let mut out = stores.acquire();
                     for strip in 0..4 {
-                        out.put(strip, slot.strip(&group, panel, strip));
+                        out.put(strip, slot.fragment(&group, panel, strip));
                     }
                     out.publish().store(to, 128 * step + 64 * panel as u32, 0);
                 }

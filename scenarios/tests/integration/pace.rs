@@ -4,7 +4,7 @@
 use crate::on_devices::{Bench, on_devices};
 use host::Param;
 use isa::kernel::Kernel;
-use pipeline::grid::Pace;
+use pipeline::grid::Throttle;
 use scenarios::IMAGE;
 use scenarios::kernels::pace;
 
@@ -26,9 +26,9 @@ fn the_late_one_is_waited_for() {
                 Param::slice_mut::<u32>(&mut times),
                 Param::value(rounds),
             ];
-            bench.launch(&<pace::keep_pace as Kernel>::DESC, ctas, &params, &case);
+            bench.launch(&<pace::throttle as Kernel>::DESC, ctas, &params, &case);
             let after = word(&counter.to_vec().expect("a word"), 0);
-            assert_eq!(after - before, (rounds - 1) * Pace::MEETING, "{case}");
+            assert_eq!(after - before, (rounds - 1) * Throttle::EPOCH, "{case}");
             waited(bench, &times.to_vec().expect("small"), ctas, rounds, &case);
         }
     });

@@ -65,7 +65,7 @@ mutations! {
     "03_read_without_wait":
         in "pipeline/src/ring/consumer.rs",
             "    /// Leaves the next `slots` slots to the other warp groups"
-            => "    pub fn strip<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Leaves the next `slots` slots to the other warp groups";
+            => "    pub fn fragment<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Leaves the next `slots` slots to the other warp groups";
     "03_read_after_release":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
@@ -187,11 +187,11 @@ mutations! {
     "15_read_in_flight":
         in "pipeline/src/mma/accumulator.rs",
             "    /// Issues the products of `slot` behind the batch in flight"
-            => "    pub fn strip(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
+            => "    pub fn fragment(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
     "15_read_half_in_flight":
         in "pipeline/src/mma/split.rs",
             "    /// Ends the sum: returns the right half and the last slot."
-            => "    pub fn strip(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
+            => "    pub fn fragment(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
     "15_half_not_started":
         in "pipeline/src/mma/split.rs",
             "impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>"
@@ -224,21 +224,21 @@ mutations! {
             => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
-            "pub fn publish(self) -> PublishedPanel<'s, O, DEPTH, Ro, K, PANELS> {"
-            => "pub fn publish(&mut self) -> PublishedPanel<'_, O, DEPTH, Ro, K, PANELS> {";
+            "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, K, PANELS> {"
+            => "pub fn publish(&mut self) -> PublishedBuffer<'_, O, DEPTH, Ro, K, PANELS> {";
         in "pipeline/src/store.rs",
-            "PublishedPanel { at: self.at, next: self.next,"
-            => "PublishedPanel { at: self.at, next: &mut *self.next,";
+            "PublishedBuffer { at: self.at, next: self.next,"
+            => "PublishedBuffer { at: self.at, next: &mut *self.next,";
     "18_panel_kept":
         in "pipeline/src/store.rs",
-            "impl<O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>"
-            => "impl<'g, O: Strips, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, K, UNACQUIRED>";
+            "impl<O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>"
+            => "impl<'g, O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, K, UNACQUIRED>";
         in "pipeline/src/store.rs",
-            "pub fn acquire(&mut self) -> FreePanel<'_, O, DEPTH, Ro, K> {"
-            => "pub fn acquire(&mut self) -> FreePanel<'g, O, DEPTH, Ro, K> {";
+            "pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, K> {"
+            => "pub fn acquire(&mut self) -> FreeBuffer<'g, O, DEPTH, Ro, K> {";
         in "pipeline/src/store.rs",
-            "FreePanel { at, next: &mut self.next, group"
-            => "FreePanel { at, next: unsafe { &mut *(&raw mut self.next) }, group";
+            "FreeBuffer { at, next: &mut self.next, group"
+            => "FreeBuffer { at, next: unsafe { &mut *(&raw mut self.next) }, group";
     "18_stores_beyond_buffers":
         in "pipeline/src/store.rs",
             "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,"

@@ -7,19 +7,19 @@ use pipeline::prelude::*;
 
 /// Each cluster takes every `clusters`-th cluster tile. (CUTLASS `PersistentTileSchedulerSm90`.)
 #[derive(Clone, Debug)]
-pub struct DataParallel<K> {
+pub struct DataParallel<Cl> {
     /// The next cluster tile.
     next: u32,
-    at: ClusterCoord<K>,
+    at: ClusterCoord<Cl>,
     p: TileSchedulerParams,
 }
 
-impl<K: ClusterShape> TileScheduler<K> for DataParallel<K> {
+impl<Cl: ClusterShape> TileScheduler<Cl> for DataParallel<Cl> {
     type Args = TileSchedulerParams;
     const SPLITS_K: bool = false;
 
     #[inline(always)]
-    fn new(at: ClusterCoord<K>, p: &TileSchedulerParams) -> Self {
+    fn new(at: ClusterCoord<Cl>, p: &TileSchedulerParams) -> Self {
         Self { next: at.cluster_id(), at, p: *p }
     }
 
@@ -41,7 +41,7 @@ impl<K: ClusterShape> TileScheduler<K> for DataParallel<K> {
     #[inline(always)]
     fn fixup<const N: usize, R: Role>(
         &self,
-        _group: &Warpgroup<R, K>,
+        _group: &Warpgroup<R, Cl>,
         _work: &WorkTile,
         _part: Part<N>,
         sum: Accumulator<N>,
@@ -53,7 +53,7 @@ impl<K: ClusterShape> TileScheduler<K> for DataParallel<K> {
     }
 }
 
-impl<K: ClusterShape> Iterator for DataParallel<K> {
+impl<Cl: ClusterShape> Iterator for DataParallel<Cl> {
     type Item = WorkTile;
 
     #[inline(always)]

@@ -108,17 +108,17 @@ impl TileSchedulerParams {
 
     /// Where the tile of `bm` x `bn` elements of the CTA at `at` lies in cluster tile `index`.
     #[inline(always)]
-    pub(super) fn origin<K: ClusterShape>(
+    pub(super) fn origin<Cl: ClusterShape>(
         &self,
         index: u32,
-        at: ClusterCoord<K>,
+        at: ClusterCoord<Cl>,
         bm: usize,
         bn: usize,
     ) -> TileOrigin {
         let (m, n) = self.place(index);
         TileOrigin {
-            row: m * (bm * K::M) as u32 + at.m() * bm as u32,
-            col: n * (bn * K::N) as u32 + at.n() * bn as u32,
+            row: m * (bm * Cl::M) as u32 + at.m() * bm as u32,
+            col: n * (bn * Cl::N) as u32 + at.n() * bn as u32,
         }
     }
 

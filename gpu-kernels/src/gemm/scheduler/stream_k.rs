@@ -31,29 +31,29 @@ pub struct StreamKArgs<'a> {
 /// It keeps little: what follows from the parameters, which lie in constant memory, is computed anew for each
 /// tile, for the accumulators leave few registers.
 #[derive(Clone)]
-pub struct StreamK<K> {
+pub struct StreamK<Cl> {
     /// Where this cluster's run goes on: a k tile, of those of all split tiles.
     position: u32,
     /// The next data-parallel tile.
     tile: u32,
     cluster: u32,
-    at: ClusterCoord<K>,
+    at: ClusterCoord<Cl>,
     p: TileSchedulerParams,
     workspace: Partials<'static>,
 }
 
-impl<K: ClusterShape> StreamK<K> {
+impl<Cl: ClusterShape> StreamK<Cl> {
     /// The work of CTA `at` of cluster `cluster`, on the host, which has no CTA to ask.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
-    pub fn on_host(at: ClusterCoord<K>, cluster: u32, p: &TileSchedulerParams) -> Self {
+    pub fn on_host(at: ClusterCoord<Cl>, cluster: u32, p: &TileSchedulerParams) -> Self {
         let clusters = p.clusters;
         assert!(cluster < clusters, "a grid of {clusters} clusters has no cluster {cluster}");
         Self::of(at, cluster, &StreamKArgs { params: *p, workspace: Partials::EMPTY })
     }
 
     #[inline(always)]
-    fn of(at: ClusterCoord<K>, cluster: u32, args: &StreamKArgs<'static>) -> Self {
+    fn of(at: ClusterCoord<Cl>, cluster: u32, args: &StreamKArgs<'static>) -> Self {
         let p = args.params;
         let (position, tile) = (p.start(cluster + 1), p.streamed + cluster);
         Self { position, tile, cluster, at, p, workspace: args.workspace }
@@ -68,22 +68,22 @@ impl<K: ClusterShape> StreamK<K> {
     /// This CTA's number in the grid.
     #[inline(always)]
     fn cta(&self) -> u32 {
-        self.cluster * K::SIZE as u32 + self.at.rank()
+        self.cluster * Cl::SIZE as u32 + self.at.rank()
     }
 
     /// The CTAs that sum the rest of a tile that this one finishes. The runs lie backwards in the grid.
     #[inline(always)]
-    pub fn peers(&self, work: &WorkTile) -> PeerCtas<K> {
+    pub fn peers(&self, work: &WorkTile) -> PeerCtas<Cl> {
         PeerCtas { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
     }
 }
 
-impl<K: ClusterShape> TileScheduler<K> for StreamK<K> {
+impl<Cl: ClusterShape> TileScheduler<Cl> for StreamK<Cl> {
     type Args = StreamKArgs<'static>;
     const SPLITS_K: bool = true;
 
     #[inline(always)]
-    fn new(at: ClusterCoord<K>, args: &StreamKArgs<'static>) -> Self {
+    fn new(at: ClusterCoord<Cl>, args: &StreamKArgs<'static>) -> Self {
         Self::of(at, at.cluster_id(), args)
     }
 
@@ -105,7 +105,7 @@ impl<K: ClusterShape> TileScheduler<K> for StreamK<K> {
     #[inline(always)]
     fn fixup<const N: usize, R: Role>(
         &self,
-        group: &Warpgroup<R, K>,
+        group: &Warpgroup<R, Cl>,
         work: &WorkTile,
         part: Part<N>,
         mut sum: Accumulator<N>,
@@ -114,16 +114,16 @@ impl<K: ClusterShape> TileScheduler<K> for StreamK<K> {
         M64<N>: Shape,
     {
         if !work.computes_epilogue() {
-            return self.workspace.give_part(group, self.cta(), part, sum);
+            return self.workspace.store_part(group, self.cta(), part, sum);
         }
         for peer in self.peers(work) {
-            self.workspace.take_part(group, peer, part, &mut sum);
+            self.workspace.reduce_part(group, peer, part, &mut sum);
         }
         epilogue(sum);
     }
 }
 
-impl<K: ClusterShape> Iterator for StreamK<K> {
+impl<Cl: ClusterShape> Iterator for StreamK<Cl> {
     type Item = WorkTile;
 
     #[inline(always)]
@@ -144,15 +144,15 @@ impl<K: ClusterShape> Iterator for StreamK<K> {
 }
 
 /// The CTAs of [`StreamK::peers`].
-pub struct PeerCtas<K> {
+pub struct PeerCtas<Cl> {
     /// Whose cluster sums the k tiles before `summed`.
     cluster: u32,
     summed: u32,
-    at: ClusterCoord<K>,
+    at: ClusterCoord<Cl>,
     p: TileSchedulerParams,
 }
 
-impl<K: ClusterShape> Iterator for PeerCtas<K> {
+impl<Cl: ClusterShape> Iterator for PeerCtas<Cl> {
     type Item = u32;
 
     #[inline(always)]
@@ -162,7 +162,7 @@ impl<K: ClusterShape> Iterator for PeerCtas<K> {
         }
         self.cluster -= 1;
         self.summed += self.p.run_of(self.cluster);
-        Some(self.cluster * K::SIZE as u32 + self.at.rank())
+        Some(self.cluster * Cl::SIZE as u32 + self.at.rank())
     }
 }
 

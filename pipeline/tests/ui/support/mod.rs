@@ -18,7 +18,7 @@ pub type ThisCta<P = Plan> = Cta<(Load, Work), Alone, P>;
 pub type One = Elected<Load, Alone>;
 pub type Group = Warpgroup<Work, Alone>;
 
-/// Panels in, read with ordinary loads.
+/// EpilogueElement in, read with ordinary loads.
 pub type PanelRing<N = Main, const STAGES: usize = 2> =
     Ring<STAGES, (Panel,), Tma, Reads<Work>, N, Alone>;
 pub type Loads<N = Main, const STAGES: usize = 2> = Producer<STAGES, (Panel,), N>;
@@ -30,13 +30,13 @@ pub type Operands = (Panel, Panel);
 pub type MmaRing<N = Main> = Ring<2, Operands, Tma, Mma<Work>, N, Alone>;
 pub type MmaSlot<N = Main> = FullSlot<Operands, Mma<Work>, N, Alone>;
 
-/// Panels out.
+/// EpilogueElement out.
 pub type Buffers = StoreBuffers<bf16, 2, Work>;
 pub type Out<'g> = Stores<'g, bf16, 2, Work, Alone>;
 
 /// What a copy keeps in shared memory.
 pub type Plan<const STAGES: usize = 2> = SmemPlan<(PanelRing<Main, STAGES>, Buffers)>;
-/// Panels of a copy.
+/// EpilogueElement of a copy.
 pub const PANELS: u32 = 4;
 
 /// One thread of `Load` runs `f`.
@@ -69,7 +69,7 @@ pub fn store_panels<N: pipeline::ring::Name, const STAGES: usize>(
         let slot = arrived.wait();
         let mut out = stores.acquire();
         for strip in 0..4 {
-            out.put(strip, slot.strip(group, strip));
+            out.put(strip, slot.fragment(group, strip));
         }
         slot.release();
         out.publish().store(to, 64 * panel, 0);
