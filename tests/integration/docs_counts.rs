@@ -119,7 +119,7 @@ fn number(word: &str) -> Option<usize> {
         "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
         "eleven", "twelve",
     ];
-    let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let word = word.trim_start_matches('(').trim_matches('*').to_lowercase();
     WORDS.iter().position(|w| *w == word).or_else(|| word.replace(',', "").parse().ok())
 }
 
@@ -171,5 +171,5 @@ fn numbers_are_read_as_they_are_written() {
     assert_eq!(stated(text, "planted bugs"), [86, 1024]);
     assert_eq!(stated(text, "litmus programs"), [56]);
     assert_eq!(stated(text, "example kernels"), [6]);
-    assert!(stated("the planted bugs", "planted bugs").is_empty());
+    assert!(stated("the planted bugs; it has two: planted bugs", "planted bugs").is_empty());
 }

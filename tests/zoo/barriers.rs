@@ -1,4 +1,4 @@
-//! Barriers as objects: their memory, their life, and the cluster's own barrier.
+//! Barriers as objects: memory, lifetime, named barriers and the cluster barrier.
 
 use crate::world::{init, init_cluster, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};

@@ -1,4 +1,4 @@
-//! Barriers told another number than what comes: arrivals and bytes.
+//! Barriers that expect the wrong number of arrivals or bytes.
 
 use crate::world::{BOX, init, load, smem, tid, warp_id};
 use crate::{Bug, bug, family, threads};

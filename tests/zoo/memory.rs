@@ -1,4 +1,4 @@
-//! Addresses and contents: bounds, alignment, what nobody wrote.
+//! Addresses and contents: bounds, alignment, uninitialised memory.
 
 use crate::world::{BOX, OUT, init, load, smem, tid};
 use crate::{Bug, Shape, bug, family, threads};

@@ -1,4 +1,4 @@
-//! Parities that no longer say which phase is meant.
+//! Parities that no longer identify the phase.
 
 use crate::world::{init, load, smem, tid, warp_id};
 use crate::{Bug, bug, family, threads};

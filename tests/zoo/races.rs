@@ -1,4 +1,4 @@
-//! What nothing orders, though it came out in order: races, fences, scopes.
+//! Accesses that nothing orders: races, fences, scopes.
 
 use crate::world::{OUT, init, init_cluster, load, meet, smem, tid};
 use crate::{Bug, Shape, bug, cluster as clusters, family, threads};

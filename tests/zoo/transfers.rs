@@ -1,4 +1,4 @@
-//! TMA, bulk stores and `cp.async`: memory used while a copy does, and copies that nobody awaits.
+//! TMA, bulk stores and `cp.async`: memory used during a copy, and copies that no thread waits for.
 
 use crate::world::{BOX, init, init_cluster, load, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};
