@@ -39,7 +39,7 @@ fn an_arriver_two_ahead() -> Bug {
 
 fn a_second_waiter_that_nobody_awaits() -> Bug {
     bug(
-        "Two roles wait for each phase, and the empty barrier counts only one of them",
+        "Two roles wait for each phase, and the barrier on which they answer counts only one of them",
         "row 35",
         threads(96),
         // SAFETY: all who wait arrive at `back`, but for the bug.
