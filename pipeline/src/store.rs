@@ -19,7 +19,7 @@ type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 
 /// As many stores as there are other buffers: what [`StoreBuffers`] lets read on by itself.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `UnacquiredStages`, left out.
+/// (CUTLASS `UnacquiredStages`, left out.)
 ///
 /// ```
 /// # use half::bf16;
@@ -38,8 +38,8 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 /// is said, so that a group waits for the oldest store alone. Fewer let a group know that a store
 /// has been read before its buffer comes round again.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the `smem_d` of the epilogue's
-/// `SharedStorage`, with `PipelineTmaStore<DEPTH, UNACQUIRED>`.
+/// (CUTLASS: the `smem_d` of the epilogue's `SharedStorage`, with `PipelineTmaStore<DEPTH,
+/// UNACQUIRED>`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -79,7 +79,7 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
 
 /// The store buffers before a warp group has taken its own.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineTmaStore::Params`.
+/// (CUTLASS `PipelineTmaStore::Params`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -102,7 +102,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 {
     /// Gives a warp group its buffers.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`StoreEnd`].
+    /// See the example of [`StoreEnd`].
     #[inline(always)]
     pub fn by<Cl: ClusterShape>(
         self,
@@ -121,7 +121,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// A warp group's store buffers, used in turn.
 ///
 /// Waits for stores to have read their buffers. Signals nothing: bulk groups are the thread's own.
-/// PTX: `cp.async.bulk.wait_group.read`. CUTLASS: `PipelineTmaStore`.
+/// (PTX `cp.async.bulk.wait_group.read`; CUTLASS `PipelineTmaStore`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -187,8 +187,8 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// stored: each buffer given out is the one whose store that wait has covered.
     ///
     /// Waits for that read, and the group's other threads. Signals the group's hardware barrier.
-    /// PTX: `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all.
-    /// CUTLASS: `PipelineTmaStore::producer_acquire`. See the example of [`Stores`].
+    /// (PTX `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all;
+    /// CUTLASS `PipelineTmaStore::producer_acquire`.) See the example of [`Stores`].
     #[device]
     pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl> {
         if self.group.thread() == 0 {
@@ -206,8 +206,8 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// else to do between one time and the next.
     ///
     /// Waits for those reads, and the group's other threads. Signals the group's hardware barrier.
-    /// PTX: as [`acquire`](Self::acquire). CUTLASS: `PipelineTmaStore::producer_acquire`, of as many
-    /// stages.
+    /// (PTX: as [`acquire`](Self::acquire); CUTLASS `PipelineTmaStore::producer_acquire`, of as
+    /// many stages.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -239,9 +239,8 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// Lets the CTA exit: its shared memory is read no more. The end of the grid is what makes the
     /// data visible to later kernels.
     ///
-    /// Waits for every store to have read its source. Signals nothing. PTX:
-    /// `cp.async.bulk.wait_group.read 0` in the issuing thread. CUTLASS:
-    /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
+    /// Waits for every store to have read its source. (PTX `cp.async.bulk.wait_group.read 0` in the
+    /// issuing thread; CUTLASS `PipelineTmaStore::producer_tail`.) See the example of [`Stores`].
     #[device]
     pub fn tail(self) {
         if self.group.thread() == 0 {
@@ -254,8 +253,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
 /// `TILES` panels side by side that no store reads: 64 rows of 128 bytes each, to be filled by the
 /// warp group.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
-/// `producer_acquire`.
+/// (CUTLASS: a stage of `smem_d`, after `producer_acquire`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -283,8 +281,8 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 {
     /// Writes this warp's 16 x 16 strip number `fragment` of those side by side, rounded to `O`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreeBuffer`].
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`; f32: `st.shared.v2`; CUTLASS `copy` with
+    /// `SM90_U32x4_STSM_N`.) See the example of [`FreeBuffer`].
     #[device]
     pub fn put(&mut self, strip: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
@@ -301,8 +299,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// 16 * `fragment`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
     /// product whose operands were exchanged come out as rows of D.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS:
-    /// `copy` with `SM90_U16x8_STSM_T`.
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS `copy` with `SM90_U16x8_STSM_T`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -329,9 +326,8 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// Lets the panel overwrite what earlier ones have stored: only the last `pending` stores, 0 to 3,
     /// may still be on their way to global memory.
     ///
-    /// Waits for the older stores to have been written. Signals nothing. PTX:
-    /// `cp.async.bulk.wait_group` in the issuing thread, `bar.warp.sync`. CUTLASS: none:
-    /// `tma_store_wait` waits for the reads.
+    /// Waits for the older stores to have been written. (PTX `cp.async.bulk.wait_group` in the
+    /// issuing thread, `bar.warp.sync`; CUTLASS: none: `tma_store_wait` waits for the reads.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -362,9 +358,9 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 
     /// Makes the panel visible to TMA: every thread fences its stores, then the group meets.
     ///
-    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
-    /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`. CUTLASS: `tma_store_fence`, then
-    /// `synchronize`. See the example of [`FreeBuffer`].
+    /// Waits for the group's other threads. Signals the group's hardware barrier. (PTX
+    /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`; CUTLASS `tma_store_fence`, then
+    /// `synchronize`.) See the example of [`FreeBuffer`].
     #[device]
     pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {
         isa::fence::proxy_async_shared_cta();
@@ -375,8 +371,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 
 /// EpilogueElement that are complete and visible to the async proxy.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
-/// `tma_store_fence`.
+/// (CUTLASS: a stage of `smem_d`, after `tma_store_fence`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -406,8 +401,8 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
     /// A panel begins on a multiple of 16 bytes of a row, as [`TensorMap::tile`] does.
     ///
     /// Waits for the warp's other lanes. Signals a bulk group, on which [`Stores::acquire`] waits.
-    /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
-    /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.
+    /// (PTX `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
+    /// `bar.warp.sync`; CUTLASS `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.)
     /// See the example of [`PublishedBuffer`].
     #[device]
     pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {
@@ -419,11 +414,11 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
     /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
     /// [`FreeBuffer::put_transposed`].
     #[device]
-    pub fn store_rows<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
+    pub fn store_rows<T>(self, tensor: &TensorMap<T>, row: u32, col: u32)
     where
-        P: TileShape<Element = O>,
+        T: TileShape<Element = O>,
     {
-        const { assert!(P::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
+        const { assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
         if self.group.thread() == 0 {
             for panel in 0..TILES {
                 let at = self.at + (panel * <GroupTile<O> as TileShape>::BYTES) as u32;

@@ -24,8 +24,8 @@ const MMA_K: usize = 16;
 /// A warp group's f32 sums, in registers: `BLOCKS` blocks of 64 rows by `N` columns, one below the
 /// other. One block is an [`Accumulator`]; more of them share what is read of B.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
-/// `partition_fragment_C`, whose second mode, `MMA_M`, counts the blocks.
+/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS `partition_fragment_C`, whose second mode,
+/// `MMA_M`, counts the blocks.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{mma::*, prelude::*, ring::*}};
@@ -49,8 +49,7 @@ where
 
 /// A warp group's 64 x `N` block of f32 sums, in registers.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
-/// `partition_fragment_C`.
+/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS `partition_fragment_C`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -73,13 +72,13 @@ pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 /// A stage whose tiles are operands of wgmma: the warp groups that share the slot multiply equal parts
 /// of the first tile's rows, in order, with the transpose of the second, or of some rows of it.
 ///
-/// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16
-/// times for each 64 rows. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
+/// (PTX `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16 times for each 64 rows; CUTLASS
+/// `TiledMma` over `GMMA::ss_op_selector`.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, mma::MmaTiles};
-/// fn columns<S: MmaTiles>() -> usize { S::COLUMNS }
+/// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
 /// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
 /// ```
 pub trait MmaTiles: Stage {
@@ -89,13 +88,13 @@ pub trait MmaTiles: Stage {
     /// Issues the wgmmas of one stage for `N` columns from column `first` on, a multiple of 8. They add
     /// to `regs` only if `accumulate`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times a block. CUTLASS:
-    /// `gemm`. See the example of [`MmaTiles`].
+    /// (PTX `wgmma.mma_async`, BK / 16 times a block; CUTLASS `gemm`.) See the example of
+    /// [`MmaTiles`].
     ///
     /// # Safety
     /// Four converged warps; the slot at `data` is full; `first` + `N` is at most
     /// [`COLUMNS`](Self::COLUMNS); `wgmma.fence` has been executed.
-    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
         first: usize,
@@ -107,31 +106,31 @@ pub trait MmaTiles: Stage {
 
 /// A stage of which `N`-column wgmmas multiply all columns at once.
 ///
-/// Waits for nothing. Signals nothing. PTX: as [`MmaTiles`]. CUTLASS: as for it.
+/// (PTX: as [`MmaTiles`]; CUTLASS: as for it.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, mma::MmaStage, ring::Stage};
-/// fn bytes<S: MmaStage<128>>() -> usize { S::BYTES }
+/// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```
 pub trait MmaStage<const N: usize>: MmaTiles {}
-impl<T, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
-    for (Tile<T, BM, BK>, Tile<T, N, BK>)
+impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
+    for (Tile<E, BM, BK>, Tile<E, N, BK>)
 where
-    T: Element + Operand,
+    E: Element + Operand,
 {
 }
 
-impl<T, const BM: usize, const BN: usize, const BK: usize> MmaTiles
-    for (Tile<T, BM, BK>, Tile<T, BN, BK>)
+impl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles
+    for (Tile<E, BM, BK>, Tile<E, BN, BK>)
 where
-    T: Element + Operand,
+    E: Element + Operand,
 {
     const COLUMNS: usize = BN;
 
     #[device]
-    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
         first: usize,
@@ -142,19 +141,19 @@ where
     {
         const {
             assert!(
-                BM == GROUP_ROWS * W::GROUPS * BLOCKS,
+                BM == GROUP_ROWS * Rd::GROUPS * BLOCKS,
                 "the tile of A has the rows of the accumulators of all warp groups that read it: 64 for each block"
             );
         }
-        let a = k_major(data + W::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
-        let b = data + <Tile<T, BM, BK> as TileShape>::BYTES as u32;
+        let a = k_major(data + Rd::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
+        let b = data + <Tile<E, BM, BK> as TileShape>::BYTES as u32;
         let b = k_major(b + (first * ROW_BYTES) as u32);
         for k in 0..(BK / MMA_K) as u32 {
-            let bytes = k * (MMA_K * T::SIZE) as u32;
+            let bytes = k * (MMA_K * E::SIZE) as u32;
             for (i, regs) in regs.iter_mut().enumerate() {
                 let a = ahead(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
                 // SAFETY: the caller's contract.
-                unsafe { M64::<N>::mma::<T>(regs, a, ahead(b, bytes), accumulate || k > 0) };
+                unsafe { M64::<N>::mma::<E>(regs, a, ahead(b, bytes), accumulate || k > 0) };
             }
         }
     }
@@ -177,8 +176,8 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
 ///
-/// Waits for its batch, when it is asked for the next one or finished. Signals nothing. PTX: a
-/// `wgmma` group. CUTLASS: the batch between `warpgroup_commit_batch` and `warpgroup_wait`.
+/// Waits for its batch, when it is asked for the next one or finished. (PTX: a `wgmma` group;
+/// CUTLASS: the batch between `warpgroup_commit_batch` and `warpgroup_wait`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -196,13 +195,13 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 /// }
 /// ```
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
+pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<N>: Shape,
 {
     acc: TallAccumulator<N, BLOCKS>,
-    slot: FullSlot<S, W, Tag, Cl>,
-    group: &'g Warpgroup<W::Role, Cl>,
+    slot: FullSlot<St, Rd, Tag, Cl>,
+    group: &'g Warpgroup<Rd::Role, Cl>,
 }
 
 impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
@@ -212,17 +211,17 @@ where
     /// Starts a sum: issues the products of the first slot (D = A·B, so nothing needs zeroing) and
     /// commits them as a wgmma group.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
-    /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
-    /// `warpgroup_commit_batch`. See the example of [`Accumulator`].
+    /// (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times, `wgmma.commit_group`; CUTLASS
+    /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
+    /// of [`Accumulator`].
     #[device]
-    pub fn start<W, S, Tag, Cl>(
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+    pub fn start<Rd, St, Tag, Cl>(
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -233,8 +232,8 @@ where
     /// of one stage, whose slot must retire before it can be filled again, and for sums that are
     /// looked at on the way.
     ///
-    /// Waits for nothing. Signals nothing. PTX: as [`start`](Self::start). CUTLASS:
-    /// `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`.
+    /// (PTX: as [`start`](Self::start); CUTLASS `warpgroup_arrive`, `gemm`,
+    /// `warpgroup_commit_batch`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -250,14 +249,14 @@ where
     /// }
     /// ```
     #[device]
-    pub fn add<W, S, Tag, Cl>(
+    pub fn add<Rd, St, Tag, Cl>(
         self,
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -265,15 +264,15 @@ where
     }
 
     #[device]
-    fn issue<W, S, Tag, Cl>(
+    fn issue<Rd, St, Tag, Cl>(
         mut self,
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
         accumulate: bool,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -281,7 +280,7 @@ where
         // have arrived; the slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
+            St::issue::<Rd, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
             isa::wgmma::commit_group();
         }
         InFlight { acc: self, slot, group }
@@ -289,8 +288,7 @@ where
 
     /// The blocks of 64 rows, from the upmost.
     ///
-    /// Waits for nothing, signals nothing; PTX: none. CUTLASS: slicing the accumulator fragment. See
-    /// the example of [`TallAccumulator`].
+    /// (CUTLASS: slicing the accumulator fragment.) See the example of [`TallAccumulator`].
     #[inline(always)]
     pub fn blocks(self) -> [Accumulator<N>; BLOCKS] {
         self.regs.map(|regs| TallAccumulator { regs: [regs] })
@@ -318,8 +316,7 @@ where
     /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
     /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: indexing the accumulator fragment.
-    /// See the example of [`Accumulator`].
+    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
     #[inline(always)]
     pub fn fragment(&self, strip: usize) -> [f32; 8] {
         let regs = self.regs[0].as_ref();
@@ -328,8 +325,7 @@ where
 
     /// Multiplies the sums by `factor`. By 1 costs a branch.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mul.f32`, once a sum. CUTLASS: the `alpha` of
-    /// `LinearCombination`.
+    /// (PTX `mul.f32`, once a sum; CUTLASS: the `alpha` of `LinearCombination`.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -365,27 +361,33 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W, S, Tag, Cl> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+impl<const N: usize, const BLOCKS: usize, Rd, St, Tag, Cl> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
-    W: MmaReaders,
-    S: MmaStage<N>,
+    Rd: MmaReaders,
+    St: MmaStage<N>,
     Tag: Name,
     Cl: ClusterShape,
 {
     /// Issues the products of `slot` behind the batch in flight, and returns the slot that the
     /// older batch has read.
     ///
-    /// Waits for the older batch. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16
-    /// times, `wgmma.commit_group`, `wgmma.wait_group 1`. CUTLASS: `warpgroup_arrive`, `gemm`,
-    /// `warpgroup_commit_batch`, `warpgroup_wait<1>`. See the example of [`InFlight`].
+    /// Waits for the older batch. (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
+    /// `wgmma.commit_group`, `wgmma.wait_group 1`; CUTLASS `warpgroup_arrive`, `gemm`,
+    /// `warpgroup_commit_batch`, `warpgroup_wait<1>`.) See the example of [`InFlight`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
+    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
         // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
         // the older slot is read no more.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(slot.data(), self.group.index(), 0, &mut self.acc.regs, true);
+            St::issue::<Rd, N, BLOCKS>(
+                slot.data(),
+                self.group.index(),
+                0,
+                &mut self.acc.regs,
+                true,
+            );
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()
@@ -394,7 +396,7 @@ where
 
     /// Issues the products of the same slot once more, behind the batch in flight.
     ///
-    /// Waits for the older batch. Signals nothing. PTX: as [`next`](Self::next). CUTLASS: as for it.
+    /// Waits for the older batch. (PTX: as [`next`](Self::next); CUTLASS: as for it.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -417,7 +419,7 @@ where
         // SAFETY: as in `start`; the slot stays here until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
+            St::issue::<Rd, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
         }
@@ -425,10 +427,10 @@ where
 
     /// Ends the sum: returns it and the last slot.
     ///
-    /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
-    /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
+    /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
+    /// `warpgroup_fence_operand`.) See the example of [`InFlight`].
     #[device]
-    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, Tag, Cl>) {
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<St, Tag, Cl>) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
         // SAFETY: no batch is in flight after the wait; nothing is dropped twice, as `this` is not
@@ -439,8 +441,8 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
-    InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
+    InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
 {
@@ -460,10 +462,10 @@ where
 /// A batch that is dropped is waited for, so that it can't write registers that have another use by
 /// then. Its slot is lost, and the ring stops for want of it.
 ///
-/// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every batch is
-/// finished, nothing. CUTLASS: none.
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl> Drop
-    for InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+/// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; where every batch is finished,
+/// nothing.)
+impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl> Drop
+    for InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
 {

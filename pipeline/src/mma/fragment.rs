@@ -14,7 +14,7 @@ use isa::device;
 /// Which of a thread's two rows value `i` of a strip lies in: 0 the upper, 1 the lower (8 rows
 /// further down).
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `partition_C` of an identity tensor.
+/// (CUTLASS `partition_C` of an identity tensor.)
 ///
 /// ```
 /// use pipeline::mma::row_of;
@@ -52,8 +52,8 @@ pub struct Fragment {
 impl Fragment {
     /// The fragment of `group` with these values, whose first row and column are `row` and `column`.
     #[inline(always)]
-    pub fn new<R: Role, Cl: ClusterShape>(
-        group: &Warpgroup<R, Cl>,
+    pub fn new<Ro: Role, Cl: ClusterShape>(
+        group: &Warpgroup<Ro, Cl>,
         values: [f32; 8],
         row: u32,
         column: u32,
@@ -107,12 +107,12 @@ impl Fragment {
     }
 }
 
-impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
+impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
     /// strip.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none: the D fragment of the manual's
-    /// `wgmma.mma_async`. CUTLASS: `partition_C` of an identity tensor.
+    /// (PTX: none: the D fragment of the manual's `wgmma.mma_async`; CUTLASS `partition_C` of an
+    /// identity tensor.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -137,8 +137,8 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Sums over the four lanes that share a row: from each lane's own sums of its upper and its
     /// lower row, the whole rows' sums, in all four.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.bfly.b32`, twice a row.
-    /// CUTLASS: none: `__shfl_xor_sync`.
+    /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`, twice a row; CUTLASS: none:
+    /// `__shfl_xor_sync`.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -166,31 +166,31 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
 
 /// Result types whose panels a warp group can write and read strip by strip.
 ///
-/// Waits for nothing. Signals nothing. PTX: `stmatrix`, `ldmatrix`; f32: `st.shared`, `ld.shared`.
-/// CUTLASS: `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.
+/// (PTX `stmatrix`, `ldmatrix`; f32: `st.shared`, `ld.shared`; CUTLASS `SM90_U32x4_STSM_N`,
+/// `SM75_U32x4_LDSM_N`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*};
 /// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
-/// type Slot<T> = FullSlot<(Tile<T, 64, 64>,), Reads<Math>, Main, Alone>;
-/// fn read<T: Fragments>(slot: &Slot<T>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+/// type Slot<E> = FullSlot<(Tile<E, 64, 64>,), Reads<Math>, Main, Alone>;
+/// fn read<E: Fragments>(slot: &Slot<E>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
 ///     slot.fragment(group, 0)
 /// }
 /// ```
 pub trait Fragments: EpilogueElement {
     /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`. See the example of [`Fragments`].
+    /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4`; f32: `st.shared.v2`;
+    /// CUTLASS `SM90_U32x4_STSM_N`.) See the example of [`Fragments`].
     ///
     /// # Safety
     /// `panel` is a panel that this warp may write; the warp is converged.
     unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
     /// Reads a strip.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`. See the example of [`Fragments`].
+    /// Waits for the warp's other lanes. (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`;
+    /// CUTLASS `SM75_U32x4_LDSM_N`.) See the example of [`Fragments`].
     ///
     /// # Safety
     /// `panel` is a panel that has arrived; the warp is converged.
@@ -199,8 +199,7 @@ pub trait Fragments: EpilogueElement {
 
 /// Result types whose strips a warp group can write turned, columns as rows.
 ///
-/// Waits for nothing. Signals nothing. PTX: `stmatrix.trans`, which 16-bit types have. CUTLASS:
-/// `SM90_U16x8_STSM_T`. See the example of
+/// (PTX `stmatrix.trans`, which 16-bit types have; CUTLASS `SM90_U16x8_STSM_T`.) See the example of
 /// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
 #[diagnostic::on_unimplemented(
     message = "a strip of `{Self}` can't be turned on its way to shared memory",
@@ -210,8 +209,8 @@ pub trait Fragments: EpilogueElement {
 pub trait TransposedFragments: Fragments {
     /// Writes a strip's columns as rows 16 * `fragment`.. of the panel, in the 16 columns of `warp`.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX:
-    /// `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS: `SM90_U16x8_STSM_T`. See the example of
+    /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS
+    /// `SM90_U16x8_STSM_T`.) See the example of
     /// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
     ///
     /// # Safety

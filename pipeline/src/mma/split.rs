@@ -25,8 +25,8 @@ use isa::wgmma::{M64, Shape};
 
 /// A warp group's 64 x (`L` + `R`) block of f32 sums: `L` columns, and `R` to the right of them.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS: none: its
-/// cooperative kernels write a tile before they begin the next.
+/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS: none: its cooperative kernels write a tile
+/// before they begin the next.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -70,8 +70,6 @@ use sealed::Sealed;
 
 /// Which halves the batches in flight write.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```compile_fail
 /// struct Neither;
 /// impl pipeline::mma::Halves for Neither {}
@@ -82,8 +80,7 @@ macro_rules! halves {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {$(
         $(#[doc = $doc])+
         ///
-        /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-        /// [`SplitAccumulator`].
+        /// See the example of [`SplitAccumulator`].
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
         impl Sealed for $name {}
@@ -101,17 +98,17 @@ halves! {
 
 /// A sum in halves of which wgmmas write those that `H` says, and the slot that they read last.
 ///
-/// Waits for its batches, when it is asked for what they give. Signals nothing. PTX: two `wgmma`
-/// groups a stage. CUTLASS: none. See the example of [`SplitAccumulator`].
+/// Waits for its batches, when it is asked for what they give. (PTX: two `wgmma` groups a stage.)
+/// See the example of [`SplitAccumulator`].
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct SplitInFlight<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
+pub struct SplitInFlight<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
     sum: SplitAccumulator<L, R>,
-    slot: FullSlot<S, W, Tag, Cl>,
-    group: &'g Warpgroup<W::Role, Cl>,
+    slot: FullSlot<St, Rd, Tag, Cl>,
+    group: &'g Warpgroup<Rd::Role, Cl>,
     halves: PhantomData<H>,
 }
 
@@ -123,17 +120,17 @@ where
     /// Starts a sum: issues the products of the first slot's left half (D = A·B, so nothing needs
     /// zeroing) and commits them as a wgmma group.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
-    /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
-    /// `warpgroup_commit_batch`. See the example of [`SplitAccumulator`].
+    /// (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times, `wgmma.commit_group`; CUTLASS
+    /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
+    /// of [`SplitAccumulator`].
     #[device]
-    pub fn start<W, S, Tag, Cl>(
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> SplitInFlight<'_, L, R, LeftAlone, W, S, Tag, Cl>
+    pub fn start<Rd, St, Tag, Cl>(
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> SplitInFlight<'_, L, R, LeftAlone, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -143,37 +140,37 @@ where
     }
 
     #[device]
-    fn issue_left<W, S, Tag, Cl>(
+    fn issue_left<Rd, St, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, Tag, Cl>,
-        group: &Warpgroup<W::Role, Cl>,
+        slot: &FullSlot<St, Rd, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
         accumulate: bool,
     ) where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
-        const { assert!(L + R == S::COLUMNS, "the halves are all columns of the tile of B") }
+        const { assert!(L + R == St::COLUMNS, "the halves are all columns of the tile of B") }
         let regs = core::array::from_mut(&mut self.left);
         // SAFETY: the group token stands for four converged warps, the slot token for tiles that
         // have arrived; the slot and the registers stay inside `SplitInFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, L, 1>(slot.data(), group.index(), 0, regs, accumulate);
+            St::issue::<Rd, L, 1>(slot.data(), group.index(), 0, regs, accumulate);
             isa::wgmma::commit_group();
         }
     }
 
     #[device]
-    fn issue_right<W, S, Tag, Cl>(
+    fn issue_right<Rd, St, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, Tag, Cl>,
-        group: &Warpgroup<W::Role, Cl>,
+        slot: &FullSlot<St, Rd, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
         accumulate: bool,
     ) where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -181,7 +178,7 @@ where
         // SAFETY: as in `issue_left`; the right half's columns begin behind the left one's.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, R, 1>(slot.data(), group.index(), L, regs, accumulate);
+            St::issue::<Rd, R, 1>(slot.data(), group.index(), L, regs, accumulate);
             isa::wgmma::commit_group();
         }
     }
@@ -189,20 +186,20 @@ where
 
 /// Waits until at most `PENDING` of the group's batches are in flight.
 #[device]
-fn wait<const PENDING: u32, R: Role, Cl>(_group: &Warpgroup<R, Cl>) {
+fn wait<const PENDING: u32, Ro: Role, Cl>(_group: &Warpgroup<Ro, Cl>) {
     // SAFETY: the group token: four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
 }
 
-impl<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
-    SplitInFlight<'g, L, R, H, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
+    SplitInFlight<'g, L, R, H, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
     /// The same, of which other halves are in flight.
     #[inline(always)]
-    fn with<To>(self) -> SplitInFlight<'g, L, R, To, W, S, Tag, Cl> {
+    fn with<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so nothing is there twice.
         let (sum, slot) = unsafe {
@@ -212,45 +209,46 @@ where
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, Tag, Cl>
-    SplitInFlight<'g, L, R, LeftAlone, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'g, L, R, LeftAlone, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
     /// Issues the products of the right half, which the sum before it may have used until now.
     ///
-    /// Waits for nothing. Signals nothing. PTX: as [`SplitAccumulator::start`]. CUTLASS: as for it.
-    /// See the example of [`SplitAccumulator`].
+    /// (PTX: as [`SplitAccumulator::start`]; CUTLASS: as for it.) See the example of
+    /// [`SplitAccumulator`].
     #[device]
-    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl> {
+    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl> {
         self.sum.issue_right(&self.slot, self.group, false);
         self.with()
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, Tag, Cl> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
     /// Issues the products of `slot` behind those in flight, and returns the slot that the older
     /// ones have read.
     ///
-    /// Waits for the older batches. Signals nothing. PTX: twice `wgmma.fence`, `wgmma.mma_async`
-    /// BK / 16 times and `wgmma.commit_group`; `wgmma.wait_group 2`. CUTLASS: as
-    /// [`InFlight::next`](crate::mma::InFlight::next), in halves. See the example of
+    /// Waits for the older batches. (PTX: twice `wgmma.fence`, `wgmma.mma_async` BK / 16 times and
+    /// `wgmma.commit_group`; `wgmma.wait_group 2`; CUTLASS: as
+    /// [`InFlight::next`](crate::mma::InFlight::next), in halves.) See the example of
     /// [`SplitAccumulator`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
+    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
         wait::<2, _, _>(self.group);
@@ -261,12 +259,12 @@ where
 
     /// Ends the left half, and returns it. The right one is still being multiplied.
     ///
-    /// Waits for the left half's batch. Signals nothing. PTX: `wgmma.wait_group 1`. CUTLASS:
-    /// `warpgroup_wait<1>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
+    /// Waits for the left half's batch. (PTX `wgmma.wait_group 1`; CUTLASS `warpgroup_wait<1>`,
+    /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
     #[device]
     pub fn finish_left(
         mut self,
-    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, Tag, Cl>) {
+    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, Rd, St, Tag, Cl>) {
         wait::<1, _, _>(self.group);
         // The compiler takes the sums for known since the wgmma was issued: keep it from moving
         // their first use above the wait.
@@ -275,22 +273,22 @@ where
     }
 }
 
-impl<const L: usize, const R: usize, W, S, Tag, Cl>
-    SplitInFlight<'_, L, R, RightAlone, W, S, Tag, Cl>
+impl<const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'_, L, R, RightAlone, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
     /// Ends the sum: returns the right half and the last slot.
     ///
-    /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
-    /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
+    /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
+    /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
     #[device]
-    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, Tag, Cl>) {
+    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<St, Tag, Cl>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
@@ -304,10 +302,10 @@ where
 /// Batches that are dropped are waited for, so that they can't write registers that have another use
 /// by then. Their slot is lost, and the ring stops for want of it.
 ///
-/// Waits for the batches in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every sum is
-/// finished, nothing. CUTLASS: none.
-impl<const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl> Drop
-    for SplitInFlight<'_, L, R, H, W, S, Tag, Cl>
+/// Waits for the batches in flight. (PTX `wgmma.wait_group 0`; where every sum is finished,
+/// nothing.)
+impl<const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl> Drop
+    for SplitInFlight<'_, L, R, H, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
@@ -323,7 +321,7 @@ where
 /// Hands out two halves of a sum, one after the other, to the same code: where nothing is gained by
 /// their overlapping, and each copy of it stands in the way of what comes behind.
 ///
-/// Waits for nothing. Signals nothing. PTX: a loop of two rounds. CUTLASS: none.
+/// (PTX: a loop of two rounds.)
 ///
 /// ```
 /// # use pipeline::{mma, prelude::*};

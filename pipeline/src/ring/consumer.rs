@@ -13,8 +13,7 @@ use isa::device;
 
 /// The consumer end before a role has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
-/// `ThreadCategory::Consumer`.
+/// (CUTLASS `Params::role` = `ThreadCategory::Consumer`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -28,13 +27,13 @@ use isa::device;
 /// }
 /// ```
 #[must_use]
-pub struct ConsumerEnd<const STAGES: usize, S, R, Tag, Cl> {
+pub struct ConsumerEnd<const STAGES: usize, St, Rd, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    ConsumerEnd<STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    ConsumerEnd<STAGES, St, Rd, Tag, Cl>
 {
     #[inline(always)]
     pub(super) fn new(base: u32) -> Self {
@@ -47,13 +46,12 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
     /// of the group arrives at CTA r of the cluster if that CTA's loads reach this one; of ordinary
     /// readers, one lane of each warp arrives here.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`, in a cluster. CUTLASS: the
-    /// spreading of arrivals (`dst_blockid_`) in `PipelineTmaAsync`'s constructor. See the example
-    /// of [`ConsumerEnd`].
+    /// (PTX `mapa.shared::cluster`, in a cluster; CUTLASS: the spreading of arrivals
+    /// (`dst_blockid_`) in `PipelineTmaAsync`'s constructor.) See the example of [`ConsumerEnd`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<R::Role, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {
-        let empty = Layout::<STAGES, S>::empty(self.base, 0);
-        let signal = if R::ASYNC {
+    pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {
+        let empty = Layout::<STAGES, St>::empty(self.base, 0);
+        let signal = if Rd::ASYNC {
             Signal::to_sharers(empty, group.thread(), group.coord())
         } else {
             Signal { active: group.thread().is_multiple_of(32), empty }
@@ -64,8 +62,8 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 
 /// This warp's first row in a slot's tiles.
 #[inline(always)]
-fn warp_row<R: Readers, Cl: ClusterShape>(group: &Warpgroup<R::Role, Cl>) -> u32 {
-    R::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
+fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
+    Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
 /// Whether this thread signals releases, and where.
@@ -95,9 +93,9 @@ impl Signal {
 
 /// The emptying end: its position in the ring, and the verbs wait and skip.
 ///
-/// Waits for full slots. Signals nothing itself: its slots are released. PTX:
-/// `mbarrier.try_wait.parity`. CUTLASS: `PipelineTmaAsync`, `PipelineAsync` with `PipelineState`,
-/// on the consumer's side.
+/// Waits for full slots. Signals nothing itself: its slots are released. (PTX
+/// `mbarrier.try_wait.parity`; CUTLASS `PipelineTmaAsync`, `PipelineAsync` with `PipelineState`, on
+/// the consumer's side.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -113,33 +111,33 @@ impl Signal {
 /// }
 /// ```
 #[must_use]
-pub struct Consumer<const STAGES: usize, S, R, Tag, Cl> {
+pub struct Consumer<const STAGES: usize, St, Rd, Tag, Cl> {
     base: u32,
     state: PipelineState<STAGES, ConsumerSide>,
     signal: Signal,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    Consumer<STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Consumer<STAGES, St, Rd, Tag, Cl>
 {
     /// Takes the next slot and steps. What was put into it is then visible to this thread's loads
     /// and to its wgmmas.
     ///
-    /// Waits for the slot's arrivals and bytes. Signals nothing. PTX: `mbarrier.try_wait.parity` on
-    /// the full barrier, in a loop. CUTLASS: `consumer_wait`. See the example of [`Consumer`].
+    /// Waits for the slot's arrivals and bytes. (PTX `mbarrier.try_wait.parity` on the full
+    /// barrier, in a loop; CUTLASS `consumer_wait`.) See the example of [`Consumer`].
     #[device]
-    pub fn wait(&mut self) -> FullSlot<S, R, Tag, Cl> {
+    pub fn wait(&mut self) -> FullSlot<St, Rd, Tag, Cl> {
         self.slot(false)
     }
 
     /// Looks whether the next slot is full; may suspend for a while. The answer belongs to that
     /// slot: while it is held the consumer can't be used otherwise.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once. CUTLASS: `consumer_try_wait`. See the example of [`Peek`].
+    /// Waits for nothing, or for as long as the hardware suspends the thread. (PTX
+    /// `mbarrier.try_wait.parity`, once; CUTLASS `consumer_try_wait`.) See the example of [`Peek`].
     #[device]
-    pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
+    pub fn try_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
@@ -147,10 +145,10 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 
     /// As [`try_wait`](Self::try_wait), but never suspends.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`. CUTLASS:
-    /// `consumer_test_wait`. See the example of [`Peek`].
+    /// (PTX `mbarrier.test_wait.parity`; CUTLASS `consumer_test_wait`.) See the example of
+    /// [`Peek`].
     #[device]
-    pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
+    pub fn test_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
         // SAFETY: the barrier was initialised by the plan.
         let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
@@ -158,22 +156,21 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 
     /// Leaves the next `slots` slots to the other warp groups of the role.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::advance`. See the
-    /// example of [`TakeTurns`].
+    /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
     #[inline(always)]
     pub fn skip(&mut self, slots: u32)
     where
-        R: TakeTurns,
+        Rd: TakeTurns,
     {
         self.state.advance_by(slots);
     }
 
     fn full(&self) -> u32 {
-        Layout::<STAGES, S>::full(self.base, self.state.index())
+        Layout::<STAGES, St>::full(self.base, self.state.index())
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> FullSlot<S, R, Tag, Cl> {
+    fn slot(&mut self, known: bool) -> FullSlot<St, Rd, Tag, Cl> {
         if !known {
             // SAFETY: initialised by the plan; the state's phase is its discipline.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
@@ -181,7 +178,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
         let stage = self.state.index();
         self.state.advance();
         FullSlot {
-            data: Layout::<STAGES, S>::data(self.base, stage),
+            data: Layout::<STAGES, St>::data(self.base, stage),
             stage,
             signal: self.signal,
             ring: PhantomData,
@@ -191,7 +188,7 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 
 /// What [`Consumer::try_wait`] or [`Consumer::test_wait`] saw.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`.
+/// (CUTLASS `ConsumerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -206,36 +203,33 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "a peek is finished with `wait`"]
-pub struct Peek<'c, const STAGES: usize, S, R, Tag, Cl> {
+pub struct Peek<'c, const STAGES: usize, St, Rd, Tag, Cl> {
     known: bool,
-    consumer: &'c mut Consumer<STAGES, S, R, Tag, Cl>,
+    consumer: &'c mut Consumer<STAGES, St, Rd, Tag, Cl>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    Peek<'_, STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Peek<'_, STAGES, St, Rd, Tag, Cl>
 {
     /// Whether the slot was full.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`'s `BarrierStatus`.
-    /// See the example of [`Peek`].
+    /// (CUTLASS `ConsumerToken`'s `BarrierStatus`.) See the example of [`Peek`].
     pub fn ready(&self) -> bool {
         self.known
     }
     /// Takes the slot that was looked at, waiting for it only if it was not full then.
     ///
-    /// Waits for the slot's arrivals and bytes, if they were not seen. Signals nothing. PTX: none,
-    /// or as [`Consumer::wait`]. CUTLASS: `consumer_wait(state, token)`. See the example of
-    /// [`Peek`].
+    /// Waits for the slot's arrivals and bytes, if they were not seen. (PTX: none, or as
+    /// [`Consumer::wait`]; CUTLASS `consumer_wait(state, token)`.) See the example of [`Peek`].
     #[device]
-    pub fn wait(self) -> FullSlot<S, R, Tag, Cl> {
+    pub fn wait(self) -> FullSlot<St, Rd, Tag, Cl> {
         self.consumer.slot(self.known)
     }
 }
 
 /// A slot whose tiles have arrived.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
-/// after `consumer_wait`.
+/// (CUTLASS: the stage's part of `SharedStorage`, after `consumer_wait`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -252,14 +246,14 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "a full slot that is never released stops the ring"]
-pub struct FullSlot<S, R, Tag, Cl> {
+pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
+impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// Where the tiles lie.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
@@ -270,22 +264,22 @@ impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, C
     /// # Safety
     /// A `wgmma.wait_group` that covers all of them has returned.
     #[inline(always)]
-    pub(crate) unsafe fn retired(self) -> RetiredSlot<S, Tag, Cl> {
+    pub(crate) unsafe fn retired(self) -> RetiredSlot<St, Tag, Cl> {
         RetiredSlot { stage: self.stage, signal: self.signal, ring: PhantomData }
     }
 }
 
-impl<S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
+impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// Gives the slot back after ordinary reads: the warp meets, so that all of its reads are done,
     /// and one lane arrives.
     ///
     /// Waits for the other lanes of the warp. Signals one arrival of each warp on the empty
-    /// barrier. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `consumer_release`. See the
+    /// barrier. (PTX `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `consumer_release`.) See the
     /// example of [`FullSlot`].
     #[device]
     pub fn release(self)
     where
-        R: OrdinaryReads,
+        Rd: OrdinaryReads,
     {
         // SAFETY: the consumer was taken by a converged warp group, whose warps stay converged
         // through the pipeline's calls; the slot's reads are before this point in every lane.
@@ -298,96 +292,103 @@ impl<S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> 
     }
 }
 
-impl<P: TileShape, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(P,), R, Tag, Cl>
+impl<T: TileShape, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(T,), Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
     /// Reads this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
     /// group i.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`].
     #[device]
-    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, group: &Warpgroup<Rd::Role, Cl>, strip: usize) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * R::GROUPS,
+                T::ROWS == GROUP_ROWS * Rd::GROUPS,
                 "the panel has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, Cl>(group);
+        let warp_row = warp_row::<Rd, Cl>(group);
         // SAFETY: the slot is full, and the group converged.
-        unsafe { P::Element::load_fragment(self.data, warp_row, strip as u32) }
+        unsafe { T::Element::load_fragment(self.data, warp_row, strip as u32) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, R: OrdinaryReads, Tag: Name, Cl: ClusterShape>
-    FullSlot<[P; COUNT], R, Tag, Cl>
+impl<T: TileShape, const COUNT: usize, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape>
+    FullSlot<[T; COUNT], Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
     /// As `fragment` of a slot of one panel, from panel number `panel`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`],
-    /// with the panel's number in front.
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`], with the panel's number in front.
     #[device]
-    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, panel: usize, strip: usize) -> [f32; 8] {
+    pub fn fragment(
+        &self,
+        group: &Warpgroup<Rd::Role, Cl>,
+        panel: usize,
+        strip: usize,
+    ) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * R::GROUPS,
+                T::ROWS == GROUP_ROWS * Rd::GROUPS,
                 "each panel has 64 rows for each warp group that reads it"
             );
         }
         assert!(panel < COUNT, "the slot has fewer panels");
-        let warp_row = warp_row::<R, Cl>(group);
-        let panel = self.data + (panel * P::BYTES) as u32;
+        let warp_row = warp_row::<Rd, Cl>(group);
+        let panel = self.data + (panel * T::BYTES) as u32;
         // SAFETY: the slot is full, the panel one of its own, and the group converged.
-        unsafe { P::Element::load_fragment(panel, warp_row, strip as u32) }
+        unsafe { T::Element::load_fragment(panel, warp_row, strip as u32) }
     }
 }
 
-impl<S: Stage, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
+impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// As `fragment` of a slot of one panel, from the slot's tile number `I`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`.
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
     /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
-    /// type S = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
+    /// type St = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
     ///
-    /// fn add(slot: FullSlot<S, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+    /// fn add(slot: FullSlot<St, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
     ///     let (a, b) = (slot.strip_of::<0>(group, 1), slot.strip_of::<1>(group, 1));
     ///     slot.release();
     ///     core::array::from_fn(|i| a[i] + b[i])
     /// }
     /// ```
     #[device]
-    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8]
+    pub fn strip_of<const I: usize>(
+        &self,
+        group: &Warpgroup<Rd::Role, Cl>,
+        strip: usize,
+    ) -> [f32; 8]
     where
-        S: TileAt<I>,
-        <S::Tile as TileShape>::Element: Fragments,
+        St: TileAt<I>,
+        <St::Tile as TileShape>::Element: Fragments,
     {
         const {
             assert!(
-                <S::Tile as TileShape>::ROWS == GROUP_ROWS * R::GROUPS,
+                <St::Tile as TileShape>::ROWS == GROUP_ROWS * Rd::GROUPS,
                 "each tile has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, Cl>(group);
-        let tile = self.data + S::OFFSET as u32;
+        let warp_row = warp_row::<Rd, Cl>(group);
+        let tile = self.data + St::OFFSET as u32;
         // SAFETY: the slot is full, the tile one of its own, and the group converged.
-        unsafe { <S::Tile as TileShape>::Element::load_fragment(tile, warp_row, strip as u32) }
+        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, strip as u32) }
     }
 }
 
 /// A slot that the tensor cores have finished reading.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the lagging `PipelineState` of the
-/// main loop, `smem_pipe_release`.
+/// (CUTLASS: none: the lagging `PipelineState` of the main loop, `smem_pipe_release`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -406,19 +407,19 @@ impl<S: Stage, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag
 /// }
 /// ```
 #[must_use = "a retired slot that is never released stops the ring"]
-pub struct RetiredSlot<S, Tag, Cl> {
+pub struct RetiredSlot<St, Tag, Cl> {
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<S, Tag, Cl> {
+impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
     /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
     /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and for a
     /// `.release.cluster` ptxas puts a memory barrier before each one.
     ///
-    /// Waits for nothing. Signals the empty barrier, here and at sharing peers. PTX:
-    /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`. CUTLASS: `consumer_release`. See
+    /// Signals the empty barrier, here and at sharing peers. (PTX
+    /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`; CUTLASS `consumer_release`.) See
     /// the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {

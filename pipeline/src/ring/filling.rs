@@ -5,16 +5,16 @@ use crate::ring::{PipelineState, ProducerSide};
 use core::marker::PhantomData;
 use isa::device;
 
-/// Where the parts of a ring of `STAGES` slots of `S` lie.
-pub(super) struct Layout<const STAGES: usize, S>(PhantomData<S>);
+/// Where the parts of a ring of `STAGES` slots of `St` lie.
+pub(super) struct Layout<const STAGES: usize, St>(PhantomData<St>);
 
-impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
-    const FULL: u32 = (STAGES * S::BYTES) as u32;
+impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
+    const FULL: u32 = (STAGES * St::BYTES) as u32;
     const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
 
     #[inline(always)]
     pub(super) const fn data(base: u32, stage: u32) -> u32 {
-        base + stage * S::BYTES as u32
+        base + stage * St::BYTES as u32
     }
     #[inline(always)]
     pub(super) const fn full(base: u32, stage: u32) -> u32 {
@@ -27,19 +27,19 @@ impl<const STAGES: usize, S: Stage> Layout<STAGES, S> {
 }
 
 /// Where a producer of any kind stands: the four verbs' common part.
-pub(super) struct Filling<const STAGES: usize, S> {
+pub(super) struct Filling<const STAGES: usize, St> {
     base: u32,
     state: PipelineState<STAGES, ProducerSide>,
-    stage: PhantomData<S>,
+    stage: PhantomData<St>,
 }
 
-impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
+impl<const STAGES: usize, St: Stage> Filling<STAGES, St> {
     #[inline(always)]
     pub(super) fn start(base: u32) -> Self {
         Self { base, state: PipelineState::start(), stage: PhantomData }
     }
     fn empty(&self) -> u32 {
-        Layout::<STAGES, S>::empty(self.base, self.state.index())
+        Layout::<STAGES, St>::empty(self.base, self.state.index())
     }
     /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
     #[device]
@@ -57,7 +57,7 @@ impl<const STAGES: usize, S: Stage> Filling<STAGES, S> {
         }
         let stage = self.state.index();
         self.state.advance();
-        (Layout::<STAGES, S>::data(self.base, stage), Layout::<STAGES, S>::full(self.base, stage))
+        (Layout::<STAGES, St>::data(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
     }
     #[device]
     pub(super) fn drain(mut self) {

@@ -55,8 +55,6 @@ use core::marker::PhantomData;
 /// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
 /// word for reports. Two regions of one plan with the same name do not compile.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// use pipeline::{names, ring::Name};
 /// names! { MainLoop = "main loop" }
@@ -72,8 +70,6 @@ pub trait Name: 'static {
 }
 
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// use pipeline::prelude::*;
@@ -107,10 +103,9 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
+/// Who fills a slot of the stage `St`, which fixes the arrivals that its full barrier expects.
 ///
-/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
-/// `params.producer_arv_count`.
+/// (PTX: the count of `mbarrier.init`; CUTLASS `params.producer_arv_count`.)
 ///
 /// ```
 /// use half::bf16;
@@ -121,7 +116,7 @@ use sealed::Sealed;
 /// assert_eq!(<TmaParts as Writers<Stage>>::ARRIVALS, 2);
 /// assert_eq!(<Writes<Fill> as Writers<Stage>>::ARRIVALS, 4);
 /// ```
-pub trait Writers<S>: Sealed + 'static {
+pub trait Writers<St>: Sealed + 'static {
     /// Arrivals per slot.
     const ARRIVALS: usize;
 }
@@ -129,8 +124,8 @@ pub trait Writers<S>: Sealed + 'static {
 /// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
 ///
 /// Waits for an empty slot. Signals one arrival, and the bytes, on the full barrier of each slot.
-/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producer of
-/// `PipelineTmaAsync`.
+/// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer of
+/// `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -140,7 +135,7 @@ pub trait Writers<S>: Sealed + 'static {
 #[derive(Clone, Copy, Debug)]
 pub enum Tma {}
 impl Sealed for Tma {}
-impl<S: Stage> Writers<S> for Tma {
+impl<St: Stage> Writers<St> for Tma {
     const ARRIVALS: usize = 1;
 }
 
@@ -148,8 +143,8 @@ impl<S: Stage> Writers<S> for Tma {
 /// bytes.
 ///
 /// Waits for an empty slot. Signals one arrival for each tile, with its bytes, on the full barrier.
-/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producers of
-/// `PipelineTransactionAsync`.
+/// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producers of
+/// `PipelineTransactionAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -159,14 +154,14 @@ impl<S: Stage> Writers<S> for Tma {
 #[derive(Clone, Copy, Debug)]
 pub enum TmaParts {}
 impl Sealed for TmaParts {}
-impl<S: Stage> Writers<S> for TmaParts {
-    const ARRIVALS: usize = S::TILES;
+impl<St: Stage> Writers<St> for TmaParts {
+    const ARRIVALS: usize = St::TILES;
 }
 
-/// All warps of role `R` fill every slot with ordinary stores; each warp arrives once.
+/// All warps of role `Ro` fill every slot with ordinary stores; each warp arrives once.
 ///
-/// Waits for an empty slot. Signals one arrival for each warp on the full barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the producers of `PipelineAsync`.
+/// Waits for an empty slot. Signals one arrival for each warp on the full barrier. (PTX
+/// `mbarrier.arrive`; CUTLASS: the producers of `PipelineAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -174,18 +169,18 @@ impl<S: Stage> Writers<S> for TmaParts {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Writes<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Writes<R>(PhantomData<R>);
-impl<R> Sealed for Writes<R> {}
-impl<R: Role, S: Stage> Writers<S> for Writes<R> {
-    const ARRIVALS: usize = 4 * R::GROUPS;
+pub struct Writes<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Writes<Ro> {}
+impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
+    const ARRIVALS: usize = 4 * Ro::GROUPS;
 }
 
-/// All threads of role `R` fill every slot with `cp.async`, and each has its copies' completion
+/// All threads of role `Ro` fill every slot with `cp.async`, and each has its copies' completion
 /// told to the slot: one arrival a thread. The readers are [`Reads`].
 ///
 /// Waits for an empty slot. Signals one arrival for each thread on the full barrier, when its
-/// copies have landed. PTX: `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`. CUTLASS:
-/// `PipelineAsync`, whose producers commit with `cpasync_barrier_arrive_noinc`.
+/// copies have landed. (PTX `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`; CUTLASS
+/// `PipelineAsync`, whose producers commit with `cpasync_barrier_arrive_noinc`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -193,20 +188,20 @@ impl<R: Role, S: Stage> Writers<S> for Writes<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), CpAsync<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct CpAsync<R>(PhantomData<R>);
-impl<R> Sealed for CpAsync<R> {}
-impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
-    const ARRIVALS: usize = WARPGROUP_THREADS as usize * R::GROUPS;
+pub struct CpAsync<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for CpAsync<Ro> {}
+impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
+    const ARRIVALS: usize = WARPGROUP_THREADS as usize * Ro::GROUPS;
 }
 
-/// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,
+/// `STAGES` slots, each holding the tiles of `St`, filled by `Wr` and emptied by `Rd`; `Tag` is its name,
 /// `K` the cluster over which loads are multicast.
 ///
 /// A [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and hands out its
 /// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init` of each barrier. CUTLASS:
-/// `PipelineTmaAsync<Stages>`, `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.
+/// (PTX `mbarrier.init` of each barrier; CUTLASS `PipelineTmaAsync<Stages>`,
+/// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -218,22 +213,20 @@ impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
 /// The [crate's example](crate) is a kernel around such a ring, and runs.
-pub struct Ring<const STAGES: usize, S, W, R, N, Cl>(PhantomData<(S, W, R, N, Cl)>);
+pub struct Ring<const STAGES: usize, St, Wr, Rd, Tag, Cl>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
 
-impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
-    Ring<STAGES, S, W, R, N, Cl>
+impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Ring<STAGES, St, Wr, Rd, Tag, Cl>
 {
-    const FULL_ARRIVALS: u32 = W::ARRIVALS as u32;
+    const FULL_ARRIVALS: u32 = Wr::ARRIVALS as u32;
     /// Readers of every CTA that gets a copy of the slot must have let go of it.
     const EMPTY_ARRIVALS: u32 = {
-        let ctas = if R::MULTICAST { Cl::SHARERS } else { 1 };
-        (R::ARRIVALS * ctas) as u32
+        let ctas = if Rd::MULTICAST { Cl::SHARERS } else { 1 };
+        (Rd::ARRIVALS * ctas) as u32
     };
 }
 
 /// The two ends of a ring, inert until a role takes them with `by`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -246,17 +239,16 @@ impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: Clus
 ///     let _full = ring.consumer.by(group);
 /// }
 /// ```
-pub struct Ends<const STAGES: usize, S, W, R, N, Cl> {
+pub struct Ends<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
     /// For those who fill.
-    pub producer: ProducerEnd<STAGES, S, W, R, N, Cl>,
+    pub producer: ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl>,
     /// For those who read.
-    pub consumer: ConsumerEnd<STAGES, S, R, N, Cl>,
+    pub consumer: ConsumerEnd<STAGES, St, Rd, Tag, Cl>,
 }
 
 /// The producer end before a role has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
-/// `ThreadCategory::Producer`.
+/// (CUTLASS `Params::role` = `ThreadCategory::Producer`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -270,37 +262,43 @@ pub struct Ends<const STAGES: usize, S, W, R, N, Cl> {
 /// }
 /// ```
 #[must_use]
-pub struct ProducerEnd<const STAGES: usize, S, W, R, N, Cl> {
+pub struct ProducerEnd<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, W, R, N, Cl, *const ())>,
+    ring: PhantomData<(St, Wr, Rd, Tag, Cl, *const ())>,
 }
 
 // SAFETY: slots and barriers lie inside BYTES; `init` gives each barrier the count that the
 // protocol of the ends produces: FULL_ARRIVALS fills, EMPTY_ARRIVALS releases.
-unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
-    Region for Ring<STAGES, S, W, R, N, Cl>
+unsafe impl<
+    const STAGES: usize,
+    St: Stage,
+    Wr: Writers<St>,
+    Rd: Readers,
+    Tag: Name,
+    Cl: ClusterShape,
+> Region for Ring<STAGES, St, Wr, Rd, Tag, Cl>
 {
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
-        assert!(S::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
-        STAGES * (S::BYTES + 16)
+        assert!(St::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
+        STAGES * (St::BYTES + 16)
     };
-    const ALIGN: usize = S::ALIGN;
-    const NAME: &'static str = N::NAME;
-    type Ends = Ends<STAGES, S, W, R, N, Cl>;
+    const ALIGN: usize = St::ALIGN;
+    const NAME: &'static str = Tag::NAME;
+    type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 
     #[inline(always)]
     unsafe fn init(place: Place) {
         for stage in 0..STAGES as u32 {
-            let full = Layout::<STAGES, S>::full(place.base, stage);
-            let empty = Layout::<STAGES, S>::empty(place.base, stage);
+            let full = Layout::<STAGES, St>::full(place.base, stage);
+            let empty = Layout::<STAGES, St>::empty(place.base, stage);
             // SAFETY: both barriers are this ring's own memory, initialised once.
             unsafe {
                 isa::mbarrier::init(full, Self::FULL_ARRIVALS);
                 isa::mbarrier::init(empty, Self::EMPTY_ARRIVALS);
             }
-            isa::debug::label_barrier(full, N::FULL, stage);
-            isa::debug::label_barrier(empty, N::EMPTY, stage);
+            isa::debug::label_barrier(full, Tag::FULL, stage);
+            isa::debug::label_barrier(empty, Tag::EMPTY, stage);
         }
     }
 

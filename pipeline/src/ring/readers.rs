@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 
 /// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
 ///
-/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
-/// `params.num_consumers`, and the constructor's count of multicast sharers.
+/// (PTX: the count of `mbarrier.init`; CUTLASS `params.num_consumers`, and the constructor's count
+/// of multicast sharers.)
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::Readers};
@@ -30,18 +30,18 @@ pub trait Readers: Sealed + 'static {
     const ASYNC: bool;
     /// Which of the groups that share a slot `group` of the role is.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Readers`].
+    /// See the example of [`Readers`].
     #[inline(always)]
     fn share(group: u32) -> u32 {
         if Self::GROUPS == 1 { 0 } else { group }
     }
 }
 
-/// Every warp group of role `R` reads every slot with wgmma, and arrives once.
+/// Every warp group of role `Ro` reads every slot with wgmma, and arrives once.
 ///
 /// Waits for a full slot. Signals one arrival for each warp group on the empty barrier, here and at
-/// sharing peers. PTX: `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers
-/// of `PipelineTmaAsync`.
+/// sharing peers. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers
+/// of `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -49,21 +49,21 @@ pub trait Readers: Sealed + 'static {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Cluster<2, 1>>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Mma<R>(PhantomData<R>);
-impl<R> Sealed for Mma<R> {}
-impl<R: Role> Readers for Mma<R> {
-    type Role = R;
-    const GROUPS: usize = R::GROUPS;
-    const ARRIVALS: usize = R::GROUPS;
+pub struct Mma<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Mma<Ro> {}
+impl<Ro: Role> Readers for Mma<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = Ro::GROUPS;
+    const ARRIVALS: usize = Ro::GROUPS;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
 }
 
-/// Every warp group of role `R` reads every slot with ordinary loads; each of its warps arrives
+/// Every warp group of role `Ro` reads every slot with ordinary loads; each of its warps arrives
 /// once.
 ///
-/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the consumers of `PipelineAsync`.
+/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. (PTX
+/// `mbarrier.arrive`; CUTLASS: the consumers of `PipelineAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -71,22 +71,22 @@ impl<R: Role> Readers for Mma<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Reads<R>(PhantomData<R>);
-impl<R> Sealed for Reads<R> {}
-impl<R: Role> Readers for Reads<R> {
-    type Role = R;
-    const GROUPS: usize = R::GROUPS;
-    const ARRIVALS: usize = 4 * R::GROUPS;
+pub struct Reads<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Reads<Ro> {}
+impl<Ro: Role> Readers for Reads<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = Ro::GROUPS;
+    const ARRIVALS: usize = 4 * Ro::GROUPS;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
 }
 
-/// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
+/// The warp groups of role `Ro` take turns: each slot is read, with wgmma, by one of them, which
 /// arrives once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
 ///
-/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. PTX:
-/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers of the ping-pong
-/// kernel's `PipelineTmaAsync`.
+/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. (PTX
+/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers of the ping-pong
+/// kernel's `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -94,21 +94,21 @@ impl<R: Role> Readers for Reads<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct MmaInTurn<R>(PhantomData<R>);
-impl<R> Sealed for MmaInTurn<R> {}
-impl<R: Role> Readers for MmaInTurn<R> {
-    type Role = R;
+pub struct MmaInTurn<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for MmaInTurn<Ro> {}
+impl<Ro: Role> Readers for MmaInTurn<Ro> {
+    type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 1;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
 }
 
-/// The warp groups of role `R` take turns: each slot is read, with ordinary loads, by one of them,
+/// The warp groups of role `Ro` take turns: each slot is read, with ordinary loads, by one of them,
 /// whose warps each arrive once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
 ///
-/// Waits for a full slot. Signals one arrival for each warp of a group on the empty barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the consumers of the ping-pong kernel's epilogue loads.
+/// Waits for a full slot. Signals one arrival for each warp of a group on the empty barrier. (PTX
+/// `mbarrier.arrive`; CUTLASS: the consumers of the ping-pong kernel's epilogue loads.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -116,10 +116,10 @@ impl<R: Role> Readers for MmaInTurn<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, ReadsInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ReadsInTurn<R>(PhantomData<R>);
-impl<R> Sealed for ReadsInTurn<R> {}
-impl<R: Role> Readers for ReadsInTurn<R> {
-    type Role = R;
+pub struct ReadsInTurn<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for ReadsInTurn<Ro> {}
+impl<Ro: Role> Readers for ReadsInTurn<Ro> {
+    type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 4;
     const MULTICAST: bool = false;
@@ -128,11 +128,9 @@ impl<R: Role> Readers for ReadsInTurn<R> {
 
 /// Readers that share the slots out among themselves: [`MmaInTurn`] and [`ReadsInTurn`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn every_other<S: Stage, R: TakeTurns, Tag: Name>(mut full: Consumer<4, S, R, Tag, Cluster<1, 1>>) {
+/// fn every_other<St: Stage, Rd: TakeTurns, Tag: Name>(mut full: Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 ///     full.skip(1);
 /// }
@@ -143,17 +141,15 @@ impl<R: Role> Readers for ReadsInTurn<R> {
     note = "wait for the slot and release it, or let the warp groups take turns: `MmaInTurn<Role>` in place of `Mma<Role>`, `ReadsInTurn<Role>` in place of `Reads<Role>`"
 )]
 pub trait TakeTurns: Readers {}
-impl<R: Role> TakeTurns for MmaInTurn<R> {}
-impl<R: Role> TakeTurns for ReadsInTurn<R> {}
+impl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}
+impl<Ro: Role> TakeTurns for ReadsInTurn<Ro> {}
 
 /// Readers that read with ordinary loads, which have returned when the next instruction runs:
 /// [`Reads`] and [`ReadsInTurn`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn give_back<S: Stage, R: OrdinaryReads, Tag: Name>(slot: FullSlot<S, R, Tag, Cluster<1, 1>>) {
+/// fn give_back<St: Stage, Rd: OrdinaryReads, Tag: Name>(slot: FullSlot<St, Rd, Tag, Cluster<1, 1>>) {
 ///     slot.release();
 /// }
 /// ```
@@ -163,17 +159,15 @@ impl<R: Role> TakeTurns for ReadsInTurn<R> {}
     note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, last) = sum.finish(); last.release()` for the last one"
 )]
 pub trait OrdinaryReads: Readers {}
-impl<R: Role> OrdinaryReads for Reads<R> {}
-impl<R: Role> OrdinaryReads for ReadsInTurn<R> {}
+impl<Ro: Role> OrdinaryReads for Reads<Ro> {}
+impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 
 /// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::CpAsyncReaders};
 /// roles! { Math = 1 x 232 registers }
-/// fn arrivals<R: CpAsyncReaders>() -> usize { R::ARRIVALS }
+/// fn arrivals<Rd: CpAsyncReaders>() -> usize { Rd::ARRIVALS }
 /// assert_eq!(arrivals::<Reads<Math>>(), 4);
 /// ```
 #[diagnostic::on_unimplemented(
@@ -182,18 +176,16 @@ impl<R: Role> OrdinaryReads for ReadsInTurn<R> {}
     note = "let TMA fill the ring, `Tma`, or ordinary stores, `Writes<Role>`, whose `commit` fences; or read it with ordinary loads, `Reads<Role>`"
 )]
 pub trait CpAsyncReaders: Readers {}
-impl<R: Role> CpAsyncReaders for Reads<R> {}
+impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 
 /// Readers whose slots are read by wgmma: [`Mma`] and [`MmaInTurn`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn wait<S: Stage, R: MmaReaders, Tag: Name>(full: &mut Consumer<4, S, R, Tag, Cluster<1, 1>>) {
+/// fn wait<St: Stage, Rd: MmaReaders, Tag: Name>(full: &mut Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 /// }
 /// ```
 pub trait MmaReaders: Readers {}
-impl<R: Role> MmaReaders for Mma<R> {}
-impl<R: Role> MmaReaders for MmaInTurn<R> {}
+impl<Ro: Role> MmaReaders for Mma<Ro> {}
+impl<Ro: Role> MmaReaders for MmaInTurn<Ro> {}

@@ -19,8 +19,7 @@ use sealed::Sealed;
 /// The tiles of one slot: a tuple of one to four [`Tile`](crate::tile::Tile)s, or an array of equal
 /// ones: the panels of a block wider than a tile.
 ///
-/// Waits for nothing. Signals nothing. PTX: the bytes of `mbarrier.arrive.expect_tx`. CUTLASS:
-/// `TmaTransactionBytes`.
+/// (PTX: the bytes of `mbarrier.arrive.expect_tx`; CUTLASS `TmaTransactionBytes`.)
 ///
 /// ```
 /// use half::bf16;
@@ -43,33 +42,31 @@ pub trait Stage: Sealed + 'static {
     const ALIGN: usize = TILE_ALIGN;
 }
 
-/// A tuple or array of loads that fills the stage `S`: one for each tile, in order.
+/// A tuple or array of loads that fills the stage `St`: one for each tile, in order.
 ///
-/// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.tensor.2d`, for each tile. CUTLASS:
-/// `copy` for each operand.
+/// (PTX `cp.async.bulk.tensor.2d`, for each tile; CUTLASS `copy` for each operand.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
-/// fn fill<S: Stage, Tag: Name>(slot: EmptySlot<S, Tag>, loads: impl LoadsInto<S>) {
+/// fn fill<St: Stage, Tag: Name>(slot: EmptySlot<St, Tag>, loads: impl LoadsInto<St>) {
 ///     slot.load(loads);
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not fill a slot of `{S}`",
+    message = "`{Self}` does not fill a slot of `{St}`",
     label = "not one load for each tile of the slot",
     note = "a slot is filled by a tuple with one load for each of its tiles, in their order, each from a tensor map of that tile: `slot.load((a.tile(..), b.tile(..)))`; one load is `(a.tile(..),)`",
     note = "the transaction bytes that the slot's barrier expects are those of all its tiles"
 )]
-pub trait LoadsInto<S>: Sealed {
+pub trait LoadsInto<St>: Sealed {
     /// Issues all loads into the slot at `data`, completing on `full`.
     ///
-    /// Waits for nothing. Signals the bytes on `full`, when they land. PTX:
-    /// `cp.async.bulk.tensor.2d`, for each tile. CUTLASS: `copy` for each operand. See the example
-    /// of [`LoadsInto`].
+    /// Signals the bytes on `full`, when they land. (PTX `cp.async.bulk.tensor.2d`, for each tile;
+    /// CUTLASS `copy` for each operand.) See the example of [`LoadsInto`].
     ///
     /// # Safety
-    /// The slot is acquired and its barrier armed with `S::BYTES`.
+    /// The slot is acquired and its barrier armed with `St::BYTES`.
     unsafe fn issue(self, data: u32, full: u32);
 }
 
@@ -106,14 +103,13 @@ tuples! {
 
 /// A stage that has a tile number `I`, counted from 0.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the operand's member of `TensorStorage`,
-/// `smem_A` or `smem_B`.
+/// (CUTLASS: the operand's member of `TensorStorage`, `smem_A` or `smem_B`.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, ring::TileAt, tile::TileShape};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
-/// fn at<S: TileAt<2>>() -> (usize, usize) { (S::OFFSET, S::Tile::ROWS) }
+/// fn at<St: TileAt<2>>() -> (usize, usize) { (St::OFFSET, St::Tile::ROWS) }
 /// assert_eq!(at::<Stage>(), ((128 + 64) * 128, 64));
 /// ```
 #[diagnostic::on_unimplemented(

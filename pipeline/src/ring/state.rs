@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 /// The end that fills slots. Its first pass over a ring must not wait, so it starts at phase 1: on
 /// a fresh mbarrier the phase of parity 1 counts as already completed.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`.
+/// (CUTLASS `make_producer_start_state`.)
 ///
 /// ```
 /// use pipeline::ring::{PipelineState, ProducerSide};
@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 pub enum ProducerSide {}
 /// The end that empties slots. It starts at phase 0: it must wait for the first fill.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState`'s default constructor.
+/// (CUTLASS `PipelineState`'s default constructor.)
 ///
 /// ```
 /// use pipeline::ring::{ConsumerSide, PipelineState};
@@ -37,8 +37,6 @@ mod sealed {
 }
 /// [`ProducerSide`] or [`ConsumerSide`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// use pipeline::ring::{PipelineState, Side};
 /// fn turns<const STAGES: usize, S: Side>(state: &PipelineState<STAGES, S>) -> u32 {
@@ -54,7 +52,7 @@ impl<T: sealed::Side> Side for T {}
 /// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so a
 /// kernel needs this type only for a lagging or leading copy of its position.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState<Stages>`.
+/// (CUTLASS `PipelineState<Stages>`.)
 ///
 /// ```
 /// use pipeline::ring::{ConsumerSide, PipelineState, ProducerSide};
@@ -80,8 +78,8 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// The position before the first step, at this side's first phase.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`,
-    /// `PipelineState{}`. See the example of [`PipelineState`].
+    /// (CUTLASS `make_producer_start_state`, `PipelineState{}`.) See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn start() -> Self {
@@ -91,8 +89,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// The slot, `0..STAGES`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `index()`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `index()`.) See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn index(&self) -> u32 {
@@ -101,8 +98,8 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// The parity to wait for on this slot's barrier: 0 or 1.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the parity of `mbarrier.try_wait.parity`. CUTLASS:
-    /// `phase()`. See the example of [`PipelineState`].
+    /// (PTX: the parity of `mbarrier.try_wait.parity`; CUTLASS `phase()`.) See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn phase(&self) -> u32 {
@@ -111,8 +108,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// Steps taken since [`start`](Self::start), modulo 2³².
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `count()`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `count()`.) See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn count(&self) -> u32 {
@@ -121,8 +117,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// One step: the next slot, and the other phase after the last slot.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `operator++`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `operator++`.) See the example of [`PipelineState`].
     #[inline(always)]
     pub const fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
@@ -135,8 +130,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
 
     /// `n` steps at once.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `advance(num_iterations)`. See the
-    /// example of [`PipelineState`].
+    /// (CUTLASS `advance(num_iterations)`.) See the example of [`PipelineState`].
     #[inline(always)]
     pub const fn advance_by(&mut self, n: u32) {
         self.count = self.count.wrapping_add(n);

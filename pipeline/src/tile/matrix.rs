@@ -15,8 +15,7 @@ const CHUNK: u32 = 16;
 /// host. What lies outside of the matrix reads as zero, the elements between `cols` and `pitch`
 /// among it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a `Tensor` with the layout
-/// `(rows, cols):(pitch, 1)`.
+/// (CUTLASS: a `Tensor` with the layout `(rows, cols):(pitch, 1)`.)
 ///
 /// ```
 /// use half::bf16;
@@ -28,32 +27,32 @@ const CHUNK: u32 = 16;
 ///     MatrixView::new(memory, rows, 195, 200)
 /// }
 /// ```
-pub struct MatrixView<'a, T> {
-    first: *const T,
+pub struct MatrixView<'a, E> {
+    first: *const E,
     rows: u32,
     cols: u32,
     pitch: u32,
-    memory: PhantomData<DeviceSlice<'a, T>>,
+    memory: PhantomData<DeviceSlice<'a, E>>,
 }
 
-impl<T> Clone for MatrixView<'_, T> {
+impl<E> Clone for MatrixView<'_, E> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for MatrixView<'_, T> {}
+impl<E> Copy for MatrixView<'_, E> {}
 
-impl<'a, T: Element + slice::Element> MatrixView<'a, T> {
+impl<'a, E: Element + slice::Element> MatrixView<'a, E> {
     /// The matrix at the start of `memory`.
     ///
     /// `cp.async` reads 16 aligned bytes at a time: a slice that is not 16-byte aligned, a pitch
     /// that is not a multiple of 16 bytes or is below `cols`, and a matrix larger than the slice
     /// trap: a report on the model, an error of the launch on a GPU.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none; where it can't be right, `trap`. CUTLASS:
-    /// `make_tensor(make_gmem_ptr(..), make_layout(..))`. See the example of [`MatrixView`].
+    /// (PTX: none; where it can't be right, `trap`; CUTLASS `make_tensor(make_gmem_ptr(..),
+    /// make_layout(..))`.) See the example of [`MatrixView`].
     #[device]
-    pub fn new(memory: DeviceSlice<'a, T>, rows: u32, cols: u32, pitch: u32) -> Self {
+    pub fn new(memory: DeviceSlice<'a, E>, rows: u32, cols: u32, pitch: u32) -> Self {
         let first = memory.as_ptr();
         let elements =
             if rows == 0 { 0 } else { u64::from(rows - 1) * u64::from(pitch) + u64::from(cols) };
@@ -66,17 +65,17 @@ impl<'a, T: Element + slice::Element> MatrixView<'a, T> {
     }
 }
 
-impl<T: Element> MatrixView<'_, T> {
+impl<E: Element> MatrixView<'_, E> {
     /// Columns of one chunk.
-    const CHUNK_COLS: u32 = CHUNK / T::SIZE as u32;
+    const CHUNK_COLS: u32 = CHUNK / E::SIZE as u32;
 
     /// The tile at (`row`, `col`), for [`CopySlot::copy`](crate::ring::CopySlot::copy). A column that
     /// is not a multiple of 16 bytes traps.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.cg.shared.global`.
-    /// CUTLASS: `local_tile`. See the example of [`TileCopy`].
+    /// (PTX: the operands of `cp.async.cg.shared.global`; CUTLASS `local_tile`.) See the example of
+    /// [`TileCopy`].
     #[device]
-    pub fn tile<P: TileShape<Element = T>>(&self, row: u32, col: u32) -> TileCopy<'_, P> {
+    pub fn tile<T: TileShape<Element = E>>(&self, row: u32, col: u32) -> TileCopy<'_, T> {
         if !col.is_multiple_of(Self::CHUNK_COLS) {
             isa::misc::trap();
         }
@@ -86,7 +85,7 @@ impl<T: Element> MatrixView<'_, T> {
 
 /// A copy into a tile of a slot: see [`MatrixView::tile`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a partitioned source of `copy`.
+/// (CUTLASS: a partitioned source of `copy`.)
 ///
 /// ```
 /// use half::bf16;
@@ -95,19 +94,19 @@ impl<T: Element> MatrixView<'_, T> {
 ///     from.tile(64, 0)
 /// }
 /// ```
-pub struct TileCopy<'a, P: TileShape> {
-    from: MatrixView<'a, P::Element>,
+pub struct TileCopy<'a, T: TileShape> {
+    from: MatrixView<'a, T::Element>,
     row: u32,
     col: u32,
-    tile: PhantomData<P>,
+    tile: PhantomData<T>,
 }
 
-impl<P: TileShape> TileCopy<'_, P> {
+impl<T: TileShape> TileCopy<'_, T> {
     /// Issues this thread's part of the copy into the tile at `dst`: of the tile's chunks, every
     /// `threads`-th one from number `thread`, so that eight neighbours read a whole row.
     ///
     /// # Safety
-    /// `dst` is a tile of shape `P` that this thread may write until it has told of its copies;
+    /// `dst` is a tile of shape `T` that this thread may write until it has told of its copies;
     /// `thread` is one of `threads` that share it, whole warp groups.
     #[device]
     pub(crate) unsafe fn issue(self, dst: u32, thread: u32, threads: u32) {
@@ -116,16 +115,16 @@ impl<P: TileShape> TileCopy<'_, P> {
         let (first, chunk) = (thread / CHUNKS, thread % CHUNKS);
         // A thread has the same chunk of every `step`-th row, and so one swizzle.
         let step = threads / CHUNKS;
-        let chunk_cols = MatrixView::<P::Element>::CHUNK_COLS;
+        let chunk_cols = MatrixView::<T::Element>::CHUNK_COLS;
         let cols = from.cols.saturating_sub(self.col).saturating_sub(chunk * chunk_cols);
-        let bytes = cols.min(chunk_cols) * P::Element::SIZE as u32;
+        let bytes = cols.min(chunk_cols) * T::Element::SIZE as u32;
         let rows = from.rows.saturating_sub(self.row);
         let pitch = from.pitch as usize;
         let origin = self.row as usize * pitch + self.col as usize + (chunk * chunk_cols) as usize;
         let src = from.first.wrapping_add(origin + first as usize * pitch);
-        for i in 0..(P::ROWS as u32).div_ceil(step) {
+        for i in 0..(T::ROWS as u32).div_ceil(step) {
             let row = first + i * step;
-            if row < P::ROWS as u32 {
+            if row < T::ROWS as u32 {
                 // SAFETY: the chunk lies in the tile. If its row is one of the matrix, `bytes` bytes
                 // of it are too, inside the slice and aligned (`MatrixView::new`, `tile`); if not,
                 // nothing is read.

@@ -17,7 +17,7 @@ use sealed::Sealed;
 
 /// An element type of tensors.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ElementA`, `ElementB`, `ElementD`.
+/// (CUTLASS `ElementA`, `ElementB`, `ElementD`.)
 ///
 /// ```
 /// use half::bf16;
@@ -54,7 +54,7 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 ///
 /// Implemented by [`Tile`] alone; a trait so that a kernel can name tiles by element type.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: one stage of `SmemLayoutA`.
+/// (CUTLASS: one stage of `SmemLayoutA`.)
 ///
 /// ```
 /// use half::f16;
@@ -80,8 +80,8 @@ pub trait TileShape: Sealed + 'static {
 /// descriptor; The type has no values: what a kernel holds are slots of rings and buffers made of
 /// tiles.
 ///
-/// Waits for nothing. Signals nothing. PTX: the box of `cp.async.bulk.tensor.2d`, the operands of
-/// `wgmma.mma_async`. CUTLASS: `GMMA::Layout_K_SW128_Atom`, tiled.
+/// (PTX: the box of `cp.async.bulk.tensor.2d`, the operands of `wgmma.mma_async`; CUTLASS
+/// `GMMA::Layout_K_SW128_Atom`, tiled.)
 ///
 /// ```
 /// use half::bf16;
@@ -89,18 +89,18 @@ pub trait TileShape: Sealed + 'static {
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
 /// ```
-pub struct Tile<T, const ROWS: usize, const COLS: usize>(PhantomData<T>);
+pub struct Tile<E, const ROWS: usize, const COLS: usize>(PhantomData<E>);
 
-impl<T, const ROWS: usize, const COLS: usize> Sealed for Tile<T, ROWS, COLS> {}
-impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROWS, COLS> {
-    type Element = T;
+impl<E, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
+impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROWS, COLS> {
+    type Element = E;
     const ROWS: usize = {
         assert!(
             ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,
             "a tile's rows are a positive multiple of the swizzle atom's 8"
         );
         assert!(
-            COLS * T::SIZE == ROW_BYTES,
+            COLS * E::SIZE == ROW_BYTES,
             "a tile's row is 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits"
         );
         ROWS
@@ -110,7 +110,7 @@ impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROW
 
 /// Byte offset of (row, 16-byte chunk) inside a tile.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Swizzle<3, 4, 3>`.
+/// (CUTLASS `Swizzle<3, 4, 3>`.)
 ///
 /// ```
 /// use pipeline::tile::swizzled;
@@ -125,7 +125,7 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 
 /// The panel of a result type: 128 bytes of columns, any number of rows.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SmemLayoutAtomD`.
+/// (CUTLASS `SmemLayoutAtomD`.)
 ///
 /// ```
 /// use half::bf16;

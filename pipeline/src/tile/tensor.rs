@@ -16,8 +16,8 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// type and the swizzle can't differ from what the kernel reads. As a kernel parameter it is a
 /// `__grid_constant__`; loads are `cp.async.bulk.tensor.2d`.
 ///
-/// Waits for nothing. Signals nothing. PTX: a `.param` of 128 bytes; `cp.async.bulk.tensor.2d`
-/// reads it. CUTLASS: `TmaDescriptor`, the TMA `Copy_Atom`.
+/// (PTX: a `.param` of 128 bytes; `cp.async.bulk.tensor.2d` reads it; CUTLASS `TmaDescriptor`, the
+/// TMA `Copy_Atom`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -50,8 +50,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 
     /// Types an encoded tensor map.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: `make_tma_copy` encodes and
-    /// types at once.
+    /// (CUTLASS: none: `make_tma_copy` encodes and types at once.)
     ///
     /// ```
     /// # use {half::bf16, isa::cp_async_bulk::TensorMapBytes, pipeline::prelude::*};
@@ -72,8 +71,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 
     /// The encoded bytes.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_tma_descriptor()`. See the
-    /// example of [`TensorMap`].
+    /// (CUTLASS `get_tma_descriptor()`.) See the example of [`TensorMap`].
     pub const fn bytes(&self) -> &TensorMapBytes {
         &self.bytes
     }
@@ -84,9 +82,8 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// on a multiple of 16 bytes of a row: `col` of another kind is an illegal instruction on the chip,
     /// and WP015 on the model.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS:
-    /// `tma_load.with(barrier, mcast_mask)` and the tile's coordinates. See the example of
-    /// [`TensorMap`].
+    /// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS `tma_load.with(barrier,
+    /// mcast_mask)` and the tile's coordinates.) See the example of [`TensorMap`].
     #[inline(always)]
     pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
         Load { map: self, row: row as i32, col: col as i32, peers }
@@ -95,8 +92,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// One thread fetches the descriptor into the cache while the CTA still prepares its shared
     /// memory: saves the first load a miss.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `prefetch.tensormap`. CUTLASS:
-    /// `prefetch_tma_descriptor`.
+    /// (PTX `prefetch.tensormap`; CUTLASS `prefetch_tma_descriptor`.)
     ///
     /// ```
     /// # use half::bf16;
@@ -118,8 +114,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 /// A load that a slot can start: what [`TensorMap::tile`] gives and
 /// [`EmptySlot::load`](crate::ring::EmptySlot::load) takes.
 ///
-/// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS: the
-/// arguments of `copy`.
+/// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: the arguments of `copy`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -148,11 +143,10 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// load that follows finds it. Nothing is read by that: what the grid ahead still writes to it is
     /// written to the cache.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`.
-    /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
-    /// [`BeforeWait`].
+    /// (PTX `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`; CUTLASS
+    /// `SM90_TMA_LOAD_2D::PREFETCH`.) See the example of [`BeforeWait`].
     #[device]
-    pub fn prefetch<R: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<R, Cl>>) {
+    pub fn prefetch<Ro: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<Ro, Cl>>) {
         let (row, _) = self.slice();
         // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
         unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }
