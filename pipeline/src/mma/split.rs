@@ -1,17 +1,24 @@
-//! Sums in two halves, so that one can be written out while the tensor cores are at the other.
+//! Accumulators that are split along N (SplitN), so that the epilogue of one tile overlaps the main
+//! loop of the next.
 //!
-//! A warp group whose tile takes all its registers can't begin the next one before it has written
-//! this one, and meanwhile its tensor cores would rest. So each stage is multiplied as two wgmma
-//! groups, the left columns and then the right ones, and the ends of two tiles overlap:
+//! Invariant: a half is read only when no wgmma that writes it is in flight, and is multiplied
+//! again only after it has been read out. The type parameter [`Halves`] says which halves are in
+//! flight.
+//!
+//! A warp group whose tile takes all its registers can't begin the next tile before it has written
+//! this one, and its tensor cores idle in the meantime. So each k tile is multiplied as two wgmma
+//! groups, the left columns and then the right ones. At the boundary of two tiles, one half is
+//! written while the other is multiplied:
 //!
 //! ```text
 //! wgmma      … left  right │ left'      right' …
 //! registers                 left→D   right→D
 //! ```
 //!
-//! The states are types: [`SplitAccumulator::start`] issues the left half, [`SplitInFlight::start_right`]
-//! the right one, [`SplitInFlight::next`] both of a further stage; [`SplitInFlight::finish_left`] gives
-//! the left half while the right one is multiplied, [`SplitInFlight::finish`] the rest.
+//! [`SplitAccumulator::start`] issues the left half of the first k tile, and
+//! [`SplitInFlight::start_right`] the right half. [`SplitInFlight::next`] issues both halves of a
+//! further k tile. [`SplitInFlight::finish_left`] returns the left half while the right one is
+//! still being multiplied, and [`SplitInFlight::finish`] returns the right half.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
@@ -23,18 +30,19 @@ use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 
-/// A warp group's 64 x (`L` + `R`) block of f32 sums: `L` columns, and `R` to the right of them.
+/// A warp group's 64 x (`L` + `R`) f32 accumulator in two halves: `L` columns, and the `R` columns
+/// to their right.
 ///
-/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS: none: its cooperative kernels write a tile
-/// before they begin the next.)
+/// (PTX: the D registers of `wgmma.mma_async`. CUTLASS has none: its cooperative kernels write a
+/// tile before they begin the next.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>; fn write<const N: usize>(_: Accumulator<N>) where isa::wgmma::M64<N>: isa::wgmma::Shape {}
 /// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
-/// /// Tiles of 64 x 256 sums from 9 slots each: the columns from 128 on are written while the next
-/// /// tile's first ones are multiplied.
+/// /// Tiles of 64 x 256 from 9 slots each. Columns 128 to 255 are written while the next tile's
+/// /// columns 0 to 127 are multiplied.
 /// fn tiles(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
 ///     let mut sum = SplitAccumulator::<128, 128>::start(group, full.wait()).start_right();
 ///     for tile in 0..7 {
@@ -68,7 +76,7 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Which halves the batches in flight write.
+/// Which halves the batches in flight write: [`LeftAlone`], [`Both`] or [`RightAlone`].
 ///
 /// ```compile_fail
 /// struct Neither;
@@ -88,18 +96,18 @@ macro_rules! halves {
     )+};
 }
 halves! {
-    /// The left half alone: the right one's products are not issued yet.
+    /// Only the left half is in flight: the right half's products have not been issued.
     LeftAlone,
-    /// Both.
+    /// Both halves are in flight.
     Both,
-    /// The right half alone: the left one has been handed out.
+    /// Only the right half is in flight: the left half has been returned.
     RightAlone,
 }
 
-/// A sum in halves of which wgmmas write those that `H` says, and the slot that they read last.
+/// A split accumulator whose halves `H` are in flight, and the slot that the newest batches read.
 ///
-/// Waits for its batches, when it is asked for what they give. (PTX: two `wgmma` groups a stage.)
-/// See the example of [`SplitAccumulator`].
+/// Its methods wait for the batches whose results they return. (PTX: two `wgmma` groups for each k
+/// tile.) See the example of [`SplitAccumulator`].
 #[must_use = "a batch that is never finished keeps its slot"]
 pub struct SplitInFlight<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
 where
@@ -117,8 +125,10 @@ where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    /// Starts a sum: issues the products of the first slot's left half (D = A·B, so nothing needs
-    /// zeroing) and commits them as a wgmma group.
+    /// Starts an accumulation: issues the products of the first slot's left half and commits them
+    /// as a wgmma group.
+    ///
+    /// The first wgmma computes D = A·B, so nothing needs zeroing.
     ///
     /// (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times, `wgmma.commit_group`; CUTLASS
     /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
@@ -153,8 +163,8 @@ where
     {
         const { assert!(L + R == St::COLUMNS, "the halves are all columns of the tile of B") }
         let regs = core::array::from_mut(&mut self.left);
-        // SAFETY: the group token stands for four converged warps, the slot token for tiles that
-        // have arrived; the slot and the registers stay inside `SplitInFlight` until a wait.
+        // SAFETY: the group token proves four converged warps, and the slot token proves that the
+        // tiles have arrived. The slot and the registers stay inside `SplitInFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
             St::issue::<Rd, L, 1>(slot.data(), group.index(), 0, regs, accumulate);
@@ -175,7 +185,7 @@ where
         Cl: ClusterShape,
     {
         let regs = core::array::from_mut(&mut self.right);
-        // SAFETY: as in `issue_left`; the right half's columns begin behind the left one's.
+        // SAFETY: as in `issue_left`; the right half's columns follow the left half's.
         unsafe {
             isa::wgmma::fence();
             St::issue::<Rd, R, 1>(slot.data(), group.index(), L, regs, accumulate);
@@ -187,7 +197,7 @@ where
 /// Waits until at most `PENDING` of the group's batches are in flight.
 #[device]
 fn wait<const PENDING: u32, Ro: Role, Cl>(_group: &Warpgroup<Ro, Cl>) {
-    // SAFETY: the group token: four converged warps.
+    // SAFETY: the group token proves four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
 }
 
@@ -197,11 +207,11 @@ where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    /// The same, of which other halves are in flight.
+    /// Changes the type to say that the halves `To` are in flight.
     #[inline(always)]
     fn with<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, so nothing is there twice.
+        // SAFETY: `this` is never dropped, so no value exists twice.
         let (sum, slot) = unsafe {
             (core::ptr::read(&raw const this.sum), core::ptr::read(&raw const this.slot))
         };
@@ -219,9 +229,10 @@ where
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Issues the products of the right half, which the sum before it may have used until now.
+    /// Issues the products of the first slot's right half. Until this call, the previous
+    /// accumulation may have used that half's registers.
     ///
-    /// (PTX: as [`SplitAccumulator::start`]; CUTLASS: as for it.) See the example of
+    /// (PTX and CUTLASS: as for [`SplitAccumulator::start`].) See the example of
     /// [`SplitAccumulator`].
     #[device]
     pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl> {
@@ -240,11 +251,11 @@ where
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Issues the products of `slot` behind those in flight, and returns the slot that the older
-    /// ones have read.
+    /// Issues the products of `slot` after those in flight, and returns the slot that the older
+    /// batches have finished reading.
     ///
-    /// Waits for the older batches. (PTX: twice `wgmma.fence`, `wgmma.mma_async` BK / 16 times and
-    /// `wgmma.commit_group`; `wgmma.wait_group 2`; CUTLASS: as
+    /// Waits for the older batches. (PTX: for each half `wgmma.fence`, `wgmma.mma_async` BK / 16
+    /// times and `wgmma.commit_group`; then `wgmma.wait_group 2`. CUTLASS: as for
     /// [`InFlight::next`](crate::mma::InFlight::next), in halves.) See the example of
     /// [`SplitAccumulator`].
     #[device]
@@ -252,12 +263,12 @@ where
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
         wait::<2, _, _>(self.group);
-        // SAFETY: the two batches just committed are the only ones in flight, so the older slot is
-        // read no more.
+        // SAFETY: only the two batches just committed can be in flight, so nothing reads the older
+        // slot any more.
         unsafe { core::mem::replace(&mut self.slot, slot).retired() }
     }
 
-    /// Ends the left half, and returns it. The right one is still being multiplied.
+    /// Ends the left half and returns it. The right half is still being multiplied.
     ///
     /// Waits for the left half's batch. (PTX `wgmma.wait_group 1`; CUTLASS `warpgroup_wait<1>`,
     /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
@@ -266,8 +277,8 @@ where
         mut self,
     ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, Rd, St, Tag, Cl>) {
         wait::<1, _, _>(self.group);
-        // The compiler takes the sums for known since the wgmma was issued: keep it from moving
-        // their first use above the wait.
+        // To the compiler the registers have had their values since the wgmma was issued. The fence
+        // keeps it from moving their first use above the wait.
         M64::<L>::fence_operand(&mut self.sum.left);
         (Accumulator::of(self.sum.left), self.with())
     }
@@ -283,7 +294,7 @@ where
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Ends the sum: returns the right half and the last slot.
+    /// Ends the accumulation: returns the right half and the last slot.
     ///
     /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
     /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
@@ -292,18 +303,19 @@ where
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
-        // SAFETY: no batch is in flight after the wait; `this` is not dropped, so the slot is not
-        // there twice.
+        // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does
+        // not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).retired() };
         (Accumulator::of(this.sum.right), last)
     }
 }
 
-/// Batches that are dropped are waited for, so that they can't write registers that have another use
-/// by then. Their slot is lost, and the ring stops for want of it.
+/// Waits for batches that are dropped, so that they can't write registers that have been reused by
+/// then.
 ///
-/// Waits for the batches in flight. (PTX `wgmma.wait_group 0`; where every sum is finished,
-/// nothing.)
+/// Their slot is lost, so the ring stops.
+///
+/// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every accumulation.)
 impl<const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl> Drop
     for SplitInFlight<'_, L, R, H, Rd, St, Tag, Cl>
 where
@@ -318,10 +330,12 @@ where
     }
 }
 
-/// Hands out two halves of a sum, one after the other, to the same code: where nothing is gained by
-/// their overlapping, and each copy of it stands in the way of what comes behind.
+/// Passes two halves of an accumulator, one after the other, to the same code.
 ///
-/// (PTX: a loop of two rounds.)
+/// Use it where overlapping the halves gains nothing: the code exists once, and a second copy would
+/// only make the kernel longer.
+///
+/// (PTX: a loop of two iterations, not unrolled.)
 ///
 /// ```
 /// # use pipeline::{mma, prelude::*};

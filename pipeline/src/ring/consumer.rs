@@ -1,4 +1,7 @@
-//! The emptying end of a ring, whoever fills it.
+//! The consumer of a ring, for all kinds of writers.
+//!
+//! Invariant: a slot is released only after all reads of it have finished: ordinary reads by
+//! program order, wgmma's reads by `wgmma.wait_group`.
 
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
@@ -11,7 +14,7 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-/// The consumer end before a role has taken it.
+/// The consumer end, before a role takes it.
 ///
 /// (CUTLASS `Params::role` = `ThreadCategory::Consumer`.)
 ///
@@ -40,14 +43,15 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         Self { base, ring: PhantomData }
     }
 
-    /// Gives the end to a warp group of the role that reads.
+    /// Binds the end to a warp group of the reading role.
     ///
-    /// The threads that will signal a release are picked here, once. Of readers with wgmma, thread r
-    /// of the group arrives at CTA r of the cluster if that CTA's loads reach this one; of ordinary
-    /// readers, one lane of each warp arrives here.
+    /// This call selects, once, the threads that signal releases. If the readers use wgmma, thread
+    /// r of the group arrives at CTA r of the cluster, provided that CTA's loads reach this one. If
+    /// they use ordinary loads, one lane of each warp arrives at this CTA's barrier.
     ///
-    /// (PTX `mapa.shared::cluster`, in a cluster; CUTLASS: the spreading of arrivals
-    /// (`dst_blockid_`) in `PipelineTmaAsync`'s constructor.) See the example of [`ConsumerEnd`].
+    /// (PTX `mapa.shared::cluster`, if the cluster has more than one CTA; CUTLASS: the spreading of
+    /// arrivals (`dst_blockid_`) in the constructor of `PipelineTmaAsync`.) See the example of
+    /// [`ConsumerEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {
         let empty = Layout::<STAGES, St>::empty(self.base, 0);
@@ -60,18 +64,19 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// This warp's first row in a slot's tiles.
+/// Returns this warp's first row in a slot's tiles.
 #[inline(always)]
 fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
     Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
-/// Whether this thread signals releases, and where.
+/// Whether this thread signals releases, and at which barrier.
 #[derive(Clone, Copy)]
 struct Signal {
     active: bool,
-    /// The first slot's empty barrier in the CTA that this thread signals. The others lie behind it
-    /// there as here, so no release has to map an address of its own.
+    /// Address of slot 0's empty barrier in the CTA that this thread signals. The other slots'
+    /// barriers follow it at the same offsets as in this CTA, so a release needs no `mapa` of its
+    /// own.
     empty: u32,
 }
 
@@ -84,18 +89,20 @@ impl Signal {
         let active = thread < Cl::SIZE as u32 && at.shares_with(thread);
         Self { active, empty: isa::cluster::mapa(empty, thread % Cl::SIZE as u32) }
     }
-    /// The empty barrier of slot `stage`, where this thread signals.
+    /// Returns the address of the empty barrier of slot `stage` in the CTA that this thread
+    /// signals.
     #[inline(always)]
     fn of(self, stage: u32) -> u32 {
         self.empty + 8 * stage
     }
 }
 
-/// The emptying end: its position in the ring, and the verbs wait and skip.
+/// The consumer of a ring: its position in the ring, and the verbs `wait`, `try_wait`, `test_wait`
+/// and `skip`.
 ///
-/// Waits for full slots. Signals nothing itself: its slots are released. (PTX
-/// `mbarrier.try_wait.parity`; CUTLASS `PipelineTmaAsync`, `PipelineAsync` with `PipelineState`, on
-/// the consumer's side.)
+/// Waits for full slots. The slots that it returns signal their own release. (PTX
+/// `mbarrier.try_wait.parity`; CUTLASS: the consumer's side of `PipelineTmaAsync` or
+/// `PipelineAsync`, and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -121,40 +128,43 @@ pub struct Consumer<const STAGES: usize, St, Rd, Tag, Cl> {
 impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Consumer<STAGES, St, Rd, Tag, Cl>
 {
-    /// Takes the next slot and steps. What was put into it is then visible to this thread's loads
-    /// and to its wgmmas.
+    /// Waits for the next slot, takes it and advances. The slot's data are then visible to this
+    /// thread's loads and to its wgmmas.
     ///
-    /// Waits for the slot's arrivals and bytes. (PTX `mbarrier.try_wait.parity` on the full
-    /// barrier, in a loop; CUTLASS `consumer_wait`.) See the example of [`Consumer`].
+    /// Waits until all writers have arrived and all transaction bytes have landed. (PTX
+    /// `mbarrier.try_wait.parity` on the full barrier, in a loop; CUTLASS `consumer_wait`.) See the
+    /// example of [`Consumer`].
     #[device]
     pub fn wait(&mut self) -> FullSlot<St, Rd, Tag, Cl> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is full; may suspend for a while. The answer belongs to that
-    /// slot: while it is held the consumer can't be used otherwise.
+    /// Tests whether the next slot is full.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. (PTX
+    /// The result belongs to that slot: it borrows the consumer until it is consumed.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `consumer_try_wait`.) See the example of [`Peek`].
     #[device]
     pub fn try_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
-        // SAFETY: the barrier was initialised by the plan.
+        // SAFETY: the plan initialised the barrier.
         let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
     }
 
-    /// As [`try_wait`](Self::try_wait), but never suspends.
+    /// Tests whether the next slot is full, as [`try_wait`](Self::try_wait) does, but never
+    /// suspends the thread.
     ///
     /// (PTX `mbarrier.test_wait.parity`; CUTLASS `consumer_test_wait`.) See the example of
     /// [`Peek`].
     #[device]
     pub fn test_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
-        // SAFETY: the barrier was initialised by the plan.
+        // SAFETY: the plan initialised the barrier.
         let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
         Peek { known, consumer: self }
     }
 
-    /// Leaves the next `slots` slots to the other warp groups of the role.
+    /// Skips the next `slots` slots, which other warp groups of the role read.
     ///
     /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
     #[inline(always)]
@@ -172,7 +182,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     #[device]
     fn slot(&mut self, known: bool) -> FullSlot<St, Rd, Tag, Cl> {
         if !known {
-            // SAFETY: initialised by the plan; the state's phase is its discipline.
+            // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
         }
         let stage = self.state.index();
@@ -186,7 +196,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// What [`Consumer::try_wait`] or [`Consumer::test_wait`] saw.
+/// The result of [`Consumer::try_wait`] or [`Consumer::test_wait`].
 ///
 /// (CUTLASS `ConsumerToken`.)
 ///
@@ -211,23 +221,24 @@ pub struct Peek<'c, const STAGES: usize, St, Rd, Tag, Cl> {
 impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Peek<'_, STAGES, St, Rd, Tag, Cl>
 {
-    /// Whether the slot was full.
+    /// Returns whether the test found the slot full.
     ///
     /// (CUTLASS `ConsumerToken`'s `BarrierStatus`.) See the example of [`Peek`].
     pub fn ready(&self) -> bool {
         self.known
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not full then.
+    /// Takes the tested slot.
     ///
-    /// Waits for the slot's arrivals and bytes, if they were not seen. (PTX: none, or as
-    /// [`Consumer::wait`]; CUTLASS `consumer_wait(state, token)`.) See the example of [`Peek`].
+    /// Waits until the slot is full, unless the test found it full. (PTX: as [`Consumer::wait`], or
+    /// nothing after a successful test; CUTLASS `consumer_wait(state, token)`.) See the example of
+    /// [`Peek`].
     #[device]
     pub fn wait(self) -> FullSlot<St, Rd, Tag, Cl> {
         self.consumer.slot(self.known)
     }
 }
 
-/// A slot whose tiles have arrived.
+/// A full slot: its tiles have arrived.
 ///
 /// (CUTLASS: the stage's part of `SharedStorage`, after `consumer_wait`.)
 ///
@@ -254,7 +265,7 @@ pub struct FullSlot<St, Rd, Tag, Cl> {
 }
 
 impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
-    /// Where the tiles lie.
+    /// Returns the address of the tiles.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
         self.data
@@ -270,19 +281,20 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
 }
 
 impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
-    /// Gives the slot back after ordinary reads: the warp meets, so that all of its reads are done,
-    /// and one lane arrives.
+    /// Releases the slot after ordinary reads.
     ///
-    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the empty
-    /// barrier. (PTX `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `consumer_release`.) See the
-    /// example of [`FullSlot`].
+    /// The warp synchronises, so that the reads of all its lanes are done, and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival per warp on the empty barrier.
+    /// (PTX `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `consumer_release`.) See the example of
+    /// [`FullSlot`].
     #[device]
     pub fn release(self)
     where
         Rd: OrdinaryReads,
     {
-        // SAFETY: the consumer was taken by a converged warp group, whose warps stay converged
-        // through the pipeline's calls; the slot's reads are before this point in every lane.
+        // SAFETY: a converged warp group took the consumer, and its warps stay converged through
+        // the pipeline's calls. In every lane the slot's reads come before this point.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if self.signal.active {
@@ -296,22 +308,25 @@ impl<T: TileShape, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(T,)
 where
     T::Element: Fragments,
 {
-    /// Reads this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i.
+    /// Reads a fragment of the slot's tile: this thread's 8 values of the 64x16 fragment number
+    /// `fragment`, counted along the columns.
     ///
-    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
+    /// Warp group i reads the tile's rows 64i to 64i + 63. If the groups take turns, the reading
+    /// group reads rows 0 to 63.
+    ///
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
     /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`].
     #[device]
-    pub fn fragment(&self, group: &Warpgroup<Rd::Role, Cl>, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, group: &Warpgroup<Rd::Role, Cl>, fragment: usize) -> [f32; 8] {
         const {
             assert!(
                 T::ROWS == GROUP_ROWS * Rd::GROUPS,
-                "the panel has 64 rows for each warp group that reads it"
+                "the tile has 64 rows for each warp group that reads it"
             );
         }
         let warp_row = warp_row::<Rd, Cl>(group);
-        // SAFETY: the slot is full, and the group converged.
-        unsafe { T::Element::load_fragment(self.data, warp_row, strip as u32) }
+        // SAFETY: the slot is full, and the group is converged.
+        unsafe { T::Element::load_fragment(self.data, warp_row, fragment as u32) }
     }
 }
 
@@ -320,35 +335,36 @@ impl<T: TileShape, const COUNT: usize, Rd: OrdinaryReads, Tag: Name, Cl: Cluster
 where
     T::Element: Fragments,
 {
-    /// As `fragment` of a slot of one panel, from panel number `panel`.
+    /// Reads a fragment of tile number `tile` of the slot, as `fragment` of a slot with one tile
+    /// does.
     ///
-    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
-    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`], with the panel's number in front.
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`]; the tile's number comes first.
     #[device]
     pub fn fragment(
         &self,
         group: &Warpgroup<Rd::Role, Cl>,
-        panel: usize,
-        strip: usize,
+        tile: usize,
+        fragment: usize,
     ) -> [f32; 8] {
         const {
             assert!(
                 T::ROWS == GROUP_ROWS * Rd::GROUPS,
-                "each panel has 64 rows for each warp group that reads it"
+                "each tile has 64 rows for each warp group that reads it"
             );
         }
-        assert!(panel < COUNT, "the slot has fewer panels");
+        assert!(tile < COUNT, "the slot has fewer tiles");
         let warp_row = warp_row::<Rd, Cl>(group);
-        let panel = self.data + (panel * T::BYTES) as u32;
-        // SAFETY: the slot is full, the panel one of its own, and the group converged.
-        unsafe { T::Element::load_fragment(panel, warp_row, strip as u32) }
+        let tile = self.data + (tile * T::BYTES) as u32;
+        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
+        unsafe { T::Element::load_fragment(tile, warp_row, fragment as u32) }
     }
 }
 
 impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
-    /// As `fragment` of a slot of one panel, from the slot's tile number `I`.
+    /// Reads a fragment of tile number `I` of the slot, as `fragment` of a slot with one tile does.
     ///
-    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`; f32: `ld.shared.v2`; CUTLASS `copy` with
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
     /// `SM75_U32x4_LDSM_N`.)
     ///
     /// ```
@@ -367,7 +383,7 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
     pub fn strip_of<const I: usize>(
         &self,
         group: &Warpgroup<Rd::Role, Cl>,
-        strip: usize,
+        fragment: usize,
     ) -> [f32; 8]
     where
         St: TileAt<I>,
@@ -381,14 +397,14 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
         }
         let warp_row = warp_row::<Rd, Cl>(group);
         let tile = self.data + St::OFFSET as u32;
-        // SAFETY: the slot is full, the tile one of its own, and the group converged.
-        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, strip as u32) }
+        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
+        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment as u32) }
     }
 }
 
 /// A slot that the tensor cores have finished reading.
 ///
-/// (CUTLASS: none: the lagging `PipelineState` of the main loop, `smem_pipe_release`.)
+/// (CUTLASS has no such object; it keeps a second, lagging `PipelineState`, `smem_pipe_release`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -414,20 +430,23 @@ pub struct RetiredSlot<St, Tag, Cl> {
 }
 
 impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
-    /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
-    /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and for a
-    /// `.release.cluster` ptxas puts a memory barrier before each one.
+    /// Releases the slot to every CTA whose loads reach it: one thread of the group arrives at
+    /// each.
     ///
-    /// Signals the empty barrier, here and at sharing peers. (PTX
-    /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`; CUTLASS `consumer_release`.) See
-    /// the example of [`RetiredSlot`].
+    /// The remote arrival has no `.release.cluster` qualifier. The retirement of the wgmmas already
+    /// orders it after their reads, and ptxas puts a memory barrier before every `.release.cluster`
+    /// arrival.
+    ///
+    /// Signals the empty barrier, in this CTA and in the peers that share the slot. (PTX
+    /// `mbarrier.arrive.shared::cluster`, or `mbarrier.arrive` if the cluster has one CTA; CUTLASS
+    /// `consumer_release`.) See the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {
         if !self.signal.active {
             return;
         }
-        // SAFETY: the token says that nothing reads the slot any more; peers have the same plan at
-        // the same offsets, and stay until their tail has seen this arrival.
+        // SAFETY: the token proves that nothing reads the slot any more. Peers have the same plan
+        // at the same offsets, and do not exit before their `tail` has seen this arrival.
         unsafe {
             if Cl::SIZE == 1 {
                 isa::mbarrier::arrive(self.signal.of(self.stage));

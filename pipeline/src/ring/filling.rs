@@ -1,11 +1,14 @@
-//! Where a ring's parts lie, and what the filling ends of every kind have in common.
+//! The memory layout of a ring, and the state that all kinds of producer share.
+//!
+//! Invariant: a producer's state advances exactly once for each slot that it acquires.
 
 use crate::ring::Stage;
 use crate::ring::{PipelineState, ProducerSide};
 use core::marker::PhantomData;
 use isa::device;
 
-/// Where the parts of a ring of `STAGES` slots of `St` lie.
+/// Addresses inside a ring of `STAGES` slots of `St`: the slots, then the full barriers, then the
+/// empty barriers, 8 bytes each.
 pub(super) struct Layout<const STAGES: usize, St>(PhantomData<St>);
 
 impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
@@ -26,7 +29,8 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     }
 }
 
-/// Where a producer of any kind stands: the four verbs' common part.
+/// The position of a producer of any kind, and what `acquire`, `try_acquire` and `tail` have in
+/// common.
 pub(super) struct Filling<const STAGES: usize, St> {
     base: u32,
     state: PipelineState<STAGES, ProducerSide>,
@@ -41,24 +45,28 @@ impl<const STAGES: usize, St: Stage> Filling<STAGES, St> {
     fn empty(&self) -> u32 {
         Layout::<STAGES, St>::empty(self.base, self.state.index())
     }
-    /// Whether the next slot is empty; may suspend for a while (`mbarrier.try_wait.parity`).
+    /// Tests whether the next slot is empty. May suspend the thread for a time limit that the
+    /// hardware sets (`mbarrier.try_wait.parity`).
     #[device]
     pub(super) fn peek(&self) -> bool {
-        // SAFETY: the barrier was initialised by the plan.
+        // SAFETY: the plan initialised the barrier.
         unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
     }
-    /// Waits for the next slot unless `known` says that it is empty, takes it and steps: addresses
-    /// of its data and of its full barrier.
+    /// Takes the next slot and advances. Returns the addresses of the slot's data and of its full
+    /// barrier.
+    ///
+    /// Waits until the slot is empty, unless `known` says that a test has already seen it empty.
     #[device]
     pub(super) fn take(&mut self, known: bool) -> (u32, u32) {
         if !known {
-            // SAFETY: the barrier was initialised by the plan; the state's phase is its discipline.
+            // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
         }
         let stage = self.state.index();
         self.state.advance();
         (Layout::<STAGES, St>::data(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
     }
+    /// Waits until every slot has been released for the last time.
     #[device]
     pub(super) fn drain(mut self) {
         for _ in 0..STAGES {

@@ -1,13 +1,14 @@
-//! The ring: `STAGES` slots of tiles between those who fill and those who empty them, each slot
-//! guarded by a full and an empty mbarrier.
+//! Invariant: a slot is written only after every reader has released it, and read only after it has
+//! been filled. Each slot has two mbarriers, full and empty, that enforce this.
 //!
 //! ```text
 //!            acquire: wait empty        wait: wait full
 //!   producer ───────────────► slot i ───────────────► consumer
-//!            load / commit: full        release: arrive on empty, here and at sharing peers
+//!            load / commit: full        release: arrive on empty, in this CTA and in the peers that share the slot
 //! ```
 //!
-//! One ring type covers CUTLASS's pipelines; who fills and who empties are type parameters:
+//! A ring has `STAGES` slots. One type, [`Ring`], covers CUTLASS's pipelines; its type parameters
+//! say who writes the slots and who reads them:
 //!
 //! | CUTLASS | writers | readers |
 //! |---|---|---|
@@ -16,11 +17,18 @@
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
 //!
-//! What CUTLASS asks its user to remember is in types here. Arrival counts follow from the roles and
-//! the cluster; transaction bytes from the tiles; starting phases from the side; the proxy fence
-//! between ordinary writes and wgmma's reads from the pair of writers and readers. A slot is a
-//! token: [`EmptySlot`] can only be filled, [`FullSlot`] only be read, and a slot that wgmma reads
-//! can only be released once it is a [`RetiredSlot`].
+//! The types compute or enforce what CUTLASS leaves to its user:
+//!
+//! Arrival counts follow from the roles and the cluster. Transaction bytes follow from the tiles.
+//! The starting phase follows from the side (producer or consumer). The proxy fence between
+//! ordinary stores and wgmma's reads follows from the pair of writers and readers.
+//!
+//! A slot is a token, and its type says what may be done with it. An [`EmptySlot`] can only be
+//! filled, a [`FullSlot`] can only be read, and a slot that wgmma reads can be released only after
+//! it has become a [`RetiredSlot`].
+//!
+//! Type parameters have the same names throughout: `St` is what a slot holds, `Wr` the writers,
+//! `Rd` the readers, `Ro` a role, `Tag` the ring's name, `Cl` the cluster's shape.
 
 mod consumer;
 mod copies;
@@ -52,8 +60,10 @@ use crate::cta::{Role, WARPGROUP_THREADS};
 
 use core::marker::PhantomData;
 
-/// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
-/// word for reports. Two regions of one plan with the same name do not compile.
+/// The name of a ring or barrier, as a type.
+///
+/// Two rings have different names, so their ends and slots can't be mixed. Diagnostics print the
+/// name. Two regions of one plan with the same name do not compile.
 ///
 /// ```
 /// use pipeline::{names, ring::Name};
@@ -61,11 +71,11 @@ use core::marker::PhantomData;
 /// assert_eq!((MainLoop::NAME, MainLoop::FULL), ("main loop", "main loop.full"));
 /// ```
 pub trait Name: 'static {
-    /// How reports call it.
+    /// The name that diagnostics print.
     const NAME: &'static str;
-    /// How reports call a ring's full barriers.
+    /// The name that diagnostics print for a ring's full barriers.
     const FULL: &'static str;
-    /// How reports call a ring's empty barriers.
+    /// The name that diagnostics print for a ring's empty barriers.
     const EMPTY: &'static str;
 }
 
@@ -92,7 +102,8 @@ macro_rules! names {
     )+};
 }
 
-/// Closes [`Writers`] and [`Readers`]: the arrivals that a kind has are those that its ends make.
+/// Seals [`Writers`] and [`Readers`]: the arrivals that a kind states must be those that its ends
+/// make.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
@@ -103,9 +114,9 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Who fills a slot of the stage `St`, which fixes the arrivals that its full barrier expects.
+/// The writers of a ring's slots: they fix the arrivals that a full barrier expects.
 ///
-/// (PTX: the count of `mbarrier.init`; CUTLASS `params.producer_arv_count`.)
+/// (PTX: the count operand of `mbarrier.init`; CUTLASS `params.producer_arv_count`.)
 ///
 /// ```
 /// use half::bf16;
@@ -117,14 +128,14 @@ use sealed::Sealed;
 /// assert_eq!(<Writes<Fill> as Writers<Stage>>::ARRIVALS, 4);
 /// ```
 pub trait Writers<St>: Sealed + 'static {
-    /// Arrivals per slot.
+    /// Arrivals per fill of a slot.
     const ARRIVALS: usize;
 }
 
-/// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
+/// One elected thread arms every slot with its bytes and issues its TMA loads.
 ///
-/// Waits for an empty slot. Signals one arrival, and the bytes, on the full barrier of each slot.
-/// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer of
+/// Waits for an empty slot. Signals one arrival and the transaction bytes on the slot's full
+/// barrier. (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer of
 /// `PipelineTmaAsync`.)
 ///
 /// ```
@@ -139,12 +150,11 @@ impl<St: Stage> Writers<St> for Tma {
     const ARRIVALS: usize = 1;
 }
 
-/// Each tile of the stage is loaded by a thread of its own, which arms the slot with that tile's
-/// bytes.
+/// Each tile of the slot is loaded by its own thread, which arms the slot with that tile's bytes.
 ///
-/// Waits for an empty slot. Signals one arrival for each tile, with its bytes, on the full barrier.
-/// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producers of
-/// `PipelineTransactionAsync`.)
+/// Waits for an empty slot. Signals one arrival per tile, and that tile's transaction bytes, on the
+/// full barrier. (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the
+/// producers of `PipelineTransactionAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -158,9 +168,9 @@ impl<St: Stage> Writers<St> for TmaParts {
     const ARRIVALS: usize = St::TILES;
 }
 
-/// All warps of role `Ro` fill every slot with ordinary stores; each warp arrives once.
+/// All warps of role `Ro` fill every slot with ordinary stores.
 ///
-/// Waits for an empty slot. Signals one arrival for each warp on the full barrier. (PTX
+/// Waits for an empty slot. Signals one arrival per warp on the full barrier. (PTX
 /// `mbarrier.arrive`; CUTLASS: the producers of `PipelineAsync`.)
 ///
 /// ```
@@ -175,12 +185,12 @@ impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
     const ARRIVALS: usize = 4 * Ro::GROUPS;
 }
 
-/// All threads of role `Ro` fill every slot with `cp.async`, and each has its copies' completion
-/// told to the slot: one arrival a thread. The readers are [`Reads`].
+/// All threads of role `Ro` fill every slot with `cp.async`. The readers must be [`Reads`].
 ///
-/// Waits for an empty slot. Signals one arrival for each thread on the full barrier, when its
-/// copies have landed. (PTX `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`; CUTLASS
-/// `PipelineAsync`, whose producers commit with `cpasync_barrier_arrive_noinc`.)
+/// Waits for an empty slot. Signals one arrival per thread on the full barrier; the hardware makes
+/// the arrival when the thread's copies have landed. (PTX `cp.async.cg.shared.global`,
+/// `cp.async.mbarrier.arrive.noinc`; CUTLASS `PipelineAsync`, whose producers commit with
+/// `cpasync_barrier_arrive_noinc`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -194,11 +204,11 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
     const ARRIVALS: usize = WARPGROUP_THREADS as usize * Ro::GROUPS;
 }
 
-/// `STAGES` slots, each holding the tiles of `St`, filled by `Wr` and emptied by `Rd`; `Tag` is its name,
-/// `K` the cluster over which loads are multicast.
+/// `STAGES` slots that each hold the tiles of `St`. `Wr` fill them, `Rd` read them. `Tag` is the
+/// ring's name, `Cl` the cluster across which loads are multicast.
 ///
-/// A [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and hands out its
-/// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
+/// A ring is a [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and returns
+/// its [`Ends`]. Shared memory holds the slots, then the full barriers, then the empty barriers.
 ///
 /// (PTX `mbarrier.init` of each barrier; CUTLASS `PipelineTmaAsync<Stages>`,
 /// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)
@@ -212,21 +222,21 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
 /// type Plan = SmemPlan<(MainLoop,)>;
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
-/// The [crate's example](crate) is a kernel around such a ring, and runs.
+/// The [crate's example](crate) is a complete kernel around such a ring.
 pub struct Ring<const STAGES: usize, St, Wr, Rd, Tag, Cl>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
 
 impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Ring<STAGES, St, Wr, Rd, Tag, Cl>
 {
     const FULL_ARRIVALS: u32 = Wr::ARRIVALS as u32;
-    /// Readers of every CTA that gets a copy of the slot must have let go of it.
+    /// Every CTA that receives a copy of the slot's data must release it.
     const EMPTY_ARRIVALS: u32 = {
         let ctas = if Rd::MULTICAST { Cl::SHARERS } else { 1 };
         (Rd::ARRIVALS * ctas) as u32
     };
 }
 
-/// The two ends of a ring, inert until a role takes them with `by`.
+/// The two ends of a ring, before a role takes them with `by`.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -240,13 +250,13 @@ impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl
 /// }
 /// ```
 pub struct Ends<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
-    /// For those who fill.
+    /// The writers' end.
     pub producer: ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl>,
-    /// For those who read.
+    /// The readers' end.
     pub consumer: ConsumerEnd<STAGES, St, Rd, Tag, Cl>,
 }
 
-/// The producer end before a role has taken it.
+/// The producer end, before a role takes it.
 ///
 /// (CUTLASS `Params::role` = `ThreadCategory::Producer`.)
 ///
@@ -267,8 +277,8 @@ pub struct ProducerEnd<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
     ring: PhantomData<(St, Wr, Rd, Tag, Cl, *const ())>,
 }
 
-// SAFETY: slots and barriers lie inside BYTES; `init` gives each barrier the count that the
-// protocol of the ends produces: FULL_ARRIVALS fills, EMPTY_ARRIVALS releases.
+// SAFETY: slots and barriers lie inside BYTES. `init` gives each barrier the arrival count that the
+// ends produce: FULL_ARRIVALS per fill, EMPTY_ARRIVALS per release.
 unsafe impl<
     const STAGES: usize,
     St: Stage,

@@ -1,6 +1,8 @@
-//! The filling ends of a ring whose tiles are loaded by different threads (CUTLASS
-//! `PipelineTransactionAsync`): each arms the slot with its own tile's bytes, and the slot is full
-//! when all have arrived and all bytes have landed.
+//! The producers of a ring whose tiles are loaded by different threads (CUTLASS
+//! `PipelineTransactionAsync`).
+//!
+//! Invariant: each thread arms the slot with its own tile's bytes. The slot is full when all
+//! threads have arrived and all bytes have landed.
 
 use super::{Filling, Name, ProducerEnd, Readers, TmaParts};
 use crate::cta::{ClusterShape, Sharing};
@@ -14,7 +16,7 @@ use isa::device;
 impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ProducerEnd<STAGES, St, TmaParts, Rd, Tag, Cl>
 {
-    /// The ends of the tiles' threads, one for each tile, in the tiles' order.
+    /// Splits the end into one end for each tile, in the tiles' order.
     ///
     /// See the example of [`Parts`].
     #[inline(always)]
@@ -23,7 +25,8 @@ impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// A stage whose tiles are loaded by a thread each: a tuple of up to four tiles, or an array.
+/// A slot type whose tiles can be loaded by one thread each: a tuple of up to four tiles, or an
+/// array.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -49,14 +52,14 @@ impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
 pub trait Parts: Stage + Sized {
     /// One [`PartEnd`] for each tile.
     type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>;
-    /// Divides the end of a ring.
+    /// Splits the end of a ring.
     #[doc(hidden)]
     fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
         whole: Undivided<STAGES, Self, Tag, Cl>,
     ) -> Self::Ends<STAGES, Tag, Cl>;
 }
 
-/// The filling end of a ring of parts, on its way to be divided.
+/// The producer end of a ring before [`Parts::ends`] splits it.
 #[doc(hidden)]
 pub struct Undivided<const STAGES: usize, St, Tag, Cl> {
     base: u32,
@@ -101,7 +104,7 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
     }
 }
 
-/// The end for the thread that loads tile `T` of the stage `St`.
+/// The producer end of the thread that loads tile `T` of each slot of `St`.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -129,7 +132,7 @@ pub struct PartEnd<const STAGES: usize, St, T, Tag, Cl> {
 impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
     PartEnd<STAGES, St, T, Tag, Cl>
 {
-    /// Gives the end to an elected thread.
+    /// Binds the end to an elected thread.
     ///
     /// See the example of [`PartEnd`].
     #[inline(always)]
@@ -138,11 +141,12 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// One of the filling ends: its position in the ring, and the verbs acquire, load and tail.
+/// The producer of one tile of each slot: its position in the ring, and the verbs `acquire`,
+/// `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals its part of full slots. (PTX `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS `PipelineTransactionAsync` with
-/// `PipelineState`, on the producer's side.)
+/// Waits for empty slots. Signals one arrival and its tile's bytes on each full barrier. (PTX
+/// `mbarrier.try_wait.parity`, `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the
+/// producer's side of `PipelineTransactionAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -164,19 +168,20 @@ pub struct PartProducer<const STAGES: usize, St, T, Tag> {
 }
 
 impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGES, St, T, Tag> {
-    /// Takes its part of the next slot and steps.
+    /// Acquires this thread's part of the next slot and advances.
     ///
-    /// Waits for every reader to have released the slot. (PTX `mbarrier.try_wait.parity` on the
-    /// empty barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`PartProducer`].
+    /// Waits until every reader has released the slot. (PTX `mbarrier.try_wait.parity` on the empty
+    /// barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`PartProducer`].
     #[device]
     pub fn acquire(&mut self) -> PartSlot<T, Tag> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty. The answer belongs to that slot: while it is held the
-    /// producer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. (PTX
+    /// The result belongs to that slot: it borrows the producer until it is consumed.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
     /// [`PartPeek`].
     #[device]
@@ -190,18 +195,17 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
 
-    /// Lets the ring run empty.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. (PTX
-    /// `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example of
-    /// [`PartProducer`].
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`PartProducer`].
     #[device]
     pub fn tail(self) {
         self.at.drain();
     }
 }
 
-/// What [`PartProducer::try_acquire`] saw.
+/// The result of [`PartProducer::try_acquire`].
 ///
 /// (CUTLASS `ProducerToken`.)
 ///
@@ -223,17 +227,17 @@ pub struct PartPeek<'p, const STAGES: usize, St, T, Tag> {
 }
 
 impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGES, St, T, Tag> {
-    /// Whether the slot was empty.
+    /// Returns whether the test found the slot empty.
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`PartPeek`].
     pub fn ready(&self) -> bool {
         self.known
     }
-    /// Takes its part of the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires this thread's part of the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. (PTX: none, or as
-    /// [`PartProducer::acquire`]; CUTLASS `producer_acquire(state, token)`.) See the example of
-    /// [`PartPeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as
+    /// [`PartProducer::acquire`], or nothing after a successful test; CUTLASS
+    /// `producer_acquire(state, token)`.) See the example of [`PartPeek`].
     #[device]
     pub fn acquire(self) -> PartSlot<T, Tag> {
         self.producer.slot(self.known)
@@ -259,15 +263,15 @@ pub struct PartSlot<T, Tag> {
 }
 
 impl<T: TileShape, Tag: Name> PartSlot<T, Tag> {
-    /// Arms the slot with the tile's bytes and issues its load.
+    /// Arms the slot with the tile's bytes and issues the tile's load.
     ///
-    /// Signals the full barrier: this thread's arrival and, when they land, the tile's bytes. (PTX
-    /// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS
+    /// Signals the full barrier: one arrival by this thread, and the tile's bytes when they land.
+    /// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS
     /// `producer_expect_transaction`, `copy`, `producer_commit`.) See the example of [`PartSlot`].
     #[device]
     pub fn load<P: Sharing>(self, load: Load<'_, T, P>) {
-        // SAFETY: the part is acquired; the phase can't close before this thread's arrival, so the
-        // other parts' bytes may land before or after.
+        // SAFETY: the part is acquired. The phase can't complete before this thread's arrival, so
+        // the other parts' bytes may land before or after it.
         unsafe {
             isa::mbarrier::arrive_expect_tx(self.full, T::BYTES as u32);
             load.issue(self.data, self.full);

@@ -1,13 +1,16 @@
-//! Who empties a ring's slots, and how.
+//! The kinds of readers of a ring: who reads a slot, how, and how many arrivals release it.
+//!
+//! Invariant: `ARRIVALS` is the number of arrivals that the consumers of one CTA make for each
+//! slot.
 
 use super::sealed::Sealed;
 use crate::cta::Role;
 use core::marker::PhantomData;
 
-/// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
+/// The readers of a ring's slots: they fix the arrivals that an empty barrier expects from one CTA.
 ///
-/// (PTX: the count of `mbarrier.init`; CUTLASS `params.num_consumers`, and the constructor's count
-/// of multicast sharers.)
+/// (PTX: the count operand of `mbarrier.init`; CUTLASS `params.num_consumers`, times the multicast
+/// sharers that the constructor of `PipelineTmaAsync` counts.)
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::Readers};
@@ -20,15 +23,15 @@ use core::marker::PhantomData;
 pub trait Readers: Sealed + 'static {
     /// The role that reads.
     type Role: Role;
-    /// Warp groups that share one slot: each reads 64 rows of it.
+    /// Warp groups that share one slot. Each reads an equal part of its rows.
     const GROUPS: usize;
     /// Arrivals per slot from one CTA.
     const ARRIVALS: usize;
-    /// Do peers that share an operand load into the slot (multicast)?
+    /// Whether peer CTAs that share an operand also write this CTA's slots (multicast).
     const MULTICAST: bool;
-    /// Are the reads made through the async proxy?
+    /// Whether the reads go through the async proxy.
     const ASYNC: bool;
-    /// Which of the groups that share a slot `group` of the role is.
+    /// Returns which part of a slot warp group number `group` of the role reads.
     ///
     /// See the example of [`Readers`].
     #[inline(always)]
@@ -37,11 +40,11 @@ pub trait Readers: Sealed + 'static {
     }
 }
 
-/// Every warp group of role `Ro` reads every slot with wgmma, and arrives once.
+/// Every warp group of role `Ro` reads every slot with wgmma.
 ///
-/// Waits for a full slot. Signals one arrival for each warp group on the empty barrier, here and at
-/// sharing peers. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers
-/// of `PipelineTmaAsync`.)
+/// Waits for a full slot. Signals one arrival per warp group on the empty barrier, in this CTA and
+/// in the peers that share the slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`;
+/// CUTLASS: the consumers of `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -59,10 +62,9 @@ impl<Ro: Role> Readers for Mma<Ro> {
     const ASYNC: bool = true;
 }
 
-/// Every warp group of role `Ro` reads every slot with ordinary loads; each of its warps arrives
-/// once.
+/// Every warp group of role `Ro` reads every slot with ordinary loads.
 ///
-/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. (PTX
+/// Waits for a full slot. Signals one arrival per warp on the empty barrier. (PTX
 /// `mbarrier.arrive`; CUTLASS: the consumers of `PipelineAsync`.)
 ///
 /// ```
@@ -81,12 +83,13 @@ impl<Ro: Role> Readers for Reads<Ro> {
     const ASYNC: bool = false;
 }
 
-/// The warp groups of role `Ro` take turns: each slot is read, with wgmma, by one of them, which
-/// arrives once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
+/// The warp groups of role `Ro` take turns: one of them reads each slot with wgmma.
 ///
-/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. (PTX
-/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers of the ping-pong
-/// kernel's `PipelineTmaAsync`.)
+/// The others skip the slot ([`Consumer::skip`](super::Consumer::skip)).
+///
+/// Waits for a full slot. Signals one arrival on the empty barrier, in this CTA and in the peers
+/// that share the slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the
+/// consumers of `PipelineTmaAsync` in the ping-pong kernel.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -104,11 +107,12 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
     const ASYNC: bool = true;
 }
 
-/// The warp groups of role `Ro` take turns: each slot is read, with ordinary loads, by one of them,
-/// whose warps each arrive once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
+/// The warp groups of role `Ro` take turns: one of them reads each slot with ordinary loads.
 ///
-/// Waits for a full slot. Signals one arrival for each warp of a group on the empty barrier. (PTX
-/// `mbarrier.arrive`; CUTLASS: the consumers of the ping-pong kernel's epilogue loads.)
+/// The others skip the slot ([`Consumer::skip`](super::Consumer::skip)).
+///
+/// Waits for a full slot. Signals one arrival per warp of the reading group on the empty barrier.
+/// (PTX `mbarrier.arrive`; CUTLASS: the consumers of the epilogue loads in the ping-pong kernel.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -126,7 +130,7 @@ impl<Ro: Role> Readers for ReadsInTurn<Ro> {
     const ASYNC: bool = false;
 }
 
-/// Readers that share the slots out among themselves: [`MmaInTurn`] and [`ReadsInTurn`].
+/// Readers whose warp groups take turns: [`MmaInTurn`] and [`ReadsInTurn`].
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
@@ -144,8 +148,10 @@ pub trait TakeTurns: Readers {}
 impl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}
 impl<Ro: Role> TakeTurns for ReadsInTurn<Ro> {}
 
-/// Readers that read with ordinary loads, which have returned when the next instruction runs:
-/// [`Reads`] and [`ReadsInTurn`].
+/// Readers that use ordinary loads: [`Reads`] and [`ReadsInTurn`].
+///
+/// The arrival that releases a slot orders ordinary loads before it (wgmma's reads need a wait
+/// first).
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
@@ -162,7 +168,9 @@ pub trait OrdinaryReads: Readers {}
 impl<Ro: Role> OrdinaryReads for Reads<Ro> {}
 impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 
-/// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
+/// Readers of slots that `cp.async` fills: [`Reads`].
+///
+/// `cp.async` writes through the generic proxy, so the readers must read through it too.
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::CpAsyncReaders};
@@ -178,7 +186,7 @@ impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 pub trait CpAsyncReaders: Readers {}
 impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 
-/// Readers whose slots are read by wgmma: [`Mma`] and [`MmaInTurn`].
+/// Readers that use wgmma: [`Mma`] and [`MmaInTurn`].
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};

@@ -1,11 +1,14 @@
-//! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
+//! What a slot of a ring holds, and the loads that fill it.
+//!
+//! Invariant: the bytes that the slot's full barrier expects are the bytes of the slot's tiles, and
+//! there is exactly one load for each tile.
 
 use crate::cta::Sharing;
 use crate::tile::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 use isa::device;
 
-/// Closes [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
+/// Seals [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be what a slot of a ring holds, or fill it",
@@ -17,9 +20,9 @@ mod sealed {
 use sealed::Sealed;
 
 /// The tiles of one slot: a tuple of one to four [`Tile`](crate::tile::Tile)s, or an array of equal
-/// ones: the panels of a block wider than a tile.
+/// ones (a block that is several tiles wide).
 ///
-/// (PTX: the bytes of `mbarrier.arrive.expect_tx`; CUTLASS `TmaTransactionBytes`.)
+/// (PTX: the transaction count of `mbarrier.arrive.expect_tx`; CUTLASS `TmaTransactionBytes`.)
 ///
 /// ```
 /// use half::bf16;
@@ -36,15 +39,16 @@ use sealed::Sealed;
 pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
-    /// How many tiles.
+    /// Number of tiles.
     const TILES: usize;
     /// Alignment of the slot.
     const ALIGN: usize = TILE_ALIGN;
 }
 
-/// A tuple or array of loads that fills the stage `St`: one for each tile, in order.
+/// A tuple or array of loads that fills a slot of `St`: one load for each tile, in the tiles'
+/// order.
 ///
-/// (PTX `cp.async.bulk.tensor.2d`, for each tile; CUTLASS `copy` for each operand.)
+/// (PTX `cp.async.bulk.tensor.2d` for each tile; CUTLASS `copy` for each operand.)
 ///
 /// ```
 /// # use half::bf16;
@@ -60,17 +64,19 @@ pub trait Stage: Sealed + 'static {
     note = "the transaction bytes that the slot's barrier expects are those of all its tiles"
 )]
 pub trait LoadsInto<St>: Sealed {
-    /// Issues all loads into the slot at `data`, completing on `full`.
+    /// Issues all loads into the slot at address `data`. They complete on the full barrier at
+    /// `full`.
     ///
-    /// Signals the bytes on `full`, when they land. (PTX `cp.async.bulk.tensor.2d`, for each tile;
-    /// CUTLASS `copy` for each operand.) See the example of [`LoadsInto`].
+    /// Signals the transaction bytes on `full` when they land. (PTX `cp.async.bulk.tensor.2d` for
+    /// each tile; CUTLASS `copy` for each operand.) See the example of [`LoadsInto`].
     ///
     /// # Safety
-    /// The slot is acquired and its barrier armed with `St::BYTES`.
+    /// The slot is acquired, and its full barrier is armed with `St::BYTES`.
     unsafe fn issue(self, data: u32, full: u32);
 }
 
-/// A tuple of tiles as a stage, and a tuple of their loads, which fills it.
+/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`] for the tuples of loads that fill
+/// them.
 macro_rules! tuples {
     ($(($($tile:ident by $peers:ident at $field:tt),+))+) => {$(
         impl<$($tile),+> Sealed for ($($tile,)+) {}
@@ -85,7 +91,7 @@ macro_rules! tuples {
             unsafe fn issue(self, data: u32, full: u32) {
                 let mut at = 0;
                 $(
-                    // SAFETY: the caller's contract; the tiles lie one behind the other.
+                    // SAFETY: the caller's contract; the tiles are contiguous.
                     unsafe { self.$field.issue(data + at, full) };
                     at += $tile::BYTES as u32;
                 )+
@@ -101,7 +107,7 @@ tuples! {
     (A by P at 0, B by Q at 1, C by R at 2, D by U at 3)
 }
 
-/// A stage that has a tile number `I`, counted from 0.
+/// A slot type that has a tile number `I`, counted from 0.
 ///
 /// (CUTLASS: the operand's member of `TensorStorage`, `smem_A` or `smem_B`.)
 ///
@@ -117,9 +123,9 @@ tuples! {
     label = "tiles are counted from 0, in the order of the stage's tuple"
 )]
 pub trait TileAt<const I: usize>: Stage {
-    /// The tile.
+    /// The tile's type.
     type Tile: TileShape;
-    /// Where in the slot it lies.
+    /// Byte offset of the tile in the slot.
     const OFFSET: usize;
 }
 
@@ -159,7 +165,7 @@ impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     unsafe fn issue(self, data: u32, full: u32) {
         let mut at = data;
         for load in self {
-            // SAFETY: the caller's contract; the tiles lie one behind the other.
+            // SAFETY: the caller's contract; the tiles are contiguous.
             unsafe { load.issue(at, full) };
             at += A::BYTES as u32;
         }

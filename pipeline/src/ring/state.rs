@@ -1,9 +1,14 @@
-//! Where in a ring one end stands: [`PipelineState`].
+//! The position of one end in its ring: [`PipelineState`].
+//!
+//! Invariant: after `count` steps, the slot is `count` mod `STAGES`, and the phase has flipped once
+//! for each full pass.
 
 use core::marker::PhantomData;
 
-/// The end that fills slots. Its first pass over a ring must not wait, so it starts at phase 1: on
-/// a fresh mbarrier the phase of parity 1 counts as already completed.
+/// The producer's side. It starts at phase 1.
+///
+/// The first pass over a ring must not wait: on a fresh mbarrier the phase of parity 1 counts as
+/// already completed.
 ///
 /// (CUTLASS `make_producer_start_state`.)
 ///
@@ -13,7 +18,9 @@ use core::marker::PhantomData;
 /// ```
 #[derive(Debug)]
 pub enum ProducerSide {}
-/// The end that empties slots. It starts at phase 0: it must wait for the first fill.
+/// The consumer's side. It starts at phase 0.
+///
+/// It must wait for the first fill.
 ///
 /// (CUTLASS `PipelineState`'s default constructor.)
 ///
@@ -46,11 +53,12 @@ mod sealed {
 pub trait Side: sealed::Side {}
 impl<T: sealed::Side> Side for T {}
 
-/// Index and phase of the slot that an end of a ring uses next.
+/// Index and phase of the slot that one end of a ring uses next.
 ///
-/// The side is part of the type and fixes the starting phase; the fields can only be changed by
-/// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so a
-/// kernel needs this type only for a lagging or leading copy of its position.
+/// The side is part of the type and fixes the starting phase. Only [`advance`](Self::advance) and
+/// [`advance_by`](Self::advance_by) change the position. The ends of a [`Ring`](crate::ring::Ring)
+/// keep their own state, so a kernel needs this type only for a lagging or leading copy of a
+/// position.
 ///
 /// (CUTLASS `PipelineState<Stages>`.)
 ///
@@ -76,7 +84,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     const STAGES_ARE_SENSIBLE: () =
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
 
-    /// The position before the first step, at this side's first phase.
+    /// Returns the position before the first step, at this side's starting phase.
     ///
     /// (CUTLASS `make_producer_start_state`, `PipelineState{}`.) See the example of
     /// [`PipelineState`].
@@ -87,7 +95,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         Self { index: 0, phase: S::FIRST_PHASE, count: 0, side: PhantomData }
     }
 
-    /// The slot, `0..STAGES`.
+    /// Returns the slot's index, in `0..STAGES`.
     ///
     /// (CUTLASS `index()`.) See the example of [`PipelineState`].
     #[inline(always)]
@@ -96,17 +104,17 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         self.index
     }
 
-    /// The parity to wait for on this slot's barrier: 0 or 1.
+    /// Returns the parity to wait for on this slot's barrier: 0 or 1.
     ///
-    /// (PTX: the parity of `mbarrier.try_wait.parity`; CUTLASS `phase()`.) See the example of
-    /// [`PipelineState`].
+    /// (PTX: the parity operand of `mbarrier.try_wait.parity`; CUTLASS `phase()`.) See the example
+    /// of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn phase(&self) -> u32 {
         self.phase
     }
 
-    /// Steps taken since [`start`](Self::start), modulo 2³².
+    /// Returns the number of steps since [`start`](Self::start), modulo 2³².
     ///
     /// (CUTLASS `count()`.) See the example of [`PipelineState`].
     #[inline(always)]
@@ -115,7 +123,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         self.count
     }
 
-    /// One step: the next slot, and the other phase after the last slot.
+    /// Advances by one slot. The phase flips after the last slot.
     ///
     /// (CUTLASS `operator++`.) See the example of [`PipelineState`].
     #[inline(always)]
@@ -128,7 +136,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         }
     }
 
-    /// `n` steps at once.
+    /// Advances by `n` slots.
     ///
     /// (CUTLASS `advance(num_iterations)`.) See the example of [`PipelineState`].
     #[inline(always)]
@@ -163,7 +171,7 @@ mod tests {
             (stepped.index(), stepped.phase(), stepped.count()),
             (jumped.index(), jumped.phase(), jumped.count())
         );
-        // The definition: slot = count mod STAGES, phase = the turn's parity.
+        // The definition: slot = count mod STAGES, phase = the parity of the pass.
         assert_eq!(stepped.index(), (before + jump) % STAGES as u32);
         assert_eq!(stepped.phase(), (before + jump) / STAGES as u32 % 2);
     }

@@ -1,4 +1,8 @@
-//! The filling end of a ring that one thread's TMA loads fill (CUTLASS `PipelineTmaAsync`).
+//! The producer of a ring that TMA fills, driven by one elected thread (CUTLASS
+//! `PipelineTmaAsync`).
+//!
+//! Invariant: an acquired slot is armed with the bytes of all its tiles before their loads are
+//! issued.
 
 use super::{Filling, Name, ProducerEnd, Readers, Tma};
 use crate::cta::ClusterShape;
@@ -10,7 +14,7 @@ use isa::device;
 impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ProducerEnd<STAGES, St, Tma, Rd, Tag, Cl>
 {
-    /// Gives the end to an elected thread.
+    /// Binds the end to an elected thread.
     ///
     /// See the example of [`ProducerEnd`].
     #[inline(always)]
@@ -19,11 +23,12 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// The filling end: its position in the ring, and the verbs acquire, load and tail.
+/// The producer of a ring filled by TMA: its position in the ring, and the verbs `acquire`,
+/// `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals full slots. (PTX `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS `PipelineTmaAsync` with
-/// `PipelineState`, on the producer's side.)
+/// Waits for empty slots and signals full ones. (PTX `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer's side of
+/// `PipelineTmaAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -44,20 +49,21 @@ pub struct Producer<const STAGES: usize, St, Tag> {
 }
 
 impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
-    /// Takes the next slot and steps.
+    /// Acquires the next slot and advances.
     ///
-    /// Waits for every reader, here and at sharing peers, to have released the slot. (PTX
-    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop; CUTLASS `producer_acquire`,
-    /// before the arming.) See the example of [`Producer`].
+    /// Waits until every reader has released the slot, in this CTA and in the peers that its loads
+    /// reach. (PTX `mbarrier.try_wait.parity` on the empty barrier, in a loop; CUTLASS:
+    /// `producer_acquire` without the arming.) See the example of [`Producer`].
     #[device]
     pub fn acquire(&mut self) -> EmptySlot<St, Tag> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty, without waiting for long. The answer belongs to that
-    /// slot: while it is held the producer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. (PTX
+    /// The result belongs to that slot: it borrows the producer until it is consumed.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
     /// [`AcquirePeek`].
     #[device]
@@ -71,19 +77,20 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
         EmptySlot { data, full, ring: PhantomData }
     }
 
-    /// Lets the ring run empty: no reader of a peer CTA will arrive at this CTA's barriers again,
-    /// so that it may exit.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. (PTX
-    /// `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example of
-    /// [`Producer`].
+    /// After that no reader of a peer CTA arrives at this CTA's barriers again, so the CTA may
+    /// exit.
+    ///
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`Producer`].
     #[device]
     pub fn tail(self) {
         self.at.drain();
     }
 }
 
-/// What [`Producer::try_acquire`] saw.
+/// The result of [`Producer::try_acquire`].
 ///
 /// (CUTLASS `ProducerToken`.)
 ///
@@ -105,25 +112,26 @@ pub struct AcquirePeek<'p, const STAGES: usize, St, Tag> {
 }
 
 impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {
-    /// Whether the slot was empty.
+    /// Returns whether the test found the slot empty.
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`AcquirePeek`].
     pub fn ready(&self) -> bool {
         self.known
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. (PTX: none, or as [`Producer::acquire`];
-    /// CUTLASS `producer_acquire(state, token)`.) See the example of [`AcquirePeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as
+    /// [`Producer::acquire`], or nothing after a successful test; CUTLASS `producer_acquire(state,
+    /// token)`.) See the example of [`AcquirePeek`].
     #[device]
     pub fn acquire(self) -> EmptySlot<St, Tag> {
         self.producer.slot(self.known)
     }
 }
 
-/// An acquired slot: nobody reads it, nothing is in it.
+/// An acquired slot: it is empty, and no reader uses it.
 ///
-/// (CUTLASS `producer_get_barrier(state)`, and the stage's part of `SharedStorage`.)
+/// (CUTLASS: `producer_get_barrier(state)` and the stage's part of `SharedStorage`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -142,23 +150,24 @@ pub struct EmptySlot<St, Tag> {
 }
 
 impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {
-    /// Arms the slot's full barrier with the bytes of `St` (`mbarrier.arrive.expect_tx`) and issues
-    /// one TMA load for each of its tiles, which complete on that barrier.
+    /// Arms the slot's full barrier with the bytes of `St` and issues one TMA load for each tile.
+    /// The loads complete on that barrier.
     ///
-    /// The byte count is the type's, and there is a load for every tile, so the phase can neither
-    /// stay open nor close early. With multicast each CTA of the group loads its slice and receives
-    /// the whole tile.
+    /// The type gives the byte count, and every tile has its load, so the phase completes exactly
+    /// when all tiles have landed. With multicast, each CTA that shares a tile loads a slice of it
+    /// and receives the whole.
     ///
-    /// Signals the full barrier: this thread's arrival and, when they land, the bytes, here and at
-    /// the peers that the loads reach. (PTX `mbarrier.arrive.expect_tx`; for each tile
-    /// `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes`,
-    /// `.multicast::cluster` for several peers; CUTLASS: the arming of `producer_acquire`,
-    /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA makes itself.) See the
+    /// Signals the full barrier: one arrival by this thread, and the transaction bytes when they
+    /// land, here and in the peers that the loads reach. (PTX `mbarrier.arrive.expect_tx`, then for
+    /// each tile `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes`,
+    /// with `.multicast::cluster` if the tile is shared; CUTLASS: the arming in `producer_acquire`,
+    /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA performs itself.) See the
     /// example of [`EmptySlot`].
     #[device]
     pub fn load<L: LoadsInto<St>>(self, loads: L) {
-        // SAFETY: the slot is acquired: its barrier is between phases and its memory is free, at
-        // this CTA and, by the empty barrier's count, at every peer that the loads reach.
+        // SAFETY: the slot is acquired, so its barrier is between phases and its memory is free.
+        // The empty barrier counts the peers' readers too, so the same holds in every peer that the
+        // loads reach.
         unsafe {
             isa::mbarrier::arrive_expect_tx(self.full, St::BYTES as u32);
             loads.issue(self.data, self.full);

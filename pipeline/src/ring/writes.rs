@@ -1,4 +1,7 @@
-//! The filling end of a ring that a role fills with ordinary stores (CUTLASS `PipelineAsync`).
+//! The producer of a ring that a role fills with ordinary stores (CUTLASS `PipelineAsync`).
+//!
+//! Invariant: each warp arrives once per slot, after its stores. If the readers use wgmma, a proxy
+//! fence comes between the stores and the arrival.
 
 use super::{Filling, Name, ProducerEnd, Readers, Writes};
 use crate::cta::ClusterShape;
@@ -13,7 +16,7 @@ use isa::device;
 impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ProducerEnd<STAGES, St, Writes<Ro>, Rd, Tag, Cl>
 {
-    /// Gives the end to a warp group of the role that writes.
+    /// Binds the end to a warp group of the writing role.
     ///
     /// See the example of [`Writer`].
     #[inline(always)]
@@ -22,10 +25,11 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: Clust
     }
 }
 
-/// The filling end: its position in the ring, and the verbs acquire, commit and tail.
+/// The producer of a ring filled by ordinary stores: its position in the ring, and the verbs
+/// `acquire`, `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals full slots. (PTX `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive`; CUTLASS `PipelineAsync` with `PipelineState`, on the producer's side.)
+/// Waits for empty slots and signals full ones. (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`;
+/// CUTLASS: the producer's side of `PipelineAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -53,25 +57,27 @@ pub struct Writer<'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
 impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Writer<'g, STAGES, St, Ro, Rd, Tag, Cl>
 {
-    /// Takes the next slot and steps.
+    /// Acquires the next slot and advances.
     ///
-    /// Waits for every reader to have released the slot. (PTX `mbarrier.try_wait.parity` on the
-    /// empty barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`Writer`].
+    /// Waits until every reader has released the slot. (PTX `mbarrier.try_wait.parity` on the empty
+    /// barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`Writer`].
     #[device]
     pub fn acquire(&mut self) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty. The answer is the warp's: what its threads saw is
-    /// compared, so that they can branch on it together. It belongs to that slot: while it is held
-    /// the writer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. (PTX
+    /// The result is the same for all threads of a warp (a vote compares what they saw), so they
+    /// can branch on it together. It belongs to that slot: it borrows the writer until it is
+    /// consumed.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`; CUTLASS `producer_try_acquire`.) See
     /// the example of [`WritePeek`].
     #[device]
     pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, St, Ro, Rd, Tag, Cl> {
-        // SAFETY: the group, and so the warp, is converged.
+        // SAFETY: the group is converged, and so is the warp.
         let known = unsafe { isa::warp::vote_all(self.at.peek()) };
         WritePeek { known, writer: self }
     }
@@ -82,18 +88,17 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
-    /// Lets the ring run empty.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. (PTX
-    /// `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example of
-    /// [`Writer`].
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`Writer`].
     #[device]
     pub fn tail(self) {
         self.at.drain();
     }
 }
 
-/// What [`Writer::try_acquire`] saw.
+/// The result of [`Writer::try_acquire`].
 ///
 /// (CUTLASS `ProducerToken`.)
 ///
@@ -119,16 +124,17 @@ pub struct WritePeek<'p, 'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
 impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     WritePeek<'_, 'g, STAGES, St, Ro, Rd, Tag, Cl>
 {
-    /// Whether the slot was empty.
+    /// Returns whether the test found the slot empty.
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`WritePeek`].
     pub fn ready(&self) -> bool {
         self.known
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. (PTX: none, or as [`Writer::acquire`];
-    /// CUTLASS `producer_acquire(state, token)`.) See the example of [`WritePeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as [`Writer::acquire`],
+    /// or nothing after a successful test; CUTLASS `producer_acquire(state, token)`.) See the
+    /// example of [`WritePeek`].
     #[device]
     pub fn acquire(self) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
         self.writer.slot(self.known)
@@ -145,8 +151,8 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
 /// fn fill(mut slot: WriteSlot<'_, (Panel,), Math, Reads<Load>, Main, Alone>, sums: [[f32; 8]; 4]) {
-///     for strip in 0..4 {
-///         slot.put(strip, sums[strip]);
+///     for fragment in 0..4 {
+///         slot.put(fragment, sums[fragment]);
 ///     }
 ///     slot.commit();
 /// }
@@ -164,22 +170,21 @@ impl<T: TileShape, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
 where
     T::Element: Fragments,
 {
-    /// Writes this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i.
+    /// Writes a fragment of the slot's tile: this thread's 8 values of the 64x16 fragment number
+    /// `fragment`, counted along the columns.
     ///
-    /// (PTX `stmatrix.sync.aligned.m8n8.x4`; f32: `st.shared.v2`; CUTLASS `copy` with
+    /// Warp group i writes the tile's rows 64i to 64i + 63.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
     /// `SM90_U32x4_STSM_N`.) See the example of [`WriteSlot`].
     #[device]
-    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+    pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         const {
-            assert!(
-                T::ROWS == GROUP_ROWS * Ro::GROUPS,
-                "the panel has 64 rows for each warp group"
-            );
+            assert!(T::ROWS == GROUP_ROWS * Ro::GROUPS, "the tile has 64 rows for each warp group");
         }
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
-        // SAFETY: the slot is acquired, and the group converged.
-        unsafe { T::Element::store_fragment(self.data, warp_row, strip as u32, values) }
+        // SAFETY: the slot is acquired, and the group is converged.
+        unsafe { T::Element::store_fragment(self.data, warp_row, fragment as u32, values) }
     }
 }
 
@@ -188,22 +193,30 @@ impl<T: TileShape, const COUNT: usize, Ro: Role, Rd: Readers, Tag: Name, Cl: Clu
 where
     T::Element: Fragments,
 {
-    /// Writes this warp's strip number `fragment` of the group's own panel: warp group i fills panel i.
+    /// Writes a fragment of this warp group's own tile: this thread's 8 values of the 64x16
+    /// fragment number `fragment`, counted along the columns.
     ///
-    /// (PTX `stmatrix.sync.aligned.m8n8.x4`; f32: `st.shared.v2`; CUTLASS `copy` with
+    /// Warp group i fills tile i of the slot.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
     /// `SM90_U32x4_STSM_N`.) See the example of [`WriteSlot`].
     #[device]
-    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+    pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         const {
             assert!(
                 COUNT == Ro::GROUPS && T::ROWS == GROUP_ROWS,
-                "the slot has one panel of 64 rows for each warp group that writes"
+                "the slot has one tile of 64 rows for each warp group that writes"
             );
         }
-        let panel = self.data + self.group.index() * T::BYTES as u32;
-        // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
+        let tile = self.data + self.group.index() * T::BYTES as u32;
+        // SAFETY: the slot is acquired, the tile is the group's own, and the group is converged.
         unsafe {
-            T::Element::store_fragment(panel, self.group.thread() / 32 * 16, strip as u32, values);
+            T::Element::store_fragment(
+                tile,
+                self.group.thread() / 32 * 16,
+                fragment as u32,
+                values,
+            );
         }
     }
 }
@@ -211,19 +224,22 @@ where
 impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     WriteSlot<'_, St, Ro, Rd, Tag, Cl>
 {
-    /// Hands the slot to its readers: where these read through the async proxy, every thread fences
-    /// its stores; the warp meets, and one lane arrives.
+    /// Commits the slot: signals its readers that this warp's stores are done.
     ///
-    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the full barrier.
-    /// (PTX `fence.proxy.async.shared::cta` if the readers are wgmmas, `bar.warp.sync`,
-    /// `mbarrier.arrive`; CUTLASS `producer_commit`, with `fence_view_async_shared` before it.) See
-    /// the example of [`WriteSlot`].
+    /// If the readers use wgmma, every thread first fences its stores. Then the warp synchronises
+    /// and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival per warp on the full barrier.
+    /// (PTX `fence.proxy.async.shared::cta` if the readers use wgmma, `bar.warp.sync`,
+    /// `mbarrier.arrive`; CUTLASS `fence_view_async_shared`, then `producer_commit`.) See the
+    /// example of [`WriteSlot`].
     #[device]
     pub fn commit(self) {
         if Rd::ASYNC {
             isa::fence::proxy_async_shared_cta();
         }
-        // SAFETY: the group is converged; the warp's stores are before this point in every lane.
+        // SAFETY: the group is converged, and in every lane the warp's stores come before this
+        // point.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if isa::warp::lane_id() == 0 {
