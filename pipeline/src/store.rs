@@ -2,11 +2,13 @@
 //! `PipelineTmaStore<Stages, UnacquiredStages>`).
 //!
 //! Invariant: a buffer is written only when no TMA store reads it any more, and it is stored only
-//! after a proxy fence and a synchronisation of the group. The types follow a buffer through these
-//! steps: [`FreeBuffer`] (no store reads it), which the group fills fragment by fragment;
-//! [`FreeBuffer::publish`] (proxy fence, then the group synchronises); [`PublishedBuffer`], the
-//! only one that can be stored. The fence is needed because the group writes through the generic
-//! proxy and TMA reads through the async proxy (PTX manual, "Proxies").
+//! after a proxy fence and a synchronisation of the group.
+//!
+//! The types follow a buffer through its steps. The group fills a [`FreeBuffer`], which no store
+//! reads. [`FreeBuffer::publish`] fences and synchronises the group. It returns a
+//! [`PublishedBuffer`], the only one that can be stored. The fence is needed because the group
+//! writes through the generic proxy and TMA reads through the async proxy (PTX manual, "Async
+//! proxy").
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -39,9 +41,9 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 ///
 /// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes.
 ///
-/// A buffer is acquired when at most `UNACQUIRED` stores still read theirs. The default is `DEPTH`
-/// - 1: a group waits only for the oldest store. With a smaller number, a group knows earlier that
-/// a store has finished reading its buffer.
+/// A buffer is acquired when at most `UNACQUIRED` stores still read theirs. By default that is one
+/// fewer than `DEPTH`, so a group waits only for the oldest store. With a smaller number, a group
+/// knows earlier that a store has finished reading its buffer.
 ///
 /// (CUTLASS: `smem_d` in the epilogue's `SharedStorage`, with `PipelineTmaStore<DEPTH,
 /// UNACQUIRED>`.)
@@ -68,7 +70,7 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
         assert!(DEPTH >= 1 && DEPTH <= 32, "a warp group has from 1 to 32 store buffers");
         assert!(
             UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,
-            "a buffer is lent while more stores may be reading than there are other buffers"
+            "at most DEPTH - 1 stores may still be reading when a buffer is acquired"
         );
         DEPTH * Ro::GROUPS * <GroupTile<O> as TileShape>::BYTES
     };
@@ -187,8 +189,8 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// Stores that may still be reading their source when a buffer is acquired.
     const OUTSTANDING: usize = if UNACQUIRED == ALL_BUT_ONE { DEPTH - 1 } else { UNACQUIRED };
 
-    /// Acquires the buffer of the oldest store: waits until all stores but the last `UNACQUIRED`
-    /// (by default `DEPTH - 1`) have read their source.
+    /// Acquires the next buffer: waits until all stores but the last `UNACQUIRED` (by default
+    /// `DEPTH - 1`) have read their source.
     ///
     /// One buffer is out at a time, and the turn passes to the next buffer only when this one is
     /// stored. So the wait covers the last store of the buffer that it returns.
@@ -278,7 +280,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
 ///     free.publish().store(to, 0, 0);
 /// }
 /// ```
-#[must_use = "a store buffer is filled, published and stored"]
+#[must_use = "a buffer is filled, published and stored"]
 pub struct FreeBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
@@ -306,8 +308,8 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// Fragments along the columns of one epilogue tile.
     const FRAGMENTS: usize = O::EPILOGUE_COLS / 16;
 
-    /// Writes a fragment transposed: its 16 columns become rows 16 * `fragment` to 16 * `fragment`
-    /// + 15 of the tile, and its 64 rows become the tile's columns.
+    /// Writes a fragment transposed: its 16 columns become 16 rows of the tile, from row `16 *
+    /// fragment` on, and its 64 rows become the tile's columns.
     ///
     /// This is the epilogue of `swap_ab`: the accumulator of a product with exchanged operands is
     /// written as rows of D.

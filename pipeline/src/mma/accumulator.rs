@@ -17,7 +17,7 @@ use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
 
-/// Rows of the accumulator of one warp group: the M of `wgmma.m64nNk16`.
+/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
 pub const GROUP_ROWS: usize = 64;
 /// K of one 16-bit wgmma: the columns of A and B that it reads.
 const MMA_K: usize = 16;

@@ -214,9 +214,9 @@ pub trait Fragments: EpilogueElement {
     note = "bf16 and f16 can be stored transposed; store f32 by rows, with `put`"
 )]
 pub trait TransposedFragments: Fragments {
-    /// Writes this warp's rows of a fragment transposed: the fragment's 16 columns become rows 16 *
-    /// `fragment` to 16 * `fragment` + 15 of the tile, and the 16 rows of warp number `warp` become
-    /// columns 16 * `warp` to 16 * `warp` + 15.
+    /// Writes this warp's 16 rows of a fragment transposed: the fragment's 16 columns become 16
+    /// rows of the tile, from row `16 * fragment` on, and the rows of warp number `warp` become 16
+    /// columns, from column `16 * warp` on.
     ///
     /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS
     /// `SM90_U16x8_STSM_T`.) See the example of

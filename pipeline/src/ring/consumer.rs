@@ -1,4 +1,4 @@
-//! The consumer of a ring, for all kinds of writers.
+//! The consumer of a ring, which is the same for all kinds of writers.
 //!
 //! Invariant: a slot is released only after all reads of it have finished: ordinary reads by
 //! program order, wgmma's reads by `wgmma.wait_group`.
@@ -128,7 +128,7 @@ pub struct Consumer<const STAGES: usize, St, Rd, Tag, Cl> {
 impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Consumer<STAGES, St, Rd, Tag, Cl>
 {
-    /// Waits for the next slot, takes it and advances. The slot's data are then visible to this
+    /// Takes the next slot, once it is full, and advances. The slot's data are then visible to this
     /// thread's loads and to its wgmmas.
     ///
     /// Waits until all writers have arrived and all transaction bytes have landed. (PTX
@@ -141,7 +141,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 
     /// Tests whether the next slot is full.
     ///
-    /// The result belongs to that slot: it borrows the consumer until it is consumed.
+    /// The result belongs to that slot, and the consumer can't be used while it exists.
     ///
     /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `consumer_try_wait`.) See the example of [`Peek`].

@@ -104,8 +104,8 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 
     /// Tests whether the next slot is empty.
     ///
-    /// The result is this thread's own: other threads may see another. It belongs to that slot: it
-    /// borrows the copier until it is consumed.
+    /// The result is this thread's own: other threads may see another. It belongs to that slot, and
+    /// the copier can't be used while it exists.
     ///
     /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of

@@ -1,3 +1,6 @@
+//! The ring: `STAGES` slots of tiles between the threads that fill them and the threads that read
+//! them.
+//!
 //! Invariant: a slot is written only after every reader has released it, and read only after it has
 //! been filled. Each slot has two mbarriers, full and empty, that enforce this.
 //!
@@ -7,8 +10,8 @@
 //!            load / commit: full        release: arrive on empty, in this CTA and in the peers that share the slot
 //! ```
 //!
-//! A ring has `STAGES` slots. One type, [`Ring`], covers CUTLASS's pipelines; its type parameters
-//! say who writes the slots and who reads them:
+//! One type, [`Ring`], covers CUTLASS's pipelines. Its type parameters say who writes the slots and
+//! who reads them:
 //!
 //! | CUTLASS | writers | readers |
 //! |---|---|---|
@@ -17,11 +20,10 @@
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
 //!
-//! The types compute or enforce what CUTLASS leaves to its user:
-//!
-//! Arrival counts follow from the roles and the cluster. Transaction bytes follow from the tiles.
-//! The starting phase follows from the side (producer or consumer). The proxy fence between
-//! ordinary stores and wgmma's reads follows from the pair of writers and readers.
+//! The types fix what CUTLASS leaves to its user. Arrival counts follow from the roles and the
+//! cluster. Transaction bytes follow from the tiles. The starting phase follows from the side
+//! (producer or consumer). The proxy fence between ordinary stores and wgmma's reads follows from
+//! the pair of writers and readers.
 //!
 //! A slot is a token, and its type says what may be done with it. An [`EmptySlot`] can only be
 //! filled, a [`FullSlot`] can only be read, and a slot that wgmma reads can be released only after

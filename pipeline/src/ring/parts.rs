@@ -179,7 +179,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
 
     /// Tests whether the next slot is empty.
     ///
-    /// The result belongs to that slot: it borrows the producer until it is consumed.
+    /// The result belongs to that slot, and the producer can't be used while it exists.
     ///
     /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of

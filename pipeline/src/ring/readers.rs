@@ -9,8 +9,8 @@ use core::marker::PhantomData;
 
 /// The readers of a ring's slots: they fix the arrivals that an empty barrier expects from one CTA.
 ///
-/// (PTX: the count operand of `mbarrier.init`; CUTLASS `params.num_consumers`, times the multicast
-/// sharers that the constructor of `PipelineTmaAsync` counts.)
+/// (PTX: the count operand of `mbarrier.init`; CUTLASS: `params.num_consumers`, which the
+/// constructor of `PipelineTmaAsync` multiplies by the number of CTAs that share an operand.)
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::Readers};

@@ -42,7 +42,7 @@ mod sealed {
         const FIRST_PHASE: u32 = 0;
     }
 }
-/// [`ProducerSide`] or [`ConsumerSide`].
+/// The side of a ring to which a position belongs: [`ProducerSide`] or [`ConsumerSide`].
 ///
 /// ```
 /// use pipeline::ring::{PipelineState, Side};

@@ -61,7 +61,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
 
     /// Tests whether the next slot is empty.
     ///
-    /// The result belongs to that slot: it borrows the producer until it is consumed.
+    /// The result belongs to that slot, and the producer can't be used while it exists.
     ///
     /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
@@ -129,7 +129,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
     }
 }
 
-/// An acquired slot: it is empty, and no reader uses it.
+/// An acquired slot: no reader uses it, and TMA may fill it.
 ///
 /// (CUTLASS: `producer_get_barrier(state)` and the stage's part of `SharedStorage`.)
 ///

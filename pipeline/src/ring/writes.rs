@@ -68,9 +68,9 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 
     /// Tests whether the next slot is empty.
     ///
-    /// The result is the same for all threads of a warp (a vote compares what they saw), so they
-    /// can branch on it together. It belongs to that slot: it borrows the writer until it is
-    /// consumed.
+    /// The result is the same for all threads of a warp (a vote combines what they saw), so they
+    /// can branch on it together. It belongs to that slot, and the writer can't be used while it
+    /// exists.
     ///
     /// The test may suspend the thread for a time limit that the hardware sets. (PTX
     /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`; CUTLASS `producer_try_acquire`.) See

@@ -51,7 +51,8 @@ impl<'a, E: Element + slice::Element> MatrixView<'a, E> {
     ///
     /// `cp.async` reads 16 aligned bytes at a time. So the call traps if the slice is not aligned
     /// to 16 bytes, if the pitch is not a multiple of 16 bytes or is below `cols`, or if the matrix
-    /// is larger than the slice. A trap is a report on the model and a launch error on a GPU.
+    /// is larger than the slice. The model reports the trap; on a GPU it ends the launch with an
+    /// error.
     ///
     /// (PTX `trap`, for arguments that can't be right; CUTLASS `make_tensor(make_gmem_ptr(..),
     /// make_layout(..))`.) See the example of [`MatrixView`].
