@@ -157,9 +157,9 @@ where
         for k in 0..(BK / MMA_K) as u32 {
             let bytes = k * (MMA_K * E::SIZE) as u32;
             for (i, regs) in regs.iter_mut().enumerate() {
-                let a = ahead(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
+                let a = offset(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
                 // SAFETY: the caller's contract.
-                unsafe { M64::<N>::mma::<E>(regs, a, ahead(b, bytes), accumulate || k > 0) };
+                unsafe { M64::<N>::mma::<E>(regs, a, offset(b, bytes), accumulate || k > 0) };
             }
         }
     }
@@ -176,7 +176,7 @@ fn k_major(addr: u32) -> u64 {
 /// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
 /// address field can't overflow, and 32-bit arithmetic on the low half is enough.
 #[inline(always)]
-fn ahead(descriptor: u64, bytes: u32) -> u64 {
+fn offset(descriptor: u64, bytes: u32) -> u64 {
     let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
     high | (low + bytes / 16) as u64
 }
@@ -311,7 +311,7 @@ where
 {
     /// Creates an accumulator from registers that a wgmma has written and a wait has retired.
     #[inline(always)]
-    pub(crate) fn of(regs: <M64<N> as Shape>::Regs) -> Self {
+    pub(crate) fn from_regs(regs: <M64<N> as Shape>::Regs) -> Self {
         Self { regs: [regs] }
     }
 

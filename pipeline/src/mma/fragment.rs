@@ -231,7 +231,7 @@ pub trait TransposedFragments: Fragments {
 /// address the first 8x8 matrix (upper rows, left columns), lanes 8-15 the lower rows, and lanes
 /// 16-31 the same for the right columns.
 #[inline(always)]
-fn matrix_row(tile: u32, warp_row: u32, fragment: u32) -> u32 {
+fn row_address(tile: u32, warp_row: u32, fragment: u32) -> u32 {
     let lane = isa::warp::lane_id();
     tile + swizzled(warp_row + lane % 16, 2 * fragment + lane / 16)
 }
@@ -244,12 +244,12 @@ macro_rules! sixteen_bit {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // SAFETY: the caller's contract.
-                unsafe { isa::matrix::stmatrix_x4(matrix_row(tile, warp_row, fragment), packed) }
+                unsafe { isa::matrix::stmatrix_x4(row_address(tile, warp_row, fragment), packed) }
             }
             #[device]
             unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
                 // SAFETY: the caller's contract.
-                let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(tile, warp_row, fragment)) };
+                let p = unsafe { isa::matrix::ldmatrix_x4(row_address(tile, warp_row, fragment)) };
                 let (a, b, c, d) = ($unpack(p[0]), $unpack(p[1]), $unpack(p[2]), $unpack(p[3]));
                 [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
             }
@@ -284,7 +284,7 @@ sixteen_bit!(f16, isa::cvt::f16x2, isa::cvt::f16x2_to_f32);
 /// Returns the address of this lane's pair of f32 in 8-column half `half` of a fragment, in its
 /// upper row (`lower` = 0) or its lower one (1).
 #[inline(always)]
-fn pair(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
+fn pair_address(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
     let lane = isa::warp::lane_id();
     let chunk = 4 * fragment + 2 * half + lane % 4 / 2;
     tile + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
@@ -294,7 +294,7 @@ impl Fragments for f32 {
     #[device]
     unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
         for i in 0..4u32 {
-            let at = pair(tile, warp_row, fragment, i / 2, i % 2);
+            let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
             let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
             // SAFETY: the caller's contract.
             unsafe { isa::shared::st(at, [x, y]) }
@@ -306,7 +306,7 @@ impl Fragments for f32 {
         for i in 0..4u32 {
             // SAFETY: the caller's contract.
             let [x, y]: [u32; 2] =
-                unsafe { isa::shared::ld(pair(tile, warp_row, fragment, i / 2, i % 2)) };
+                unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
             v[2 * i as usize] = f32::from_bits(x);
             v[2 * i as usize + 1] = f32::from_bits(y);
         }

@@ -209,7 +209,7 @@ where
 {
     /// Changes the type to say that the halves `To` are in flight.
     #[inline(always)]
-    fn with<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
+    fn into_state<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so no value exists twice.
         let (sum, slot) = unsafe {
@@ -237,7 +237,7 @@ where
     #[device]
     pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl> {
         self.sum.issue_right(&self.slot, self.group, false);
-        self.with()
+        self.into_state()
     }
 }
 
@@ -280,7 +280,7 @@ where
         // To the compiler the registers have had their values since the wgmma was issued. The fence
         // keeps it from moving their first use above the wait.
         M64::<L>::fence_operand(&mut self.sum.left);
-        (Accumulator::of(self.sum.left), self.with())
+        (Accumulator::from_regs(self.sum.left), self.into_state())
     }
 }
 
@@ -306,7 +306,7 @@ where
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does
         // not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).retired() };
-        (Accumulator::of(this.sum.right), last)
+        (Accumulator::from_regs(this.sum.right), last)
     }
 }
 
@@ -359,7 +359,7 @@ pub fn one_by_one<const N: usize>(
     let mut part = Part::left::<N>();
     for _ in 0..isa::misc::opaque(2) {
         isa::misc::nounroll();
-        to(part, Accumulator::of(half));
+        to(part, Accumulator::from_regs(half));
         (half, part) = (right, Part::right::<N>());
     }
 }

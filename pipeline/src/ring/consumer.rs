@@ -92,7 +92,7 @@ impl Signal {
     /// Returns the address of the empty barrier of slot `stage` in the CTA that this thread
     /// signals.
     #[inline(always)]
-    fn of(self, stage: u32) -> u32 {
+    fn barrier(self, stage: u32) -> u32 {
         self.empty + 8 * stage
     }
 }
@@ -148,8 +148,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     #[device]
     pub fn try_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
         // SAFETY: the plan initialised the barrier.
-        let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
-        Peek { known, consumer: self }
+        let ready = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
+        Peek { ready, consumer: self }
     }
 
     /// Tests whether the next slot is full, as [`try_wait`](Self::try_wait) does, but never
@@ -160,8 +160,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     #[device]
     pub fn test_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
         // SAFETY: the plan initialised the barrier.
-        let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
-        Peek { known, consumer: self }
+        let ready = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
+        Peek { ready, consumer: self }
     }
 
     /// Skips the next `slots` slots, which other warp groups of the role read.
@@ -180,8 +180,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> FullSlot<St, Rd, Tag, Cl> {
-        if !known {
+    fn slot(&mut self, ready: bool) -> FullSlot<St, Rd, Tag, Cl> {
+        if !ready {
             // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
         }
@@ -214,7 +214,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 /// ```
 #[must_use = "a peek is finished with `wait`"]
 pub struct Peek<'c, const STAGES: usize, St, Rd, Tag, Cl> {
-    known: bool,
+    ready: bool,
     consumer: &'c mut Consumer<STAGES, St, Rd, Tag, Cl>,
 }
 
@@ -225,7 +225,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ///
     /// (CUTLASS `ConsumerToken`'s `BarrierStatus`.) See the example of [`Peek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
     /// Takes the tested slot.
     ///
@@ -234,7 +234,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// [`Peek`].
     #[device]
     pub fn wait(self) -> FullSlot<St, Rd, Tag, Cl> {
-        self.consumer.slot(self.known)
+        self.consumer.slot(self.ready)
     }
 }
 
@@ -298,7 +298,7 @@ impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, 
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if self.signal.active {
-                isa::mbarrier::arrive(self.signal.of(self.stage));
+                isa::mbarrier::arrive(self.signal.barrier(self.stage));
             }
         }
     }
@@ -449,9 +449,9 @@ impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
         // at the same offsets, and do not exit before their `tail` has seen this arrival.
         unsafe {
             if Cl::SIZE == 1 {
-                isa::mbarrier::arrive(self.signal.of(self.stage));
+                isa::mbarrier::arrive(self.signal.barrier(self.stage));
             } else {
-                isa::mbarrier::arrive_remote(self.signal.of(self.stage));
+                isa::mbarrier::arrive_remote(self.signal.barrier(self.stage));
             }
         }
     }

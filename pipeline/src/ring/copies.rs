@@ -3,7 +3,7 @@
 //!
 //! Invariant: every thread of the role arrives once per slot, when its own copies have landed.
 
-use super::{CpAsync, CpAsyncReaders, Filling, Name, ProducerEnd};
+use super::{CpAsync, CpAsyncReaders, Name, ProducerEnd, ProducerPosition};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Stage;
@@ -25,7 +25,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
     where
         Rd: CpAsyncReaders,
     {
-        Copier { at: Filling::start(self.base), group, ring: PhantomData }
+        Copier { at: ProducerPosition::start(self.base), group, ring: PhantomData }
     }
 }
 
@@ -85,7 +85,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
 /// ```
 #[must_use]
 pub struct Copier<'g, const STAGES: usize, St, Ro, Tag, Cl> {
-    at: Filling<STAGES, St>,
+    at: ProducerPosition<STAGES, St>,
     group: &'g Warpgroup<Ro, Cl>,
     ring: PhantomData<Tag>,
 }
@@ -112,12 +112,12 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     /// [`CopyPeek`].
     #[device]
     pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, St, Ro, Tag, Cl> {
-        CopyPeek { known: self.at.peek(), copier: self }
+        CopyPeek { ready: self.at.peek(), copier: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> CopySlot<'g, St, Ro, Tag, Cl> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> CopySlot<'g, St, Ro, Tag, Cl> {
+        let (data, full) = self.at.take(ready);
         CopySlot { data, full, group: self.group, ring: PhantomData }
     }
 
@@ -130,7 +130,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     /// of [`Copier`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
@@ -151,7 +151,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct CopyPeek<'p, 'g, const STAGES: usize, St, Ro, Tag, Cl> {
-    known: bool,
+    ready: bool,
     copier: &'p mut Copier<'g, STAGES, St, Ro, Tag, Cl>,
 }
 
@@ -162,7 +162,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`CopyPeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
     /// Acquires the tested slot.
     ///
@@ -171,7 +171,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     /// example of [`CopyPeek`].
     #[device]
     pub fn acquire(self) -> CopySlot<'g, St, Ro, Tag, Cl> {
-        self.copier.slot(self.known)
+        self.copier.slot(self.ready)
     }
 }
 

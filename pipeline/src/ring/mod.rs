@@ -34,8 +34,8 @@
 
 mod consumer;
 mod copies;
-mod filling;
 mod parts;
+mod position;
 mod readers;
 mod stage;
 mod state;
@@ -54,7 +54,7 @@ pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
-use filling::{Filling, Layout};
+use position::{Layout, ProducerPosition};
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -110,7 +110,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }

@@ -4,7 +4,7 @@
 //! Invariant: each thread arms the slot with its own tile's bytes. The slot is full when all
 //! threads have arrived and all bytes have landed.
 
-use super::{Filling, Name, ProducerEnd, Readers, TmaParts};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, TmaParts};
 use crate::cta::{ClusterShape, Sharing};
 use crate::cta::{Elected, Role};
 use crate::ring::Stage;
@@ -137,7 +137,11 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
     /// See the example of [`PartEnd`].
     #[inline(always)]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> PartProducer<STAGES, St, T, Tag> {
-        PartProducer { at: Filling::start(self.base), offset: self.offset, part: PhantomData }
+        PartProducer {
+            at: ProducerPosition::start(self.base),
+            offset: self.offset,
+            part: PhantomData,
+        }
     }
 }
 
@@ -162,7 +166,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
 /// ```
 #[must_use]
 pub struct PartProducer<const STAGES: usize, St, T, Tag> {
-    at: Filling<STAGES, St>,
+    at: ProducerPosition<STAGES, St>,
     offset: u32,
     part: PhantomData<(T, Tag, *const ())>,
 }
@@ -186,12 +190,12 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
     /// [`PartPeek`].
     #[device]
     pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, St, T, Tag> {
-        PartPeek { known: self.at.peek(), producer: self }
+        PartPeek { ready: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> PartSlot<T, Tag> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> PartSlot<T, Tag> {
+        let (data, full) = self.at.take(ready);
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
 
@@ -201,7 +205,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
     /// of [`PartProducer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
@@ -222,7 +226,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct PartPeek<'p, const STAGES: usize, St, T, Tag> {
-    known: bool,
+    ready: bool,
     producer: &'p mut PartProducer<STAGES, St, T, Tag>,
 }
 
@@ -231,7 +235,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGE
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`PartPeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
     /// Acquires this thread's part of the tested slot.
     ///
@@ -240,7 +244,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGE
     /// `producer_acquire(state, token)`.) See the example of [`PartPeek`].
     #[device]
     pub fn acquire(self) -> PartSlot<T, Tag> {
-        self.producer.slot(self.known)
+        self.producer.slot(self.ready)
     }
 }
 

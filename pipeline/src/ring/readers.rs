@@ -180,7 +180,7 @@ impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't read what `cp.async` writes: wgmma reads through the async proxy, `cp.async` writes through the generic one",
-    label = "a proxy fence would have to come after the copies' completion, which is told to the barrier by the hardware",
+    label = "a proxy fence would have to follow the copies' completion, which the hardware signals to the barrier",
     note = "let TMA fill the ring, `Tma`, or ordinary stores, `Writes<Role>`, whose `commit` fences; or read it with ordinary loads, `Reads<Role>`"
 )]
 pub trait CpAsyncReaders: Readers {}

@@ -81,7 +81,7 @@ pub struct PipelineState<const STAGES: usize, S: Side> {
 }
 
 impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
-    const STAGES_ARE_SENSIBLE: () =
+    const STAGES_IN_RANGE: () =
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
 
     /// Returns the position before the first step, at this side's starting phase.
@@ -91,7 +91,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     #[inline(always)]
     #[must_use]
     pub const fn start() -> Self {
-        const { Self::STAGES_ARE_SENSIBLE };
+        const { Self::STAGES_IN_RANGE };
         Self { index: 0, phase: S::FIRST_PHASE, count: 0, side: PhantomData }
     }
 

@@ -4,7 +4,7 @@
 //! Invariant: an acquired slot is armed with the bytes of all its tiles before their loads are
 //! issued.
 
-use super::{Filling, Name, ProducerEnd, Readers, Tma};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, Tma};
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use crate::ring::{LoadsInto, Stage};
@@ -19,7 +19,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// See the example of [`ProducerEnd`].
     #[inline(always)]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> Producer<STAGES, St, Tag> {
-        Producer { at: Filling::start(self.base), name: PhantomData }
+        Producer { at: ProducerPosition::start(self.base), name: PhantomData }
     }
 }
 
@@ -44,7 +44,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 /// ```
 #[must_use]
 pub struct Producer<const STAGES: usize, St, Tag> {
-    at: Filling<STAGES, St>,
+    at: ProducerPosition<STAGES, St>,
     name: PhantomData<(Tag, *const ())>,
 }
 
@@ -68,12 +68,12 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
     /// [`AcquirePeek`].
     #[device]
     pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, St, Tag> {
-        AcquirePeek { known: self.at.peek(), producer: self }
+        AcquirePeek { ready: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> EmptySlot<St, Tag> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> EmptySlot<St, Tag> {
+        let (data, full) = self.at.take(ready);
         EmptySlot { data, full, ring: PhantomData }
     }
 
@@ -86,7 +86,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
     /// of [`Producer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
@@ -107,7 +107,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct AcquirePeek<'p, const STAGES: usize, St, Tag> {
-    known: bool,
+    ready: bool,
     producer: &'p mut Producer<STAGES, St, Tag>,
 }
 
@@ -116,7 +116,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`AcquirePeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
     /// Acquires the tested slot.
     ///
@@ -125,7 +125,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
     /// token)`.) See the example of [`AcquirePeek`].
     #[device]
     pub fn acquire(self) -> EmptySlot<St, Tag> {
-        self.producer.slot(self.known)
+        self.producer.slot(self.ready)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: each warp arrives once per slot, after its stores. If the readers use wgmma, a proxy
 //! fence comes between the stores and the arrival.
 
-use super::{Filling, Name, ProducerEnd, Readers, Writes};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, Writes};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
 use crate::mma::Fragments;
@@ -21,7 +21,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: Clust
     /// See the example of [`Writer`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Writer<'_, STAGES, St, Ro, Rd, Tag, Cl> {
-        Writer { at: Filling::start(self.base), group, ring: PhantomData }
+        Writer { at: ProducerPosition::start(self.base), group, ring: PhantomData }
     }
 }
 
@@ -49,7 +49,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: Clust
 /// ```
 #[must_use]
 pub struct Writer<'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
-    at: Filling<STAGES, St>,
+    at: ProducerPosition<STAGES, St>,
     group: &'g Warpgroup<Ro, Cl>,
     ring: PhantomData<(Rd, Tag)>,
 }
@@ -78,13 +78,13 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
     #[device]
     pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, St, Ro, Rd, Tag, Cl> {
         // SAFETY: the group is converged, and so is the warp.
-        let known = unsafe { isa::warp::vote_all(self.at.peek()) };
-        WritePeek { known, writer: self }
+        let ready = unsafe { isa::warp::vote_all(self.at.peek()) };
+        WritePeek { ready, writer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
+        let (data, full) = self.at.take(ready);
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
@@ -94,7 +94,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
     /// of [`Writer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
@@ -117,7 +117,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
 pub struct WritePeek<'p, 'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
-    known: bool,
+    ready: bool,
     writer: &'p mut Writer<'g, STAGES, St, Ro, Rd, Tag, Cl>,
 }
 
@@ -128,7 +128,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
     ///
     /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`WritePeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
     /// Acquires the tested slot.
     ///
@@ -137,7 +137,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
     /// example of [`WritePeek`].
     #[device]
     pub fn acquire(self) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
-        self.writer.slot(self.known)
+        self.writer.slot(self.ready)
     }
 }
 

@@ -31,13 +31,13 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
 
 /// The position of a producer of any kind, and what `acquire`, `try_acquire` and `tail` have in
 /// common.
-pub(super) struct Filling<const STAGES: usize, St> {
+pub(super) struct ProducerPosition<const STAGES: usize, St> {
     base: u32,
     state: PipelineState<STAGES, ProducerSide>,
     stage: PhantomData<St>,
 }
 
-impl<const STAGES: usize, St: Stage> Filling<STAGES, St> {
+impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
     #[inline(always)]
     pub(super) fn start(base: u32) -> Self {
         Self { base, state: PipelineState::start(), stage: PhantomData }
@@ -55,10 +55,10 @@ impl<const STAGES: usize, St: Stage> Filling<STAGES, St> {
     /// Takes the next slot and advances. Returns the addresses of the slot's data and of its full
     /// barrier.
     ///
-    /// Waits until the slot is empty, unless `known` says that a test has already seen it empty.
+    /// Waits until the slot is empty, unless `ready` says that a test has already seen it empty.
     #[device]
-    pub(super) fn take(&mut self, known: bool) -> (u32, u32) {
-        if !known {
+    pub(super) fn take(&mut self, ready: bool) -> (u32, u32) {
+        if !ready {
             // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
         }
@@ -68,7 +68,7 @@ impl<const STAGES: usize, St: Stage> Filling<STAGES, St> {
     }
     /// Waits until every slot has been released for the last time.
     #[device]
-    pub(super) fn drain(mut self) {
+    pub(super) fn tail(mut self) {
         for _ in 0..STAGES {
             self.take(false);
         }
