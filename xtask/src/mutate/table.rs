@@ -48,50 +48,50 @@ mutations! {
             => "assert!(DEPTH <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
-            => "    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
+            "    /// Tests whether the next slot is empty."
+            => "    pub fn load<L: LoadsInto<St>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Tests whether the next slot is empty.";
     "01_load_after_peek":
         in "pipeline/src/ring/tma.rs",
-            "    /// Whether the slot was empty."
-            => "    pub fn load<L: LoadsInto<S>>(self, loads: L) { self.acquire().load(loads); }\n    /// Whether the slot was empty.";
+            "    /// Returns whether the test found the slot empty."
+            => "    pub fn load<L: LoadsInto<St>>(self, loads: L) { self.acquire().load(loads); }\n    /// Returns whether the test found the slot empty.";
     "02_load_twice":
         in "pipeline/src/ring/tma.rs",
-            "pub fn load<L: LoadsInto<S>>(self, loads: L) {"
-            => "pub fn load<L: LoadsInto<S>>(&self, loads: L) {";
+            "pub fn load<L: LoadsInto<St>>(self, loads: L) {"
+            => "pub fn load<L: LoadsInto<St>>(&self, loads: L) {";
     "02_release_twice":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "03_read_without_wait":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Leaves the next `slots` slots to the other warp groups"
-            => "    pub fn fragment<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Leaves the next `slots` slots to the other warp groups";
+            "    /// Skips the next `slots` slots, which other warp groups"
+            => "    pub fn fragment<G>(&self, _group: &G, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    /// Skips the next `slots` slots, which other warp groups";
     "03_read_after_release":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "04_slot_of_another_ring":
         in "pipeline/src/mma/accumulator.rs",
-            "pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {"
-            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, K>) -> RetiredSlot<S, R, K> {";
+            "pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {"
+            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<St, Rd, Any, Cl>) -> RetiredSlot<St, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
-            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
+            "    /// Tests whether the next slot is empty."
+            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Tests whether the next slot is empty.";
         in "pipeline/src/ring/tma.rs",
-            "/// What [`Producer::try_acquire`] saw."
-            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// What [`Producer::try_acquire`] saw.";
+            "/// The result of [`Producer::try_acquire`]."
+            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// The result of [`Producer::try_acquire`].";
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
-            "pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {"
-            => "pub fn by<Any: crate::roles::Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, R, N, K> {";
+            "pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {"
+            => "pub fn by<Any: crate::cta::Role>(self, group: &Warpgroup<Any, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {";
     "05_end_taken_twice":
         in "pipeline/src/ring/mod.rs",
-            "/// The producer end before a role has taken it."
-            => "impl<const STAGES: usize, S, W, R, N, K> Clone for ProducerEnd<STAGES, S, W, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, K> Copy for ProducerEnd<STAGES, S, W, R, N, K> {}\n/// The producer end before a role has taken it.";
+            "/// The producer end, before a role takes it."
+            => "impl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Clone for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Copy for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> {}\n/// The producer end, before a role takes it.";
     "06_another_tile":
         in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
@@ -101,8 +101,8 @@ mutations! {
             => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "06_a_load_missing":
         in "pipeline/src/ring/stage.rs",
-            "/// A tuple of tiles as a stage, and a tuple of their loads"
-            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// A tuple of tiles as a stage, and a tuple of their loads";
+            "/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`]"
+            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`]";
     "06_own_bytes":
         in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
@@ -117,8 +117,8 @@ mutations! {
             => "pub const fn enter() -> Self {";
     "08_skip_where_all_read":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> TakeTurns for MmaInTurn<R> {}"
-            => "impl<R: Role> TakeTurns for Mma<R> {}\nimpl<R: Role> TakeTurns for MmaInTurn<R> {}";
+            "impl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}"
+            => "impl<Ro: Role> TakeTurns for Mma<Ro> {}\nimpl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}";
     "08_own_arrival_count":
         in "pipeline/src/ring/readers.rs",
             "pub trait Readers: Sealed + 'static {"
@@ -129,8 +129,8 @@ mutations! {
             => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
     "09_step_by_hand":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Leaves the next `slots` slots to the other warp groups"
-            => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Leaves the next `slots` slots to the other warp groups";
+            "    /// Skips the next `slots` slots, which other warp groups"
+            => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Skips the next `slots` slots, which other warp groups";
     "10_waiter_arrives":
         in "pipeline/src/barrier/order.rs",
             "    /// [`wait`](Self::wait) and [`step`](Passed::step)."
@@ -186,56 +186,56 @@ mutations! {
             => "impl<S: Scope, C> MBarrier<S, C> {";
     "15_read_in_flight":
         in "pipeline/src/mma/accumulator.rs",
-            "    /// Issues the products of `slot` behind the batch in flight"
-            => "    pub fn fragment(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
+            "    /// Issues the products of `slot` after the batch in flight"
+            => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    /// Issues the products of `slot` after the batch in flight";
     "15_read_half_in_flight":
         in "pipeline/src/mma/split.rs",
-            "    /// Ends the sum: returns the right half and the last slot."
-            => "    pub fn fragment(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
+            "    /// Ends the accumulation: returns the right half and the last slot."
+            => "    pub fn fragment(&self, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the accumulation: returns the right half and the last slot.";
     "15_half_not_started":
         in "pipeline/src/mma/split.rs",
-            "impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>"
-            => "impl<'g, const L: usize, const R: usize, H, W, S, N, K> SplitInFlight<'g, L, R, H, W, S, N, K>";
+            "impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>"
+            => "impl<'g, const L: usize, const R: usize, H, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, H, Rd, St, Tag, Cl>";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> OrdinaryReads for Reads<R> {}"
-            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+            "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
+            => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_release_in_flight":
         in "pipeline/src/ring/consumer.rs",
-            "/// A slot whose tiles have arrived."
-            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+            "/// A full slot: its tiles have arrived."
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\n/// A full slot: its tiles have arrived.";
         in "pipeline/src/mma/accumulator.rs",
-            "    slot: FullSlot<S, W, R, K>,\n    group"
-            => "    pub slot: FullSlot<S, W, R, K>,\n    group";
+            "    slot: FullSlot<St, Rd, Tag, Cl>,\n    group"
+            => "    pub slot: FullSlot<St, Rd, Tag, Cl>,\n    group";
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> OrdinaryReads for Reads<R> {}"
-            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+            "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
+            => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_slot_in_two_batches":
         in "pipeline/src/ring/consumer.rs",
-            "/// A slot whose tiles have arrived."
-            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+            "/// A full slot: its tiles have arrived."
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\n/// A full slot: its tiles have arrived.";
     "17_store_without_fence":
         in "pipeline/src/store.rs",
-            "    /// Makes the panel visible to TMA: every thread fences"
-            => "    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the panel visible to TMA: every thread fences";
+            "    /// Makes the buffer visible to TMA: every thread fences"
+            => "    pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the buffer visible to TMA: every thread fences";
     "17_wgmma_reads_cp_async":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> CpAsyncReaders for Reads<R> {}"
+            "impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}"
             => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
-            "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, K, PANELS> {"
-            => "pub fn publish(&mut self) -> PublishedBuffer<'_, O, DEPTH, Ro, K, PANELS> {";
+            "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {"
+            => "pub fn publish(&mut self) -> PublishedBuffer<'_, O, DEPTH, Ro, Cl, TILES> {";
         in "pipeline/src/store.rs",
             "PublishedBuffer { at: self.at, next: self.next,"
             => "PublishedBuffer { at: self.at, next: &mut *self.next,";
     "18_panel_kept":
         in "pipeline/src/store.rs",
-            "impl<O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>"
-            => "impl<'g, O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, K, UNACQUIRED>";
+            "impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, Cl, UNACQUIRED>"
+            => "impl<'g, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, Cl, UNACQUIRED>";
         in "pipeline/src/store.rs",
-            "pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, K> {"
-            => "pub fn acquire(&mut self) -> FreeBuffer<'g, O, DEPTH, Ro, K> {";
+            "pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl> {"
+            => "pub fn acquire(&mut self) -> FreeBuffer<'g, O, DEPTH, Ro, Cl> {";
         in "pipeline/src/store.rs",
             "FreeBuffer { at, next: &mut self.next, group"
             => "FreeBuffer { at, next: unsafe { &mut *(&raw mut self.next) }, group";
@@ -257,11 +257,11 @@ mutations! {
             => "ROWS > 0,";
     "20_tile_columns":
         in "pipeline/src/tile/shape.rs",
-            "COLS * T::SIZE == ROW_BYTES,"
-            => "COLS * T::SIZE <= ROW_BYTES,";
+            "COLS * E::SIZE == ROW_BYTES,"
+            => "COLS * E::SIZE <= ROW_BYTES,";
     "21_map_of_another_tile":
         in "pipeline/src/store.rs",
-            "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
+            "pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {"
             => "pub fn store<Any: TileShape<Element = O>>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
     "21_map_of_another_element":
         in "pipeline/src/tile/tensor.rs",
@@ -296,12 +296,12 @@ mutations! {
             => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
-            "    /// Arms the slot's full barrier with the bytes of `S`"
-            => "    pub fn put(&mut self, _strip: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}\n    /// Arms the slot's full barrier with the bytes of `S`";
+            "    /// Arms the slot's full barrier with the bytes of `St`"
+            => "    pub fn put(&mut self, _fragment: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}\n    /// Arms the slot's full barrier with the bytes of `St`";
     "33_bytes":
         in "pipeline/src/ring/mod.rs",
-            "assert!(S::BYTES < 1 << 20,"
-            => "assert!(S::BYTES < 1 << 30,";
+            "assert!(St::BYTES < 1 << 20,"
+            => "assert!(St::BYTES < 1 << 30,";
         in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 16 * SMEM_LIMIT,";
@@ -338,7 +338,7 @@ mutations! {
 "#
             => "";
         in "pipeline/src/store.rs",
-            r#"#[must_use = "a published panel is stored"]
+            r#"#[must_use = "a published buffer is stored"]
 "#
             => "";
     "41_mask_of_the_other_operand":
