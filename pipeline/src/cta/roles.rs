@@ -125,18 +125,18 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 /// PTX: `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.
 ///
 /// ```
-/// # use isa::kernel::{self, Kernel};
+/// # use isa::kernel::Kernel;
 /// # use pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
 /// #[isa::kernel]
-/// fn kernel(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
+/// fn product(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
 ///     let (cta, (_order,)) = cta.init();
 ///     cta.specialize(|_load| {}, |_math| {});
 /// }
-/// let facts = kernel::DESC.meta;
+/// let facts = product::DESC.meta;
 /// assert_eq!((facts.threads, facts.cluster, facts.smem_bytes), (384, [2, 1, 1], Plan::BYTES));
 /// ```
 #[must_use]

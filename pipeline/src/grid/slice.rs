@@ -1,6 +1,7 @@
 //! Slices of device memory in a kernel that may start before the grid ahead of it has ended.
 
 use crate::cta::{ClusterShape, Elected, Ready, Role, Roles, Warp, Warpgroup};
+use crate::mma::Fragment;
 use core::marker::PhantomData;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta, layout};
 use isa::slice::{DeviceSlice, DeviceSliceMut, Element, SliceAbi};
@@ -38,6 +39,10 @@ macro_rules! waited {
     )+};
 }
 waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);
+
+// A fragment is made from a warp group's token.
+impl Sealed for Fragment {}
+impl Waited for Fragment {}
 
 macro_rules! dependent_slice {
     ($(#[$doc:meta])* $name:ident, $slice:ident, $memory:ty) => {
