@@ -1,6 +1,8 @@
 //! Chores of this repository: `cargo xtask <chore>`.
 
 mod bundle;
+#[cfg(test)]
+mod imports;
 mod mutate;
 
 use std::process::ExitCode;
