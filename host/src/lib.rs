@@ -25,6 +25,7 @@ mod error;
 pub mod gemm;
 mod launch;
 mod model;
+mod model_tensor;
 mod param;
 pub mod reference;
 mod stream;

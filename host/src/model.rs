@@ -1,13 +1,10 @@
 //! The SM model as a device: its memory, its configuration, and launches on it.
 //!
-//! The only file that touches `sim`'s API, apart from the report in [`Error::Model`] and
-//! [`crate::testing`].
+//! Only this file and `model_tensor.rs`, which packs tensor maps for it, call `sim`'s API, apart from
+//! the report in [`Error::Model`] and [`crate::testing`].
 
 use crate::error::Error;
-use crate::tensor::{Matrix, TensorBox};
-use crate::tensor_nd::TensorNd;
-use isa::kernel::{Dtype, KernelDesc};
-use sim::tensor_map::{DataType, Swizzle, TensorMapDesc};
+use isa::kernel::KernelDesc;
 use std::sync::{Mutex, PoisonError};
 
 /// A model of an SM (and of a grid over several), with its own global memory.
@@ -89,52 +86,5 @@ impl Model {
             sim::launch(&self.config, &self.memory, &shape, &entry).map_err(Error::Model)?;
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&stats);
         Ok(stats)
-    }
-}
-
-/// Encodes a checked tensor map as the model packs it.
-pub(crate) fn encode(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
-    let desc = TensorMapDesc {
-        dtype: data_type(matrix.dtype),
-        rank: 2,
-        addr,
-        dims: [matrix.cols, matrix.rows, 1, 1, 1],
-        strides: [matrix.pitch, 0, 0, 0],
-        box_dims: [tile.cols, tile.rows, 1, 1, 1],
-        swizzle: swizzle(tile.swizzle_bytes),
-    };
-    sim::tensor_map::encode(&desc).map_err(Error::ModelTensor)
-}
-
-/// The same for any rank.
-pub(crate) fn encode_nd(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
-    let desc = TensorMapDesc {
-        dtype: data_type(spec.dtype),
-        rank: spec.dims.len() as u32,
-        addr: spec.buffer.addr(),
-        dims: std::array::from_fn(|i| spec.dims.get(i).copied().unwrap_or(1)),
-        strides: std::array::from_fn(|i| spec.strides.get(i).copied().unwrap_or(0)),
-        box_dims: std::array::from_fn(|i| spec.box_dims.get(i).copied().unwrap_or(1)),
-        swizzle: swizzle(spec.swizzle_bytes),
-    };
-    sim::tensor_map::encode(&desc).map_err(Error::ModelTensor)
-}
-
-fn data_type(dtype: Dtype) -> DataType {
-    match dtype {
-        Dtype::Bf16 => DataType::Bf16,
-        Dtype::F16 => DataType::F16,
-        Dtype::F32 => DataType::F32,
-        Dtype::U8 => DataType::U8,
-        Dtype::U32 => DataType::U32,
-    }
-}
-
-fn swizzle(span: u32) -> Swizzle {
-    match span {
-        32 => Swizzle::B32,
-        64 => Swizzle::B64,
-        128 => Swizzle::B128,
-        _ => Swizzle::None,
     }
 }

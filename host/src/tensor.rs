@@ -145,7 +145,7 @@ impl Device {
                 context.bind()?;
                 encode_cuda(addr, matrix, tile)?
             }
-            Backend::Sim(_) => crate::model::encode(addr, matrix, tile)?,
+            Backend::Sim(_) => crate::model_tensor::encode(addr, matrix, tile)?,
         };
         Ok(TensorMap::new(TensorMapBytes(words), Some(matrix.dtype), tile, Arc::clone(memory)))
     }

@@ -86,7 +86,7 @@ impl Device {
                 context.bind()?;
                 encode_cuda(spec)?
             }
-            Backend::Sim(_) => crate::model::encode_nd(spec)?,
+            Backend::Sim(_) => crate::model_tensor::encode_nd(spec)?,
         };
         let tile = TensorBox { rows: 0, cols: 0, swizzle_bytes: 0 };
         Ok(TensorMap::new(TensorMapBytes(words), None, tile, Arc::clone(&spec.buffer.memory)))

@@ -1,6 +1,8 @@
 //! Chores of this repository: `cargo xtask <chore>`.
 
 mod bundle;
+mod count;
+mod imports;
 mod mutate;
 
 use std::process::ExitCode;
@@ -12,6 +14,9 @@ cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
     Programs that can't reach a GPU are left out. Each --only WORD takes, besides the command,
     the programs whose name contains the word, and no others; --features goes to cargo.
     DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
+cargo xtask count [DIR]
+    Prints counts of the source code of this repository, or of another checkout of it in DIR: lines,
+    generic parameters, public types, `unsafe`, and the largest circle of imports of each crate.
 cargo xtask mutate [CASE ...]
     Loosens the types of pipeline, one stop at a time, in a copy under target/mutate, and runs the
     stop's compile-fail case, which must notice. All cases, or those whose name contains CASE.
@@ -24,6 +29,8 @@ fn main() -> ExitCode {
         ["bundle", ref options @ ..] => bundle::Options::parse(options)
             .and_then(|options| bundle::run(&options))
             .map_err(Into::into),
+        ["count"] => count::run(&bundle::root()).map_err(Into::into),
+        ["count", tree] => count::run(tree.as_ref()).map_err(Into::into),
         ["mutate", ref cases @ ..] => mutate::run(cases).map_err(Into::into),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");

@@ -191,3 +191,49 @@ fn read(path: &Path) -> Result<String, Error> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::write(path, bytes).map_err(|source| Error::File { path: path.to_path_buf(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Cases without a mutation. `mutate/table.rs` says why.
+    const WITHOUT: [&str; 3] = ["04_another_stage_count", "07_before_init", "09_another_side"];
+
+    #[test]
+    fn every_edit_finds_its_text_once() {
+        let root = crate::bundle::root();
+        let mut wrong = Vec::new();
+        for Mutation { case, edits } in MUTATIONS {
+            // As `apply` does: a later edit sees what an earlier one of the same file has left.
+            let mut texts = BTreeMap::new();
+            for &(file, from, to) in *edits {
+                let text = texts.entry(file).or_insert_with(|| read(&root.join(file)).unwrap());
+                let found = text.matches(from).count();
+                if found != 1 {
+                    wrong.push(format!("{case}: {file} has {found} times: {from}"));
+                }
+                if from == to {
+                    wrong.push(format!("{case}: {file} stays as it is: {from}"));
+                }
+                *text = text.replace(from, to);
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_case_has_one_mutation() {
+        let cases: BTreeSet<String> = fs::read_dir(crate::bundle::root().join("pipeline/tests/ui"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|file| file.strip_suffix(".rs").map(str::to_owned))
+            .filter(|case| !case.ends_with("_ok"))
+            .collect();
+        let mut mutated = BTreeSet::from(WITHOUT.map(str::to_owned));
+        for mutation in MUTATIONS {
+            assert!(mutated.insert(mutation.case.to_owned()), "{} stands twice", mutation.case);
+        }
+        assert_eq!(cases, mutated);
+    }
+}

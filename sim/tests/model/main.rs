@@ -7,7 +7,6 @@ mod copies;
 mod explore;
 mod findings;
 mod gemm;
-mod import_graph;
 mod races;
 mod races_async;
 mod races_global;

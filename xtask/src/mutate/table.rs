@@ -109,8 +109,8 @@ mutations! {
             => "pub trait Stage: 'static {";
     "07_init_twice":
         in "pipeline/src/cta/roles.rs",
-            "impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {"
-            => "impl<R, K, P> Clone for Cta<R, K, P> { fn clone(&self) -> Self { *self } }\nimpl<R, K, P> Copy for Cta<R, K, P> {}\nimpl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {";
+            "impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {"
+            => "impl<R, Cl, P> Clone for Cta<R, Cl, P> { fn clone(&self) -> Self { *self } }\nimpl<R, Cl, P> Copy for Cta<R, Cl, P> {}\nimpl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {";
     "07_token_by_hand":
         in "pipeline/src/cta/roles.rs",
             "pub const unsafe fn enter() -> Self {"
@@ -133,12 +133,12 @@ mutations! {
             => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Skips the next `slots` slots, which other warp groups";
     "10_waiter_arrives":
         in "pipeline/src/barrier/order.rs",
-            "    /// [`wait`](Self::wait) and [`step`](Passed::step)."
-            => "    pub fn arrive_and_step(&mut self) {}\n    /// [`wait`](Self::wait) and [`step`](Passed::step).";
+            "impl<N: Name, F: Start> EpilogueLoads<N, F> {"
+            => "impl<N: Name, F: Start> EpilogueLoads<N, F> {\n    pub fn arrive_and_step(&mut self) {}";
     "10_arriver_waits":
         in "pipeline/src/barrier/order.rs",
-            "    /// [`arrive`](Self::arrive) and [`step`](Arrived::step)."
-            => "    pub fn wait_and_step(&mut self) {}\n    /// [`arrive`](Self::arrive) and [`step`](Arrived::step).";
+            "impl<N: Name> MainLoopLoads<N> {"
+            => "impl<N: Name> MainLoopLoads<N> {\n    pub fn wait_and_step(&mut self) {}";
     "10_step_forgotten":
         in "pipeline/src/barrier/order.rs",
             r#"#[must_use = "an arrival is followed by `step()`: the next one is the next tile's"]
@@ -170,16 +170,16 @@ mutations! {
             => "pub struct Waiter<A, W, N> {\n    pub id: u32,\n    pub name:";
     "12_another_role":
         in "pipeline/src/barrier/named.rs",
-            "pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {"
-            => "pub fn sync<Any: Role, K: ClusterShape>(&self, _group: &Warpgroup<Any, K>) {";
+            "pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {"
+            => "pub fn sync<Any: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<Any, Cl>) {";
     "14_mbarrier_as_named":
         in "pipeline/src/raw.rs",
-            "    /// Its shared address: what a copy completes on."
-            => "    pub fn sync<G>(&self, _group: &G) {}\n    /// Its shared address: what a copy completes on.";
+            "impl<S: Scope, C> MBarrier<S, C> {"
+            => "impl<S: Scope, C> MBarrier<S, C> {\n    pub fn sync<G>(&self, _group: &G) {}";
     "14_named_as_mbarrier":
         in "pipeline/src/barrier/named.rs",
-            "    /// Waits for all threads of both sides"
-            => "    pub fn wait(&self, _phase: u32) {}\n    /// Waits for all threads of both sides";
+            "impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {"
+            => "impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {\n    pub fn wait(&self, _phase: u32) {}";
     "14_arrivals_as_transactions":
         in "pipeline/src/raw.rs",
             "impl<S: Scope> MBarrier<S, Transactions> {"
@@ -318,8 +318,8 @@ mutations! {
             => "impl<S, C> MBarrier<S, C> {";
     "37_wait_on_a_peer":
         in "pipeline/src/raw.rs",
-            "    /// Arrives once, handing over"
-            => "    pub fn wait(&self, _phase: u32) {}\n    /// Arrives once, handing over";
+            "impl<C> RemoteMBarrier<C> {"
+            => "impl<C> RemoteMBarrier<C> {\n    pub fn wait(&self, _phase: u32) {}";
     "38_tokens_dropped":
         in "pipeline/src/ring/tma.rs",
             r#"#[must_use = "an acquired slot that is never loaded stops the ring"]
@@ -350,8 +350,8 @@ mutations! {
             => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
     "42_wait_twice":
         in "pipeline/src/barrier/cluster.rs",
-            "pub fn wait(self) -> Ready<R, K> {"
-            => "pub fn wait(&self) -> Ready<R, K> {";
+            "pub fn wait(self) -> Ready<R, Cl> {"
+            => "pub fn wait(&self) -> Ready<R, Cl> {";
         in "pipeline/src/barrier/cluster.rs",
             "        self.ready\n"
             => "        unsafe { core::ptr::read(&self.ready) }\n";
@@ -362,8 +362,8 @@ mutations! {
             => "";
     "42_split_before_wait":
         in "pipeline/src/cta/roles.rs",
-            "/// The CTA after its shared memory is initialised, still converged."
-            => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
+            "impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {"
+            => "impl<R, Cl: Copy> Clone for Ready<R, Cl> { fn clone(&self) -> Self { *self } }\nimpl<R, Cl: Copy> Copy for Ready<R, Cl> {}\nimpl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {";
     "43_load_before_wait":
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"

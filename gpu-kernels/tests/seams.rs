@@ -1,0 +1,262 @@
+//! The three seams of the GEMM, each with an example of one's own. CONTRIBUTING.md quotes them, and
+//! `host/tests/integration/gemm_seams.rs` runs them on the SM model.
+
+use gpu_kernels::gemm::config::*;
+use gpu_kernels::gemm::epilogue::Epilogue;
+use gpu_kernels::gemm::kernel::gemm;
+use gpu_kernels::gemm::output::{Direct, EpilogueTiles};
+use gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
+use half::bf16;
+use isa::kernel::{Kernel, KernelArg};
+use isa::wgmma::{M64, Shape};
+use pipeline::cta::{Is, Region};
+use pipeline::mma::{Fragment, MmaStage};
+use pipeline::prelude::*;
+use pipeline::ring::Consumer;
+
+// example: epilogue
+/// D = max(alpha · A·Bᵀ, 0)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Relu {
+    /// Factor of the product.
+    pub alpha: f32,
+}
+
+impl Epilogue for Relu {
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
+        sum.map(|x| (self.alpha * x).max(0.0))
+    }
+}
+
+gpu_kernels::gemm_kernels! {
+    /// The kernels of this crate's image.
+    pub static KERNELS: Relu;
+    relu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Cooperative;
+}
+// end
+
+// example: main loop
+/// `Cooperative` without overlap: the wgmmas of a k tile end before those of the next one are issued.
+/// A baseline that shows what the overlap is worth.
+pub struct Serial<const BM: usize, const BN: usize>;
+
+impl<G: Config, const BM: usize, const BN: usize> Mainloop<G> for Serial<BM, BN>
+where
+    Stage<G>: MmaStage<BN>,
+    M64<BN>: Shape,
+{
+    type Readers = Mma<G::Math>;
+    type SourceReaders = Reads<G::Math>;
+    type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
+    type Turns = ();
+    const SOURCE_ROWS: usize = 1;
+    const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
+    #[inline(always)]
+    fn source_column(index: usize) -> usize {
+        EpilogueTiles::<G::Output, BN>::column(index)
+    }
+
+    #[inline(always)]
+    fn run<const STAGES: usize>(
+        tiles: G::Scheduler,
+        mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
+        (): <Self::Turns as Region>::Ends,
+        out: &mut OutputOf<'_, G, Self>,
+    ) {
+        let group = out.group;
+        for work in tiles.clone() {
+            let (mut sum, slot) = Accumulator::<BN>::start(group, operands.wait()).finish();
+            slot.release();
+            for _ in 1..work.k_tiles {
+                let (next, slot) = sum.add(group, operands.wait()).finish();
+                slot.release();
+                sum = next;
+            }
+            // Stream-K: adds the sums of the other CTAs that have k tiles of this tile.
+            tiles.fixup(group, &work, Part::whole(), sum, |sum| {
+                let rows_above = group.index() as usize * GROUP_ROWS;
+                out.store(sum, tiles.origin(&work, BM, BN).below(rows_above));
+            });
+        }
+    }
+}
+// end
+
+// example: scheduler
+/// What the host tells `ByColumns`, in cluster tiles.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct ByColumnsArgs {
+    /// Rows of cluster tiles.
+    pub tiles_m: u32,
+    /// Columns of cluster tiles.
+    pub tiles_n: u32,
+    /// K tiles of each.
+    pub k_tiles: u32,
+    /// Clusters of the grid.
+    pub clusters: u32,
+}
+
+/// The cluster tiles of one cluster: every `clusters`-th one, column by column.
+#[derive(Clone)]
+pub struct Walk {
+    next: u32,
+    args: ByColumnsArgs,
+}
+
+impl Iterator for Walk {
+    type Item = WorkTile;
+    #[inline(always)]
+    fn next(&mut self) -> Option<WorkTile> {
+        let index = self.next;
+        self.next += self.args.clusters;
+        let in_d = index < self.args.tiles_m * self.args.tiles_n;
+        in_d.then_some(WorkTile { index, k: 0, k_tiles: self.args.k_tiles })
+    }
+}
+
+impl Walk {
+    /// Row and column of a cluster tile.
+    #[inline(always)]
+    fn place(&self, work: &WorkTile) -> (u32, u32) {
+        (work.index % self.args.tiles_m, work.index / self.args.tiles_m)
+    }
+}
+
+/// Data-parallel tiles, column by column: CTAs that run at the same time share tiles of B.
+#[derive(Clone)]
+pub struct ByColumns<Cl> {
+    walk: Walk,
+    at: ClusterCoord<Cl>,
+}
+
+impl<Cl: ClusterShape> Iterator for ByColumns<Cl> {
+    type Item = WorkTile;
+    #[inline(always)]
+    fn next(&mut self) -> Option<WorkTile> {
+        self.walk.next()
+    }
+}
+
+impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
+    type Args = ByColumnsArgs;
+    const SPLITS_K: bool = false;
+
+    #[inline(always)]
+    fn new(at: ClusterCoord<Cl>, args: &ByColumnsArgs) -> Self {
+        Self { walk: Walk { next: at.cluster_id(), args: *args }, at }
+    }
+
+    #[inline(always)]
+    fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
+        let (m, n) = self.walk.place(work);
+        TileOrigin {
+            row: (m * Cl::M as u32 + self.at.m()) * bm as u32,
+            col: (n * Cl::N as u32 + self.at.n()) * bn as u32,
+        }
+    }
+
+    #[inline(always)]
+    fn rounds(&self) -> u32 {
+        (self.walk.args.tiles_m * self.walk.args.tiles_n).div_ceil(self.walk.args.clusters)
+    }
+
+    #[inline(always)]
+    fn is_data_parallel(&self, _work: &WorkTile) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn fixup<const N: usize, R: Role>(
+        &self,
+        _group: &Warpgroup<R, Cl>,
+        _work: &WorkTile,
+        _part: Part<N>,
+        sum: Accumulator<N>,
+        epilogue: impl FnOnce(Accumulator<N>),
+    ) where
+        M64<N>: Shape,
+    {
+        epilogue(sum);
+    }
+}
+// end
+
+// example: kernel
+/// A kernel with this main loop and this scheduler.
+pub enum Parts {}
+
+const STAGES: usize = 4;
+
+impl Config for Parts {
+    type A = Tile<bf16, 128, 64>;
+    type B = Tile<bf16, 128, 64>;
+    type Cluster = Cluster<2, 1>;
+    type Math = Math2;
+    type Operands = OperandRing<Self, STAGES>;
+    type Mainloop = Serial<128, 128>;
+    type Output = Direct<bf16>;
+    type Epilogue = Relu;
+    type ReadsC = Is<false>;
+    type Scheduler = ByColumns<Self::Cluster>;
+}
+
+/// `gemm` with the parts of `Parts`.
+#[isa::kernel(dependent = true)]
+pub fn serial_by_columns(
+    cta: GemmCta<Parts>,
+    a: &MapA<Parts>,
+    b: &MapB<Parts>,
+    c: &MapC<Parts>,
+    d: &MapD<Parts>,
+    loads: LoadArgs<'_>,
+    epilogue: Relu,
+    scheduler: SchedulerArgs<Parts>,
+) {
+    gemm::<Parts, STAGES>(cta, a, b, c, d, loads, epilogue, scheduler);
+}
+// end
+
+#[test]
+fn each_example_is_a_kernel() {
+    let meta = &<serial_by_columns as Kernel>::DESC.meta;
+    assert_eq!((meta.threads, meta.cluster), (384, [2, 1, 1]));
+    let row = KERNELS[0];
+    assert_eq!((row.desc.meta.name(), row.bm, row.bn), ("relu_128x128", 128, 128));
+}
+
+#[test]
+fn the_clusters_compute_each_tile_once_and_column_by_column() {
+    let args = ByColumnsArgs { tiles_m: 5, tiles_n: 3, k_tiles: 7, clusters: 4 };
+    let mut tiles = Vec::new();
+    for cluster in 0..args.clusters {
+        let walk = Walk { next: cluster, args };
+        let of_cluster: Vec<_> = walk.clone().map(|work| walk.place(&work)).collect();
+        assert!(of_cluster.is_sorted_by_key(|&(m, n)| (n, m)));
+        assert!(walk.clone().all(|work| work.computes_epilogue() && work.k_tiles == 7));
+        tiles.extend(of_cluster);
+    }
+    tiles.sort_unstable();
+    let all: Vec<_> = (0..5).flat_map(|m| (0..3).map(move |n| (m, n))).collect();
+    assert_eq!(tiles, all);
+}
+
+/// The text between a line `// example: …` and the next line `// end`.
+fn examples() -> impl Iterator<Item = &'static str> {
+    let blocks = include_str!("seams.rs").split("\n// example: ").skip(1);
+    blocks.map(|block| {
+        let (name_and_code, _) = block.split_once("\n// end\n").expect("an example ends");
+        name_and_code.split_once('\n').expect("its name is a line").1
+    })
+}
+
+#[test]
+fn the_guide_quotes_the_examples() {
+    let guide = include_str!("../../CONTRIBUTING.md");
+    for example in examples() {
+        let quoted = format!("```rust\n{example}\n```");
+        assert!(guide.contains(&quoted), "CONTRIBUTING.md does not quote:\n{example}");
+    }
+}
