@@ -24,8 +24,7 @@ pub const MAX_COUNT: usize = (1 << 20) - 1;
 
 /// Only threads and copies of the own CTA arrive (`.release.cta`, `.acquire.cta`).
 ///
-/// Waits for nothing. Signals nothing. PTX: `.release.cta`, `.acquire.cta`: what an instruction
-/// without a qualifier has. CUTLASS: none.
+/// (PTX `.release.cta`, `.acquire.cta`: what an instruction without a qualifier has.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cta, MBarrier};
@@ -36,8 +35,8 @@ pub enum Cta {}
 /// Peers of the cluster arrive too, to hand over what they wrote (`.release.cluster`,
 /// `.acquire.cluster`).
 ///
-/// Waits for nothing. Signals nothing. PTX: `.release.cluster`, `.acquire.cluster`. CUTLASS: none:
-/// `ClusterBarrier` leaves the scope to its calls.
+/// (PTX `.release.cluster`, `.acquire.cluster`; CUTLASS none: `ClusterBarrier` leaves the scope to its
+/// calls.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cluster, MBarrier};
@@ -47,7 +46,7 @@ pub enum Cta {}
 pub enum Cluster {}
 /// Counts arrivals.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterBarrier`.
+/// (CUTLASS `ClusterBarrier`.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cta, MBarrier};
@@ -57,7 +56,7 @@ pub enum Cluster {}
 pub enum Arrivals {}
 /// Counts arrivals and the bytes of copies.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterTransactionBarrier`.
+/// (CUTLASS `ClusterTransactionBarrier`.)
 ///
 /// ```
 /// use pipeline::raw::{Cta, MBarrier, Transactions};
@@ -73,7 +72,7 @@ mod sealed {
 }
 /// [`Cta`] or [`Cluster`].
 ///
-/// Waits for nothing. Signals nothing. PTX: the scope of `mbarrier.try_wait`. CUTLASS: none.
+/// (PTX the scope of `mbarrier.try_wait`.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, MBarrier, Scope};
@@ -95,8 +94,8 @@ impl Scope for Cluster {
 
 /// An initialised mbarrier of the own CTA.
 ///
-/// Waits for its phases. Signals itself. PTX: `mbarrier.*`. CUTLASS: `ClusterBarrier`,
-/// `ClusterTransactionBarrier`.
+/// Waits for its phases. Signals itself. (PTX `mbarrier.*`; CUTLASS `ClusterBarrier`,
+/// `ClusterTransactionBarrier`.)
 ///
 /// ```
 /// # use pipeline::raw::{Cta, MBarrier, Transactions};
@@ -129,8 +128,8 @@ pub struct MBarrier<S, C> {
 
 /// A peer's mbarrier, which can be arrived at and never waited on.
 ///
-/// Waits for nothing. Signals the peer's barrier. PTX: `mbarrier.arrive.shared::cluster`. CUTLASS:
-/// `ClusterBarrier::arrive(cta_id)`.
+/// Signals the peer's barrier. (PTX `mbarrier.arrive.shared::cluster`; CUTLASS
+/// `ClusterBarrier::arrive(cta_id)`.)
 ///
 /// ```
 /// # use pipeline::raw::{Arrivals, Cluster, MBarrier, RemoteMBarrier, Transactions};
@@ -150,7 +149,7 @@ pub struct RemoteMBarrier<C> {
 impl<S: Scope, C> MBarrier<S, C> {
     /// A handle on the mbarrier at shared address `addr`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `reinterpret_cast<ClusterBarrier*>`.
+    /// (CUTLASS `reinterpret_cast<ClusterBarrier*>`.)
     ///
     /// ```
     /// # use pipeline::raw::{Arrivals, Cta, MBarrier};
@@ -170,8 +169,7 @@ impl<S: Scope, C> MBarrier<S, C> {
 
     /// Its shared address: what a copy completes on.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `cast_smem_ptr_to_uint`. See the
-    /// example of [`MBarrier`].
+    /// (CUTLASS `cast_smem_ptr_to_uint`.) See the example of [`MBarrier`].
     #[inline(always)]
     pub const fn addr(&self) -> u32 {
         self.addr
@@ -179,8 +177,8 @@ impl<S: Scope, C> MBarrier<S, C> {
 
     /// Arrives once.
     ///
-    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `ClusterBarrier::arrive()`. See the example of [`Arrivals`].
+    /// Signals the barrier. (PTX `mbarrier.arrive`; CUTLASS `ClusterBarrier::arrive()`.) See the example of
+    /// [`Arrivals`].
     #[device]
     pub fn arrive(&self) {
         // SAFETY: the handle's contract.
@@ -189,9 +187,8 @@ impl<S: Scope, C> MBarrier<S, C> {
 
     /// Waits in a loop: phase 0 is the first one; on a fresh barrier, 1 passes.
     ///
-    /// Waits for the phase of parity `phase` to complete. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`; of a barrier of the cluster, `.acquire.cluster`. CUTLASS:
-    /// `ClusterBarrier::wait`. See the example of [`MBarrier`].
+    /// Waits for the phase of parity `phase` to complete. (PTX `mbarrier.try_wait.parity`; of a barrier of
+    /// the cluster, `.acquire.cluster`; CUTLASS `ClusterBarrier::wait`.) See the example of [`MBarrier`].
     #[device]
     pub fn wait(&self, phase: u32) {
         // SAFETY: the handle's contract.
@@ -206,9 +203,8 @@ impl<S: Scope, C> MBarrier<S, C> {
 
     /// Whether the phase of parity `phase` has completed; never suspends.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`; of a barrier of the
-    /// cluster, `.acquire.cluster`. CUTLASS: `ClusterBarrier::test_wait`. See the example of
-    /// [`MBarrier`].
+    /// (PTX `mbarrier.test_wait.parity`; of a barrier of the cluster, `.acquire.cluster`; CUTLASS
+    /// `ClusterBarrier::test_wait`.) See the example of [`MBarrier`].
     #[must_use = "what follows may be read only if the phase has completed"]
     #[device]
     pub fn test_wait(&self, phase: u32) -> bool {
@@ -235,8 +231,8 @@ impl<const BYTES: usize> Bytes<BYTES> {
 impl<S: Scope> MBarrier<S, Transactions> {
     /// Expects `BYTES` more bytes of this phase, then arrives.
     ///
-    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive.expect_tx`. CUTLASS:
-    /// `ClusterTransactionBarrier::arrive_and_expect_tx`. See the example of [`MBarrier`].
+    /// Signals the barrier. (PTX `mbarrier.arrive.expect_tx`; CUTLASS
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx`.) See the example of [`MBarrier`].
     #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
@@ -244,8 +240,8 @@ impl<S: Scope> MBarrier<S, Transactions> {
     }
     /// Expects `BYTES` more bytes of this phase.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.expect_tx`. CUTLASS:
-    /// `ClusterTransactionBarrier::expect_transaction`. See the example of [`MBarrier`].
+    /// (PTX `mbarrier.expect_tx`; CUTLASS `ClusterTransactionBarrier::expect_transaction`.) See the example
+    /// of [`MBarrier`].
     #[device]
     pub fn expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
@@ -256,8 +252,8 @@ impl<S: Scope> MBarrier<S, Transactions> {
 impl<C> MBarrier<Cluster, C> {
     /// The barrier at the same place of CTA `rank`'s shared memory.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: the `mapa` inside
-    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
+    /// (PTX `mapa.shared::cluster`; CUTLASS the `mapa` inside `ClusterBarrier::arrive(cta_id)`.) See the
+    /// example of [`RemoteMBarrier`].
     #[device]
     pub fn remote(&self, rank: u32) -> RemoteMBarrier<C> {
         RemoteMBarrier { addr: isa::cluster::mapa(self.addr, rank), kind: PhantomData }
@@ -267,9 +263,8 @@ impl<C> MBarrier<Cluster, C> {
 impl<C> RemoteMBarrier<C> {
     /// Arrives once, handing over what this thread wrote to the peer's shared memory.
     ///
-    /// Waits for nothing. Signals the peer's barrier. PTX:
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS:
-    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
+    /// Signals the peer's barrier. (PTX `mbarrier.arrive.release.cluster.shared::cluster`; CUTLASS
+    /// `ClusterBarrier::arrive(cta_id)`.) See the example of [`RemoteMBarrier`].
     #[device]
     pub fn arrive(&self) {
         // SAFETY: the contract of the handle that this came from.
@@ -280,9 +275,8 @@ impl<C> RemoteMBarrier<C> {
 impl RemoteMBarrier<Transactions> {
     /// The peer's barrier expects `BYTES` more bytes, and gets an arrival.
     ///
-    /// Waits for nothing. Signals the peer's barrier. PTX:
-    /// `mbarrier.arrive.expect_tx.shared::cluster`. CUTLASS:
-    /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`. See the example of
+    /// Signals the peer's barrier. (PTX `mbarrier.arrive.expect_tx.shared::cluster`; CUTLASS
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`.) See the example of
     /// [`RemoteMBarrier`].
     #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
@@ -296,8 +290,7 @@ impl RemoteMBarrier<Transactions> {
 /// A region of `COUNT` mbarriers that each expect `ARRIVALS` arrivals a phase. The plan initialises
 /// them and makes them visible; the rest is the [contract of a handle](MBarrier#the-contract).
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: an array of `ClusterBarrier`
-/// in `SharedStorage`.
+/// (PTX `mbarrier.init`; CUTLASS an array of `ClusterBarrier` in `SharedStorage`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, raw::{Arrivals, Barriers, Cta as OfCta}};
@@ -337,8 +330,6 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
 
 /// What a kernel gets of [`Barriers`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, raw::{Arrivals, Cta as OfCta, RawEnds}};
 /// # names! { Steps = "steps" }
@@ -359,7 +350,7 @@ pub struct RawEnds<const COUNT: usize, S, C, N> {
 impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
     /// Handles on the barriers, in order.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`RawEnds`].
+    /// See the example of [`RawEnds`].
     ///
     /// # Safety
     /// The [contract](MBarrier#the-contract), whose first point the plan has seen to.
@@ -371,7 +362,7 @@ impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
 
 /// A region of `BYTES` bytes of shared memory, 128-byte aligned, for what a raw barrier guards.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: an array in `SharedStorage`.
+/// (CUTLASS an array in `SharedStorage`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, raw::Memory};

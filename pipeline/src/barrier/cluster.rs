@@ -15,9 +15,9 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// Arrives at the cluster's barrier, and makes what this thread wrote visible to those that
     /// wait: every thread of the cluster's other CTAs, and of this one.
     ///
-    /// Waits for nothing. Signals the cluster's barrier. PTX:
-    /// `barrier.cluster.arrive.release.aligned`; nothing in a cluster of one CTA, whose barrier is
-    /// that of the wait. CUTLASS: `cluster_arrive`. See the example of [`ClusterArrived`].
+    /// Signals the cluster's barrier. (PTX `barrier.cluster.arrive.release.aligned`; nothing in a cluster of
+    /// one CTA, whose barrier is that of the wait; CUTLASS `cluster_arrive`.) See the example of
+    /// [`ClusterArrived`].
     #[device]
     pub fn cluster_arrive(self) -> ClusterArrived<R, Cl> {
         if Cl::SIZE > 1 {
@@ -31,9 +31,8 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// As [`cluster_arrive`](Self::cluster_arrive), without making anything visible: for CTAs that
     /// only have to know that the others are there.
     ///
-    /// Waits for nothing. Signals the cluster's barrier. PTX:
-    /// `barrier.cluster.arrive.relaxed.aligned`. CUTLASS: `cluster_arrive_relaxed`. See the example
-    /// of [`ClusterArrived`].
+    /// Signals the cluster's barrier. (PTX `barrier.cluster.arrive.relaxed.aligned`; CUTLASS
+    /// `cluster_arrive_relaxed`.) See the example of [`ClusterArrived`].
     #[device]
     pub fn cluster_arrive_relaxed(self) -> ClusterArrived<R, Cl> {
         if Cl::SIZE > 1 {
@@ -46,8 +45,7 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
 
 /// A CTA that has arrived at the cluster's barrier and has not waited yet.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: what is between `cluster_arrive`
-/// and `cluster_wait`.
+/// (CUTLASS none: what is between `cluster_arrive` and `cluster_wait`.)
 ///
 /// ```
 /// # use pipeline::prelude::*;
@@ -69,8 +67,8 @@ impl<R: Roles, Cl: ClusterShape> ClusterArrived<R, Cl> {
     /// Waits until every thread of every CTA of the cluster has arrived, and sees what those that
     /// released wrote before.
     ///
-    /// Signals nothing. PTX: `barrier.cluster.wait.acquire.aligned`; `barrier.cta.sync` in a cluster
-    /// of one CTA. CUTLASS: `cluster_wait`. See the example of [`ClusterArrived`].
+    /// (PTX `barrier.cluster.wait.acquire.aligned`; `barrier.cta.sync` in a cluster of one CTA; CUTLASS
+    /// `cluster_wait`.) See the example of [`ClusterArrived`].
     #[device]
     pub fn wait(self) -> Ready<R, Cl> {
         // SAFETY: the token inside says that all threads are converged, and that they arrived.

@@ -30,10 +30,10 @@ use isa::device;
 /// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
 /// `N` is its name.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: none.
+/// (PTX `mbarrier.init`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use pipeline::{barrier::Mailbox, prelude::*};
 ///
 /// names! { Mail = "mail" }
 /// roles! { Load = 1 x 40 registers, Talk = 1 x 232 registers }
@@ -115,8 +115,6 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
 
 /// The two ends of a [`Mailbox`], inert until the role takes them with `by`.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
@@ -140,7 +138,7 @@ pub struct MailEnds<const WORDS: usize, Ro, N, Cl> {
 
 /// The sending end before the role has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
+/// (PTX none, until `mapa`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -158,7 +156,7 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, Cl> {
 }
 /// The receiving end before the role has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
+/// (PTX none, until `mapa`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -184,8 +182,7 @@ fn thread_of_role<Ro: Role, Cl: ClusterShape>(group: &Warpgroup<Ro, Cl>) -> u32 
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, Ro, N, Cl> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
-    /// example of [`OutboxEnd`].
+    /// (PTX `mapa.shared::cluster`.) See the example of [`OutboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Outbox<'_, WORDS, Ro, N, Cl> {
         let size = Cl::SIZE as u32;
@@ -204,8 +201,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, R
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro, N, Cl> {
     /// Gives the end to a warp group of the role; all of its groups must take theirs.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
-    /// example of [`InboxEnd`].
+    /// (PTX `mapa.shared::cluster`.) See the example of [`InboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Inbox<'_, WORDS, Ro, N, Cl> {
         let (rank, size) = (group.coord().rank(), Cl::SIZE as u32);
@@ -222,8 +218,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro
 
 /// The sending end.
 ///
-/// Waits for the next CTA to take its messages. Signals the next CTA. PTX: `st.shared::cluster.v2`,
-/// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none.
+/// Waits for the next CTA to take its messages. Signals the next CTA. (PTX `st.shared::cluster.v2`,
+/// `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -255,10 +251,9 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
     /// Writes a message into the next CTA's inbox and says so: the warp meets, and one lane arrives
     /// there.
     ///
-    /// Waits for the next CTA to take the message before. Signals one arrival of each warp on the
-    /// next CTA's "full". PTX: `mbarrier.try_wait.parity.acquire.cluster`, `st.shared::cluster.v2`,
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
-    /// [`Outbox`].
+    /// Waits for the next CTA to take the message before. Signals one arrival of each warp on the next CTA's
+    /// "full". (PTX `mbarrier.try_wait.parity.acquire.cluster`, `st.shared::cluster.v2`,
+    /// `mbarrier.arrive.release.cluster.shared::cluster`.) See the example of [`Outbox`].
     #[device]
     pub fn send(&mut self, message: [f32; WORDS]) {
         self.wait_empty();
@@ -284,8 +279,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 
     /// Lets the CTA exit: nothing of it is used from outside any more.
     ///
-    /// Waits for the next CTA to take the last message. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity.acquire.cluster`. CUTLASS: none. See the example of [`Outbox`].
+    /// Waits for the next CTA to take the last message. (PTX `mbarrier.try_wait.parity.acquire.cluster`.) See
+    /// the example of [`Outbox`].
     #[device]
     pub fn tail(mut self) {
         self.wait_empty();
@@ -294,9 +289,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 
 /// The receiving end.
 ///
-/// Waits for messages of the CTA before. Signals that CTA. PTX:
-/// `mbarrier.try_wait.parity.acquire.cluster`, `mbarrier.arrive.release.cluster.shared::cluster`.
-/// CUTLASS: none.
+/// Waits for messages of the CTA before. Signals that CTA. (PTX `mbarrier.try_wait.parity.acquire.cluster`,
+/// `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -319,10 +313,9 @@ pub struct Inbox<'g, const WORDS: usize, Ro, N, Cl> {
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Inbox<'_, WORDS, Ro, N, Cl> {
     /// Takes the next message into registers, and lets the CTA before send another.
     ///
-    /// Waits for the message. Signals one arrival of each warp on the CTA before's "empty". PTX:
+    /// Waits for the message. Signals one arrival of each warp on the CTA before's "empty". (PTX
     /// `mbarrier.try_wait.parity.acquire.cluster`, `ld.shared.v2`,
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
-    /// [`Inbox`].
+    /// `mbarrier.arrive.release.cluster.shared::cluster`.) See the example of [`Inbox`].
     #[device]
     pub fn receive(&mut self) -> [f32; WORDS] {
         let full = self.base + Mailbox::<WORDS, Ro, N, Cl>::FULL;

@@ -19,8 +19,7 @@ use isa::device;
 /// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
 /// roles'.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `NamedBarrier`, whose count and id are
-/// numbers.
+/// (CUTLASS `NamedBarrier`, whose count and id are numbers.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -52,8 +51,6 @@ pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 
 /// Nobody arrives without waiting.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
@@ -74,7 +71,7 @@ impl<R: Role> sealed::Arrivals for R {}
 
 /// The arriving side of a [`NamedBarrier`]: a role, or [`Nobody`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: part of `num_threads`.
+/// (CUTLASS part of `num_threads`.)
 ///
 /// ```
 /// use pipeline::{barrier::{Arrivals, Nobody}, prelude::*};
@@ -116,8 +113,6 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 
 /// The two sides of a [`NamedBarrier`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
@@ -137,8 +132,7 @@ pub struct NamedEnds<A, W, N> {
 
 /// The side that arrives and goes on.
 ///
-/// Waits for nothing. Signals the hardware barrier. PTX: `barrier.cta.arrive`. CUTLASS:
-/// `NamedBarrier::arrive`.
+/// Signals the hardware barrier. (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -158,8 +152,8 @@ pub struct Arriver<A, W, N> {
 impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
     /// Arrives with the group's threads.
     ///
-    /// Waits for nothing. Signals the hardware barrier, 128 times. PTX: `barrier.cta.arrive`.
-    /// CUTLASS: `NamedBarrier::arrive`. See the example of [`Arriver`].
+    /// Signals the hardware barrier, 128 times. (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.)
+    /// See the example of [`Arriver`].
     #[device]
     pub fn arrive<Cl: ClusterShape>(&self, _group: &Warpgroup<A, Cl>) {
         // SAFETY: the group is converged; id and count are the plan's.
@@ -169,8 +163,8 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
 
 /// The side that waits.
 ///
-/// Waits for both sides. Signals the hardware barrier. PTX: `barrier.cta.sync`. CUTLASS:
-/// `NamedBarrier::sync`.
+/// Waits for both sides. Signals the hardware barrier. (PTX `barrier.cta.sync`; CUTLASS
+/// `NamedBarrier::sync`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -195,9 +189,8 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
 
     /// Meets the other side.
     ///
-    /// Waits for all threads of both sides. Signals the hardware barrier, 128 times. PTX:
-    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`, `arrive_and_wait`. See the example of
-    /// [`Waiter`].
+    /// Waits for all threads of both sides. Signals the hardware barrier, 128 times. (PTX `barrier.cta.sync`;
+    /// CUTLASS `NamedBarrier::sync`, `arrive_and_wait`.) See the example of [`Waiter`].
     #[device]
     pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {
         // SAFETY: the group is converged; id and count are the plan's.
@@ -208,8 +201,8 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
 impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     /// Counts the threads for which `p` holds.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.popc`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits for all groups. Signals the hardware barrier, with `p`. (PTX `barrier.cta.red.popc`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn popc<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> u32 {
         // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
@@ -217,8 +210,8 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     }
     /// Whether `p` holds in every thread.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.and`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits for all groups. Signals the hardware barrier, with `p`. (PTX `barrier.cta.red.and`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn all<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.
@@ -226,8 +219,8 @@ impl<W: Role, N: Name> Waiter<Nobody, W, N> {
     }
     /// Whether `p` holds in any thread.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.or`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits for all groups. Signals the hardware barrier, with `p`. (PTX `barrier.cta.red.or`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn any<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.

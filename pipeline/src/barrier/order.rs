@@ -47,8 +47,8 @@ use sealed::Sealed;
 
 /// Whose loads go first, which fixes what the waiting end's first step waits for.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the first phase of
-/// `OrderedSequenceBarrier`'s state, `params.group_id == 0`. Mojo: `initial_phase`.
+/// (CUTLASS the first phase of `OrderedSequenceBarrier`'s state, `params.group_id == 0`. Mojo:
+/// `initial_phase`.)
 ///
 /// ```
 /// use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
@@ -61,8 +61,7 @@ pub trait Start: Sealed + 'static {
 
 /// Each step of the epilogue's loads waits for the same step of the main loop's, from the first on.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 1 for the epilogue.
-/// Mojo: `initial_phase` 0.
+/// (CUTLASS `params.group_id` 1 for the epilogue. Mojo: `initial_phase` 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -77,8 +76,7 @@ pub enum MainLoopFirst {}
 /// before. The first does not look at the barrier: a wait for the phase before phase 0, which is
 /// what a first phase of 1 means elsewhere, hangs when the main loop has already arrived.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 for the epilogue.
-/// Mojo: `initial_phase` 1.
+/// (CUTLASS `params.group_id` 0 for the epilogue. Mojo: `initial_phase` 1.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -109,8 +107,7 @@ impl Start for EpilogueFirst {
 /// One mbarrier that expects `ARRIVALS` arrivals a phase, one from each thread that loads for the
 /// main loop; `N` is its name, and `F` says whose loads go first.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
-/// `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.
+/// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -150,7 +147,7 @@ pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(Pha
 
 /// The two ends of a [`LoadOrderBarrier`], inert until a thread takes them with `by`.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1, by [`Start`].
+/// (CUTLASS `params.group_id` 0 and 1, by [`Start`].)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -200,7 +197,7 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
 
 /// The main loop's end, of which `ARRIVALS` threads each take a part.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0.
+/// (CUTLASS `params.group_id` 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -221,8 +218,7 @@ pub struct MainLoopEnd<N, const ARRIVALS: usize = 1> {
 impl<N: Name> MainLoopEnd<N> {
     /// Gives the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`LoadOrderBarrier`].
+    /// See the example of [`LoadOrderBarrier`].
     #[inline(always)]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
@@ -232,8 +228,7 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
     /// The parts of the threads that load for the main loop. Each is taken by one; a step is through
     /// when all have arrived.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_size`. See the example
-    /// of [`MainLoopEnd`].
+    /// (CUTLASS `params.group_size`.) See the example of [`MainLoopEnd`].
     #[inline(always)]
     pub fn split(self) -> [MainLoopEnd<N>; ARRIVALS] {
         core::array::from_fn(|_| MainLoopEnd { barrier: self.barrier, name: PhantomData })
@@ -242,8 +237,7 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
 
 /// The arriving end.
 ///
-/// Waits for nothing. Signals its step's arrival. PTX: `mbarrier.arrive`. CUTLASS:
-/// `OrderedSequenceBarrier::arrive`, in group 0.
+/// Signals its step's arrival. (PTX `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, in group 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -266,8 +260,8 @@ impl<N: Name> MainLoopLoads<N> {
     /// Says that this step's prologue loads are issued. The next arrival can come only after this
     /// one is stepped.
     ///
-    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `OrderedSequenceBarrier::arrive`, without its step. See the example of [`Arrived`].
+    /// Signals the barrier, once. (PTX `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, without
+    /// its step.) See the example of [`Arrived`].
     #[device]
     pub fn arrive(&mut self) -> Arrived<'_> {
         // SAFETY: initialised by the plan with one arrival for each of these ends, of which this
@@ -278,8 +272,8 @@ impl<N: Name> MainLoopLoads<N> {
     /// [`arrive`](Self::arrive) and [`step`](Arrived::step). The barrier keeps the phase; the
     /// arriving end has none to forget.
     ///
-    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `OrderedSequenceBarrier::arrive`. See the example of [`MainLoopLoads`].
+    /// Signals the barrier, once. (PTX `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`.) See the
+    /// example of [`MainLoopLoads`].
     #[device]
     pub fn arrive_and_step(&mut self) {
         self.arrive().step();
@@ -287,8 +281,6 @@ impl<N: Name> MainLoopLoads<N> {
 }
 
 /// This step's arrival is made. While it is held, the end can't arrive again.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -307,15 +299,14 @@ pub struct Arrived<'e> {
 impl Arrived<'_> {
     /// Goes on to the next step.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
-    /// example of [`Arrived`].
+    /// (CUTLASS `PipelineState::operator++`.) See the example of [`Arrived`].
     #[inline(always)]
     pub fn step(self) {}
 }
 
 /// The epilogue's end before a thread has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`, by [`Start`].
+/// (CUTLASS `params.group_id`, by [`Start`].)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -334,8 +325,7 @@ pub struct EpilogueEnd<N, F = MainLoopFirst> {
 impl<N: Name, F: Start> EpilogueEnd<N, F> {
     /// Gives the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`EpilogueEnd`].
+    /// See the example of [`EpilogueEnd`].
     #[inline(always)]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> EpilogueLoads<N, F> {
         EpilogueLoads {
@@ -349,9 +339,8 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
 
 /// The waiting end.
 ///
-/// Waits for its step's arrivals, or, where the epilogue goes first, for those of the step before.
-/// Signals nothing. PTX: `mbarrier.try_wait.parity`. CUTLASS: `OrderedSequenceBarrier::wait`, in
-/// the group that arrives at nothing.
+/// Waits for its step's arrivals, or, where the epilogue goes first, for those of the step before. (PTX
+/// `mbarrier.try_wait.parity`; CUTLASS `OrderedSequenceBarrier::wait`, in the group that arrives at nothing.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -378,8 +367,8 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     /// the step before, if there is one). The phase moves with the wait, so that a token which is
     /// lost instead of stepped can't make the next wait see this step's arrival again.
     ///
-    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
-    /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
+    /// Waits for the step's arrivals. (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS
+    /// `OrderedSequenceBarrier::wait`.) See the example of [`Passed`].
     #[device]
     pub fn wait(&mut self) -> Passed<'_> {
         if F::FIRST_PASSES && self.passes {
@@ -393,8 +382,8 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
     }
     /// [`wait`](Self::wait) and [`step`](Passed::step).
     ///
-    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
-    /// CUTLASS: `OrderedSequenceBarrier::wait`, `advance`. See the example of [`EpilogueLoads`].
+    /// Waits for the step's arrivals. (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS
+    /// `OrderedSequenceBarrier::wait`, `advance`.) See the example of [`EpilogueLoads`].
     #[device]
     pub fn wait_and_step(&mut self) {
         self.wait().step();
@@ -402,8 +391,6 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
 }
 
 /// The main loop's loads of this step are issued. While it is held, the end can't wait again.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
@@ -422,8 +409,7 @@ pub struct Passed<'e> {
 impl Passed<'_> {
     /// Goes on to the next step.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
-    /// example of [`Passed`].
+    /// (CUTLASS `PipelineState::operator++`.) See the example of [`Passed`].
     #[inline(always)]
     pub fn step(self) {}
 }

@@ -24,8 +24,7 @@ use isa::device;
 /// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
 /// section and group. `N` is its name.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
-/// `OrderedSequenceBarrier<Depth, Length>`.
+/// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -93,7 +92,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
 
 /// The sequence before a group has taken its part.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `OrderedSequenceBarrier::Params`.
+/// (CUTLASS `OrderedSequenceBarrier::Params`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -113,8 +112,7 @@ pub struct SequenceEnd<const DEPTH: usize, Ro, N> {
 impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
     /// Gives a warp group its part: group i of the role is group i of the sequence.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`. See the example
-    /// of [`OrderedSequence`].
+    /// (CUTLASS `params.group_id`.) See the example of [`OrderedSequence`].
     #[inline(always)]
     pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Sequence<'_, DEPTH, Ro, N, Cl> {
         // Group 0 does not wait in its first round, as a producer on a fresh ring.
@@ -125,8 +123,8 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 
 /// One group's part in a sequence.
 ///
-/// Waits for its turns. Signals the next group's turns. PTX: `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier` with its state.
+/// Waits for its turns. Signals the next group's turns. (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`;
+/// CUTLASS `OrderedSequenceBarrier` with its state.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -155,9 +153,8 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 
     /// Takes this group's turn in the next section.
     ///
-    /// Waits for the group before to pass its turn on. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, in a loop. CUTLASS: `OrderedSequenceBarrier::wait`. See the
-    /// example of [`OrderedSequence`].
+    /// Waits for the group before to pass its turn on. (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS
+    /// `OrderedSequenceBarrier::wait`.) See the example of [`OrderedSequence`].
     #[device]
     pub fn wait(&mut self) -> Turn<'_> {
         let own = self.barrier(self.group.index());
@@ -181,8 +178,6 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 
 /// A group's turn in one section. While it is held, the sequence can't be waited on again.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
@@ -203,9 +198,9 @@ pub struct Turn<'s> {
 impl Turn<'_> {
     /// Passes the turn to the next group: each warp meets, and one of its lanes arrives.
     ///
-    /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for
-    /// each warp. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier::arrive`,
-    /// which also steps. See the example of [`Turn`].
+    /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for each warp.
+    /// (PTX `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, which also steps.)
+    /// See the example of [`Turn`].
     #[device]
     pub fn pass_on(self) {
         // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the

@@ -22,8 +22,7 @@ use sealed::{Sealed, Shared};
 
 /// The shape of a thread-block cluster, known at compile time.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.reqnctapercluster`, through the launch. CUTLASS: the
-/// `ClusterShape` parameter.
+/// (PTX `.reqnctapercluster`, through the launch; CUTLASS the `ClusterShape` parameter.)
 ///
 /// ```
 /// use pipeline::prelude::*;
@@ -47,11 +46,10 @@ pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
 
 /// `M` x `N` CTAs. Rank = m + n·M.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.reqnctapercluster`, through the launch. CUTLASS:
-/// `Shape<Int<M>, Int<N>, _1>`.
+/// (PTX `.reqnctapercluster`, through the launch; CUTLASS `Shape<Int<M>, Int<N>, _1>`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use pipeline::{cta::ClusterShape, prelude::*};
 /// assert_eq!(<Cluster<4, 2> as ClusterShape>::SIZE, 8);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +58,6 @@ pub struct Cluster<const M: usize, const N: usize>(());
 #[cfg(not(target_arch = "nvptx64"))]
 impl<const M: usize, const N: usize> Cluster<M, N> {
     /// Where CTA `rank` of such a cluster stands, for the host and for tests.
-    ///
-    /// Waits for nothing. Signals nothing. PTX and CUTLASS: none.
     ///
     /// ```
     /// use pipeline::prelude::*;
@@ -90,12 +86,11 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 ///
 /// `K` is the cluster's shape. Made by the CTA token; reads `%cluster_ctarank` once.
 ///
-/// Waits for nothing. Signals nothing. PTX: `%cluster_ctarank`. CUTLASS: `block_rank_in_cluster`,
-/// `block_id_in_cluster`.
+/// (PTX `%cluster_ctarank`; CUTLASS `block_rank_in_cluster`, `block_id_in_cluster`.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tile::Load};
+/// # use pipeline::{cta::{AlongN, ClusterCoord}, prelude::*, tile::Load};
 /// type Rows = Tile<bf16, 128, 64>;
 /// /// The two CTAs of a row load half of its tile of A each, and both receive the whole.
 /// fn rows<'a>(
@@ -121,24 +116,21 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     }
     /// Rank in the cluster, `0..K::SIZE`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_rank_in_cluster()`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_rank_in_cluster()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn rank(self) -> u32 {
         self.rank
     }
     /// Position along M.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster().x`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_id_in_cluster().x`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn m(self) -> u32 {
         if const { Cl::N == 1 } { self.rank } else { self.rank % Cl::M as u32 }
     }
     /// Position along N.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster().y`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_id_in_cluster().y`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn n(self) -> u32 {
         // That a rank is less than the cluster's size is not known to the compiler.
@@ -146,16 +138,14 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     }
     /// Which cluster of the grid this is.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%ctaid.x`. CUTLASS: `cluster_id_in_grid()`. See
-    /// the example of [`ClusterCoord`].
+    /// (PTX `%ctaid.x`; CUTLASS `cluster_id_in_grid()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn cluster_id(self) -> u32 {
         isa::thread::block_idx_x() / Cl::SIZE as u32
     }
     /// Clusters in the grid.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%nctaid.x`. CUTLASS: `cluster_grid_dims()`. See
-    /// the example of [`ClusterCoord`].
+    /// (PTX `%nctaid.x`; CUTLASS `cluster_grid_dims()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn clusters(self) -> u32 {
         isa::thread::grid_dim_x() / Cl::SIZE as u32
@@ -171,8 +161,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
 impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The CTAs with this CTA's m: they need the same rows of A.
     ///
-    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_a`. See the example of
-    /// [`ClusterCoord`].
+    /// (PTX the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn sharing_a(self) -> Peers<Cl::SharesA> {
         let mut mask = 0;
@@ -185,8 +174,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     }
     /// The CTAs with this CTA's n: they need the same rows of B.
     ///
-    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_b`. See the example of
-    /// [`Peers`].
+    /// (PTX the mask of `.multicast::cluster`; CUTLASS `mcast_mask_b`.) See the example of [`Peers`].
     #[inline(always)]
     pub fn sharing_b(self) -> Peers<Cl::SharesB> {
         let mask: u32 = (1 << Cl::M) - 1;
@@ -200,8 +188,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
 /// A tensor map and the peers that its tiles are loaded with name the same one, so that the mask of A
 /// can't go with B, not even in a square cluster, where both have as many bits.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the multicast count of
-/// `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.
+/// (CUTLASS the multicast count of `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.)
 ///
 /// ```
 /// use pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
@@ -214,11 +201,11 @@ pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
 
 /// Shared by the `COUNT` CTAs of a cluster that lie side by side along N: tiles of A.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<1>(cluster_shape)`, for A.
+/// (CUTLASS `size<1>(cluster_shape)`, for A.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{cta::AlongN, prelude::*};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type A = TensorMap<Tile<bf16, 128, 64>, AlongN<2>>;
 /// assert_eq!(A::BOX_ROWS, 64);
@@ -228,11 +215,11 @@ pub struct AlongN<const COUNT: usize>(());
 
 /// Shared by the `COUNT` CTAs of a cluster that lie below each other along M: tiles of B.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<0>(cluster_shape)`, for B.
+/// (CUTLASS `size<0>(cluster_shape)`, for B.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{cta::AlongM, prelude::*};
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<4>>;
 /// assert_eq!(B::BOX_ROWS, 32);
 /// ```
@@ -241,8 +228,7 @@ pub struct AlongM<const COUNT: usize>(());
 
 /// Shared by nobody: each CTA loads its own tiles.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SM90_TMA_LOAD` instead of
-/// `SM90_TMA_LOAD_MULTICAST`.
+/// (CUTLASS `SM90_TMA_LOAD` instead of `SM90_TMA_LOAD_MULTICAST`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -268,12 +254,11 @@ impl Sharing for Unshared {
 
 /// The CTAs that each load one slice of a tile and multicast it to all of them.
 ///
-/// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
-/// `mcast_mask_a`, `mcast_mask_b`.
+/// (PTX the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`, `mcast_mask_b`.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tile::Load};
+/// # use pipeline::{cta::{AlongM, ClusterCoord}, prelude::*, tile::Load};
 /// /// Two CTAs load half of the tile each, and both receive the whole.
 /// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, AlongM<2>>) {
 ///     let peers: Peers<AlongM<2>> = at.sharing_b();

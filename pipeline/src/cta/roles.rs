@@ -23,7 +23,7 @@ const REGISTER_FILE: u32 = 64 * 1024;
 
 /// A role: some warp groups that run the same code.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`.
+/// (CUTLASS `WarpGroupRole`.)
 ///
 /// ```
 /// use pipeline::{prelude::*, cta::Role};
@@ -42,8 +42,7 @@ pub trait Role: Copy + 'static {
 /// Declares roles: warp groups x registers of each thread, as in
 /// `roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }`.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`,
-/// `LoadRegisterRequirement`, `MmaRegisterRequirement`.
+/// (CUTLASS `WarpGroupRole`, `LoadRegisterRequirement`, `MmaRegisterRequirement`.)
 ///
 /// ```
 /// use pipeline::prelude::*;
@@ -80,7 +79,7 @@ use sealed::Sealed;
 
 /// The roles of a CTA: a tuple of two to four, in the order of their warps.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `MaxThreadsPerBlock`.
+/// (CUTLASS `MaxThreadsPerBlock`.)
 ///
 /// ```
 /// use pipeline::{prelude::*, cta::Roles};
@@ -122,11 +121,11 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 /// the shape `K` of the cluster and the plan `P` of its shared memory, and with that all that a launch
 /// has to know: nothing of it is stated a second time.
 ///
-/// PTX: `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.
+/// (PTX `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.)
 ///
 /// ```
 /// # use isa::kernel::{self, Kernel};
-/// # use pipeline::prelude::*;
+/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -159,7 +158,7 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
     /// room for a second CTA (of this grid, or of the one behind it), else one.
     ///
-    /// PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
+    /// (PTX `.minnctapersm`; CUTLASS `MinBlocksPerMultiprocessor`.)
     pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
     const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 
@@ -186,11 +185,11 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// has said so or has ended: for grids of which the one behind has nothing to do early but to
     /// initialise its barriers. Else [`Elected::launch_dependents`], later.
     ///
-    /// Signals the launch of dependent grids. PTX: `griddepcontrol.launch_dependents`. CUTLASS:
-    /// `launch_dependent_grids`.
+    /// Signals the launch of dependent grids. (PTX `griddepcontrol.launch_dependents`; CUTLASS
+    /// `launch_dependent_grids`.)
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # names! { First = "first" }
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -249,8 +248,6 @@ unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, Sme
 
 /// The CTA after its shared memory is initialised, still converged.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{prelude::*, cta::Ready};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
@@ -271,8 +268,7 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
 
     /// Where this CTA stands.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Ready`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Ready`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
@@ -281,8 +277,8 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// The first lane's value, in all lanes: for a value that is the same in all of them without the
     /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
-    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Ready`].
+    /// Waits for the warp's other lanes. (PTX `shfl.sync.idx.b32`; CUTLASS `__shfl_sync`, as in
+    /// `canonical_warp_idx_sync`.) See the example of [`Ready`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
@@ -325,11 +321,10 @@ macro_rules! tuple_of_roles {
             /// (`setmaxnreg.dec`) or waits until it can have what the role needs
             /// (`setmaxnreg.inc`). Budgets that together exceed the CTA's registers do not compile.
             ///
-            /// Waits for registers that other roles give up, where the role needs more than its
-            /// share. Signals nothing but the registers given up. PTX:
-            /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`. CUTLASS:
-            /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
-            /// See the example of [`Ready`].
+            /// Waits for registers that other roles give up, where the role needs more than its share.
+            /// Signals nothing but the registers given up. (PTX `setmaxnreg.dec.sync.aligned.u32`,
+            /// `setmaxnreg.inc.sync.aligned.u32`; CUTLASS `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the
+            /// branches on `warp_group_role`.) See the example of [`Ready`].
             #[device]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, Cl>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
@@ -356,7 +351,7 @@ macro_rules! tuple_of_roles {
         impl<$($role: Role,)+ Cl: ClusterShape> BeforeWait<Ready<($($role,)+), Cl>> {
             /// [`Ready::specialize`].
             ///
-            /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
+            /// Waits for and signals what that does. (PTX as for it; CUTLASS as for it.) See the example of
             /// [`BeforeWait`].
             #[device]
             pub fn specialize(
@@ -408,32 +403,29 @@ pub struct Warpgroup<R, Cl> {
 impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Which warp group of the role this is, `0..R::GROUPS`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `canonical_warp_group_idx()`, less
-    /// the role's first. See the example of [`Warpgroup`].
+    /// (CUTLASS `canonical_warp_group_idx()`, less the role's first.) See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index
     }
     /// Where this CTA stands.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Warpgroup`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
     /// This thread's place in the group, `0..128`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%tid.x`. CUTLASS:
-    /// `threadIdx.x % NumThreadsPerWarpGroup`. See the example of [`Warpgroup`].
+    /// (PTX `%tid.x`; CUTLASS `threadIdx.x % NumThreadsPerWarpGroup`.) See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn thread(&self) -> u32 {
         isa::thread::thread_idx_x() % WARPGROUP_THREADS
     }
     /// Meets the 128 threads of the group, on a hardware barrier of its own.
     ///
-    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
-    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`. See the example of [`Warpgroup`].
+    /// Waits for the group's other threads. Signals the group's hardware barrier. (PTX `barrier.cta.sync`;
+    /// CUTLASS `NamedBarrier::sync`.) See the example of [`Warpgroup`].
     #[device]
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
@@ -442,8 +434,8 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// The first lane's value, in all lanes: for a value that is the same in all of them without the
     /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
-    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Warpgroup`].
+    /// Waits for the warp's other lanes. (PTX `shfl.sync.idx.b32`; CUTLASS `__shfl_sync`, as in
+    /// `canonical_warp_idx_sync`.) See the example of [`Warpgroup`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
@@ -452,8 +444,8 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Runs `run` in one thread of the first of a role's four warps: the usual producer. The other threads
     /// do nothing.
     ///
-    /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
-    /// example of [`Warpgroup`].
+    /// (PTX `elect.sync`; CUTLASS the branches on `producer_warp_role` and `lane_predicate`.) See the example
+    /// of [`Warpgroup`].
     #[device]
     pub fn elect(self, run: impl FnOnce(Elected<R, Cl>)) {
         self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
@@ -488,8 +480,7 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
 
 /// One warp of role `R`, converged; the only one that runs its function.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
-/// `producer_warp_role`.
+/// (CUTLASS none: the code under a branch on `producer_warp_role`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::{Elected, Warp}};
@@ -508,16 +499,15 @@ pub struct Warp<R, Cl> {
 impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
     /// Where this CTA stands.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Warp`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warp`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
     /// Picks one thread of the warp; the others get `None`.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
-    /// `elect_one_sync`. See the example of [`Warp`].
+    /// Waits for the warp's other lanes. (PTX `elect.sync`; CUTLASS `elect_one_sync`.) See the example of
+    /// [`Warp`].
     #[device]
     pub fn elect(self) -> Option<Elected<R, Cl>> {
         // SAFETY: the token says that the warp is converged, and is consumed.
@@ -534,8 +524,7 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
 
 /// The one thread that a warp elected.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under
-/// `if (lane_predicate)`.
+/// (CUTLASS none: the code under `if (lane_predicate)`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -562,9 +551,8 @@ impl<R: Role, Cl: ClusterShape> Elected<R, Cl> {
     /// ([`BeforeWait::wait`]), so nothing can go wrong by saying it
     /// early; what it prefetches meanwhile is of use if it comes late.
     ///
-    /// Waits for nothing. Signals the launch of dependent grids. PTX:
-    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
-    /// [`BeforeWait`].
+    /// Signals the launch of dependent grids. (PTX `griddepcontrol.launch_dependents`; CUTLASS
+    /// `launch_dependent_grids`.) See the example of [`BeforeWait`].
     #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
@@ -572,8 +560,7 @@ impl<R: Role, Cl: ClusterShape> Elected<R, Cl> {
 
     /// Where this CTA stands.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Elected`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Elected`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at

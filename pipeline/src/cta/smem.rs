@@ -18,7 +18,7 @@ pub const SMEM_ALIGN: usize = 1024;
 
 /// What a plan gives a region: memory, and hardware barriers.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: a pointer into `SharedStorage`.
+/// (CUTLASS none: a pointer into `SharedStorage`.)
 ///
 /// ```
 /// use pipeline::cta::Place;
@@ -37,7 +37,7 @@ pub struct Place {
 
 /// Something that a CTA's threads share: a ring, a barrier, a store buffer.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a member of `SharedStorage`.
+/// (CUTLASS a member of `SharedStorage`.)
 ///
 /// ```
 /// use pipeline::cta::{Place, Region};
@@ -71,8 +71,8 @@ pub unsafe trait Region {
     type Ends;
     /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of the region's mbarriers.
-    /// CUTLASS: `ClusterBarrier::init`. See the example of [`Region`].
+    /// (PTX `mbarrier.init`, of the region's mbarriers; CUTLASS `ClusterBarrier::init`.) See the example of
+    /// [`Region`].
     ///
     /// # Safety
     /// `place` is the region's own, its memory aligned; called once, before any `ends`.
@@ -80,7 +80,7 @@ pub unsafe trait Region {
     unsafe fn init(place: Place);
     /// Makes this thread's handles.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Region`].
+    /// See the example of [`Region`].
     ///
     /// # Safety
     /// `init` has run on `place` and is visible to this thread; called once per thread.
@@ -117,7 +117,7 @@ impl<const HOLDS: bool> Condition for Is<HOLDS> {
 /// costs no instruction. (CUTLASS: a conditional member of `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{cta::Is, prelude::*};
+/// # use pipeline::{cta::{Is, When}, barrier::LoadOrderBarrier, prelude::*};
 /// # names! { Main = "main", First = "first" }
 /// type Order<N> = LoadOrderBarrier<N>;
 /// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<Is<HAS_C>, Order<First>>)>;
@@ -151,7 +151,7 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
 /// CUTLASS: `SharedStorage`.
 ///
 /// ```
-/// # use pipeline::{prelude::*, cta::Regions};
+/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*, cta::Regions};
 /// # names! { A = "a", B = "b" }
 /// fn bytes<R: Regions>() -> u32 { SmemPlan::<R>::BYTES }
 /// assert_eq!(bytes::<(LoadOrderBarrier<A>, LoadOrderBarrier<B>)>(), 16);
@@ -175,8 +175,8 @@ pub unsafe trait Regions {
     type Ends;
     /// Initialises every region.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of all mbarriers. CUTLASS:
-    /// `ClusterBarrier::init`. See the example of [`Regions`].
+    /// (PTX `mbarrier.init`, of all mbarriers; CUTLASS `ClusterBarrier::init`.) See the example of
+    /// [`Regions`].
     ///
     /// # Safety
     /// As [`Region::init`].
@@ -184,7 +184,7 @@ pub unsafe trait Regions {
     unsafe fn init(place: Place);
     /// Hands out the ends of every region.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Regions`].
+    /// See the example of [`Regions`].
     ///
     /// # Safety
     /// As [`Region::ends`].
@@ -309,7 +309,7 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10, L 11)
 ///
 /// A plan over 227 KiB, or one whose regions share a name, does not compile.
 ///
-/// PTX: the dynamic shared memory of the launch. CUTLASS: `SharedStorage`.
+/// (PTX the dynamic shared memory of the launch; CUTLASS `SharedStorage`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -362,11 +362,11 @@ impl<R: Roles, Cl: ClusterShape, P: Regions> Cta<R, Cl, SmemPlan<P>> {
     /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends: the
     /// [`prologue`](Self::prologue), and at once the wait that ends it.
     ///
-    /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
-    /// on. Signals that dependents may start, and those threads. PTX: `griddepcontrol.launch_dependents`,
-    /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
-    /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
-    /// See the example of [`SmemPlan`].
+    /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends on.
+    /// Signals that dependents may start, and those threads. (PTX `griddepcontrol.launch_dependents`, that of
+    /// [`prologue`](Self::prologue), `griddepcontrol.wait`; CUTLASS `launch_dependent_grids`, construction of
+    /// the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.) See the example
+    /// of [`SmemPlan`].
     #[device]
     pub fn init(self) -> (Ready<R, Cl>, P::Ends) {
         // At once: the dependents' own prologue, and then their wait, is all that can come early.
@@ -385,10 +385,10 @@ impl<R: Roles, Cl: ClusterShape, P: Regions> Cta<R, Cl, SmemPlan<P>> {
     /// while that kernel still runs. No end is of use to a thread before [`BeforeWait::wait`], for what
     /// comes then may read what that kernel wrote.
     ///
-    /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
+    /// Waits for all threads of the CTA, or of the cluster. Signals the same. (PTX `mbarrier.init`,
     /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async.shared::cta`, then `barrier.cta.sync` or
-    /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
-    /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
+    /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`; CUTLASS construction of the
+    /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`.) See the example of
     /// [`BeforeWait`].
     #[device]
     pub fn prologue(self) -> (BeforeWait<Ready<R, Cl>>, P::Ends) {

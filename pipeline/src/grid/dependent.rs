@@ -13,8 +13,7 @@ use isa::device;
 /// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
 /// [`wait`](Self::wait) gives the token itself.
 ///
-/// PTX: the instructions before `griddepcontrol.wait`. CUTLASS: the code before
-/// `wait_on_dependent_grids`.
+/// (PTX the instructions before `griddepcontrol.wait`; CUTLASS the code before `wait_on_dependent_grids`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -56,9 +55,9 @@ impl<T> BeforeWait<T> {
 
     /// The token, from where on everything may be read.
     ///
-    /// Waits until the grids that this one depends on have ended and their writes are visible; in a
-    /// launch that depends on none, for nothing. Signals nothing. PTX: `griddepcontrol.wait`. CUTLASS:
-    /// `wait_on_dependent_grids`. See the example of [`BeforeWait`].
+    /// Waits until the grids that this one depends on have ended and their writes are visible; in a launch
+    /// that depends on none, for nothing. (PTX `griddepcontrol.wait`; CUTLASS `wait_on_dependent_grids`.) See
+    /// the example of [`BeforeWait`].
     #[device]
     pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
@@ -77,8 +76,7 @@ macro_rules! coord {
         impl<R: $role, Cl: ClusterShape> BeforeWait<$token<R, Cl>> {
             /// Where this CTA stands.
             ///
-            /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-            /// example of [`BeforeWait`].
+            /// (CUTLASS `block_id_in_cluster`.) See the example of [`BeforeWait`].
             #[inline(always)]
             pub fn coord(&self) -> ClusterCoord<Cl> {
                 self.0.coord()
@@ -122,7 +120,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
 impl<R: Role, Cl: ClusterShape> BeforeWait<Warp<R, Cl>> {
     /// [`Warp::elect`].
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
+    /// Waits for the warp's other lanes. (PTX as for it; CUTLASS as for it.) See the example of
     /// [`BeforeWait`].
     #[device]
     pub fn elect(self) -> Option<BeforeWait<Elected<R, Cl>>> {

@@ -26,11 +26,10 @@ type Quad = [f32; 4];
 /// All flags must be 0 before the first launch; every launch leaves them so. Behind each part's
 /// sums lies its flag; [`Partials::bytes`] is what the host allocates.
 ///
-/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: the workspace of
-/// `PersistentTileSchedulerSm90StreamK`.
+/// (PTX a pointer and a length; CUTLASS the workspace of `PersistentTileSchedulerSm90StreamK`.)
 ///
 /// ```
-/// # use pipeline::prelude::*;
+/// # use pipeline::{grid::Partials, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 finishes what CTA 1 has summed.
@@ -59,10 +58,10 @@ fn meet() {
 /// Which `N` columns of a warp group's sums are given or taken: all, or one of two halves, each of which
 /// has a flag. An [`Accumulator`] of another width does not fit.
 ///
-/// Waits for nothing, signals nothing; PTX: none. CUTLASS: none: `fixup` moves whole tiles.
+/// (CUTLASS none: `fixup` moves whole tiles.)
 ///
 /// ```
-/// # use pipeline::{grid::Part, prelude::*};
+/// # use pipeline::{grid::{Part, Partials}, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
@@ -86,7 +85,7 @@ pub struct Part<const N: usize> {
 impl<const N: usize> Part<N> {
     /// All `N` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn whole() -> Self {
@@ -95,7 +94,7 @@ impl<const N: usize> Part<N> {
 
     /// The first `N` of `N` + `R` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn left<const R: usize>() -> Self {
@@ -104,7 +103,7 @@ impl<const N: usize> Part<N> {
 
     /// The last `N` of `L` + `N` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn right<const L: usize>() -> Self {
@@ -112,8 +111,6 @@ impl<const N: usize> Part<N> {
     }
 
     /// Its first column.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
     ///
     /// ```
     /// # use pipeline::grid::Part;
@@ -149,8 +146,7 @@ impl Partials<'_> {
     /// Bytes for `ctas` CTAs whose tiles have 64 rows of `columns` columns for each of `groups` warp
     /// groups.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_workspace_size`. See the example
-    /// of [`Partials`].
+    /// (CUTLASS `get_workspace_size`.) See the example of [`Partials`].
     #[must_use]
     pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
         ctas * groups * quads_of_group(columns as usize) as u64 * size_of::<Quad>() as u64
@@ -183,7 +179,7 @@ impl Partials<'_> {
 
     /// Gives all of the group's sums away: [`store_part`](Self::store_part) of the whole.
     ///
-    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
+    /// Waits for and signals what that does. (PTX as for it; CUTLASS as for it.) See the example of
     /// [`Partials`].
     #[device]
     pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
@@ -199,7 +195,7 @@ impl Partials<'_> {
 
     /// Takes all of the group's sums: [`reduce_part`](Self::reduce_part) of the whole.
     ///
-    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
+    /// Waits for and signals what that does. (PTX as for it; CUTLASS as for it.) See the example of
     /// [`Partials`].
     #[device]
     pub fn reduce<const N: usize, R: Role, Cl: ClusterShape>(
@@ -216,9 +212,9 @@ impl Partials<'_> {
     /// Gives part of the group's sums away, as those of CTA `cta`: writes them, and raises the flag.
     /// A CTA gives each part once in a launch.
     ///
-    /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
-    /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
-    /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
+    /// Waits for the group's other threads. Signals the flag. (PTX `st.global.v4`, `barrier.cta.sync`,
+    /// `st.release.gpu`; CUTLASS `BlockStripedReduce::store`, `GenericBarrier::arrive_inc`.) See the example
+    /// of [`Part`].
     #[device]
     #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
     pub fn store_part<const N: usize, R: Role, Cl: ClusterShape>(
@@ -249,10 +245,9 @@ impl Partials<'_> {
     /// Adds what CTA `cta` gave of this part to the group's sums, and lowers the flag for the next
     /// launch.
     ///
-    /// Waits for the flag, and the group's other threads. Signals nothing. PTX: a loop of
-    /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
-    /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
-    /// [`Part`].
+    /// Waits for the flag, and the group's other threads. (PTX a loop of `ld.acquire.gpu`,
+    /// `barrier.cta.sync`, `ld.global.v4`; CUTLASS `GenericBarrier::wait_eq_reset`,
+    /// `BlockStripedReduce::load_add`.) See the example of [`Part`].
     #[device]
     pub fn reduce_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,

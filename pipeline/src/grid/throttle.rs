@@ -34,7 +34,7 @@ const LOOKS_OF_AN_EPOCH: u32 = 4;
 /// A launch adds [`Throttle::EPOCH`] as often as its CTAs meet. One that is cut short may leave the counter
 /// elsewhere, which makes later ones wait for nothing, and no more.
 ///
-/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
+/// (PTX a pointer and a length.)
 ///
 /// ```
 /// # use half::bf16;
@@ -64,7 +64,7 @@ pub struct Throttle<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 
 /// One CTA's part in keeping pace.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Throttle`].
+/// See the example of [`Throttle`].
 #[must_use]
 pub struct ThrottleEnd<'a> {
     counter: *mut u32,
@@ -88,7 +88,7 @@ impl Throttle<'_> {
 
     /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet `epochs` times.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Throttle`].
+    /// See the example of [`Throttle`].
     #[inline(always)]
     pub fn by<'a, R: Role, Cl: ClusterShape>(
         &'a self,
@@ -108,8 +108,7 @@ impl Throttle<'_> {
 impl ThrottleEnd<'_> {
     /// Says that this CTA is near the end of a tile's loads.
     ///
-    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
-    /// example of [`Throttle`].
+    /// Signals the counter. (PTX `atom.add.global.u32`.) See the example of [`Throttle`].
     #[device]
     pub fn arrive(&mut self) {
         if self.left == 0 {
@@ -127,8 +126,8 @@ impl ThrottleEnd<'_> {
 
     /// Waits until the other CTAs have arrived as often as this one, or a while.
     ///
-    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
-    /// nothing. PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Throttle`].
+    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. (PTX a
+    /// loop of `atom.global.add.u32` of 0.) See the example of [`Throttle`].
     #[device]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
@@ -145,8 +144,7 @@ impl ThrottleEnd<'_> {
 
     /// Arrives to the epochs that this CTA has no tiles for: the next launch counts from there.
     ///
-    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
-    /// example of [`Throttle`].
+    /// Signals the counter. (PTX `atom.add.global.u32`.) See the example of [`Throttle`].
     #[device]
     pub fn tail(mut self) {
         while self.left > 0 {

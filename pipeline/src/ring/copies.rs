@@ -36,7 +36,7 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, Tag: Name, Cl: ClusterShape>
 /// use half::bf16;
 /// use isa::slice::DeviceSlice;
 /// use pipeline::tile::MatrixView;
-/// use pipeline::prelude::*;
+/// use pipeline::{prelude::*, ring::CpAsync};
 ///
 /// names! { Panels64 = "panels" }
 /// roles! { Fetch = 1 x 64 registers, Work = 1 x 232 registers }

@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 /// `params.num_consumers`, and the constructor's count of multicast sharers.
 ///
 /// ```
-/// use pipeline::{prelude::*, ring::Readers};
+/// use pipeline::{prelude::*, ring::{MmaInTurn, Readers, ReadsInTurn}};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS), (2, 1));
 /// assert_eq!((Reads::<Math>::ARRIVALS, ReadsInTurn::<Math>::ARRIVALS), (8, 4));
@@ -89,7 +89,7 @@ impl<R: Role> Readers for Reads<R> {
 /// kernel's `PipelineTmaAsync`.
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::MmaInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -111,7 +111,7 @@ impl<R: Role> Readers for MmaInTurn<R> {
 /// `mbarrier.arrive`. CUTLASS: the consumers of the ping-pong kernel's epilogue loads.
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::ReadsInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, ReadsInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```

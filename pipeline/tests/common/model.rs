@@ -5,7 +5,7 @@ use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
 use isa::slice::{DeviceSlice, SliceAbi};
-use pipeline::cta::Sharing;
+use pipeline::cta::{ClusterShape, Sharing};
 use pipeline::prelude::*;
 use pipeline::cta::{Regions, Roles};
 use pipeline::tile::TileShape;

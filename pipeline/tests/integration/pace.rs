@@ -3,6 +3,8 @@
 
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
+use pipeline::barrier::LoadOrderBarrier;
+use pipeline::grid::Throttle;
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Grid};
 
