@@ -8,7 +8,7 @@ use isa::slice::{DeviceSlice, SliceAbi};
 use pipeline::cta::{ClusterShape, Sharing};
 use pipeline::prelude::*;
 use pipeline::cta::{Regions, Roles};
-use pipeline::tile::TileShape;
+use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Stats};
 
