@@ -30,8 +30,8 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
 
     /// Arrives at the cluster barrier without releasing any writes.
     ///
-    /// It is enough for CTAs that must only know that the others have started.
-    /// (PTX `barrier.cluster.arrive.relaxed.aligned`; CUTLASS `cluster_arrive_relaxed`.) See the example of
+    /// It is enough for CTAs that must only know that the others have started. (PTX
+    /// `barrier.cluster.arrive.relaxed.aligned`; CUTLASS `cluster_arrive_relaxed`.) See the example of
     /// [`ClusterArrived`].
     #[device]
     pub fn cluster_arrive_relaxed(self) -> ClusterArrived<R, Cl> {

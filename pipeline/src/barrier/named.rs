@@ -152,8 +152,7 @@ pub struct Arriver<A, W, N> {
 impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
     /// Arrives with the group's 128 threads.
     ///
-    /// (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.)
-    /// See the example of [`Arriver`].
+    /// (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.) See the example of [`Arriver`].
     #[device]
     pub fn arrive<Cl: ClusterShape>(&self, _group: &Warpgroup<A, Cl>) {
         // SAFETY: the group is converged; the id is the plan's and the count that of the roles.
@@ -163,8 +162,7 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
 
 /// The side that arrives and waits.
 ///
-/// (PTX `barrier.cta.sync`; CUTLASS
-/// `NamedBarrier::sync`.)
+/// (PTX `barrier.cta.sync`; CUTLASS `NamedBarrier::sync`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -189,8 +187,8 @@ impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
 
     /// Arrives with the group's 128 threads and waits until all threads of both sides have arrived.
     ///
-    /// (PTX `barrier.cta.sync`;
-    /// CUTLASS `NamedBarrier::sync`, `arrive_and_wait`.) See the example of [`Waiter`].
+    /// (PTX `barrier.cta.sync`; CUTLASS `NamedBarrier::sync`, `arrive_and_wait`.) See the example of
+    /// [`Waiter`].
     #[device]
     pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {
         // SAFETY: the group is converged; the id is the plan's and the count that of the roles.

@@ -87,8 +87,8 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 
 /// A CTA's place in its cluster, and the cluster's place in the grid.
 ///
-/// `Cl` is the cluster's shape. The CTA's token makes it and reads `%cluster_ctarank` once.
-/// (PTX `%cluster_ctarank`; CUTLASS `block_rank_in_cluster`, `block_id_in_cluster`.)
+/// `Cl` is the cluster's shape. The CTA's token makes it and reads `%cluster_ctarank` once. (PTX
+/// `%cluster_ctarank`; CUTLASS `block_rank_in_cluster`, `block_id_in_cluster`.)
 ///
 /// ```
 /// # use half::bf16;

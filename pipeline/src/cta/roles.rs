@@ -280,8 +280,8 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// Returns the first lane's value in all lanes of the warp.
     ///
     /// It is for a value that is the same in all lanes without the compiler knowing it, such as a quotient that
-    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`; CUTLASS `__shfl_sync`, as in
-    /// `canonical_warp_idx_sync`.) See the example of [`Ready`].
+    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`;
+    /// CUTLASS `__shfl_sync`, as in `canonical_warp_idx_sync`.) See the example of [`Ready`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
@@ -324,9 +324,10 @@ macro_rules! tuple_of_roles {
             /// others wait for. Registers move between the roles (`setmaxnreg`). Budgets that together exceed the
             /// CTA's registers do not compile.
             ///
-            /// A role that needs more registers than its share waits until other roles release theirs. (PTX `setmaxnreg.dec.sync.aligned.u32`,
-            /// `setmaxnreg.inc.sync.aligned.u32`; CUTLASS `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the
-            /// branches on `warp_group_role`.) See the example of [`Ready`].
+            /// A role that needs more registers than its share waits until other roles release theirs. (PTX
+            /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`; CUTLASS
+            /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.) See the
+            /// example of [`Ready`].
             #[device]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, Cl>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
@@ -402,7 +403,8 @@ pub struct Warpgroup<R, Cl> {
 impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// The index of this warp group in its role, `0..R::GROUPS`.
     ///
-    /// (CUTLASS `canonical_warp_group_idx()`, minus the index of the role's first warp group.) See the example of [`Warpgroup`].
+    /// (CUTLASS `canonical_warp_group_idx()`, minus the index of the role's first warp group.) See the example
+    /// of [`Warpgroup`].
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index
@@ -431,8 +433,8 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// Returns the first lane's value in all lanes of the warp.
     ///
     /// It is for a value that is the same in all lanes without the compiler knowing it, such as a quotient that
-    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`; CUTLASS `__shfl_sync`, as in
-    /// `canonical_warp_idx_sync`.) See the example of [`Warpgroup`].
+    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`;
+    /// CUTLASS `__shfl_sync`, as in `canonical_warp_idx_sync`.) See the example of [`Warpgroup`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
@@ -503,8 +505,7 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
     }
     /// Elects one thread of the warp. The others get `None`.
     ///
-    /// (PTX `elect.sync`; CUTLASS `elect_one_sync`.) See the example of
-    /// [`Warp`].
+    /// (PTX `elect.sync`; CUTLASS `elect_one_sync`.) See the example of [`Warp`].
     #[device]
     pub fn elect(self) -> Option<Elected<R, Cl>> {
         // SAFETY: the token says that the warp is converged, and is consumed.

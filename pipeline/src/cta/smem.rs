@@ -348,8 +348,8 @@ impl<R: Regions> SmemPlan<R> {
     /// The id of the plan's first named barrier, in a CTA of the roles `Ro`.
     ///
     /// A CTA has 16. Barrier 0 is the CTA's, the next ones belong to the warp groups, one each, and the plan
-    /// has the rest. A plan that needs more does not compile.
-    /// (CUTLASS `ReservedNamedBarriers::FirstUserBarrier`.) See the example of [`SmemPlan`].
+    /// has the rest. A plan that needs more does not compile. (CUTLASS
+    /// `ReservedNamedBarriers::FirstUserBarrier`.) See the example of [`SmemPlan`].
     #[must_use]
     pub const fn first_barrier<Ro: Roles>() -> u32 {
         let first = 1 + Ro::GROUPS as u32;
