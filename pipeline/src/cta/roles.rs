@@ -123,7 +123,7 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 /// memory from there. (PTX `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.)
 ///
 /// ```
-/// # use isa::kernel::{self, Kernel};
+/// # use isa::kernel::Kernel;
 /// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
