@@ -4,7 +4,7 @@ use kernel_build::{Arch, KernelBuilder, PtxasCheck};
 use std::path::PathBuf;
 
 fn main() {
-    let mut builder = KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a);
+    let mut builder = KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a).feature("entry-points");
     if std::env::var_os("CARGO_FEATURE_BOUNDED_WAITS").is_some() {
         builder = builder.feature("bounded-waits");
     }

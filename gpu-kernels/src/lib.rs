@@ -1,8 +1,12 @@
-//! Kernels written on `pipeline`, and the tables that tell the host what there is.
+//! Kernels written on `pipeline`, as templates and compiled.
+//!
+//! [`gemm`] is a template: one GEMM kernel whose main loop, epilogue and scheduler are types. The feature
+//! `entry-points` adds compiled kernels: the table of GEMMs, `examples` and `ceilings`. A kernel crate of your
+//! own leaves it out, so that its image has its own kernels alone.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
-#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+#[cfg(all(feature = "entry-points", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod ceilings;
-#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+#[cfg(all(feature = "entry-points", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod examples;
 pub mod gemm;
 

@@ -84,11 +84,6 @@ impl Buffer {
         self.memory.addr
     }
 
-    /// Its memory as a kernel's argument names it, in elements of `elem_bytes` bytes.
-    pub(crate) fn slice(&self, elem_bytes: usize) -> SliceAbi {
-        SliceAbi { address: self.addr(), elements: (self.len() / elem_bytes) as u64 }
-    }
-
     /// Its size in bytes.
     pub fn len(&self) -> usize {
         self.memory.bytes
@@ -113,7 +108,8 @@ impl Buffer {
         unsafe { DependentSliceMut::new(self.elements::<T>()) }
     }
 
-    fn elements<T: Element>(&self) -> SliceAbi {
+    /// Its memory as a slice of `T`.
+    pub(crate) fn elements<T: Element>(&self) -> SliceAbi {
         SliceAbi { address: self.addr(), elements: (self.len() / size_of::<T>()) as u64 }
     }
 

@@ -130,11 +130,11 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
 ///
 /// #[isa::kernel]
-/// fn kernel(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
+/// fn product(cta: Cta<(Load, Math), Cluster<2, 1>, Plan>) {
 ///     let (cta, (_order,)) = cta.init();
 ///     cta.specialize(|_load| {}, |_math| {});
 /// }
-/// let facts = kernel::DESC.meta;
+/// let facts = product::DESC.meta;
 /// assert_eq!((facts.threads, facts.cluster, facts.smem_bytes), (384, [2, 1, 1], Plan::BYTES));
 /// ```
 #[must_use]

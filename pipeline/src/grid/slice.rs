@@ -4,6 +4,7 @@
 //! takes a token that proves it ([`Waited`]).
 
 use crate::cta::{ClusterShape, Elected, Ready, Role, Roles, Warp, Warpgroup};
+use crate::mma::Fragment;
 use core::marker::PhantomData;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta, layout};
 use isa::slice::{DeviceSlice, DeviceSliceMut, Element, SliceAbi};
@@ -41,6 +42,10 @@ macro_rules! waited {
     )+};
 }
 waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);
+
+// A fragment is made from a warp group's token.
+impl Sealed for Fragment {}
+impl Waited for Fragment {}
 
 macro_rules! dependent_slice {
     ($(#[$doc:meta])* $name:ident, $slice:ident, $memory:ty) => {

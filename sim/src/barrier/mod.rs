@@ -1,7 +1,7 @@
 //! The barriers: mbarriers in shared memory, named barriers of a CTA, and the cluster's barrier.
 //!
-//! Each struct keeps its counts, its waiters, and its rules. It says who must be woken; the engine
-//! wakes them.
+//! Each struct keeps its counts, its waiters, and its rules. It returns the threads that must be woken,
+//! and the engine wakes them.
 
 pub(crate) mod cluster;
 pub(crate) mod history;

@@ -13,7 +13,7 @@
 use super::{guided, panics, timed};
 use crate::barrier::mbarriers::Want;
 use crate::cluster::thread::{Resume, Yielder};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
@@ -55,8 +55,8 @@ pub(crate) fn inside() -> bool {
 fn with<R>(f: impl FnOnce(&mut Engine) -> R) -> R {
     let engine = CURRENT.get();
     assert!(!engine.is_null(), "an instruction of the SM model outside sim::launch");
-    // SAFETY: `Entered` set the pointer to the engine that `Running` owns, and clears it before that is
-    // gone. No other borrow of the engine is live, by the rule of this module's documentation.
+    // SAFETY: `Entered` set the pointer to the engine that `Running` owns, and takes it away before
+    // that is gone. No other borrow of the engine is live, by the rule of this module's documentation.
     f(unsafe { &mut *engine })
 }
 

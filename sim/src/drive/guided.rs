@@ -3,7 +3,7 @@
 use super::idle::{self, Next};
 use crate::barrier::mbarriers::Want;
 use crate::copy::flight::{Kind, Sink};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::engine::machine::Machine;
 use crate::exec::landing;
 use crate::finding::fault::Fault;

@@ -1,6 +1,6 @@
 //! What follows a step: a thread runs, or nothing can run by itself.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::schedule::queue::PATIENCE;
 use crate::types::wait::Wait;
 

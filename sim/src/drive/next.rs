@@ -1,7 +1,7 @@
 //! The scheduler's loop: what a cluster does next.
 
 use super::{guided, idle, timed};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::exec::landing;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;

@@ -6,7 +6,7 @@ use super::stack::Stacks;
 use super::{panics, tracing};
 use crate::cluster::thread::{Resume, Yielder};
 use crate::config::{Config, Stats};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::exec::exit;
 use crate::finding::fault::Fault;
 use crate::finding::report::Report;

@@ -1,7 +1,7 @@
 //! A cluster whose schedule goes by time: whoever is earliest is next.
 
 use super::idle::{self, Next};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::exec::landing;
 
 /// Whether the schedule goes by time.

@@ -1,6 +1,6 @@
 //! The trace of a cluster that has ended.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::trace::data::{BarrierName, ThreadTrace, Trace};
 use crate::types::grid::SMEM_BASE;
 

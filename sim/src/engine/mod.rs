@@ -1,7 +1,7 @@
 //! The engine of a cluster: it owns the parts, and tells those who watch what happens.
 
+pub(crate) mod cluster;
 mod conflict;
-pub(crate) mod core;
 mod diagnose;
 pub(crate) mod machine;
 pub(crate) mod steps;

@@ -1,6 +1,6 @@
 //! Ordinary loads and stores, and atomic updates.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::race::release::{Place, Word as Order};

@@ -3,7 +3,7 @@
 use crate::copy::boxes::{self, Combine};
 use crate::copy::check::{self, MapPointer};
 use crate::copy::flight::{Copy, Kind, Sink, Target};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::trace::timing::Transfer;
 use crate::types::landing::Landing;

@@ -1,6 +1,6 @@
 //! `barrier.cluster`.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::state::Race;
 use crate::trace::timing::Timing;

@@ -5,7 +5,7 @@ use crate::barrier::mbarriers::Arrive;
 use crate::copy::check;
 use crate::copy::cp_async::Item;
 use crate::copy::flight::Kind;
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::agents::Agent;
 use crate::types::wait::Wait;

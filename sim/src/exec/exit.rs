@@ -1,7 +1,7 @@
 //! What must be true when a thread, and its CTA, ends.
 
 use super::cluster_barrier;
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::engine::machine::Machine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;

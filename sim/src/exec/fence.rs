@@ -1,6 +1,6 @@
 //! Fences: the model orders everything already; the race detector and the clocks take note.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::race::times::Lane;
 use crate::types::scope::Scope;
 

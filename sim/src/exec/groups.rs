@@ -1,6 +1,6 @@
 //! The bulk groups of a thread: commit, and wait.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::race::agents::Agent;
 use crate::types::wait::Wait;
 use std::task::Poll;

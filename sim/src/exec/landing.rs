@@ -3,7 +3,7 @@
 use super::{cp_async, groups, mbarrier};
 use crate::copy::boxes;
 use crate::copy::flight::{Copy, Kind, Sink, Target};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::trace::timing::Timing;

@@ -1,6 +1,6 @@
 //! `ldmatrix` and `stmatrix`, when the lanes of a warp have met.
 
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::warp::matrices::{self, Matrix};
 

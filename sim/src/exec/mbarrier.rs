@@ -2,7 +2,7 @@
 
 use crate::barrier::mbarrier::MBarrier;
 use crate::barrier::mbarriers::{Arrive, Want};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
 use crate::types::scope::Scope;

@@ -1,7 +1,7 @@
 //! `barrier.cta`: named barriers.
 
 use crate::barrier::named::Reduction;
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;

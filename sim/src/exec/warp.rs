@@ -1,7 +1,7 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
 use super::matrix;
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;

@@ -1,7 +1,7 @@
 //! wgmma: multiply, commit, wait.
 
 use super::warp::{aligned, came};
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::agents::Agent;
 use crate::types::wait::{Wait, Wake};

@@ -1,7 +1,7 @@
 //! Fences. The model orders everything already; who looks for races takes note of them.
 
 use crate::drive::current::op;
-use crate::engine::core::Engine;
+use crate::engine::cluster::Engine;
 use crate::exec::fence::{memory, note, proxy};
 use crate::race::times::Lane;
 use crate::types::scope::Scope;

@@ -7,6 +7,11 @@ pub fn sqrt(x: f32) -> f32 {
     canonical(x.sqrt())
 }
 
+/// `tanh.approx.f32`, to the nearest `f32`; the chip's relative error is at most 2^-11.
+pub fn tanh_approx(x: f32) -> f32 {
+    canonical(x.tanh())
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -1,5 +1,5 @@
-//! What a thread knows of other clusters, whose clocks run by themselves: the last release of each
-//! that it has acquired, directly or through others.
+//! What a thread knows of other clusters, which have clocks of their own: of each the last release that
+//! the thread has acquired, directly or through others.
 
 use super::times::{self, Lane, Times, at};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Who accessed each byte last.
 //!
-//! The shadow works in chunks of 16 bytes, as every asynchronous copy and wgmma does: a chunk that
-//! is written and read as a whole takes one record of the write and two of reads. A chunk of which
-//! parts were accessed, or that many read, has a list instead, with a mask of bytes per entry: two
-//! threads that write neighbouring halves of a word do not meet.
+//! The shadow works in chunks of 16 bytes, as every asynchronous copy and wgmma does. A chunk that is
+//! written and read as a whole has one record of the write and two of reads. A chunk of which parts were
+//! accessed, or that many threads read, has a list instead, with a mask of bytes per entry. So two threads
+//! that write neighbouring halves of a word do not clash.
 
 use crate::finding::rule::Rule;
 use crate::memory::shared::CHUNK;

@@ -3,7 +3,7 @@
 use super::plan::{Kind, Schedule};
 use super::rng::Rng;
 
-/// The run queue and the temper of a run.
+/// The run queue, and how often this run switches threads and how late its copies land.
 pub(crate) struct Sched {
     pub rng: Rng,
     pub ready: Vec<u32>,

@@ -56,7 +56,7 @@ fn cvt_ops(out: DeviceSliceMut<u64>, lo: f32, hi: f32, v: u32) {
     let [c, d] = cvt::f16x2_to_f32(v);
     keep(&out, 2, (a + b).to_bits());
     keep(&out, 3, (c + d).to_bits());
-    keep(&out, 4, math::sqrt(lo).to_bits());
+    keep(&out, 4, math::sqrt(lo).to_bits() ^ math::tanh_approx(lo).to_bits());
 }
 
 #[kernel(threads = 32)]

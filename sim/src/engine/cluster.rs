@@ -1,8 +1,8 @@
 //! The engine: a cluster while it runs, but for its stacks.
 //!
-//! It owns the machine's parts, the run queue, and those who watch: the guide of an exploration, the
-//! race detector, the clocks, the ring of the last steps. Instructions ([`crate::exec`]) change the
-//! parts and tell the watchers; the loop ([`crate::drive`]) asks who goes next.
+//! It owns the machine's parts, the run queue, and the watchers: the guide of an exploration, the race
+//! detector, the clocks, and the ring of the last steps. Instructions ([`crate::exec`]) change the parts
+//! and tell the watchers. The loop ([`crate::drive`]) asks which thread goes next.
 
 use super::diagnose::page::{deadlock, report};
 use super::diagnose::view::Page;
@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 /// A cluster while it runs.
 pub(crate) struct Engine {
+    /// The machine's parts.
     pub hw: Machine,
+    /// The run queue.
     pub sched: Sched,
     pub schedule: Schedule,
     seed: u64,
@@ -289,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// Notes an edge of happens-before, if races are looked for.
+    /// Tells the race detector who synchronises, if races are looked for.
     #[inline]
     pub fn edge(&mut self, f: impl FnOnce(&mut Race)) {
         if let Some(race) = &mut self.race {

@@ -1,0 +1,39 @@
+//! D = gelu(A·Bᵀ + bias): an epilogue of one's own on warpipe's GEMM.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+#![forbid(unsafe_code)]
+
+use gpu_kernels::gemm::Epilogue;
+use half::bf16;
+use isa::kernel::KernelArg;
+use pipeline::{grid::DependentSlice, mma::Fragment};
+
+/// gelu(sum + bias), with one bias for each column of D.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct BiasGelu<'a> {
+    /// As many as D has columns.
+    pub bias: DependentSlice<'a, f32>,
+}
+
+impl Epilogue for BiasGelu<'_> {
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
+        let bias = self.bias.by(&sum);
+        sum.map_at(|x, _row, column| gelu(x + bias.get(column as usize).unwrap_or(0.0)))
+    }
+}
+
+/// The tanh form of GELU.
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    let inner = 0.797_884_56 * (x + 0.044715 * x * x * x);
+    0.5 * x * (1.0 + isa::math::tanh_approx(inner))
+}
+
+gpu_kernels::gemm_kernels! {
+    /// All kernels of this crate's image.
+    pub static KERNELS: BiasGelu<'static>;
+    bias_gelu_128x256: bf16 => bf16, 128 x 256, cluster 2 x 1, SplitN;
+    bias_gelu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong;
+    bias_gelu_64x64: bf16 => bf16, 64 x 64, cluster 1 x 1, Cooperative;
+}
