@@ -15,8 +15,9 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// A token of a thread that has waited for the primary grids: [`BeforeWait::wait`] or [`Cta::init`] returned it, or
-/// it comes from such a token.
+/// A token of a thread that has waited for the primary grids.
+///
+/// [`BeforeWait::wait`] or [`Cta::init`] returned it, or it was made from such a token, as a [`Fragment`] is.
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::Ready, grid::Waited};
@@ -43,7 +44,7 @@ macro_rules! waited {
 }
 waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);
 
-// A fragment is made from a warp group's token.
+// Only a warp group's token makes a fragment.
 impl Sealed for Fragment {}
 impl Waited for Fragment {}
 

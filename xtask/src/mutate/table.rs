@@ -48,12 +48,12 @@ mutations! {
             => "assert!(DEPTH <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
-            => "    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
+            "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {"
+            => "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {\n    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }";
     "01_load_after_peek":
         in "pipeline/src/ring/tma.rs",
-            "    /// Whether the slot was empty."
-            => "    pub fn load<L: LoadsInto<S>>(self, loads: L) { self.acquire().load(loads); }\n    /// Whether the slot was empty.";
+            "impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {"
+            => "impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {\n    pub fn load<L: LoadsInto<S>>(self, loads: L) { self.acquire().load(loads); }";
     "02_load_twice":
         in "pipeline/src/ring/tma.rs",
             "pub fn load<L: LoadsInto<S>>(self, loads: L) {"
@@ -64,34 +64,34 @@ mutations! {
             => "pub fn release(&self)\n    where";
     "03_read_without_wait":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Leaves the next `slots` slots to the other warp groups"
-            => "    pub fn fragment<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Leaves the next `slots` slots to the other warp groups";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> Consumer<STAGES, S, R, Tag, Cl> { pub fn fragment<G>(&self, _group: &G, _strip: usize) -> [f32; 8] { [0.0; 8] } }\n";
     "03_read_after_release":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "04_slot_of_another_ring":
         in "pipeline/src/mma/accumulator.rs",
-            "pub fn next(&mut self, slot: FullSlot<S, W, R, K>) -> RetiredSlot<S, R, K> {"
-            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, K>) -> RetiredSlot<S, R, K> {";
+            "pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {"
+            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, Cl>) -> RetiredSlot<S, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
-            "    /// Looks whether the next slot is empty, without waiting for long. The answer"
-            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Looks whether the next slot is empty, without waiting for long. The answer";
+            "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {"
+            => "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {\n    pub fn wait(&mut self) -> Waited { Waited }";
         in "pipeline/src/ring/tma.rs",
-            "/// What [`Producer::try_acquire`] saw."
-            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// What [`Producer::try_acquire`] saw.";
+            "use isa::device;\n"
+            => "use isa::device;\n/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n";
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
-            "pub fn by(self, group: &Warpgroup<R::Role, K>) -> Consumer<STAGES, S, R, N, K> {"
-            => "pub fn by<Any: crate::roles::Role>(self, group: &Warpgroup<Any, K>) -> Consumer<STAGES, S, R, N, K> {";
+            "pub fn by(self, group: &Warpgroup<R::Role, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {"
+            => "pub fn by<Any: crate::cta::Role>(self, group: &Warpgroup<Any, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {";
     "05_end_taken_twice":
         in "pipeline/src/ring/mod.rs",
-            "/// The producer end before a role has taken it."
-            => "impl<const STAGES: usize, S, W, R, N, K> Clone for ProducerEnd<STAGES, S, W, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, K> Copy for ProducerEnd<STAGES, S, W, R, N, K> {}\n/// The producer end before a role has taken it.";
+            "impl Sealed for Tma {}"
+            => "impl<const STAGES: usize, S, W, R, N, Cl> Clone for ProducerEnd<STAGES, S, W, R, N, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, N, Cl> Copy for ProducerEnd<STAGES, S, W, R, N, Cl> {}\nimpl Sealed for Tma {}";
     "06_another_tile":
         in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
@@ -101,16 +101,16 @@ mutations! {
             => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "06_a_load_missing":
         in "pipeline/src/ring/stage.rs",
-            "/// A tuple of tiles as a stage, and a tuple of their loads"
-            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// A tuple of tiles as a stage, and a tuple of their loads";
+            "impl<A, const COUNT: usize> Sealed for [A; COUNT] {}"
+            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A, const COUNT: usize> Sealed for [A; COUNT] {}";
     "06_own_bytes":
         in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
             => "pub trait Stage: 'static {";
     "07_init_twice":
         in "pipeline/src/cta/roles.rs",
-            "impl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {"
-            => "impl<R, K, P> Clone for Cta<R, K, P> { fn clone(&self) -> Self { *self } }\nimpl<R, K, P> Copy for Cta<R, K, P> {}\nimpl<R: Roles, K: ClusterShape, P> Cta<R, K, P> {";
+            "impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {"
+            => "impl<R, Cl, P> Clone for Cta<R, Cl, P> { fn clone(&self) -> Self { *self } }\nimpl<R, Cl, P> Copy for Cta<R, Cl, P> {}\nimpl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {";
     "07_token_by_hand":
         in "pipeline/src/cta/roles.rs",
             "pub const unsafe fn enter() -> Self {"
@@ -129,16 +129,16 @@ mutations! {
             => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
     "09_step_by_hand":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Leaves the next `slots` slots to the other warp groups"
-            => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Leaves the next `slots` slots to the other warp groups";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> Consumer<STAGES, S, R, Tag, Cl> { pub fn advance(&mut self) { self.state.advance(); } }\n";
     "10_waiter_arrives":
         in "pipeline/src/barrier/order.rs",
-            "    /// [`wait`](Self::wait) and [`step`](Passed::step)."
-            => "    pub fn arrive_and_step(&mut self) {}\n    /// [`wait`](Self::wait) and [`step`](Passed::step).";
+            "impl<N: Name, F: Start> EpilogueLoads<N, F> {"
+            => "impl<N: Name, F: Start> EpilogueLoads<N, F> {\n    pub fn arrive_and_step(&mut self) {}";
     "10_arriver_waits":
         in "pipeline/src/barrier/order.rs",
-            "    /// [`arrive`](Self::arrive) and [`step`](Arrived::step)."
-            => "    pub fn wait_and_step(&mut self) {}\n    /// [`arrive`](Self::arrive) and [`step`](Arrived::step).";
+            "impl<N: Name> MainLoopLoads<N> {"
+            => "impl<N: Name> MainLoopLoads<N> {\n    pub fn wait_and_step(&mut self) {}";
     "10_step_forgotten":
         in "pipeline/src/barrier/order.rs",
             r#"#[must_use = "an arrival is followed by `step()`: the next one is the next tile's"]
@@ -170,72 +170,72 @@ mutations! {
             => "pub struct Waiter<A, W, N> {\n    pub id: u32,\n    pub name:";
     "12_another_role":
         in "pipeline/src/barrier/named.rs",
-            "pub fn sync<K: ClusterShape>(&self, _group: &Warpgroup<W, K>) {"
-            => "pub fn sync<Any: Role, K: ClusterShape>(&self, _group: &Warpgroup<Any, K>) {";
+            "pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {"
+            => "pub fn sync<Any: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<Any, Cl>) {";
     "14_mbarrier_as_named":
         in "pipeline/src/raw.rs",
-            "    /// Its shared address: what a copy completes on."
-            => "    pub fn sync<G>(&self, _group: &G) {}\n    /// Its shared address: what a copy completes on.";
+            "impl<S: Scope, C> MBarrier<S, C> {"
+            => "impl<S: Scope, C> MBarrier<S, C> {\n    pub fn sync<G>(&self, _group: &G) {}";
     "14_named_as_mbarrier":
         in "pipeline/src/barrier/named.rs",
-            "    /// Waits for all threads of both sides"
-            => "    pub fn wait(&self, _phase: u32) {}\n    /// Waits for all threads of both sides";
+            "impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {"
+            => "impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {\n    pub fn wait(&self, _phase: u32) {}";
     "14_arrivals_as_transactions":
         in "pipeline/src/raw.rs",
             "impl<S: Scope> MBarrier<S, Transactions> {"
             => "impl<S: Scope, C> MBarrier<S, C> {";
     "15_read_in_flight":
         in "pipeline/src/mma/accumulator.rs",
-            "    /// Issues the products of `slot` behind the batch in flight"
-            => "    pub fn fragment(&self, strip: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * strip + i]) }\n    /// Issues the products of `slot` behind the batch in flight";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl> InFlight<'_, N, BLOCKS, W, S, Tag, Cl> where M64<N>: Shape { pub fn fragment(&self, _strip: usize) -> [f32; 8] { [0.0; 8] } }\n";
     "15_read_half_in_flight":
         in "pipeline/src/mma/split.rs",
-            "    /// Ends the sum: returns the right half and the last slot."
-            => "    pub fn fragment(&self, _strip: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the sum: returns the right half and the last slot.";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl> SplitInFlight<'_, L, R, H, W, S, Tag, Cl> where M64<L>: Shape, M64<R>: Shape { pub fn fragment(&self, _strip: usize) -> [f32; 8] { [0.0; 8] } }\n";
     "15_half_not_started":
         in "pipeline/src/mma/split.rs",
-            "impl<'g, const L: usize, const R: usize, W, S, N, K> SplitInFlight<'g, L, R, Both, W, S, N, K>"
-            => "impl<'g, const L: usize, const R: usize, H, W, S, N, K> SplitInFlight<'g, L, R, H, W, S, N, K>";
+            "impl<'g, const L: usize, const R: usize, W, S, Tag, Cl> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl>"
+            => "impl<'g, const L: usize, const R: usize, H, W, S, Tag, Cl> SplitInFlight<'g, L, R, H, W, S, Tag, Cl>";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
             => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
     "16_release_in_flight":
         in "pipeline/src/ring/consumer.rs",
-            "/// A slot whose tiles have arrived."
-            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<S, R, Tag, Cl> Clone for FullSlot<S, R, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<S, R, Tag, Cl> Copy for FullSlot<S, R, Tag, Cl> {}\n";
         in "pipeline/src/mma/accumulator.rs",
-            "    slot: FullSlot<S, W, R, K>,\n    group"
-            => "    pub slot: FullSlot<S, W, R, K>,\n    group";
+            "    slot: FullSlot<S, W, Tag, Cl>,\n    group"
+            => "    pub slot: FullSlot<S, W, Tag, Cl>,\n    group";
         in "pipeline/src/ring/readers.rs",
             "impl<R: Role> OrdinaryReads for Reads<R> {}"
             => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
     "16_slot_in_two_batches":
         in "pipeline/src/ring/consumer.rs",
-            "/// A slot whose tiles have arrived."
-            => "impl<S, R, N, K> Clone for FullSlot<S, R, N, K> { fn clone(&self) -> Self { *self } }\nimpl<S, R, N, K> Copy for FullSlot<S, R, N, K> {}\n/// A slot whose tiles have arrived.";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<S, R, Tag, Cl> Clone for FullSlot<S, R, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<S, R, Tag, Cl> Copy for FullSlot<S, R, Tag, Cl> {}\n";
     "17_store_without_fence":
         in "pipeline/src/store.rs",
-            "    /// Makes the panel visible to TMA: every thread fences"
-            => "    pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the panel visible to TMA: every thread fences";
+            "use isa::device;\n"
+            => "use isa::device;\nimpl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape> FreeBuffer<'_, O, DEPTH, Ro, Cl> { pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); } }\n";
     "17_wgmma_reads_cp_async":
         in "pipeline/src/ring/readers.rs",
             "impl<R: Role> CpAsyncReaders for Reads<R> {}"
             => "impl<R: Readers> CpAsyncReaders for R {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
-            "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, K, PANELS> {"
-            => "pub fn publish(&mut self) -> PublishedBuffer<'_, O, DEPTH, Ro, K, PANELS> {";
+            "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {"
+            => "pub fn publish(&mut self) -> PublishedBuffer<'_, O, DEPTH, Ro, Cl, TILES> {";
         in "pipeline/src/store.rs",
             "PublishedBuffer { at: self.at, next: self.next,"
             => "PublishedBuffer { at: self.at, next: &mut *self.next,";
     "18_panel_kept":
         in "pipeline/src/store.rs",
-            "impl<O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, K, UNACQUIRED>"
-            => "impl<'g, O: Fragments, const DEPTH: usize, Ro: Role, K: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, K, UNACQUIRED>";
+            "impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>\n    Stores<'_, O, DEPTH, Ro, Cl, UNACQUIRED>"
+            => "impl<'g, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>\n    Stores<'g, O, DEPTH, Ro, Cl, UNACQUIRED>";
         in "pipeline/src/store.rs",
-            "pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, K> {"
-            => "pub fn acquire(&mut self) -> FreeBuffer<'g, O, DEPTH, Ro, K> {";
+            "pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl> {"
+            => "pub fn acquire(&mut self) -> FreeBuffer<'g, O, DEPTH, Ro, Cl> {";
         in "pipeline/src/store.rs",
             "FreeBuffer { at, next: &mut self.next, group"
             => "FreeBuffer { at, next: unsafe { &mut *(&raw mut self.next) }, group";
@@ -261,7 +261,7 @@ mutations! {
             => "COLS * T::SIZE <= ROW_BYTES,";
     "21_map_of_another_tile":
         in "pipeline/src/store.rs",
-            "pub fn store(self, tensor: &TensorMap<GroupPanel<O>>, row: u32, col: u32) {"
+            "pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {"
             => "pub fn store<Any: TileShape<Element = O>>(self, tensor: &TensorMap<Any>, row: u32, col: u32) {";
     "21_map_of_another_element":
         in "pipeline/src/tile/tensor.rs",
@@ -296,8 +296,8 @@ mutations! {
             => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
-            "    /// Arms the slot's full barrier with the bytes of `S`"
-            => "    pub fn put(&mut self, _strip: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}\n    /// Arms the slot's full barrier with the bytes of `S`";
+            "impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {"
+            => "impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {\n    pub fn put(&mut self, _strip: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}";
     "33_bytes":
         in "pipeline/src/ring/mod.rs",
             "assert!(S::BYTES < 1 << 20,"
@@ -318,8 +318,8 @@ mutations! {
             => "impl<S, C> MBarrier<S, C> {";
     "37_wait_on_a_peer":
         in "pipeline/src/raw.rs",
-            "    /// Arrives once, handing over"
-            => "    pub fn wait(&self, _phase: u32) {}\n    /// Arrives once, handing over";
+            "impl<C> RemoteMBarrier<C> {"
+            => "impl<C> RemoteMBarrier<C> {\n    pub fn wait(&self, _phase: u32) {}";
     "38_tokens_dropped":
         in "pipeline/src/ring/tma.rs",
             r#"#[must_use = "an acquired slot that is never loaded stops the ring"]
@@ -350,20 +350,20 @@ mutations! {
             => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
     "42_wait_twice":
         in "pipeline/src/barrier/cluster.rs",
-            "pub fn wait(self) -> Ready<R, K> {"
-            => "pub fn wait(&self) -> Ready<R, K> {";
+            "pub fn wait(self) -> Ready<R, Cl> {"
+            => "pub fn wait(&self) -> Ready<R, Cl> {";
         in "pipeline/src/barrier/cluster.rs",
             "        self.ready\n"
             => "        unsafe { core::ptr::read(&self.ready) }\n";
     "42_wait_forgotten":
         in "pipeline/src/barrier/cluster.rs",
-            r#"#[must_use = "an arrival is followed by `wait`, or the cluster's next meeting never comes"]
+            r#"#[must_use = "an arrival is followed by `wait`; without it the cluster's next barrier never completes"]
 "#
             => "";
     "42_split_before_wait":
         in "pipeline/src/cta/roles.rs",
-            "/// The CTA after its shared memory is initialised, still converged."
-            => "impl<R, K: Copy> Clone for Ready<R, K> { fn clone(&self) -> Self { *self } }\nimpl<R, K: Copy> Copy for Ready<R, K> {}\n/// The CTA after its shared memory is initialised, still converged.";
+            "impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {"
+            => "impl<R, Cl: Copy> Clone for Ready<R, Cl> { fn clone(&self) -> Self { *self } }\nimpl<R, Cl: Copy> Copy for Ready<R, Cl> {}\nimpl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {";
     "43_load_before_wait":
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
