@@ -191,3 +191,21 @@ fn read(path: &Path) -> Result<String, Error> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::write(path, bytes).map_err(|source| Error::File { path: path.to_path_buf(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prose changes often, so no mutation may depend on it.
+    #[test]
+    fn each_text_is_code_that_its_file_has_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for mutation in MUTATIONS {
+            for &(file, from, _) in mutation.edits {
+                let text = fs::read_to_string(root.join(file)).expect("a file of the repository");
+                assert_eq!(text.matches(from).count(), 1, "{}, {file}: {from}", mutation.case);
+                assert!(!from.contains("///"), "{}, {file}: {from}", mutation.case);
+            }
+        }
+    }
+}
