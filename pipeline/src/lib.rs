@@ -114,7 +114,7 @@
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
 //! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot::release`] |
 //! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch` | [`mma::TallAccumulator::start`], [`mma::TallAccumulator::add`], [`mma::InFlight::next`] |
-//! | `warpgroup_wait` | [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::TallAccumulator::add`] |
+//! | `warpgroup_wait` | [`mma::InFlight::next`], [`mma::InFlight::finish`] |
 //! | (no counterpart) overlapped epilogue, split along N | [`mma::SplitAccumulator`] |
 //! | `PipelineTmaStore` | [`store::StoreBuffers`], [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`barrier::LoadOrderBarrier`] |
