@@ -19,6 +19,7 @@ mod cli_gemm;
 mod cli_plan;
 mod cli_python;
 mod cli_trace;
+mod docs_counts;
 mod examples;
 mod gemm_instances;
 mod gpu_bench;

@@ -1,4 +1,4 @@
-//! Barriers as objects: their memory, their life, and the cluster's own barrier.
+//! Barriers as objects: memory, lifetime, named barriers and the cluster barrier.
 
 use crate::world::{init, init_cluster, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};
@@ -36,7 +36,7 @@ fn every_thread_initialises() -> Bug {
 
 fn a_stage_beyond_the_last() -> Bug {
     bug(
-        "The index of the stage wraps one too late: stage 2 of two",
+        "The index of the stage wraps one step too late: stage 2 of two",
         "row 9",
         threads(32),
         // SAFETY: `init` made two barriers, and the bug alone arrives beside them.
@@ -194,7 +194,7 @@ fn a_cluster_wait_without_arrival() -> Bug {
 
 fn an_arrive_that_laps() -> Bug {
     bug(
-        "Warps without work arrive at a named barrier and loop, and nothing stops them from lapping",
+        "Warps without work arrive at a named barrier in a loop, and nothing stops them from lapping",
         "vLLM #26026 (CUTLASS MLA hang under load); row 13",
         threads(64),
         // SAFETY: both warps come whole, and in turn but for the bug.

@@ -1,4 +1,4 @@
-//! Barriers told another number than what comes: arrivals and bytes.
+//! Barriers that expect the wrong number of arrivals or bytes.
 
 use crate::world::{BOX, init, load, smem, tid, warp_id};
 use crate::{Bug, bug, family, threads};
@@ -19,7 +19,7 @@ family! { "counts.rs":
 
 fn a_group_of_one_and_all_arrive() -> Bug {
     bug(
-        "The consumers' group is said to be 1 thread, and each of them releases the slot",
+        "The empty barrier counts 1 consumer thread, and every thread of the group releases the slot",
         "CUTLASS #2404; row 8",
         threads(64),
         // SAFETY: slot and barriers lie in the plan; the count that is too small is the bug.
@@ -42,7 +42,7 @@ fn a_group_of_one_and_all_arrive() -> Bug {
 
 fn a_whole_warp_arms_the_barrier() -> Bug {
     bug(
-        "All 32 lanes of the producer's warp expect the bytes, where the count is for one",
+        "All 32 lanes of the producer's warp expect the bytes, and the barrier counts one arrival",
         "Triton #9498's review; row 8",
         threads(32),
         // SAFETY: one lane expects and loads, but for the bug, where all expect.
@@ -134,7 +134,7 @@ fn bytes_of_a_wider_element() -> Bug {
 
 fn bytes_counted_in_bits() -> Bug {
     bug(
-        "The bytes of a big stage in bits: more than an mbarrier's 2^20 - 1",
+        "The expected bytes of a large stage are given in bits: more than an mbarrier's 2^20 - 1",
         "row 33",
         threads(32),
         // SAFETY: what is expected is completed, within an mbarrier's range but for the bug.

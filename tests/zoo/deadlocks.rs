@@ -50,7 +50,7 @@ fn an_arrival_of_one_for_a_group() -> Bug {
 
 fn a_first_wait_that_does_not_pass() -> Bug {
     bug(
-        "The producer's first phase is 0, so it waits for a slot that nobody has had to release",
+        "The producer's first phase is 0, so it waits for a release that no consumer has to make",
         "row 9",
         threads(64),
         // SAFETY: each slot is waited for and released; the parity of the first wait is the bug.
@@ -175,7 +175,7 @@ fn rings_in_opposite_orders() -> Bug {
 fn roles_that_disagree_on_the_last_tile() -> Bug {
     const TILES: u32 = 5;
     bug(
-        "Roles of a persistent kernel decode their grant apart: to the consumers the last tile is no tile",
+        "Roles of a persistent kernel decode their work separately, and the consumers skip the last tile",
         "QuACK 0.6.4's grouped GEMM (marin #8870); row 32",
         Shape { ctas: 2, ..threads(64) },
         // SAFETY: each slot is waited for and released; the tile that one role lacks is the bug.

@@ -1,4 +1,4 @@
-//! Addresses and contents: bounds, alignment, what nobody wrote.
+//! Addresses and contents: bounds, alignment, uninitialised memory.
 
 use crate::world::{BOX, OUT, init, load, smem, tid};
 use crate::{Bug, Shape, bug, family, threads};
@@ -16,7 +16,7 @@ family! { "memory.rs":
 
 fn a_grid_beyond_the_output() -> Bug {
     bug(
-        "The grid is rounded up, and the kernel does not ask whether its element is there",
+        "The grid is rounded up, and the kernel does not check whether its element exists",
         "row 36",
         Shape { ctas: 5, ..threads(256) },
         // SAFETY: the words lie in the output, but for the bug.
@@ -31,7 +31,7 @@ fn a_grid_beyond_the_output() -> Bug {
 
 fn a_partial_beyond_the_shared_memory() -> Bug {
     bug(
-        "One word per thread, in the shared memory of one word per warp",
+        "Each thread writes a word, and shared memory has one word per warp",
         "row 20",
         Shape { smem: 16, ..threads(128) },
         // SAFETY: a word for each warp is in the plan, a word for each thread is the bug.
@@ -46,7 +46,7 @@ fn a_partial_beyond_the_shared_memory() -> Bug {
 
 fn a_tile_beyond_the_shared_memory() -> Bug {
     bug(
-        "The bytes of the launch leave out what the tile's alignment costs",
+        "The launch's shared memory leaves out the padding for the tile's alignment",
         "row 20",
         Shape { smem: 256, ..threads(32) },
         // SAFETY: the launch of the twin has room for the box, that of the bug has not.

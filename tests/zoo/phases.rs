@@ -1,4 +1,4 @@
-//! Parities that no longer say which phase is meant.
+//! Parities that no longer identify the phase.
 
 use crate::world::{init, load, smem, tid, warp_id};
 use crate::{Bug, bug, family, threads};
@@ -15,7 +15,7 @@ family! { "phases.rs":
 
 fn an_arriver_two_ahead() -> Bug {
     bug(
-        "The first group of an ordered pair arrives once per tile, and nothing keeps it beside the second",
+        "The first group of an ordered pair arrives once per tile, and nothing keeps it from running two tiles ahead",
         "row 11",
         threads(64),
         // SAFETY: barriers of two arrivers that wait for each other, but for the bug.
@@ -39,7 +39,7 @@ fn an_arriver_two_ahead() -> Bug {
 
 fn a_second_waiter_that_nobody_awaits() -> Bug {
     bug(
-        "Two roles wait for each phase, and the barrier that comes back counts one of them",
+        "Two roles wait for each phase, and the barrier on which they answer counts only one of them",
         "row 35",
         threads(96),
         // SAFETY: all who wait arrive at `back`, but for the bug.

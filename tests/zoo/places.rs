@@ -74,7 +74,7 @@ fn a_cluster_that_does_not_divide_the_grid() -> Bug {
 
 fn more_shared_memory_than_an_sm_has() -> Bug {
     bug(
-        "A stage more than fits: 228 KiB, which an SM has, of which a CTA can have 227",
+        "One stage too many: 228 KiB, which an SM has, but a CTA can have only 227",
         "row 20",
         Shape { smem: 228 * 1024, ..threads(32) }, //~ WP032
         // SAFETY: a word for each thread lies in shared memory.

@@ -1,4 +1,4 @@
-//! What nothing orders, though it came out in order: races, fences, scopes.
+//! Accesses that nothing orders: races, fences, scopes.
 
 use crate::world::{OUT, init, init_cluster, load, meet, smem, tid};
 use crate::{Bug, Shape, bug, cluster as clusters, family, threads};
@@ -38,7 +38,7 @@ fn partials_read_before_the_barrier() -> Bug {
 
 fn a_tile_stored_without_the_proxy_fence() -> Bug {
     bug(
-        "The epilogue's tile is written, met for, and given to TMA, without `fence.proxy.async`",
+        "The epilogue's tile is written, the threads synchronise, and TMA stores it without `fence.proxy.async`",
         "fast.cu; FlashKDA #24; row 17",
         threads(32),
         // SAFETY: the store is waited for, and what it reads is fenced but for the bug.
@@ -109,7 +109,7 @@ fn a_turn_passed_on_without_release() -> Bug {
 
 fn an_arrival_that_ends_at_the_cta() -> Bug {
     bug(
-        "A word for the peer is handed over by a wait that acquires from the own CTA alone",
+        "A CTA receives its peer's word with a wait that acquires at CTA scope only",
         "Triton #10922; row 37",
         clusters(2, 32),
         // SAFETY: the peer lives until `meet`; the wait's scope is the bug.
@@ -148,7 +148,7 @@ fn tiles_that_overlap_by_a_row() -> Bug {
 
 fn a_copy_on_a_barrier_without_its_fence() -> Bug {
     bug(
-        "`mbarrier.init` and a barrier for the threads, and no fence for the copy that completes there",
+        "A barrier for the threads follows `mbarrier.init`, but no fence for the copy that completes on the mbarrier",
         "FlashKDA #24; row 7",
         threads(32),
         // SAFETY: one thread initialises, all wait; the fence that is left out is the bug.

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 
 const HEAD: &str = "# The bug zoo
 
-Kernels with one planted bug each, in tests/zoo. The SM model must name the rule and the line, which a
-`//~` comment marks, under one of 100 seeds (*seed*: the first that does); the same kernel without the
-bug must pass under 20, or under `WARPIPE_SEEDS` of them. *From*: where the bug was met, and its row in
-[misuses.md](misuses.md); sim/README.md has the rules. Entries are tests:
+tests/zoo has kernels with one planted bug each. A `//~` comment marks the line that the SM model must report, with
+the rule. It must do so under at least one of 100 seeds; the column *seed* has the first one. The same kernel without
+the bug must pass under 20 seeds, or under `WARPIPE_SEEDS` of them. The column *from* says where the bug was seen, and
+its row in [misuses.md](misuses.md). sim/README.md lists the rules. Each entry is a test:
 `cargo test -p warpipe --test zoo an_arrive_that_laps`.
 
-`WARPIPE_BLESS=1 cargo test -p warpipe --test zoo the_table` writes this file; without it, the test
-compares.
+`WARPIPE_BLESS=1 cargo test -p warpipe --test zoo the_table` writes this file. Without the variable, the test compares
+the file with the entries.
 ";
 
 fn section(family: &Family, out: &mut String) -> std::fmt::Result {

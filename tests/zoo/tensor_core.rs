@@ -53,7 +53,7 @@ unsafe fn batch(a: u32) {
 
 fn a_slot_released_under_the_tensor_core() -> Bug {
     bug(
-        "The slot is released when its wgmma was issued, and the next copy overwrites what that reads",
+        "The slot is released after its wgmma is issued, and the next copy overwrites what the wgmma reads",
         "early release, as with tcgen05.mma; row 16",
         Shape { smem: 8192, ..threads(160) },
         // SAFETY: whole groups multiply; the slot's release before the batch is over is the bug.
@@ -83,7 +83,7 @@ fn a_slot_released_under_the_tensor_core() -> Bug {
 
 fn a_wait_that_leaves_the_batch_that_reads() -> Bug {
     bug(
-        "One batch stays in flight, and the slot that is released is its own, not that of the one before",
+        "One batch stays in flight, and its own slot is released instead of the previous batch's",
         "CUTLASS's lagging release state; row 16",
         Shape { smem: 8192, ..threads(160) },
         // SAFETY: whole groups multiply; the slot's release before the batch is over is the bug.
@@ -182,7 +182,7 @@ fn an_operand_inside_the_swizzles_pattern() -> Bug {
 
 fn an_operand_that_nobody_loaded() -> Bug {
     bug(
-        "The rows of a partial tile that no copy brings are read all the same",
+        "The rows of a partial tile that no copy fills are read anyway",
         "row 39",
         GROUP,
         // SAFETY: a whole group multiplies; the rows that nobody wrote are the bug.

@@ -1,4 +1,4 @@
-//! TMA, bulk stores and `cp.async`: memory used while a copy does, and copies that nobody awaits.
+//! TMA, bulk stores and `cp.async`: memory used during a copy, and copies that no thread waits for.
 
 use crate::world::{BOX, init, init_cluster, load, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};
@@ -157,7 +157,7 @@ fn a_load_that_nobody_awaits() -> Bug {
 
 fn a_tensor_updated_under_its_load() -> Bug {
     bug(
-        "In place: a warp writes its result over the tile in global memory, whose load may still read",
+        "A warp updates a tile in global memory in place, while the tile's load may still read it",
         "row 18, the other way round",
         threads(64),
         // SAFETY: 32 words of the tensor, written behind the load's phase but for the bug.
@@ -180,7 +180,7 @@ fn a_tensor_updated_under_its_load() -> Bug {
 
 fn cp_async_read_without_a_wait() -> Bug {
     bug(
-        "`cp.async` is committed, met for with `__syncthreads`, and not waited for",
+        "`cp.async` is committed, and `__syncthreads` follows instead of a wait for the copy",
         "row 3",
         threads(32),
         // SAFETY: the copies are read behind their wait, which the bug leaves out.
@@ -200,7 +200,7 @@ fn cp_async_read_without_a_wait() -> Bug {
 
 fn cp_async_wait_that_leaves_the_last_group() -> Bug {
     bug(
-        "The main loop's `wait_group 1` is kept for the last stage, which is the one group it leaves",
+        "The main loop's `wait_group 1` is also used for the last stage, and leaves that group pending",
         "row 3",
         threads(32),
         // SAFETY: each group is read behind its wait, but for the bug's last.
@@ -266,7 +266,7 @@ fn a_multicast_to_a_peer_that_expects_nothing() -> Bug {
 
 fn a_multicast_over_a_slot_in_use() -> Bug {
     bug(
-        "The empty barrier hears the own CTA alone, and the multicast overwrites the slot that the peer reads",
+        "The empty barrier counts only the CTA's own release, and the multicast overwrites the slot that the peer reads",
         "row 30",
         clusters(2, 64),
         // SAFETY: both CTAs live until `meet`; the reader that is not counted is the bug.

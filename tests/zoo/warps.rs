@@ -46,7 +46,7 @@ fn a_shuffle_after_lanes_have_left() -> Bug {
 fn a_barrier_in_both_branches() -> Bug {
     #[allow(clippy::if_same_then_else)] // Two instructions, though they look the same.
     bug(
-        "Both sides of a branch on the lane meet at the same barrier, in two instructions",
+        "Both sides of a branch on the lane reach the same barrier, by two instructions",
         "row 25",
         threads(64),
         // SAFETY: each warp comes whole to one instruction, but for the bug.

@@ -54,7 +54,10 @@ pub const fn most_stages(
 /// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN),
 /// [`Pingpong`](crate::gemm::kernel::Pingpong)). What follows may be left out: `stages 4`, if fewer than fit;
 /// `per_sm 2`, if shared memory is to be left for the next grid's CTA; `with C`; `operands swapped`, for D of
-/// few rows, which are the tile's columns then.
+/// few rows, which are the tile's columns then; `mainloop MyLoop<128>`, a main loop of your own, which the host
+/// takes for the named one; `scheduler MyOrder`, a scheduler of your own, `MyOrder<Cluster<1, 1>>`, whose arguments
+/// are [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or
+/// [`StreamKArgs`](crate::gemm::StreamKArgs) if it splits K.
 ///
 /// `KERNELS` is there on the host alone, and is of type [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
 #[macro_export]
@@ -63,7 +66,8 @@ macro_rules! gemm_kernels {
         $(#[$doc:meta])*
         $vis:vis static $table:ident: $epilogue:ty;
         $($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
-            $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?;)*
+            $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
+            $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?;)*
     ) => {
         $(
             #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
@@ -92,11 +96,11 @@ macro_rules! gemm_kernels {
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
-                    type Mainloop = $crate::gemm_kernels!(@mainloop $mainloop $bm $bn);
+                    type Mainloop = $crate::gemm_kernels!(@mainloop [$($own_mainloop)?] $mainloop $bm $bn);
                     type Output = $crate::gemm_kernels!(@output $o, $bn $($swapped)?);
                     type Epilogue = $epilogue;
                     type ReadsC = $crate::gemm_kernels!(@condition $($c)?);
-                    type Scheduler = $crate::gemm_kernels!(@scheduler $mainloop Self);
+                    type Scheduler = $crate::gemm_kernels!(@scheduler [$($own_scheduler)?] $mainloop $cm $cn);
                 }
 
                 #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
@@ -145,15 +149,13 @@ macro_rules! gemm_kernels {
     (@stages [] [$per_sm:literal] [C] $mainloop:ident $bm:literal $bn:literal) => {
         instances::most_stages([$bm, $bn], GROUPS, $bm, $per_sm)
     };
-    (@mainloop Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
-    (@mainloop SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
-    (@mainloop Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
-    (@scheduler Pingpong $parts:ty) => {
-        scheduler::DataParallel<<$parts as config::Config>::Cluster>
-    };
-    (@scheduler $mainloop:ident $parts:ty) => {
-        scheduler::StreamK<<$parts as config::Config>::Cluster>
-    };
+    (@mainloop [$own:ty] $($rest:tt)*) => { $own };
+    (@mainloop [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
+    (@mainloop [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
+    (@mainloop [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
+    (@scheduler [$own:ident] $mainloop:ident $cm:literal $cn:literal) => { $own<Cluster<$cm, $cn>> };
+    (@scheduler [] Pingpong $cm:literal $cn:literal) => { scheduler::DataParallel<Cluster<$cm, $cn>> };
+    (@scheduler [] $mainloop:ident $cm:literal $cn:literal) => { scheduler::StreamK<Cluster<$cm, $cn>> };
     (@output $o:ty, $bn:literal) => { output::Direct<$o> };
     (@output $o:ty, $bn:literal swapped) => { output::SwapAb<$o, $bn> };
     (@condition) => { Is<false> };

@@ -48,11 +48,11 @@ product! {
     // Tiles for any types: large, middle and small products.
     [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32, bf16 => f16, f16 => bf16] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
-        _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative, stages 5);
-        _128x128_1x1_c(128 x 128, cluster 1 x 1, Cooperative, stages 4, with C);
+        _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative);
+        _128x128_1x1_c(128 x 128, cluster 1 x 1, Cooperative, with C);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
-        _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative, stages 7);
-        _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, stages 6, with C);
+        _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
+        _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, with C);
     }
     // With C, the halves of a tile of 256 columns and an f32 C need more registers than there are.
     [bf16 => bf16, f16 => f16, bf16 => f16, f16 => bf16] {
@@ -63,8 +63,8 @@ product! {
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
         _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
-        _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative, stages 12);
-        _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, stages 10, with C);
+        _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
+        _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
     // Tiles that fit some shapes better.
     [bf16 => bf16, f16 => f16] {
@@ -72,11 +72,11 @@ product! {
         _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
         _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
-        _128x128_2x1(128 x 128, cluster 2 x 1, Cooperative, stages 5);
+        _128x128_2x1(128 x 128, cluster 2 x 1, Cooperative);
         _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative);
         _128x64_1x2(128 x 64, cluster 1 x 2, Cooperative);
         _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
-        _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative, stages 12);
+        _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative);
         _128x128_2x1_pp(128 x 128, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
@@ -85,9 +85,28 @@ product! {
     // D of few rows: 16 or 32, which are the tile's columns. Named for D's tile. Those with `_x2` leave room for
     // the dependent grid's CTA on the SM.
     [bf16 => bf16, f16 => f16] {
-        _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, stages 20, operands swapped);
-        _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, stages 16, operands swapped);
-        _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, stages 9, operands swapped);
-        _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, stages 8, operands swapped);
+        _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
+        _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
+        _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
+        _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::INSTANCES;
+    use pipeline::cta::SMEM_LIMIT;
+
+    /// A row that names no number has as many stages as fit, into an SM or into half of one.
+    #[test]
+    fn one_more_stage_would_not_fit() {
+        for instance in INSTANCES.iter() {
+            let meta = &instance.desc.meta;
+            let per_sm = if meta.name().ends_with("_x2") { 2 } else { 1 };
+            let limit = (SMEM_LIMIT as u32 + 1024) / per_sm - 1024;
+            let one_more = meta.smem_bytes + instance.stage_bytes() + 16;
+            assert!(meta.smem_bytes <= limit, "{}: {} bytes", meta.name(), meta.smem_bytes);
+            assert!(one_more > limit, "{}: {one_more} bytes of {limit} would fit", meta.name());
+        }
     }
 }
