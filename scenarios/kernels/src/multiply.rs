@@ -57,8 +57,8 @@ pub fn write<Ro: Role, K: ClusterShape>(
     col: u32,
 ) {
     let mut out = stores.acquire();
-    for strip in 0..2 {
-        out.put(strip, sum.fragment(strip));
+    for fragment in 0..2 {
+        out.put(fragment, sum.fragment(fragment));
     }
     out.publish().store(d, row, col);
 }

@@ -108,12 +108,18 @@ pub fn four_loaders(
             for row in rows() {
                 let slot = addends.wait();
                 let mut sum = stores.acquire();
-                for strip in 0..4 {
-                    let (a, b) =
-                        (slot.strip_of::<0>(&group, strip), slot.strip_of::<1>(&group, strip));
-                    let d = slot.strip_of::<3>(&group, strip);
-                    let c = if strip < 2 { slot.strip_of::<2>(&group, strip) } else { [0.0; 8] };
-                    sum.put(strip, core::array::from_fn(|i| a[i] + 2.0 * b[i] + c[i] - d[i]));
+                for fragment in 0..4 {
+                    let (a, b) = (
+                        slot.fragment_of::<0>(&group, fragment),
+                        slot.fragment_of::<1>(&group, fragment),
+                    );
+                    let d = slot.fragment_of::<3>(&group, fragment);
+                    let c = if fragment < 2 {
+                        slot.fragment_of::<2>(&group, fragment)
+                    } else {
+                        [0.0; 8]
+                    };
+                    sum.put(fragment, core::array::from_fn(|i| a[i] + 2.0 * b[i] + c[i] - d[i]));
                 }
                 slot.release();
                 sum.publish().store(out, row, 0);
