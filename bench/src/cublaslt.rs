@@ -238,7 +238,7 @@ fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
         Dtype::U8 | Dtype::U32 => Err(host::Error::GemmDtype {
             side: "operands",
             dtype: dtype_name(dtype),
-            right: "bf16, f16 and f32 are",
+            right: "bf16, f16 or f32",
         }
         .into()),
     }

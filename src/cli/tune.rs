@@ -235,7 +235,7 @@ mod tests {
             Ok::<_, Error>(plan.describe().kernel.clone().unwrap())
         };
         let kernel = planned(512, 64).unwrap();
-        assert_eq!((kernel.name.as_str(), kernel.why.as_str()), (NAME, "it was asked for"));
+        assert_eq!((kernel.name.as_str(), kernel.why.as_str()), (NAME, "the caller asked for it"));
         // Eight tiles on three CTAs: no schedule that the picker looks at.
         assert_eq!((kernel.tiles, kernel.schedule().to_string().as_str()), (8, "3/0"));
         // Another K is another product: the picker's.
