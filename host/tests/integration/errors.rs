@@ -75,7 +75,7 @@ fn tensor_maps_of_any_rank_have_as_many_of_everything() {
     // 7 * 512 + 8 * 64 + 64 bytes.
     assert_eq!(
         line(device.tensor_map_nd(&TensorNd { dims: &[16, 9, 8], ..good })),
-        "tensor map: 72 rows of 64 bytes, from byte 0 need 4160 bytes; the buffer has 4096"
+        "tensor map: 72 rows of 64 bytes from byte 0 need 4160 bytes; the buffer has 4096"
     );
     let other = model();
     assert!(line(other.tensor_map_nd(&good)).contains("belongs to"));
@@ -98,11 +98,11 @@ fn tensor_maps_are_checked_before_the_driver() {
     );
     tensor(
         |s, _| s.rows = 102,
-        "tensor map: 102 rows of 144 bytes, from byte 0 need 14688 bytes; the buffer has 14416",
+        "tensor map: 102 rows of 144 bytes from byte 0 need 14688 bytes; the buffer has 14416",
     );
     tensor(
         |s, _| s.offset = 32,
-        "tensor map: 100 rows of 144 bytes, from byte 32 need 14432 bytes; the buffer has 14416",
+        "tensor map: 100 rows of 144 bytes from byte 32 need 14432 bytes; the buffer has 14416",
     );
     tensor(|_, t| t.rows = 257, "tensor map: box of 257 rows x 64 columns; each must be 1 to 256");
     tensor(|_, t| t.cols = 0, "tensor map: box of 64 rows x 0 columns; each must be 1 to 256");
