@@ -64,7 +64,7 @@ fn the_table_names_every_term() {
         Some("D[16, 4096] f32 = A[16, 4096] B[4096, 4096]^T bf16 + C on 132 SMs")
     );
     // A, B, and C and D of f32.
-    assert_eq!(lines.next(), Some("at least 32.6 MiB are moved"));
+    assert_eq!(lines.next(), Some("32.6 MiB of operands and result"));
     let counts = lines.next().expect("how many");
     for term in ["launch", "whole", "run", "epilogues", "fix-up", "schedule", "smem", "fetched"] {
         assert!(text.contains(term), "{term} is not in: {text}");
