@@ -1,5 +1,5 @@
-//! Producer warps that arm one slot together, each with its tile's bytes: two of them with one batch
-//! in flight, four of them with ordinary reads. (CUTLASS `PipelineTransactionAsync`.)
+//! Several producer warps fill one slot, each with its own tile. One kernel has two producers and one wgmma
+//! batch in flight; the other has four producers and ordinary reads. (CUTLASS `PipelineTransactionAsync`.)
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use half::{bf16, f16};
@@ -17,7 +17,7 @@ type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(Ring<3, (TileA, TileB), TmaParts, Mma<Math>, Operands, Alone>, Buffer<Math>)>;
 type ThisCta<P> = Cta<(Load, Math), Alone, P>;
 
-/// `tiles` tiles below each other, `steps` steps each; CTA i of g takes tiles i, i + g, ….
+/// Computes `tiles` tiles along M with `steps` k tiles each. CTA i of g computes tiles i, i + g, ….
 #[kernel]
 pub fn two_loaders(
     cta: ThisCta<Plan>,
@@ -77,8 +77,8 @@ type SumPlan = SmemPlan<(
     StoreBuffers<bf16, 2, Math>,
 )>;
 
-/// `out = a + 2 b - d` for `panels` panels of 64 x 64, and `+ c` in their first 32 columns, each
-/// addend loaded by a warp of its own; CTA i of g takes panels i, i + g, ….
+/// Computes `out = a + 2 b - d` for `panels` panels of 64 x 64, and adds `c` in their first 32 columns. A
+/// warp of its own loads each addend. CTA i of g computes panels i, i + g, ….
 #[kernel]
 pub fn four_loaders(
     cta: ThisCta<SumPlan>,
@@ -129,7 +129,7 @@ pub fn four_loaders(
     );
 }
 
-/// One thread of the warp loads a tile of each slot.
+/// The producer loop of a warp: one thread loads a tile into each slot.
 #[inline(always)]
 fn load_part<S: Stage, T: TileShape>(
     warp: Warp<Load, Alone>,

@@ -1,4 +1,4 @@
-//! Two warp groups that copy panels through 1 to 12 store buffers each, as fast as they can.
+//! Two warp groups copy panels through 1 to 12 store buffers each, as fast as possible.
 //! (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`.)
 
 use half::bf16;

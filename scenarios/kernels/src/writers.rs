@@ -9,7 +9,7 @@ use pipeline::prelude::*;
 names! { Halves = "halves" }
 roles! { Produce = 2 x 128 registers, Consume = 1 x 128 registers }
 
-/// 64 rows of 64 elements: what one producer group writes of a slot.
+/// 64 rows of 64 elements: the part of a slot that one producer group writes.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 type Plan<const STAGES: usize> = SmemPlan<(
@@ -18,7 +18,7 @@ type Plan<const STAGES: usize> = SmemPlan<(
 )>;
 type ThisCta<const STAGES: usize> = Cta<(Produce, Consume), Alone, Plan<STAGES>>;
 
-/// Copies `steps` blocks of 128 x 64; group g adds g + 1 to what it copies.
+/// Copies `steps` blocks of 128 x 64. Group g adds g + 1 to the elements that it copies.
 #[inline(always)]
 fn two_writers<const STAGES: usize>(
     cta: ThisCta<STAGES>,
