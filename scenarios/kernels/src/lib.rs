@@ -8,7 +8,7 @@ pub mod idle;
 pub mod meet;
 pub mod multicast;
 pub mod multiply;
-pub mod pace;
+pub mod throttle;
 pub mod parts;
 pub mod stores;
 pub mod turns;

@@ -20,16 +20,16 @@ const LATE_NS: u32 = 8_000;
 /// Runs `rounds` tiles with an epoch of the throttle between each two. For each epoch and CTA, `times` gets
 /// the clock at the end of a tile and at the begin of the next one.
 #[kernel]
-pub fn throttle(cta: ThisCta, pace: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
+pub fn throttle(cta: ThisCta, all: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
     let (cta, _memory) = cta.init();
     let at = cta.coord();
     let (own, ctas) = (at.cluster_id(), at.clusters());
     cta.specialize(
         |load| {
             load.elect(|one| {
-                let mut pace = pace.by(&one, rounds - 1);
+                let mut throttle = all.by(&one, rounds - 1);
                 for round in 0..rounds {
-                    pace.wait();
+                    throttle.wait();
                     if round > 0 {
                         let place = 2 * ((round - 1) * ctas + own) + 1;
                         times.set(place as usize, sreg::globaltimer() as u32);
@@ -41,9 +41,9 @@ pub fn throttle(cta: ThisCta, pace: Throttle<'_>, times: DeviceSliceMut<u32>, ro
                         let place = 2 * (round * ctas + own);
                         times.set(place as usize, sreg::globaltimer() as u32);
                     }
-                    pace.arrive();
+                    throttle.arrive();
                 }
-                pace.tail();
+                throttle.tail();
             });
         },
         |_| {},
