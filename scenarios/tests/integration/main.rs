@@ -6,5 +6,5 @@ mod gpu;
 mod on_devices;
 
 mod meet;
-mod throttle;
 mod scenarios;
+mod throttle;
