@@ -1,9 +1,14 @@
-//! TMA stores: buffers that a warp group fills with ordinary stores and TMA writes out.
+//! TMA stores, from shared-memory buffers that a warp group fills with ordinary stores (CUTLASS
+//! `PipelineTmaStore<Stages, UnacquiredStages>`).
 //!
-//! The way of a panel, each step a type: [`FreeBuffer`] (no store reads it any more) → filled strip
-//! by strip → [`FreeBuffer::publish`] (proxy fence, then the group meets) → [`PublishedBuffer`],
-//! which alone can be stored. (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`; DESIGN: generic
-//! proxy, then async.)
+//! Invariant: a buffer is written only when no TMA store reads it any more, and it is stored only
+//! after a proxy fence and a synchronisation of the group.
+//!
+//! The types follow a buffer through its steps. The group fills a [`FreeBuffer`], which no store
+//! reads. [`FreeBuffer::publish`] fences and synchronises the group. It returns a
+//! [`PublishedBuffer`], the only one that can be stored. The fence is needed because the group
+//! writes through the generic proxy and TMA reads through the async proxy (PTX manual, "Async
+//! proxy").
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -17,9 +22,10 @@ use isa::device;
 
 type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 
-/// As many stores as there are other buffers: what [`StoreBuffers`] lets read on by itself.
+/// The default of [`StoreBuffers`]' `UNACQUIRED`: `DEPTH` - 1 stores may still be reading when a
+/// buffer is acquired.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `UnacquiredStages`, left out.
+/// (CUTLASS: the default of `UnacquiredStages`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -31,15 +37,16 @@ type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 /// ```
 pub const ALL_BUT_ONE: usize = usize::MAX;
 
-/// `DEPTH` panels (64 rows x 128 bytes) of `O` for each warp group of role `Ro`, 1 to 32, used in
-/// turn.
+/// `DEPTH` store buffers for each warp group of role `Ro`, used in turn. `DEPTH` is 1 to 32.
 ///
-/// A panel is lent when at most `UNACQUIRED` stores still read theirs: `DEPTH` - 1 if nothing else
-/// is said, so that a group waits for the oldest store alone. Fewer let a group know that a store
-/// has been read before its buffer comes round again.
+/// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the `smem_d` of the epilogue's
-/// `SharedStorage`, with `PipelineTmaStore<DEPTH, UNACQUIRED>`.
+/// A buffer is acquired when at most `UNACQUIRED` stores still read theirs. By default that is one
+/// fewer than `DEPTH`, so a group waits only for the oldest store. With a smaller number, a group
+/// knows earlier that a store has finished reading its buffer.
+///
+/// (CUTLASS: `smem_d` in the epilogue's `SharedStorage`, with `PipelineTmaStore<DEPTH,
+/// UNACQUIRED>`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -47,7 +54,7 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 /// # roles! { Math = 2 x 232 registers }
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 64 * 128);
-/// /// Four buffers, of which at most two are being read when the next one is lent.
+/// /// Four buffers; at most two are being read when the next one is acquired.
 /// type Eager = SmemPlan<(StoreBuffers<bf16, 4, Math, 2>,)>;
 /// assert_eq!(Eager::BYTES, 4 * 2 * 64 * 128);
 /// ```
@@ -55,7 +62,7 @@ pub struct StoreBuffers<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL
     PhantomData<(O, Ro)>,
 );
 
-// SAFETY: panels lie inside BYTES; there is no barrier to initialise.
+// SAFETY: the buffers lie inside BYTES; there is no barrier to initialise.
 unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize> Region
     for StoreBuffers<O, DEPTH, Ro, UNACQUIRED>
 {
@@ -63,7 +70,7 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
         assert!(DEPTH >= 1 && DEPTH <= 32, "a warp group has from 1 to 32 store buffers");
         assert!(
             UNACQUIRED == ALL_BUT_ONE || UNACQUIRED < DEPTH,
-            "a buffer is lent while more stores may be reading than there are other buffers"
+            "at most DEPTH - 1 stores may still be reading when a buffer is acquired"
         );
         DEPTH * Ro::GROUPS * <GroupTile<O> as TileShape>::BYTES
     };
@@ -77,9 +84,9 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
     }
 }
 
-/// The store buffers before a warp group has taken its own.
+/// The store buffers, before a warp group takes its own.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineTmaStore::Params`.
+/// (CUTLASS `PipelineTmaStore::Params`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -100,9 +107,9 @@ pub struct StoreEnd<O, const DEPTH: usize, Ro, const UNACQUIRED: usize = ALL_BUT
 impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
     StoreEnd<O, DEPTH, Ro, UNACQUIRED>
 {
-    /// Gives a warp group its buffers.
+    /// Binds a warp group to its own buffers.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`StoreEnd`].
+    /// See the example of [`StoreEnd`].
     #[inline(always)]
     pub fn by<Cl: ClusterShape>(
         self,
@@ -120,8 +127,9 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 
 /// A warp group's store buffers, used in turn.
 ///
-/// Waits for stores to have read their buffers. Signals nothing: bulk groups are the thread's own.
-/// PTX: `cp.async.bulk.wait_group.read`. CUTLASS: `PipelineTmaStore`.
+/// Waits until stores have read their buffers. It signals no other thread, because a bulk group
+/// belongs to the thread that issued it. (PTX `cp.async.bulk.wait_group.read`; CUTLASS
+/// `PipelineTmaStore`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -130,19 +138,19 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 ///
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 ///
-/// /// Fills panel p with p, each group every other one.
+/// /// Fills block p of 64x64 elements with the number p; the two groups alternate.
 /// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, to: &TensorMap<Tile<bf16, 64, 64>>) {
 ///     let (cta, (stores,)) = cta.init();
 ///     cta.specialize(
 ///         |_| {},
 ///         |group| {
 ///             let mut stores = stores.by(&group);
-///             for panel in (group.index()..9).step_by(2) {
+///             for block in (group.index()..9).step_by(2) {
 ///                 let mut free = stores.acquire();
-///                 for strip in 0..4 {
-///                     free.put(strip, [panel as f32; 8]);
+///                 for fragment in 0..4 {
+///                     free.put(fragment, [block as f32; 8]);
 ///                 }
-///                 free.publish().store(to, 64 * panel, 0);
+///                 free.publish().store(to, 64 * block, 0);
 ///             }
 ///             stores.tail();
 ///         },
@@ -163,12 +171,13 @@ pub struct Stores<'g, O, const DEPTH: usize, Ro, Cl, const UNACQUIRED: usize = A
     kind: PhantomData<O>,
 }
 
-/// Executes `wait_group_read` with a number that is a constant of a generic item.
+/// Executes `wait_group_read::<N>` for an `N` that is an associated constant, which Rust does not
+/// accept as a const argument in a generic item.
 macro_rules! wait_group_read {
     ($outstanding:expr, $($number:literal)+) => {
         match $outstanding {
             $($number => isa::cp_async_bulk::wait_group_read::<$number>(),)+
-            // Waits for all of them: right for any number.
+            // Waits for all stores, which is safe for any number.
             _ => isa::cp_async_bulk::wait_group_read::<0>(),
         }
     };
@@ -177,22 +186,22 @@ macro_rules! wait_group_read {
 impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUIRED: usize>
     Stores<'_, O, DEPTH, Ro, Cl, UNACQUIRED>
 {
-    /// Stores that may still be reading when a buffer is lent.
+    /// Stores that may still be reading their source when a buffer is acquired.
     const OUTSTANDING: usize = if UNACQUIRED == ALL_BUT_ONE { DEPTH - 1 } else { UNACQUIRED };
 
-    /// Waits until all stores but the last `UNACQUIRED` have read their source (all but the last
-    /// `DEPTH - 1`, if nothing else was said), and lends the buffer of the oldest.
+    /// Acquires the next buffer: waits until all stores but the last `UNACQUIRED` (by default
+    /// `DEPTH - 1`) have read their source.
     ///
-    /// One panel is out at a time, and the turn passes to the next buffer only when the panel is
-    /// stored: each buffer given out is the one whose store that wait has covered.
+    /// One buffer is out at a time, and the turn passes to the next buffer only when this one is
+    /// stored. So the wait covers the last store of the buffer that it returns.
     ///
-    /// Waits for that read, and the group's other threads. Signals the group's hardware barrier.
-    /// PTX: `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all.
-    /// CUTLASS: `PipelineTmaStore::producer_acquire`. See the example of [`Stores`].
+    /// Waits for those reads and for the group's other threads. Signals the group's named barrier.
+    /// (PTX `cp.async.bulk.wait_group.read` in the issuing thread, `barrier.cta.sync` in all
+    /// threads; CUTLASS `PipelineTmaStore::producer_acquire`.) See the example of [`Stores`].
     #[device]
     pub fn acquire(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl> {
         if self.group.thread() == 0 {
-            // This is the thread that issues the group's stores.
+            // This thread issues the group's stores.
             wait_group_read!(Self::OUTSTANDING,
                 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
         }
@@ -201,13 +210,15 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
         FreeBuffer { at, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
-    /// Waits until all stores have read their source, and lends all buffers at once, as panels side
-    /// by side: one wait, one fence and two epochs for all of them. For groups that have something
-    /// else to do between one time and the next.
+    /// Acquires all buffers at once, as epilogue tiles side by side: waits until all stores have
+    /// read their source.
     ///
-    /// Waits for those reads, and the group's other threads. Signals the group's hardware barrier.
-    /// PTX: as [`acquire`](Self::acquire). CUTLASS: `PipelineTmaStore::producer_acquire`, of as many
-    /// stages.
+    /// This costs one wait, one fence and two synchronisations for all buffers. It is for groups
+    /// with other work between two uses of the buffers.
+    ///
+    /// Waits for those reads and for the group's other threads. Signals the group's named barrier.
+    /// (PTX: as [`acquire`](Self::acquire); CUTLASS: `PipelineTmaStore::producer_acquire`, `DEPTH`
+    /// times.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -217,8 +228,8 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// /// 64 rows of 128 columns.
     /// fn write(stores: &mut Stores<'_, bf16, 2, Math, Alone>, sum: &Accumulator<128>, to: &Map) {
     ///     let mut free = stores.acquire_all();
-    ///     for strip in 0..8 {
-    ///         free.put(strip, sum.fragment(strip));
+    ///     for fragment in 0..8 {
+    ///         free.put(fragment, sum.fragment(fragment));
     ///     }
     ///     free.publish().store(to, 0, 0);
     /// }
@@ -226,36 +237,35 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     #[device]
     pub fn acquire_all(&mut self) -> FreeBuffer<'_, O, DEPTH, Ro, Cl, DEPTH> {
         if self.group.thread() == 0 {
-            // This is the thread that issues the group's stores.
+            // This thread issues the group's stores.
             isa::cp_async_bulk::wait_group_read::<0>();
         }
         self.group.sync();
-        // Each of them is free, so the turn may begin anew: at the first, whose store will be the
-        // oldest again.
+        // All buffers are free, so the turn restarts at the first one, whose store will again be
+        // the oldest.
         self.next = 0;
         FreeBuffer { at: self.base, next: &mut self.next, group: self.group, kind: PhantomData }
     }
 
-    /// Lets the CTA exit: its shared memory is read no more. The end of the grid is what makes the
-    /// data visible to later kernels.
+    /// Waits until every store has read its source, so that the CTA may exit.
     ///
-    /// Waits for every store to have read its source. Signals nothing. PTX:
-    /// `cp.async.bulk.wait_group.read 0` in the issuing thread. CUTLASS:
-    /// `PipelineTmaStore::producer_tail`. See the example of [`Stores`].
+    /// The end of the grid makes the data visible to later kernels.
+    ///
+    /// (PTX `cp.async.bulk.wait_group.read 0` in the issuing thread; CUTLASS
+    /// `PipelineTmaStore::producer_tail`.) See the example of [`Stores`].
     #[device]
     pub fn tail(self) {
         if self.group.thread() == 0 {
-            // This is the thread that issued the group's stores.
+            // This thread issues the group's stores.
             isa::cp_async_bulk::wait_group_read::<0>();
         }
     }
 }
 
-/// `TILES` panels side by side that no store reads: 64 rows of 128 bytes each, to be filled by the
-/// warp group.
+/// `TILES` store buffers side by side that no store reads. The warp group fills them; each is an
+/// epilogue tile of 64 rows of 128 bytes.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
-/// `producer_acquire`.
+/// (CUTLASS: a stage of `smem_d`, after `producer_acquire`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -264,13 +274,13 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
 ///
 /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
 /// fn fill(mut free: FreeBuffer<'_, bf16, 2, Math, Alone>, sum: &Accumulator<64>, to: &Map) {
-///     for strip in 0..4 {
-///         free.put(strip, sum.fragment(strip));
+///     for fragment in 0..4 {
+///         free.put(fragment, sum.fragment(fragment));
 ///     }
 ///     free.publish().store(to, 0, 0);
 /// }
 /// ```
-#[must_use = "a panel is filled, published and stored"]
+#[must_use = "a buffer is filled, published and stored"]
 pub struct FreeBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
@@ -281,28 +291,30 @@ pub struct FreeBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1>
 impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
     FreeBuffer<'s, O, DEPTH, Ro, Cl, TILES>
 {
-    /// Writes this warp's 16 x 16 strip number `fragment` of those side by side, rounded to `O`.
+    /// Writes a fragment, rounded to `O`: this thread's 8 values of the 64x16 fragment number
+    /// `fragment`, counted along the columns of the tiles side by side.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`FreeBuffer`].
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM90_U32x4_STSM_N`.) See the example of [`FreeBuffer`].
     #[device]
-    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+    pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
-        let (panel, strip) = (strip / Self::STRIPS % TILES, strip % Self::STRIPS);
-        let at = self.at + (panel * <GroupTile<O> as TileShape>::BYTES) as u32;
-        // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store_fragment(at, warp_row, strip as u32, values) }
+        let (tile, fragment) = (fragment / Self::FRAGMENTS % TILES, fragment % Self::FRAGMENTS);
+        let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
+        // SAFETY: the buffer is free and the group's own; the group is converged.
+        unsafe { O::store_fragment(at, warp_row, fragment as u32, values) }
     }
 
-    /// Fragments of a panel.
-    const STRIPS: usize = O::EPILOGUE_COLS / 16;
+    /// Fragments along the columns of one epilogue tile.
+    const FRAGMENTS: usize = O::EPILOGUE_COLS / 16;
 
-    /// Writes this warp's 16 x 16 strip number `fragment` turned: the strip's 16 columns become rows
-    /// 16 * `fragment`.. of the panel, and the warp's 16 rows its columns 16 * warp... So the sums of a
-    /// product whose operands were exchanged come out as rows of D.
+    /// Writes a fragment transposed: its 16 columns become 16 rows of the tile, from row `16 *
+    /// fragment` on, and its 64 rows become the tile's columns.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS:
-    /// `copy` with `SM90_U16x8_STSM_T`.
+    /// This is the epilogue of `swap_ab`: the accumulator of a product with exchanged operands is
+    /// written as rows of D.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS `copy` with `SM90_U16x8_STSM_T`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -310,28 +322,29 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// # type Alone = Cluster<1, 1>;
     /// # type Map = TensorMap<Tile<bf16, 32, 64>>;
     /// fn fill(mut free: FreeBuffer<'_, bf16, 2, Math, Alone>, sum: &Accumulator<32>, to: &Map) {
-    ///     for strip in 0..2 {
-    ///         free.put_transposed(strip, sum.fragment(strip));
+    ///     for fragment in 0..2 {
+    ///         free.put_transposed(fragment, sum.fragment(fragment));
     ///     }
     ///     free.publish().store_rows(to, 0, 0); // 32 rows of 64 columns
     /// }
     /// ```
     #[device]
-    pub fn put_transposed(&mut self, strip: usize, values: [f32; 8])
+    pub fn put_transposed(&mut self, fragment: usize, values: [f32; 8])
     where
         O: TransposedFragments,
     {
         let warp = self.group.thread() / 32;
-        // SAFETY: the panel is free and the group's own; the group is converged.
-        unsafe { O::store_transposed(self.at, warp, strip as u32, values) }
+        // SAFETY: the buffer is free and the group's own; the group is converged.
+        unsafe { O::store_transposed(self.at, warp, fragment as u32, values) }
     }
 
-    /// Lets the panel overwrite what earlier ones have stored: only the last `pending` stores, 0 to 3,
-    /// may still be on their way to global memory.
+    /// Waits until all but the last `pending` stores, 0 to 3, have written global memory, so that
+    /// this buffer's store may overwrite what the older ones wrote.
     ///
-    /// Waits for the older stores to have been written. Signals nothing. PTX:
-    /// `cp.async.bulk.wait_group` in the issuing thread, `bar.warp.sync`. CUTLASS: none:
-    /// `tma_store_wait` waits for the reads.
+    /// A larger `pending` counts as 3.
+    ///
+    /// Also waits for the warp's other lanes. (PTX `cp.async.bulk.wait_group` in the issuing
+    /// thread, `bar.warp.sync`; CUTLASS has none: `tma_store_wait` waits for the reads only.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -348,7 +361,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     #[device]
     pub fn wait_written(&mut self, pending: usize) {
         if self.group.thread() == 0 {
-            // This is the thread that issues the group's stores.
+            // This thread issues the group's stores.
             match pending {
                 0 => isa::cp_async_bulk::wait_group::<0>(),
                 1 => isa::cp_async_bulk::wait_group::<1>(),
@@ -356,15 +369,17 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
                 _ => isa::cp_async_bulk::wait_group::<3>(),
             }
         }
-        // SAFETY: the group token: all lanes of the warp are here. (See `store`.)
+        // SAFETY: the group token proves that all lanes of the warp are here. (The reason for the
+        // synchronisation is in `store_rows`.)
         unsafe { isa::warp::sync_warp(u32::MAX) };
     }
 
-    /// Makes the panel visible to TMA: every thread fences its stores, then the group meets.
+    /// Makes the buffer visible to TMA: every thread fences its stores, then the group
+    /// synchronises.
     ///
-    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
-    /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`. CUTLASS: `tma_store_fence`, then
-    /// `synchronize`. See the example of [`FreeBuffer`].
+    /// Waits for the group's other threads. Signals the group's named barrier. (PTX
+    /// `fence.proxy.async.shared::cta`, `barrier.cta.sync`; CUTLASS `tma_store_fence`, then
+    /// `synchronize`.) See the example of [`FreeBuffer`].
     #[device]
     pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {
         isa::fence::proxy_async_shared_cta();
@@ -373,10 +388,9 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     }
 }
 
-/// EpilogueElement that are complete and visible to the async proxy.
+/// Store buffers that are filled and visible to the async proxy.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a stage of `smem_d`, after
-/// `tma_store_fence`.
+/// (CUTLASS: a stage of `smem_d`, after `tma_store_fence`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, store::*}};
@@ -384,11 +398,11 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 /// # type Alone = Cluster<1, 1>;
 ///
 /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
-/// fn store(panel: PublishedBuffer<'_, bf16, 2, Math, Alone>, to: &Map, row: u32) {
-///     panel.store(to, row, 0);
+/// fn store(buffer: PublishedBuffer<'_, bf16, 2, Math, Alone>, to: &Map, row: u32) {
+///     buffer.store(to, row, 0);
 /// }
 /// ```
-#[must_use = "a published panel is stored"]
+#[must_use = "a published buffer is stored"]
 pub struct PublishedBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
@@ -399,46 +413,48 @@ pub struct PublishedBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize
 impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
     PublishedBuffer<'_, O, DEPTH, Ro, Cl, TILES>
 {
-    /// One thread stores the panels to (`row`, `col`) of the tensor, side by side, and commits each as
-    /// a bulk group. What lies outside of the tensor is not written, except that the last element of a row takes
-    /// the rest of its 16 bytes with it (docs/semantics.md).
+    /// Stores the epilogue tiles side by side at (`row`, `col`) of the tensor. One thread issues
+    /// the stores and commits each as a bulk group.
     ///
-    /// A panel begins on a multiple of 16 bytes of a row, as [`TensorMap::tile`] does.
+    /// Elements outside the tensor are not written, with one exception: the last element of a
+    /// clipped row takes the rest of its 16 bytes with it (docs/semantics.md, "Proxies").
     ///
-    /// Waits for the warp's other lanes. Signals a bulk group, on which [`Stores::acquire`] waits.
-    /// PTX: `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
-    /// `bar.warp.sync`. CUTLASS: `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.
+    /// A tile must begin on a multiple of 16 bytes of a row, as for [`TensorMap::tile`].
+    ///
+    /// Waits for the warp's other lanes. [`Stores::acquire`] later waits for the bulk groups. (PTX
+    /// `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group`, `cp.async.bulk.commit_group`,
+    /// `bar.warp.sync`; CUTLASS `copy` with `SM90_TMA_STORE`, `PipelineTmaStore::producer_commit`.)
     /// See the example of [`PublishedBuffer`].
     #[device]
     pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {
         self.store_rows(tensor, row, col);
     }
 
-    /// As [`store`](Self::store), of the panels' first rows: as many as the tensor map's box has.
+    /// Stores the first rows of the tiles, as [`store`](Self::store) does: as many rows as the
+    /// tensor map's box has.
     ///
-    /// Waits for and signals what `store` does. PTX and CUTLASS: as for it. See the example of
-    /// [`FreeBuffer::put_transposed`].
+    /// See the example of [`FreeBuffer::put_transposed`].
     #[device]
-    pub fn store_rows<P>(self, tensor: &TensorMap<P>, row: u32, col: u32)
+    pub fn store_rows<T>(self, tensor: &TensorMap<T>, row: u32, col: u32)
     where
-        P: TileShape<Element = O>,
+        T: TileShape<Element = O>,
     {
-        const { assert!(P::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
+        const { assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
         if self.group.thread() == 0 {
-            for panel in 0..TILES {
-                let at = self.at + (panel * <GroupTile<O> as TileShape>::BYTES) as u32;
-                // SAFETY: published; `Stores::acquire` gives the buffer out again only after the
-                // group's read.
+            for tile in 0..TILES {
+                let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
+                // SAFETY: the buffer is published, and `Stores::acquire` returns it again only
+                // after the bulk group has read it.
                 unsafe {
-                    tensor.issue_store(at, row, col + (panel * O::EPILOGUE_COLS) as u32);
+                    tensor.issue_store(at, row, col + (tile * O::EPILOGUE_COLS) as u32);
                     isa::cp_async_bulk::commit_group();
                 }
             }
         }
-        // Without a place to meet, LLVM lets the two sides go back to the head of a kernel's loop
-        // by ways of their own, and ptxas, which must then allow for a warp that comes in parts,
-        // keeps the rings' states out of the uniform registers that wgmma's descriptors need.
-        // SAFETY: the group token: all lanes of the warp are here.
+        // Without this synchronisation, LLVM gives the two sides of the branch separate ways back
+        // to the head of the kernel's loop. ptxas must then assume a diverged warp, and keeps the
+        // rings' states out of the uniform registers that wgmma's descriptors need.
+        // SAFETY: the group token proves that all lanes of the warp are here.
         unsafe { isa::warp::sync_warp(u32::MAX) };
         let next = *self.next + TILES as u32;
         *self.next = if next == DEPTH as u32 { 0 } else { next };

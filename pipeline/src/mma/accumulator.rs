@@ -1,11 +1,12 @@
 //! Accumulators, and the wgmma batches that are in flight into them.
 //!
-//! The states of an accumulation are types. While a batch is in flight the accumulator lies inside
-//! [`InFlight`], where nothing can read it, together with the slot that the batch still reads,
-//! which nothing can release. [`InFlight::next`] keeps exactly one batch in flight: it issues the
-//! next one, waits for the older one (`wgmma.wait_group 1`), and hands out the slot that this
-//! retired. [`InFlight::finish`] waits for all and gives the accumulator; so does a drop, which gives
-//! nothing.
+//! Invariant: while a batch is in flight, [`InFlight`] owns the accumulator, so nothing can read
+//! it, and the slot that the batch reads, so nothing can release it.
+//!
+//! [`InFlight::next`] keeps exactly one batch in flight. It issues the next batch, waits for the
+//! older one (`wgmma.wait_group 1`), and returns the slot that the older one has finished reading.
+//! [`InFlight::finish`] waits for all batches and returns the accumulator. Dropping an `InFlight`
+//! also waits for all batches, but returns nothing.
 
 use crate::cta::ClusterShape;
 use crate::cta::Warpgroup;
@@ -16,16 +17,18 @@ use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Operand, Shape, Swizzle};
 
-/// Rows that one warp group multiplies: the M of `wgmma.m64nNk16`.
+/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
 pub const GROUP_ROWS: usize = 64;
-/// Columns of A and B that one 16-bit wgmma reads.
+/// K of one 16-bit wgmma: the columns of A and B that it reads.
 const MMA_K: usize = 16;
 
-/// A warp group's f32 sums, in registers: `BLOCKS` blocks of 64 rows by `N` columns, one below the
-/// other. One block is an [`Accumulator`]; more of them share what is read of B.
+/// A warp group's f32 accumulator in registers: `BLOCKS` blocks of 64 rows by `N` columns, one
+/// below the other.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
-/// `partition_fragment_C`, whose second mode, `MMA_M`, counts the blocks.
+/// One block is an [`Accumulator`]. Several blocks multiply the same tile of B.
+///
+/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS: `partition_fragment_C`, whose second mode,
+/// `MMA_M`, counts the blocks.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{mma::*, prelude::*, ring::*}};
@@ -47,10 +50,9 @@ where
     regs: [<M64<N> as Shape>::Regs; BLOCKS],
 }
 
-/// A warp group's 64 x `N` block of f32 sums, in registers.
+/// A warp group's 64 x `N` f32 accumulator, in registers.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS:
-/// `partition_fragment_C`.
+/// (PTX: the D registers of `wgmma.mma_async`; CUTLASS `partition_fragment_C`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -70,32 +72,34 @@ where
 /// ```
 pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 
-/// A stage whose tiles are operands of wgmma: the warp groups that share the slot multiply equal parts
-/// of the first tile's rows, in order, with the transpose of the second, or of some rows of it.
+/// A slot type whose two tiles are operands of wgmma, A and B.
 ///
-/// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16
-/// times for each 64 rows. CUTLASS: `TiledMma` over `GMMA::ss_op_selector`.
+/// The warp groups that share the slot split the rows of A equally, in order. Each multiplies its
+/// rows by the transpose of B, or of some rows of B.
+///
+/// (PTX `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16 times for each 64 rows; CUTLASS:
+/// `TiledMma` over `GMMA::ss_op_selector`.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, mma::MmaTiles};
-/// fn columns<S: MmaTiles>() -> usize { S::COLUMNS }
+/// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
 /// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
 /// ```
 pub trait MmaTiles: Stage {
-    /// Rows of the second tile: columns of the product.
+    /// Rows of the second tile (B), which are the columns of the product.
     const COLUMNS: usize;
 
-    /// Issues the wgmmas of one stage for `N` columns from column `first` on, a multiple of 8. They add
-    /// to `regs` only if `accumulate`.
+    /// Issues the wgmmas of one slot for `N` columns of the product, from column `first` on, a
+    /// multiple of 8. They add to `regs` only if `accumulate` is true.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.mma_async`, BK / 16 times a block. CUTLASS:
-    /// `gemm`. See the example of [`MmaTiles`].
+    /// (PTX `wgmma.mma_async`, BK / 16 times for each block; CUTLASS `gemm`.) See the example of
+    /// [`MmaTiles`].
     ///
     /// # Safety
-    /// Four converged warps; the slot at `data` is full; `first` + `N` is at most
-    /// [`COLUMNS`](Self::COLUMNS); `wgmma.fence` has been executed.
-    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
+    /// The four warps of the group are converged. The slot at `data` is full. `first` + `N` is at most
+    /// [`COLUMNS`](Self::COLUMNS). `wgmma.fence` has been executed.
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
         first: usize,
@@ -105,33 +109,34 @@ pub trait MmaTiles: Stage {
         M64<N>: Shape;
 }
 
-/// A stage of which `N`-column wgmmas multiply all columns at once.
+/// A slot type whose B has `N` rows, so that one `N`-column wgmma covers all columns of the
+/// product.
 ///
-/// Waits for nothing. Signals nothing. PTX: as [`MmaTiles`]. CUTLASS: as for it.
+/// (PTX and CUTLASS: as for [`MmaTiles`].)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, mma::MmaStage, ring::Stage};
-/// fn bytes<S: MmaStage<128>>() -> usize { S::BYTES }
+/// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```
 pub trait MmaStage<const N: usize>: MmaTiles {}
-impl<T, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
-    for (Tile<T, BM, BK>, Tile<T, N, BK>)
+impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
+    for (Tile<E, BM, BK>, Tile<E, N, BK>)
 where
-    T: Element + Operand,
+    E: Element + Operand,
 {
 }
 
-impl<T, const BM: usize, const BN: usize, const BK: usize> MmaTiles
-    for (Tile<T, BM, BK>, Tile<T, BN, BK>)
+impl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles
+    for (Tile<E, BM, BK>, Tile<E, BN, BK>)
 where
-    T: Element + Operand,
+    E: Element + Operand,
 {
     const COLUMNS: usize = BN;
 
     #[device]
-    unsafe fn issue<W: MmaReaders, const N: usize, const BLOCKS: usize>(
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
         data: u32,
         group: u32,
         first: usize,
@@ -142,43 +147,44 @@ where
     {
         const {
             assert!(
-                BM == GROUP_ROWS * W::GROUPS * BLOCKS,
+                BM == GROUP_ROWS * Rd::GROUPS * BLOCKS,
                 "the tile of A has the rows of the accumulators of all warp groups that read it: 64 for each block"
             );
         }
-        let a = k_major(data + W::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
-        let b = data + <Tile<T, BM, BK> as TileShape>::BYTES as u32;
+        let a = k_major(data + Rd::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
+        let b = data + <Tile<E, BM, BK> as TileShape>::BYTES as u32;
         let b = k_major(b + (first * ROW_BYTES) as u32);
         for k in 0..(BK / MMA_K) as u32 {
-            let bytes = k * (MMA_K * T::SIZE) as u32;
+            let bytes = k * (MMA_K * E::SIZE) as u32;
             for (i, regs) in regs.iter_mut().enumerate() {
-                let a = ahead(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
+                let a = offset(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
                 // SAFETY: the caller's contract.
-                unsafe { M64::<N>::mma::<T>(regs, a, ahead(b, bytes), accumulate || k > 0) };
+                unsafe { M64::<N>::mma::<E>(regs, a, offset(b, bytes), accumulate || k > 0) };
             }
         }
     }
 }
 
-/// Descriptor of a K-major tile with the 128-byte swizzle: atoms of 8 rows lie 1024 bytes apart;
-/// the leading offset has no meaning for one atom of columns.
+/// Returns the descriptor of a K-major tile with the 128-byte swizzle. Atoms of 8 rows are 1024
+/// bytes apart (the stride offset). The leading offset has no meaning, because a row is one atom
+/// wide.
 #[inline(always)]
 fn k_major(addr: u32) -> u64 {
     isa::wgmma::descriptor(addr, 16, TILE_ALIGN as u32, Swizzle::B128)
 }
 
-/// The descriptor of what lies `bytes` further. Shared memory ends below 2¹⁸, so the address field
-/// can't overflow, and 32-bit arithmetic on the low half does.
+/// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
+/// address field can't overflow, and 32-bit arithmetic on the low half is enough.
 #[inline(always)]
-fn ahead(descriptor: u64, bytes: u32) -> u64 {
+fn offset(descriptor: u64, bytes: u32) -> u64 {
     let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
     high | (low + bytes / 16) as u64
 }
 
 /// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
 ///
-/// Waits for its batch, when it is asked for the next one or finished. Signals nothing. PTX: a
-/// `wgmma` group. CUTLASS: the batch between `warpgroup_commit_batch` and `warpgroup_wait`.
+/// [`next`](Self::next) and [`finish`](Self::finish) wait for the batch. (PTX: a `wgmma` group;
+/// CUTLASS: a batch between `warpgroup_commit_batch` and `warpgroup_wait`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -196,45 +202,48 @@ fn ahead(descriptor: u64, bytes: u32) -> u64 {
 /// }
 /// ```
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct InFlight<'g, const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
+pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<N>: Shape,
 {
     acc: TallAccumulator<N, BLOCKS>,
-    slot: FullSlot<S, W, Tag, Cl>,
-    group: &'g Warpgroup<W::Role, Cl>,
+    slot: FullSlot<St, Rd, Tag, Cl>,
+    group: &'g Warpgroup<Rd::Role, Cl>,
 }
 
 impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
 where
     M64<N>: Shape,
 {
-    /// Starts a sum: issues the products of the first slot (D = A·B, so nothing needs zeroing) and
-    /// commits them as a wgmma group.
+    /// Starts an accumulation: issues the products of the first slot and commits them as a wgmma
+    /// group.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
-    /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
-    /// `warpgroup_commit_batch`. See the example of [`Accumulator`].
+    /// The first wgmma computes D = A·B, so nothing needs zeroing.
+    ///
+    /// (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times, `wgmma.commit_group`; CUTLASS
+    /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
+    /// of [`Accumulator`].
     #[device]
-    pub fn start<W, S, Tag, Cl>(
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+    pub fn start<Rd, St, Tag, Cl>(
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
         Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }.issue(group, slot, false)
     }
 
-    /// Goes on with a finished sum: issues the products of the next slot (D = A·B + D). For a ring
-    /// of one stage, whose slot must retire before it can be filled again, and for sums that are
-    /// looked at on the way.
+    /// Continues a finished accumulation: issues the products of the next slot (D = A·B + D).
     ///
-    /// Waits for nothing. Signals nothing. PTX: as [`start`](Self::start). CUTLASS:
-    /// `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`.
+    /// It is for a ring of one stage, whose slot must be released before it can be filled again,
+    /// and for accumulators that are read before the last slot.
+    ///
+    /// (PTX: as [`start`](Self::start); CUTLASS `warpgroup_arrive`, `gemm`,
+    /// `warpgroup_commit_batch`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -250,14 +259,14 @@ where
     /// }
     /// ```
     #[device]
-    pub fn add<W, S, Tag, Cl>(
+    pub fn add<Rd, St, Tag, Cl>(
         self,
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -265,32 +274,31 @@ where
     }
 
     #[device]
-    fn issue<W, S, Tag, Cl>(
+    fn issue<Rd, St, Tag, Cl>(
         mut self,
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
         accumulate: bool,
-    ) -> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaStage<N>,
+        Rd: MmaReaders,
+        St: MmaStage<N>,
         Tag: Name,
         Cl: ClusterShape,
     {
-        // SAFETY: the group token stands for four converged warps, the slot token for tiles that
-        // have arrived; the slot and the registers stay inside `InFlight` until a wait.
+        // SAFETY: the group token proves four converged warps, and the slot token proves that the
+        // tiles have arrived. The slot and the registers stay inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
+            St::issue::<Rd, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
             isa::wgmma::commit_group();
         }
         InFlight { acc: self, slot, group }
     }
 
-    /// The blocks of 64 rows, from the upmost.
+    /// Returns the blocks of 64 rows, from the top.
     ///
-    /// Waits for nothing, signals nothing; PTX: none. CUTLASS: slicing the accumulator fragment. See
-    /// the example of [`TallAccumulator`].
+    /// (CUTLASS: slicing the accumulator fragment.) See the example of [`TallAccumulator`].
     #[inline(always)]
     pub fn blocks(self) -> [Accumulator<N>; BLOCKS] {
         self.regs.map(|regs| TallAccumulator { regs: [regs] })
@@ -301,35 +309,36 @@ impl<const N: usize> Accumulator<N>
 where
     M64<N>: Shape,
 {
-    /// What a wgmma has written, and a wait has retired.
+    /// Creates an accumulator from registers that a wgmma has written and a wait has retired.
     #[inline(always)]
-    pub(crate) fn of(regs: <M64<N> as Shape>::Regs) -> Self {
+    pub(crate) fn from_regs(regs: <M64<N> as Shape>::Regs) -> Self {
         Self { regs: [regs] }
     }
 
-    /// The registers alone.
+    /// Returns the registers.
     #[inline(always)]
     pub(crate) fn into_regs(self) -> <M64<N> as Shape>::Regs {
         let [regs] = self.regs;
         regs
     }
 
-    /// Elements of a 16-column strip that this thread holds: for the strip's two 8-column halves,
-    /// (row, col), (row, col + 1), (row + 8, col), (row + 8, col + 1), where row = lane / 4 within
-    /// the warp's 16 rows and col = 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    /// Returns the 8 values that this thread holds of fragment number `fragment`: 64 rows by 16
+    /// columns, of which each warp has 16 rows.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: indexing the accumulator fragment.
-    /// See the example of [`Accumulator`].
+    /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
+    /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
+    /// 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    ///
+    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
     #[inline(always)]
-    pub fn fragment(&self, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, fragment: usize) -> [f32; 8] {
         let regs = self.regs[0].as_ref();
-        core::array::from_fn(|i| regs[8 * strip + i])
+        core::array::from_fn(|i| regs[8 * fragment + i])
     }
 
-    /// Multiplies the sums by `factor`. By 1 costs a branch.
+    /// Multiplies the accumulator by `factor`. A factor of 1 costs only a branch.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mul.f32`, once a sum. CUTLASS: the `alpha` of
-    /// `LinearCombination`.
+    /// (PTX `mul.f32` for each value; CUTLASS: the `alpha` of `LinearCombination`.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -340,7 +349,7 @@ where
     /// ```
     #[inline(always)]
     pub fn scale(&mut self, factor: f32) {
-        #[allow(clippy::float_cmp)] // Any other number multiplies.
+        #[allow(clippy::float_cmp)] // Only exactly 1 may skip the multiplication.
         if factor != 1.0 {
             for x in self.regs[0].as_mut() {
                 *x *= factor;
@@ -348,14 +357,14 @@ where
         }
     }
 
-    /// Four of this thread's sums, in the order of the registers.
+    /// Returns values 4i to 4i + 3 of this thread, in the order of the registers.
     #[inline(always)]
     pub(crate) fn quad(&self, i: usize) -> [f32; 4] {
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|j| regs[4 * i + j])
     }
 
-    /// Adds to four of this thread's sums.
+    /// Adds `quad` to values 4i to 4i + 3 of this thread.
     #[inline(always)]
     pub(crate) fn add_quad(&mut self, i: usize, quad: [f32; 4]) {
         let regs = self.regs[0].as_mut();
@@ -365,36 +374,42 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W, S, Tag, Cl> InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+impl<const N: usize, const BLOCKS: usize, Rd, St, Tag, Cl> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
-    W: MmaReaders,
-    S: MmaStage<N>,
+    Rd: MmaReaders,
+    St: MmaStage<N>,
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Issues the products of `slot` behind the batch in flight, and returns the slot that the
-    /// older batch has read.
+    /// Issues the products of `slot` after the batch in flight, and returns the slot that the older
+    /// batch has finished reading.
     ///
-    /// Waits for the older batch. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16
-    /// times, `wgmma.commit_group`, `wgmma.wait_group 1`. CUTLASS: `warpgroup_arrive`, `gemm`,
-    /// `warpgroup_commit_batch`, `warpgroup_wait<1>`. See the example of [`InFlight`].
+    /// Waits for the older batch. (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
+    /// `wgmma.commit_group`, `wgmma.wait_group 1`; CUTLASS `warpgroup_arrive`, `gemm`,
+    /// `warpgroup_commit_batch`, `warpgroup_wait<1>`.) See the example of [`InFlight`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
-        // SAFETY: as in `start`; after the wait at most the batch just committed is in flight, so
-        // the older slot is read no more.
+    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
+        // SAFETY: as in `TallAccumulator::issue`. After the wait only the batch just committed can
+        // be in flight, so nothing reads the older slot any more.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(slot.data(), self.group.index(), 0, &mut self.acc.regs, true);
+            St::issue::<Rd, N, BLOCKS>(
+                slot.data(),
+                self.group.index(),
+                0,
+                &mut self.acc.regs,
+                true,
+            );
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
             core::mem::replace(&mut self.slot, slot).retired()
         }
     }
 
-    /// Issues the products of the same slot once more, behind the batch in flight.
+    /// Issues the products of the same slot once more, after the batch in flight.
     ///
-    /// Waits for the older batch. Signals nothing. PTX: as [`next`](Self::next). CUTLASS: as for it.
+    /// Waits for the older batch. (PTX and CUTLASS: as for [`next`](Self::next).)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -414,56 +429,57 @@ where
     #[device]
     pub fn again(&mut self) {
         let (data, group) = (self.slot.data(), self.group.index());
-        // SAFETY: as in `start`; the slot stays here until a wait.
+        // SAFETY: as in `TallAccumulator::issue`; the slot stays in `self` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
+            St::issue::<Rd, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
         }
     }
 
-    /// Ends the sum: returns it and the last slot.
+    /// Ends the accumulation: returns the accumulator and the last slot.
     ///
-    /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
-    /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`InFlight`].
+    /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
+    /// `warpgroup_fence_operand`.) See the example of [`InFlight`].
     #[device]
-    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<S, Tag, Cl>) {
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<St, Tag, Cl>) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
-        // SAFETY: no batch is in flight after the wait; nothing is dropped twice, as `this` is not
-        // dropped.
+        // SAFETY: no batch is in flight after the wait. `this` is never dropped, so nothing is
+        // dropped twice.
         unsafe {
             (core::ptr::read(&raw const this.acc), core::ptr::read(&raw const this.slot).retired())
         }
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl>
-    InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
+    InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
 {
-    /// Waits for all batches, and keeps what follows behind the wait.
+    /// Waits for all batches, and keeps later uses of the accumulator after the wait.
     #[device]
     fn retire(&mut self) {
-        // SAFETY: the group token: four converged warps.
+        // SAFETY: the group token proves four converged warps.
         unsafe { isa::wgmma::wait_group::<0>() };
-        // The compiler takes the sums for known since the wgmma was issued: keep it from moving
-        // their first use above the wait (CUTLASS `warpgroup_fence_operand`).
+        // To the compiler the registers have had their values since the wgmma was issued. The fence
+        // keeps it from moving their first use above the wait (CUTLASS `warpgroup_fence_operand`).
         for regs in &mut self.acc.regs {
             M64::<N>::fence_operand(regs);
         }
     }
 }
 
-/// A batch that is dropped is waited for, so that it can't write registers that have another use by
-/// then. Its slot is lost, and the ring stops for want of it.
+/// Waits for a batch that is dropped, so that it can't write registers that have been reused by
+/// then.
 ///
-/// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every batch is
-/// finished, nothing. CUTLASS: none.
-impl<const N: usize, const BLOCKS: usize, W: MmaReaders, S, Tag, Cl> Drop
-    for InFlight<'_, N, BLOCKS, W, S, Tag, Cl>
+/// Its slot is lost, so the ring stops.
+///
+/// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every batch.)
+impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl> Drop
+    for InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
 where
     M64<N>: Shape,
 {

@@ -1,9 +1,12 @@
-//! Between fragments in registers and panels in shared memory.
+//! Fragments: how they lie in registers, and how they are written to and read from epilogue tiles
+//! in shared memory.
 //!
-//! A strip is 16 rows (one warp's) by 16 columns of a wgmma result: 8 values a thread, in the order
-//! of [`Accumulator::fragment`](crate::mma::Accumulator::fragment). 16-bit panels go through
-//! `stmatrix`/`ldmatrix`, whose 8x8 matrices have exactly that layout; f32 panels through 8-byte
-//! loads and stores.
+//! Invariant: a fragment is 64 rows (one warp group) by 16 columns of an accumulator. Each warp has
+//! 16 of its rows, and each thread 8 of its values, in the order of
+//! [`Accumulator::fragment`](crate::mma::Accumulator::fragment).
+//!
+//! 16-bit tiles are accessed with `stmatrix` and `ldmatrix`, whose 8x8 matrices have exactly that
+//! layout. f32 tiles are accessed with 8-byte stores and loads.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
@@ -11,10 +14,10 @@ use crate::tile::{EpilogueElement, swizzled};
 use half::{bf16, f16};
 use isa::device;
 
-/// Which of a thread's two rows value `i` of a strip lies in: 0 the upper, 1 the lower (8 rows
-/// further down).
+/// Returns in which of a thread's two rows value `i` of a fragment lies: 0 for the upper row, 1 for
+/// the lower (8 rows further down).
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `partition_C` of an identity tensor.
+/// (CUTLASS: `partition_C` of an identity tensor.)
 ///
 /// ```
 /// use pipeline::mma::row_of;
@@ -26,10 +29,10 @@ pub const fn row_of(i: usize) -> usize {
     i / 2 % 2
 }
 
-/// A fragment of an accumulator: 64 rows (a warp group's) by 16 columns, eight values a thread, and where they
-/// lie in the result. (PTX manual: the D fragment of `wgmma.mma_async`.)
+/// A fragment of an accumulator (64 rows by 16 columns, eight values a thread), and its place in
+/// the result. (PTX manual: the D fragment of `wgmma.mma_async`.)
 ///
-/// A thread's values lie in two rows, eight apart: see [`row_of`] for which value lies in which.
+/// A thread's values lie in two rows, eight apart: [`row_of`] says which value lies in which.
 ///
 /// ```
 /// # use pipeline::{mma::Fragment, prelude::*};
@@ -42,18 +45,20 @@ pub const fn row_of(i: usize) -> usize {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
-    /// This thread's values.
+    /// This thread's values, in the order of
+    /// [`Accumulator::fragment`](crate::mma::Accumulator::fragment).
     pub values: [f32; 8],
-    /// Row and column of the first value.
+    /// Row and column of this thread's first value.
     first: (u32, u32),
     transposed: bool,
 }
 
 impl Fragment {
-    /// The fragment of `group` with these values, whose first row and column are `row` and `column`.
+    /// Creates the fragment of `group` with these values. Its first row and column in the result
+    /// are `row` and `column`.
     #[inline(always)]
-    pub fn new<R: Role, Cl: ClusterShape>(
-        group: &Warpgroup<R, Cl>,
+    pub fn new<Ro: Role, Cl: ClusterShape>(
+        group: &Warpgroup<Ro, Cl>,
         values: [f32; 8],
         row: u32,
         column: u32,
@@ -62,8 +67,8 @@ impl Fragment {
         Self { values, first: (row + down, column + right), transposed: false }
     }
 
-    /// The same values in a result whose rows are the accumulator's columns (`swap_ab`): the fragment's first
-    /// row is then the result's first column.
+    /// Returns the same values for a result whose rows are the accumulator's columns (`swap_ab`).
+    /// The fragment's first row becomes the result's first column.
     #[inline(always)]
     #[must_use]
     pub fn transposed(self) -> Self {
@@ -71,7 +76,7 @@ impl Fragment {
         Self { first: (column, row), transposed: !self.transposed, ..self }
     }
 
-    /// Row and column in the result of value `i`.
+    /// Returns the row and column of value `i` in the result.
     #[inline(always)]
     #[must_use]
     pub fn coord(&self, i: usize) -> (u32, u32) {
@@ -80,14 +85,14 @@ impl Fragment {
         if self.transposed { (row + right, column + down) } else { (row + down, column + right) }
     }
 
-    /// Each value replaced by `f` of it.
+    /// Replaces each value x by `f(x)`.
     #[inline(always)]
     #[must_use]
     pub fn map(self, f: impl FnMut(f32) -> f32) -> Self {
         Self { values: self.values.map(f), ..self }
     }
 
-    /// Each value replaced by `f` of it, its row and its column in the result.
+    /// Replaces each value x by `f(x, row, column)`, with its row and column in the result.
     #[inline(always)]
     #[must_use]
     pub fn map_at(self, mut f: impl FnMut(f32, u32, u32) -> f32) -> Self {
@@ -98,7 +103,7 @@ impl Fragment {
         Self { values, ..self }
     }
 
-    /// Each value replaced by `f` of it and the one at the same place of `other`.
+    /// Replaces each value x by `f(x, y)`, where y is the value at the same place of `other`.
     #[inline(always)]
     #[must_use]
     pub fn zip(self, other: Self, mut f: impl FnMut(f32, f32) -> f32) -> Self {
@@ -107,12 +112,12 @@ impl Fragment {
     }
 }
 
-impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
-    /// Row in the group's 64, and column in the strip's 16, of value `i` of this thread's part of a
-    /// strip.
+impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
+    /// Returns the place of this thread's value `i` of a fragment: the row, of 64, and the column,
+    /// of 16.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none: the D fragment of the manual's
-    /// `wgmma.mma_async`. CUTLASS: `partition_C` of an identity tensor.
+    /// (PTX manual: the D fragment of `wgmma.mma_async`; CUTLASS: `partition_C` of an identity
+    /// tensor.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -120,10 +125,10 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
     ///
     /// /// Adds 1 on the diagonal of the group's first 16 columns.
-    /// fn identity(group: &Group, strip: [f32; 8]) -> [f32; 8] {
+    /// fn identity(group: &Group, fragment: [f32; 8]) -> [f32; 8] {
     ///     core::array::from_fn(|i| {
     ///         let (row, column) = group.place(i);
-    ///         strip[i] + if row == column { 1.0 } else { 0.0 }
+    ///         fragment[i] + if row == column { 1.0 } else { 0.0 }
     ///     })
     /// }
     /// ```
@@ -134,20 +139,20 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
         (16 * warp + lane / 4 + 8 * row_of(i) as u32, 2 * (lane % 4) + column as u32)
     }
 
-    /// Sums over the four lanes that share a row: from each lane's own sums of its upper and its
-    /// lower row, the whole rows' sums, in all four.
+    /// Adds over the four lanes that share a row. Each lane passes its own sums of its upper and
+    /// its lower row; all four get the sums of the whole rows.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.bfly.b32`, twice a row.
-    /// CUTLASS: none: `__shfl_xor_sync`.
+    /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`, twice for each row; CUDA
+    /// `__shfl_xor_sync`.)
     ///
     /// ```
     /// # use pipeline::prelude::*;
     /// # roles! { Math = 2 x 232 registers }
     /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
     ///
-    /// fn sums(group: &Group, strip: [f32; 8]) -> [f32; 2] {
-    ///     let upper = strip[0] + strip[1] + strip[4] + strip[5];
-    ///     let lower = strip[2] + strip[3] + strip[6] + strip[7];
+    /// fn sums(group: &Group, fragment: [f32; 8]) -> [f32; 2] {
+    ///     let upper = fragment[0] + fragment[1] + fragment[4] + fragment[5];
+    ///     let lower = fragment[2] + fragment[3] + fragment[6] + fragment[7];
     ///     group.row_sums([upper, lower])
     /// }
     /// ```
@@ -155,7 +160,7 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     pub fn row_sums(&self, own: [f32; 2]) -> [f32; 2] {
         own.map(|mut sum| {
             for lanes in [1, 2] {
-                // SAFETY: the token says that the warp is converged.
+                // SAFETY: the token proves that the warp is converged.
                 let other = unsafe { isa::warp::shfl_xor(sum.to_bits(), lanes) };
                 sum += f32::from_bits(other);
             }
@@ -164,83 +169,87 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     }
 }
 
-/// Result types whose panels a warp group can write and read strip by strip.
+/// Result types whose epilogue tiles a warp group can write and read by fragments.
 ///
-/// Waits for nothing. Signals nothing. PTX: `stmatrix`, `ldmatrix`; f32: `st.shared`, `ld.shared`.
-/// CUTLASS: `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.
+/// (PTX `stmatrix` and `ldmatrix`, or `st.shared` and `ld.shared` for f32; CUTLASS
+/// `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*};
 /// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
-/// type Slot<T> = FullSlot<(Tile<T, 64, 64>,), Reads<Math>, Main, Alone>;
-/// fn read<T: Fragments>(slot: &Slot<T>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+/// type Slot<E> = FullSlot<(Tile<E, 64, 64>,), Reads<Math>, Main, Alone>;
+/// fn read<E: Fragments>(slot: &Slot<E>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
 ///     slot.fragment(group, 0)
 /// }
 /// ```
 pub trait Fragments: EpilogueElement {
-    /// Writes a strip of this warp's 16 rows to the panel at `panel`, rounding to nearest even.
+    /// Writes this warp's 16 rows of fragment number `fragment` to the tile at address `tile`, from
+    /// row `warp_row` on. Rounds to nearest even.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `st.shared.v2`. CUTLASS: `SM90_U32x4_STSM_N`. See the example of [`Fragments`].
-    ///
-    /// # Safety
-    /// `panel` is a panel that this warp may write; the warp is converged.
-    unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, values: [f32; 8]);
-    /// Reads a strip.
-    ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`;
-    /// f32: `ld.shared.v2`. CUTLASS: `SM75_U32x4_LDSM_N`. See the example of [`Fragments`].
+    /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2`
+    /// for f32; CUTLASS `SM90_U32x4_STSM_N`.) See the example of [`Fragments`].
     ///
     /// # Safety
-    /// `panel` is a panel that has arrived; the warp is converged.
-    unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8];
+    /// This warp may write the tile at `tile`. The warp is converged.
+    unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, values: [f32; 8]);
+    /// Reads this warp's 16 rows of fragment number `fragment` from the tile at address `tile`,
+    /// from row `warp_row` on.
+    ///
+    /// Waits for the warp's other lanes. (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2`
+    /// for f32; CUTLASS `SM75_U32x4_LDSM_N`.) See the example of [`Fragments`].
+    ///
+    /// # Safety
+    /// The tile at `tile` has arrived. The warp is converged.
+    unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8];
 }
 
-/// Result types whose strips a warp group can write turned, columns as rows.
+/// Result types whose fragments a warp group can write transposed, columns as rows.
 ///
-/// Waits for nothing. Signals nothing. PTX: `stmatrix.trans`, which 16-bit types have. CUTLASS:
-/// `SM90_U16x8_STSM_T`. See the example of
-/// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
+/// (PTX `stmatrix.trans`, which exists for 16-bit types; CUTLASS `SM90_U16x8_STSM_T`.) See the
+/// example of [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
 #[diagnostic::on_unimplemented(
-    message = "a strip of `{Self}` can't be turned on its way to shared memory",
+    message = "a fragment of `{Self}` can't be stored transposed",
     label = "`stmatrix.trans` has 16-bit elements",
-    note = "bf16 and f16 can be turned; store f32 by rows, with `put`"
+    note = "bf16 and f16 can be stored transposed; store f32 by rows, with `put`"
 )]
 pub trait TransposedFragments: Fragments {
-    /// Writes a strip's columns as rows 16 * `fragment`.. of the panel, in the 16 columns of `warp`.
+    /// Writes this warp's 16 rows of a fragment transposed: the fragment's 16 columns become 16
+    /// rows of the tile, from row `16 * fragment` on, and the rows of warp number `warp` become 16
+    /// columns, from column `16 * warp` on.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX:
-    /// `stmatrix.sync.aligned.m8n8.x4.trans`. CUTLASS: `SM90_U16x8_STSM_T`. See the example of
+    /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS
+    /// `SM90_U16x8_STSM_T`.) See the example of
     /// [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
     ///
     /// # Safety
-    /// `panel` is a panel that this warp may write; the warp is converged.
-    unsafe fn store_transposed(panel: u32, warp: u32, strip: u32, values: [f32; 8]);
+    /// This warp may write the tile at `tile`. The warp is converged.
+    unsafe fn store_transposed(tile: u32, warp: u32, fragment: u32, values: [f32; 8]);
 }
 
-/// The row that this lane names to stmatrix/ldmatrix `.x4`: lanes 0-7 the first 8x8 matrix (upper
-/// rows, left columns), 8-15 the lower rows, 16-31 the same for the right columns.
+/// Returns the address of the row that this lane passes to stmatrix or ldmatrix `.x4`. Lanes 0-7
+/// address the first 8x8 matrix (upper rows, left columns), lanes 8-15 the lower rows, and lanes
+/// 16-31 the same for the right columns.
 #[inline(always)]
-fn matrix_row(panel: u32, warp_row: u32, strip: u32) -> u32 {
+fn row_address(tile: u32, warp_row: u32, fragment: u32) -> u32 {
     let lane = isa::warp::lane_id();
-    panel + swizzled(warp_row + lane % 16, 2 * strip + lane / 16)
+    tile + swizzled(warp_row + lane % 16, 2 * fragment + lane / 16)
 }
 
 macro_rules! sixteen_bit {
     ($t:ty, $pack:path, $unpack:path) => {
         impl Fragments for $t {
             #[device]
-            unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+            unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
                 // SAFETY: the caller's contract.
-                unsafe { isa::matrix::stmatrix_x4(matrix_row(panel, warp_row, strip), packed) }
+                unsafe { isa::matrix::stmatrix_x4(row_address(tile, warp_row, fragment), packed) }
             }
             #[device]
-            unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+            unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
                 // SAFETY: the caller's contract.
-                let p = unsafe { isa::matrix::ldmatrix_x4(matrix_row(panel, warp_row, strip)) };
+                let p = unsafe { isa::matrix::ldmatrix_x4(row_address(tile, warp_row, fragment)) };
                 let (a, b, c, d) = ($unpack(p[0]), $unpack(p[1]), $unpack(p[2]), $unpack(p[3]));
                 [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
             }
@@ -248,54 +257,56 @@ macro_rules! sixteen_bit {
     };
 }
 
-macro_rules! turned {
+macro_rules! transposed {
     ($t:ty, $pack:path) => {
         impl TransposedFragments for $t {
             #[device]
-            unsafe fn store_transposed(panel: u32, warp: u32, strip: u32, v: [f32; 8]) {
+            unsafe fn store_transposed(tile: u32, warp: u32, fragment: u32, v: [f32; 8]) {
                 let packed =
                     [$pack(v[0], v[1]), $pack(v[2], v[3]), $pack(v[4], v[5]), $pack(v[6], v[7])];
-                // Lanes 0-7 name the rows of the first 8x8 matrix (the warp's upper rows, left
-                // columns), 8-15 those of the lower rows, 16-31 the same for the right columns.
+                // Lanes 0-7 address the rows of the first 8x8 matrix (the warp's upper rows, left
+                // columns), lanes 8-15 those of the lower rows, and lanes 16-31 the same for the
+                // right columns.
                 let lane = isa::warp::lane_id();
-                let row = 16 * strip + lane / 16 * 8 + lane % 8;
-                let at = panel + swizzled(row, 2 * warp + lane / 8 % 2);
+                let row = 16 * fragment + lane / 16 * 8 + lane % 8;
+                let at = tile + swizzled(row, 2 * warp + lane / 8 % 2);
                 // SAFETY: the caller's contract.
                 unsafe { isa::matrix::stmatrix_x4_trans(at, packed) }
             }
         }
     };
 }
-turned!(bf16, isa::cvt::bf16x2);
-turned!(f16, isa::cvt::f16x2);
+transposed!(bf16, isa::cvt::bf16x2);
+transposed!(f16, isa::cvt::f16x2);
 sixteen_bit!(bf16, isa::cvt::bf16x2, isa::cvt::bf16x2_to_f32);
 sixteen_bit!(f16, isa::cvt::f16x2, isa::cvt::f16x2_to_f32);
 
-/// Address of this lane's pair of f32 in half `half` (8 columns) of a strip.
+/// Returns the address of this lane's pair of f32 in 8-column half `half` of a fragment, in its
+/// upper row (`lower` = 0) or its lower one (1).
 #[inline(always)]
-fn pair(panel: u32, warp_row: u32, strip: u32, half: u32, lower: u32) -> u32 {
+fn pair_address(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
     let lane = isa::warp::lane_id();
-    let chunk = 4 * strip + 2 * half + lane % 4 / 2;
-    panel + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
+    let chunk = 4 * fragment + 2 * half + lane % 4 / 2;
+    tile + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
 }
 
 impl Fragments for f32 {
     #[device]
-    unsafe fn store_fragment(panel: u32, warp_row: u32, strip: u32, v: [f32; 8]) {
+    unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
         for i in 0..4u32 {
-            let at = pair(panel, warp_row, strip, i / 2, i % 2);
+            let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
             let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
             // SAFETY: the caller's contract.
             unsafe { isa::shared::st(at, [x, y]) }
         }
     }
     #[device]
-    unsafe fn load_fragment(panel: u32, warp_row: u32, strip: u32) -> [f32; 8] {
+    unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
         let mut v = [0.0; 8];
         for i in 0..4u32 {
             // SAFETY: the caller's contract.
             let [x, y]: [u32; 2] =
-                unsafe { isa::shared::ld(pair(panel, warp_row, strip, i / 2, i % 2)) };
+                unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
             v[2 * i as usize] = f32::from_bits(x);
             v[2 * i as usize + 1] = f32::from_bits(y);
         }

@@ -1,17 +1,24 @@
-//! Sums in two halves, so that one can be written out while the tensor cores are at the other.
+//! Accumulators that are split along N (SplitN), so that the epilogue of one tile overlaps the main
+//! loop of the next.
 //!
-//! A warp group whose tile takes all its registers can't begin the next one before it has written
-//! this one, and meanwhile its tensor cores would rest. So each stage is multiplied as two wgmma
-//! groups, the left columns and then the right ones, and the ends of two tiles overlap:
+//! Invariant: a half is read only when no wgmma that writes it is in flight, and is multiplied
+//! again only after it has been read out. The type parameter [`Halves`] says which halves are in
+//! flight.
+//!
+//! A warp group whose tile takes all its registers can't begin the next tile before it has written
+//! this one, and its tensor cores idle in the meantime. So each k tile is multiplied as two wgmma
+//! groups, the left columns and then the right ones. At the boundary of two tiles, one half is
+//! written while the other is multiplied:
 //!
 //! ```text
 //! wgmma      … left  right │ left'      right' …
 //! registers                 left→D   right→D
 //! ```
 //!
-//! The states are types: [`SplitAccumulator::start`] issues the left half, [`SplitInFlight::start_right`]
-//! the right one, [`SplitInFlight::next`] both of a further stage; [`SplitInFlight::finish_left`] gives
-//! the left half while the right one is multiplied, [`SplitInFlight::finish`] the rest.
+//! [`SplitAccumulator::start`] issues the left half of the first k tile, and
+//! [`SplitInFlight::start_right`] the right half. [`SplitInFlight::next`] issues both halves of a
+//! further k tile. [`SplitInFlight::finish_left`] returns the left half while the right one is
+//! still being multiplied, and [`SplitInFlight::finish`] returns the right half.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
@@ -23,18 +30,19 @@ use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 
-/// A warp group's 64 x (`L` + `R`) block of f32 sums: `L` columns, and `R` to the right of them.
+/// A warp group's 64 x (`L` + `R`) f32 accumulator in two halves: `L` columns, and the `R` columns
+/// to their right.
 ///
-/// Waits for nothing. Signals nothing. PTX: the D registers of `wgmma.mma_async`. CUTLASS: none: its
-/// cooperative kernels write a tile before they begin the next.
+/// (PTX: the D registers of `wgmma.mma_async`. CUTLASS has none: its cooperative kernels write a
+/// tile before they begin the next.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>; fn write<const N: usize>(_: Accumulator<N>) where isa::wgmma::M64<N>: isa::wgmma::Shape {}
 /// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
-/// /// Tiles of 64 x 256 sums from 9 slots each: the columns from 128 on are written while the next
-/// /// tile's first ones are multiplied.
+/// /// Tiles of 64 x 256 from 9 slots each. Columns 128 to 255 are written while the next tile's
+/// /// columns 0 to 127 are multiplied.
 /// fn tiles(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
 ///     let mut sum = SplitAccumulator::<128, 128>::start(group, full.wait()).start_right();
 ///     for tile in 0..7 {
@@ -68,9 +76,7 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Which halves the batches in flight write.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// Which halves the batches in flight write: [`LeftAlone`], [`Both`] or [`RightAlone`].
 ///
 /// ```compile_fail
 /// struct Neither;
@@ -82,8 +88,7 @@ macro_rules! halves {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {$(
         $(#[doc = $doc])+
         ///
-        /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-        /// [`SplitAccumulator`].
+        /// See the example of [`SplitAccumulator`].
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
         impl Sealed for $name {}
@@ -91,27 +96,27 @@ macro_rules! halves {
     )+};
 }
 halves! {
-    /// The left half alone: the right one's products are not issued yet.
+    /// Only the left half is in flight: the right half's products have not been issued.
     LeftAlone,
-    /// Both.
+    /// Both halves are in flight.
     Both,
-    /// The right half alone: the left one has been handed out.
+    /// Only the right half is in flight: the left half has been returned.
     RightAlone,
 }
 
-/// A sum in halves of which wgmmas write those that `H` says, and the slot that they read last.
+/// A split accumulator whose halves `H` are in flight, and the slot that the newest batches read.
 ///
-/// Waits for its batches, when it is asked for what they give. Signals nothing. PTX: two `wgmma`
-/// groups a stage. CUTLASS: none. See the example of [`SplitAccumulator`].
+/// Its methods wait for the batches whose results they return. (PTX: two `wgmma` groups for each k
+/// tile.) See the example of [`SplitAccumulator`].
 #[must_use = "a batch that is never finished keeps its slot"]
-pub struct SplitInFlight<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
+pub struct SplitInFlight<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
     sum: SplitAccumulator<L, R>,
-    slot: FullSlot<S, W, Tag, Cl>,
-    group: &'g Warpgroup<W::Role, Cl>,
+    slot: FullSlot<St, Rd, Tag, Cl>,
+    group: &'g Warpgroup<Rd::Role, Cl>,
     halves: PhantomData<H>,
 }
 
@@ -120,20 +125,22 @@ where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    /// Starts a sum: issues the products of the first slot's left half (D = A·B, so nothing needs
-    /// zeroing) and commits them as a wgmma group.
+    /// Starts an accumulation: issues the products of the first slot's left half and commits them
+    /// as a wgmma group.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
-    /// `wgmma.commit_group`. CUTLASS: `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`,
-    /// `warpgroup_commit_batch`. See the example of [`SplitAccumulator`].
+    /// The first wgmma computes D = A·B, so nothing needs zeroing.
+    ///
+    /// (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times, `wgmma.commit_group`; CUTLASS
+    /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
+    /// of [`SplitAccumulator`].
     #[device]
-    pub fn start<W, S, Tag, Cl>(
-        group: &Warpgroup<W::Role, Cl>,
-        slot: FullSlot<S, W, Tag, Cl>,
-    ) -> SplitInFlight<'_, L, R, LeftAlone, W, S, Tag, Cl>
+    pub fn start<Rd, St, Tag, Cl>(
+        group: &Warpgroup<Rd::Role, Cl>,
+        slot: FullSlot<St, Rd, Tag, Cl>,
+    ) -> SplitInFlight<'_, L, R, LeftAlone, Rd, St, Tag, Cl>
     where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -143,45 +150,45 @@ where
     }
 
     #[device]
-    fn issue_left<W, S, Tag, Cl>(
+    fn issue_left<Rd, St, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, Tag, Cl>,
-        group: &Warpgroup<W::Role, Cl>,
+        slot: &FullSlot<St, Rd, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
         accumulate: bool,
     ) where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
-        const { assert!(L + R == S::COLUMNS, "the halves are all columns of the tile of B") }
+        const { assert!(L + R == St::COLUMNS, "the halves are all columns of the tile of B") }
         let regs = core::array::from_mut(&mut self.left);
-        // SAFETY: the group token stands for four converged warps, the slot token for tiles that
-        // have arrived; the slot and the registers stay inside `SplitInFlight` until a wait.
+        // SAFETY: the group token proves four converged warps, and the slot token proves that the
+        // tiles have arrived. The slot and the registers stay inside `SplitInFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, L, 1>(slot.data(), group.index(), 0, regs, accumulate);
+            St::issue::<Rd, L, 1>(slot.data(), group.index(), 0, regs, accumulate);
             isa::wgmma::commit_group();
         }
     }
 
     #[device]
-    fn issue_right<W, S, Tag, Cl>(
+    fn issue_right<Rd, St, Tag, Cl>(
         &mut self,
-        slot: &FullSlot<S, W, Tag, Cl>,
-        group: &Warpgroup<W::Role, Cl>,
+        slot: &FullSlot<St, Rd, Tag, Cl>,
+        group: &Warpgroup<Rd::Role, Cl>,
         accumulate: bool,
     ) where
-        W: MmaReaders,
-        S: MmaTiles,
+        Rd: MmaReaders,
+        St: MmaTiles,
         Tag: Name,
         Cl: ClusterShape,
     {
         let regs = core::array::from_mut(&mut self.right);
-        // SAFETY: as in `issue_left`; the right half's columns begin behind the left one's.
+        // SAFETY: as in `issue_left`; the right half's columns follow the left half's.
         unsafe {
             isa::wgmma::fence();
-            S::issue::<W, R, 1>(slot.data(), group.index(), L, regs, accumulate);
+            St::issue::<Rd, R, 1>(slot.data(), group.index(), L, regs, accumulate);
             isa::wgmma::commit_group();
         }
     }
@@ -189,22 +196,22 @@ where
 
 /// Waits until at most `PENDING` of the group's batches are in flight.
 #[device]
-fn wait<const PENDING: u32, R: Role, Cl>(_group: &Warpgroup<R, Cl>) {
-    // SAFETY: the group token: four converged warps.
+fn wait<const PENDING: u32, Ro: Role, Cl>(_group: &Warpgroup<Ro, Cl>) {
+    // SAFETY: the group token proves four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
 }
 
-impl<'g, const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl>
-    SplitInFlight<'g, L, R, H, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
+    SplitInFlight<'g, L, R, H, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
 {
-    /// The same, of which other halves are in flight.
+    /// Changes the type to say that the halves `To` are in flight.
     #[inline(always)]
-    fn with<To>(self) -> SplitInFlight<'g, L, R, To, W, S, Tag, Cl> {
+    fn into_state<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, so nothing is there twice.
+        // SAFETY: `this` is never dropped, so no value exists twice.
         let (sum, slot) = unsafe {
             (core::ptr::read(&raw const this.sum), core::ptr::read(&raw const this.slot))
         };
@@ -212,102 +219,105 @@ where
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, Tag, Cl>
-    SplitInFlight<'g, L, R, LeftAlone, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'g, L, R, LeftAlone, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Issues the products of the right half, which the sum before it may have used until now.
+    /// Issues the products of the first slot's right half. Until this call, the previous
+    /// accumulation may have used that half's registers.
     ///
-    /// Waits for nothing. Signals nothing. PTX: as [`SplitAccumulator::start`]. CUTLASS: as for it.
-    /// See the example of [`SplitAccumulator`].
+    /// (PTX and CUTLASS: as for [`SplitAccumulator::start`].) See the example of
+    /// [`SplitAccumulator`].
     #[device]
-    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl> {
+    pub fn start_right(mut self) -> SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl> {
         self.sum.issue_right(&self.slot, self.group, false);
-        self.with()
+        self.into_state()
     }
 }
 
-impl<'g, const L: usize, const R: usize, W, S, Tag, Cl> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl>
+impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Issues the products of `slot` behind those in flight, and returns the slot that the older
-    /// ones have read.
+    /// Issues the products of `slot` after those in flight, and returns the slot that the older
+    /// batches have finished reading.
     ///
-    /// Waits for the older batches. Signals nothing. PTX: twice `wgmma.fence`, `wgmma.mma_async`
-    /// BK / 16 times and `wgmma.commit_group`; `wgmma.wait_group 2`. CUTLASS: as
-    /// [`InFlight::next`](crate::mma::InFlight::next), in halves. See the example of
+    /// Waits for the older batches. (PTX: for each half `wgmma.fence`, `wgmma.mma_async` BK / 16
+    /// times and `wgmma.commit_group`; then `wgmma.wait_group 2`. CUTLASS: as for
+    /// [`InFlight::next`](crate::mma::InFlight::next), in halves.) See the example of
     /// [`SplitAccumulator`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {
+    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
         wait::<2, _, _>(self.group);
-        // SAFETY: the two batches just committed are the only ones in flight, so the older slot is
-        // read no more.
+        // SAFETY: only the two batches just committed can be in flight, so nothing reads the older
+        // slot any more.
         unsafe { core::mem::replace(&mut self.slot, slot).retired() }
     }
 
-    /// Ends the left half, and returns it. The right one is still being multiplied.
+    /// Ends the left half and returns it. The right half is still being multiplied.
     ///
-    /// Waits for the left half's batch. Signals nothing. PTX: `wgmma.wait_group 1`. CUTLASS:
-    /// `warpgroup_wait<1>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
+    /// Waits for the left half's batch. (PTX `wgmma.wait_group 1`; CUTLASS `warpgroup_wait<1>`,
+    /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
     #[device]
     pub fn finish_left(
         mut self,
-    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, W, S, Tag, Cl>) {
+    ) -> (Accumulator<L>, SplitInFlight<'g, L, R, RightAlone, Rd, St, Tag, Cl>) {
         wait::<1, _, _>(self.group);
-        // The compiler takes the sums for known since the wgmma was issued: keep it from moving
-        // their first use above the wait.
+        // To the compiler the registers have had their values since the wgmma was issued. The fence
+        // keeps it from moving their first use above the wait.
         M64::<L>::fence_operand(&mut self.sum.left);
-        (Accumulator::of(self.sum.left), self.with())
+        (Accumulator::from_regs(self.sum.left), self.into_state())
     }
 }
 
-impl<const L: usize, const R: usize, W, S, Tag, Cl>
-    SplitInFlight<'_, L, R, RightAlone, W, S, Tag, Cl>
+impl<const L: usize, const R: usize, Rd, St, Tag, Cl>
+    SplitInFlight<'_, L, R, RightAlone, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
-    W: MmaReaders,
-    S: MmaTiles,
+    Rd: MmaReaders,
+    St: MmaTiles,
     Tag: Name,
     Cl: ClusterShape,
 {
-    /// Ends the sum: returns the right half and the last slot.
+    /// Ends the accumulation: returns the right half and the last slot.
     ///
-    /// Waits for the batch in flight. Signals nothing. PTX: `wgmma.wait_group 0`. CUTLASS:
-    /// `warpgroup_wait<0>`, `warpgroup_fence_operand`. See the example of [`SplitAccumulator`].
+    /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
+    /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
     #[device]
-    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<S, Tag, Cl>) {
+    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<St, Tag, Cl>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
-        // SAFETY: no batch is in flight after the wait; `this` is not dropped, so the slot is not
-        // there twice.
+        // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does
+        // not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).retired() };
-        (Accumulator::of(this.sum.right), last)
+        (Accumulator::from_regs(this.sum.right), last)
     }
 }
 
-/// Batches that are dropped are waited for, so that they can't write registers that have another use
-/// by then. Their slot is lost, and the ring stops for want of it.
+/// Waits for batches that are dropped, so that they can't write registers that have been reused by
+/// then.
 ///
-/// Waits for the batches in flight. Signals nothing. PTX: `wgmma.wait_group 0`; where every sum is
-/// finished, nothing. CUTLASS: none.
-impl<const L: usize, const R: usize, H, W: MmaReaders, S, Tag, Cl> Drop
-    for SplitInFlight<'_, L, R, H, W, S, Tag, Cl>
+/// Their slot is lost, so the ring stops.
+///
+/// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every accumulation.)
+impl<const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl> Drop
+    for SplitInFlight<'_, L, R, H, Rd, St, Tag, Cl>
 where
     M64<L>: Shape,
     M64<R>: Shape,
@@ -320,10 +330,12 @@ where
     }
 }
 
-/// Hands out two halves of a sum, one after the other, to the same code: where nothing is gained by
-/// their overlapping, and each copy of it stands in the way of what comes behind.
+/// Passes two halves of an accumulator, one after the other, to the same code.
 ///
-/// Waits for nothing. Signals nothing. PTX: a loop of two rounds. CUTLASS: none.
+/// Use it where overlapping the halves gains nothing: the code exists once, and a second copy would
+/// only make the kernel longer.
+///
+/// (PTX: a loop of two iterations, not unrolled.)
 ///
 /// ```
 /// # use pipeline::{mma, prelude::*};
@@ -347,7 +359,7 @@ pub fn one_by_one<const N: usize>(
     let mut part = Part::left::<N>();
     for _ in 0..isa::misc::opaque(2) {
         isa::misc::nounroll();
-        to(part, Accumulator::of(half));
+        to(part, Accumulator::from_regs(half));
         (half, part) = (right, Part::right::<N>());
     }
 }

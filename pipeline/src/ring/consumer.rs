@@ -1,4 +1,7 @@
-//! The emptying end of a ring, whoever fills it.
+//! The consumer of a ring, which is the same for all kinds of writers.
+//!
+//! Invariant: a slot is released only after all reads of it have finished: ordinary reads by
+//! program order, wgmma's reads by `wgmma.wait_group`.
 
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
@@ -11,10 +14,9 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-/// The consumer end before a role has taken it.
+/// The consumer end, before a role takes it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
-/// `ThreadCategory::Consumer`.
+/// (CUTLASS `Params::role` = `ThreadCategory::Consumer`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -28,32 +30,32 @@ use isa::device;
 /// }
 /// ```
 #[must_use]
-pub struct ConsumerEnd<const STAGES: usize, S, R, Tag, Cl> {
+pub struct ConsumerEnd<const STAGES: usize, St, Rd, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    ConsumerEnd<STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    ConsumerEnd<STAGES, St, Rd, Tag, Cl>
 {
     #[inline(always)]
     pub(super) fn new(base: u32) -> Self {
         Self { base, ring: PhantomData }
     }
 
-    /// Gives the end to a warp group of the role that reads.
+    /// Binds the end to a warp group of the reading role.
     ///
-    /// The threads that will signal a release are picked here, once. Of readers with wgmma, thread r
-    /// of the group arrives at CTA r of the cluster if that CTA's loads reach this one; of ordinary
-    /// readers, one lane of each warp arrives here.
+    /// This call selects, once, the threads that signal releases. If the readers use wgmma, thread
+    /// r of the group arrives at CTA r of the cluster, provided that CTA's loads reach this one. If
+    /// they use ordinary loads, one lane of each warp arrives at this CTA's barrier.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`, in a cluster. CUTLASS: the
-    /// spreading of arrivals (`dst_blockid_`) in `PipelineTmaAsync`'s constructor. See the example
-    /// of [`ConsumerEnd`].
+    /// (PTX `mapa.shared::cluster`, if the cluster has more than one CTA; CUTLASS: the spreading of
+    /// arrivals (`dst_blockid_`) in the constructor of `PipelineTmaAsync`.) See the example of
+    /// [`ConsumerEnd`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<R::Role, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {
-        let empty = Layout::<STAGES, S>::empty(self.base, 0);
-        let signal = if R::ASYNC {
+    pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {
+        let empty = Layout::<STAGES, St>::empty(self.base, 0);
+        let signal = if Rd::ASYNC {
             Signal::to_sharers(empty, group.thread(), group.coord())
         } else {
             Signal { active: group.thread().is_multiple_of(32), empty }
@@ -62,18 +64,19 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// This warp's first row in a slot's tiles.
+/// Returns this warp's first row in a slot's tiles.
 #[inline(always)]
-fn warp_row<R: Readers, Cl: ClusterShape>(group: &Warpgroup<R::Role, Cl>) -> u32 {
-    R::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
+fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
+    Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
-/// Whether this thread signals releases, and where.
+/// Whether this thread signals releases, and at which barrier.
 #[derive(Clone, Copy)]
 struct Signal {
     active: bool,
-    /// The first slot's empty barrier in the CTA that this thread signals. The others lie behind it
-    /// there as here, so no release has to map an address of its own.
+    /// Address of slot 0's empty barrier in the CTA that this thread signals. The other slots'
+    /// barriers follow it at the same offsets as in this CTA, so a release needs no `mapa` of its
+    /// own.
     empty: u32,
 }
 
@@ -86,18 +89,20 @@ impl Signal {
         let active = thread < Cl::SIZE as u32 && at.shares_with(thread);
         Self { active, empty: isa::cluster::mapa(empty, thread % Cl::SIZE as u32) }
     }
-    /// The empty barrier of slot `stage`, where this thread signals.
+    /// Returns the address of the empty barrier of slot `stage` in the CTA that this thread
+    /// signals.
     #[inline(always)]
-    fn of(self, stage: u32) -> u32 {
+    fn barrier(self, stage: u32) -> u32 {
         self.empty + 8 * stage
     }
 }
 
-/// The emptying end: its position in the ring, and the verbs wait and skip.
+/// The consumer of a ring: its position in the ring, and the verbs `wait`, `try_wait`, `test_wait`
+/// and `skip`.
 ///
-/// Waits for full slots. Signals nothing itself: its slots are released. PTX:
-/// `mbarrier.try_wait.parity`. CUTLASS: `PipelineTmaAsync`, `PipelineAsync` with `PipelineState`,
-/// on the consumer's side.
+/// Waits for full slots. The slots that it returns signal their own release. (PTX
+/// `mbarrier.try_wait.parity`; CUTLASS: the consumer's side of `PipelineTmaAsync` or
+/// `PipelineAsync`, and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -113,75 +118,77 @@ impl Signal {
 /// }
 /// ```
 #[must_use]
-pub struct Consumer<const STAGES: usize, S, R, Tag, Cl> {
+pub struct Consumer<const STAGES: usize, St, Rd, Tag, Cl> {
     base: u32,
     state: PipelineState<STAGES, ConsumerSide>,
     signal: Signal,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    Consumer<STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Consumer<STAGES, St, Rd, Tag, Cl>
 {
-    /// Takes the next slot and steps. What was put into it is then visible to this thread's loads
-    /// and to its wgmmas.
+    /// Takes the next slot, once it is full, and advances. The slot's data are then visible to this
+    /// thread's loads and to its wgmmas.
     ///
-    /// Waits for the slot's arrivals and bytes. Signals nothing. PTX: `mbarrier.try_wait.parity` on
-    /// the full barrier, in a loop. CUTLASS: `consumer_wait`. See the example of [`Consumer`].
+    /// Waits until all writers have arrived and all transaction bytes have landed. (PTX
+    /// `mbarrier.try_wait.parity` on the full barrier, in a loop; CUTLASS `consumer_wait`.) See the
+    /// example of [`Consumer`].
     #[device]
-    pub fn wait(&mut self) -> FullSlot<S, R, Tag, Cl> {
+    pub fn wait(&mut self) -> FullSlot<St, Rd, Tag, Cl> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is full; may suspend for a while. The answer belongs to that
-    /// slot: while it is held the consumer can't be used otherwise.
+    /// Tests whether the next slot is full.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once. CUTLASS: `consumer_try_wait`. See the example of [`Peek`].
+    /// The result belongs to that slot, and the consumer can't be used while it exists.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
+    /// `mbarrier.try_wait.parity`, once; CUTLASS `consumer_try_wait`.) See the example of [`Peek`].
     #[device]
-    pub fn try_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
-        // SAFETY: the barrier was initialised by the plan.
-        let known = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
-        Peek { known, consumer: self }
+    pub fn try_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
+        // SAFETY: the plan initialised the barrier.
+        let ready = unsafe { isa::mbarrier::try_wait_parity(self.full(), self.state.phase()) };
+        Peek { ready, consumer: self }
     }
 
-    /// As [`try_wait`](Self::try_wait), but never suspends.
+    /// Tests whether the next slot is full, as [`try_wait`](Self::try_wait) does, but never
+    /// suspends the thread.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`. CUTLASS:
-    /// `consumer_test_wait`. See the example of [`Peek`].
+    /// (PTX `mbarrier.test_wait.parity`; CUTLASS `consumer_test_wait`.) See the example of
+    /// [`Peek`].
     #[device]
-    pub fn test_wait(&mut self) -> Peek<'_, STAGES, S, R, Tag, Cl> {
-        // SAFETY: the barrier was initialised by the plan.
-        let known = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
-        Peek { known, consumer: self }
+    pub fn test_wait(&mut self) -> Peek<'_, STAGES, St, Rd, Tag, Cl> {
+        // SAFETY: the plan initialised the barrier.
+        let ready = unsafe { isa::mbarrier::test_wait_parity(self.full(), self.state.phase()) };
+        Peek { ready, consumer: self }
     }
 
-    /// Leaves the next `slots` slots to the other warp groups of the role.
+    /// Skips the next `slots` slots, which other warp groups of the role read.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::advance`. See the
-    /// example of [`TakeTurns`].
+    /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
     #[inline(always)]
     pub fn skip(&mut self, slots: u32)
     where
-        R: TakeTurns,
+        Rd: TakeTurns,
     {
         self.state.advance_by(slots);
     }
 
     fn full(&self) -> u32 {
-        Layout::<STAGES, S>::full(self.base, self.state.index())
+        Layout::<STAGES, St>::full(self.base, self.state.index())
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> FullSlot<S, R, Tag, Cl> {
-        if !known {
-            // SAFETY: initialised by the plan; the state's phase is its discipline.
+    fn slot(&mut self, ready: bool) -> FullSlot<St, Rd, Tag, Cl> {
+        if !ready {
+            // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
         }
         let stage = self.state.index();
         self.state.advance();
         FullSlot {
-            data: Layout::<STAGES, S>::data(self.base, stage),
+            data: Layout::<STAGES, St>::data(self.base, stage),
             stage,
             signal: self.signal,
             ring: PhantomData,
@@ -189,9 +196,9 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
     }
 }
 
-/// What [`Consumer::try_wait`] or [`Consumer::test_wait`] saw.
+/// The result of [`Consumer::try_wait`] or [`Consumer::test_wait`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`.
+/// (CUTLASS `ConsumerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -206,36 +213,34 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "a peek is finished with `wait`"]
-pub struct Peek<'c, const STAGES: usize, S, R, Tag, Cl> {
-    known: bool,
-    consumer: &'c mut Consumer<STAGES, S, R, Tag, Cl>,
+pub struct Peek<'c, const STAGES: usize, St, Rd, Tag, Cl> {
+    ready: bool,
+    consumer: &'c mut Consumer<STAGES, St, Rd, Tag, Cl>,
 }
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    Peek<'_, STAGES, S, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Peek<'_, STAGES, St, Rd, Tag, Cl>
 {
-    /// Whether the slot was full.
+    /// Returns whether the test found the slot full.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ConsumerToken`'s `BarrierStatus`.
-    /// See the example of [`Peek`].
+    /// (CUTLASS `ConsumerToken`'s `BarrierStatus`.) See the example of [`Peek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not full then.
+    /// Takes the tested slot.
     ///
-    /// Waits for the slot's arrivals and bytes, if they were not seen. Signals nothing. PTX: none,
-    /// or as [`Consumer::wait`]. CUTLASS: `consumer_wait(state, token)`. See the example of
+    /// Waits until the slot is full, unless the test found it full. (PTX: as [`Consumer::wait`], or
+    /// nothing after a successful test; CUTLASS `consumer_wait(state, token)`.) See the example of
     /// [`Peek`].
     #[device]
-    pub fn wait(self) -> FullSlot<S, R, Tag, Cl> {
-        self.consumer.slot(self.known)
+    pub fn wait(self) -> FullSlot<St, Rd, Tag, Cl> {
+        self.consumer.slot(self.ready)
     }
 }
 
-/// A slot whose tiles have arrived.
+/// A full slot: its tiles have arrived.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
-/// after `consumer_wait`.
+/// (CUTLASS: the stage's part of `SharedStorage`, after `consumer_wait`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -252,15 +257,15 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "a full slot that is never released stops the ring"]
-pub struct FullSlot<S, R, Tag, Cl> {
+pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, R, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
-    /// Where the tiles lie.
+impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
+    /// Returns the address of the tiles.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
         self.data
@@ -270,124 +275,136 @@ impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, C
     /// # Safety
     /// A `wgmma.wait_group` that covers all of them has returned.
     #[inline(always)]
-    pub(crate) unsafe fn retired(self) -> RetiredSlot<S, Tag, Cl> {
+    pub(crate) unsafe fn retired(self) -> RetiredSlot<St, Tag, Cl> {
         RetiredSlot { stage: self.stage, signal: self.signal, ring: PhantomData }
     }
 }
 
-impl<S: Stage, R: Readers, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
-    /// Gives the slot back after ordinary reads: the warp meets, so that all of its reads are done,
-    /// and one lane arrives.
+impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
+    /// Releases the slot after ordinary reads.
     ///
-    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the empty
-    /// barrier. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `consumer_release`. See the
-    /// example of [`FullSlot`].
+    /// The warp synchronises, so that the reads of all its lanes are done, and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival per warp on the empty barrier.
+    /// (PTX `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `consumer_release`.) See the example of
+    /// [`FullSlot`].
     #[device]
     pub fn release(self)
     where
-        R: OrdinaryReads,
+        Rd: OrdinaryReads,
     {
-        // SAFETY: the consumer was taken by a converged warp group, whose warps stay converged
-        // through the pipeline's calls; the slot's reads are before this point in every lane.
+        // SAFETY: a converged warp group took the consumer, and its warps stay converged through
+        // the pipeline's calls. In every lane the slot's reads come before this point.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if self.signal.active {
-                isa::mbarrier::arrive(self.signal.of(self.stage));
+                isa::mbarrier::arrive(self.signal.barrier(self.stage));
             }
         }
     }
 }
 
-impl<P: TileShape, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(P,), R, Tag, Cl>
+impl<T: TileShape, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<(T,), Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
-    /// Reads this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i.
+    /// Reads a fragment of the slot's tile: this thread's 8 values of the 64x16 fragment number
+    /// `fragment`, counted along the columns.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`].
+    /// Warp group i reads the tile's rows 64i to 64i + 63. If the groups take turns, the reading
+    /// group reads rows 0 to 63.
+    ///
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`].
     #[device]
-    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8] {
+    pub fn fragment(&self, group: &Warpgroup<Rd::Role, Cl>, fragment: usize) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * R::GROUPS,
-                "the panel has 64 rows for each warp group that reads it"
+                T::ROWS == GROUP_ROWS * Rd::GROUPS,
+                "the tile has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, Cl>(group);
-        // SAFETY: the slot is full, and the group converged.
-        unsafe { P::Element::load_fragment(self.data, warp_row, strip as u32) }
+        let warp_row = warp_row::<Rd, Cl>(group);
+        // SAFETY: the slot is full, and the group is converged.
+        unsafe { T::Element::load_fragment(self.data, warp_row, fragment as u32) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, R: OrdinaryReads, Tag: Name, Cl: ClusterShape>
-    FullSlot<[P; COUNT], R, Tag, Cl>
+impl<T: TileShape, const COUNT: usize, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape>
+    FullSlot<[T; COUNT], Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
-    /// As `fragment` of a slot of one panel, from panel number `panel`.
+    /// Reads a fragment of tile number `tile` of the slot, as `fragment` of a slot with one tile
+    /// does.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`. See the example of [`FullSlot`],
-    /// with the panel's number in front.
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.) See the example of [`FullSlot`]; the tile's number comes first.
     #[device]
-    pub fn fragment(&self, group: &Warpgroup<R::Role, Cl>, panel: usize, strip: usize) -> [f32; 8] {
+    pub fn fragment(
+        &self,
+        group: &Warpgroup<Rd::Role, Cl>,
+        tile: usize,
+        fragment: usize,
+    ) -> [f32; 8] {
         const {
             assert!(
-                P::ROWS == GROUP_ROWS * R::GROUPS,
-                "each panel has 64 rows for each warp group that reads it"
+                T::ROWS == GROUP_ROWS * Rd::GROUPS,
+                "each tile has 64 rows for each warp group that reads it"
             );
         }
-        assert!(panel < COUNT, "the slot has fewer panels");
-        let warp_row = warp_row::<R, Cl>(group);
-        let panel = self.data + (panel * P::BYTES) as u32;
-        // SAFETY: the slot is full, the panel one of its own, and the group converged.
-        unsafe { P::Element::load_fragment(panel, warp_row, strip as u32) }
+        assert!(tile < COUNT, "the slot has fewer tiles");
+        let warp_row = warp_row::<Rd, Cl>(group);
+        let tile = self.data + (tile * T::BYTES) as u32;
+        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
+        unsafe { T::Element::load_fragment(tile, warp_row, fragment as u32) }
     }
 }
 
-impl<S: Stage, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {
-    /// As `fragment` of a slot of one panel, from the slot's tile number `I`.
+impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
+    /// Reads a fragment of tile number `I` of the slot, as `fragment` of a slot with one tile does.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `ldmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `ld.shared.v2`. CUTLASS: `copy` with `SM75_U32x4_LDSM_N`.
+    /// (PTX `ldmatrix.sync.aligned.m8n8.x4`, or `ld.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM75_U32x4_LDSM_N`.)
     ///
     /// ```
     /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
     /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
-    /// type S = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
+    /// type St = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
     ///
-    /// fn add(slot: FullSlot<S, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
+    /// fn add(slot: FullSlot<St, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
     ///     let (a, b) = (slot.strip_of::<0>(group, 1), slot.strip_of::<1>(group, 1));
     ///     slot.release();
     ///     core::array::from_fn(|i| a[i] + b[i])
     /// }
     /// ```
     #[device]
-    pub fn strip_of<const I: usize>(&self, group: &Warpgroup<R::Role, Cl>, strip: usize) -> [f32; 8]
+    pub fn strip_of<const I: usize>(
+        &self,
+        group: &Warpgroup<Rd::Role, Cl>,
+        fragment: usize,
+    ) -> [f32; 8]
     where
-        S: TileAt<I>,
-        <S::Tile as TileShape>::Element: Fragments,
+        St: TileAt<I>,
+        <St::Tile as TileShape>::Element: Fragments,
     {
         const {
             assert!(
-                <S::Tile as TileShape>::ROWS == GROUP_ROWS * R::GROUPS,
+                <St::Tile as TileShape>::ROWS == GROUP_ROWS * Rd::GROUPS,
                 "each tile has 64 rows for each warp group that reads it"
             );
         }
-        let warp_row = warp_row::<R, Cl>(group);
-        let tile = self.data + S::OFFSET as u32;
-        // SAFETY: the slot is full, the tile one of its own, and the group converged.
-        unsafe { <S::Tile as TileShape>::Element::load_fragment(tile, warp_row, strip as u32) }
+        let warp_row = warp_row::<Rd, Cl>(group);
+        let tile = self.data + St::OFFSET as u32;
+        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
+        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment as u32) }
     }
 }
 
 /// A slot that the tensor cores have finished reading.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the lagging `PipelineState` of the
-/// main loop, `smem_pipe_release`.
+/// (CUTLASS has no such object; it keeps a second, lagging `PipelineState`, `smem_pipe_release`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -406,32 +423,35 @@ impl<S: Stage, R: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag
 /// }
 /// ```
 #[must_use = "a retired slot that is never released stops the ring"]
-pub struct RetiredSlot<S, Tag, Cl> {
+pub struct RetiredSlot<St, Tag, Cl> {
     stage: u32,
     signal: Signal,
-    ring: PhantomData<(S, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Tag, Cl, *const ())>,
 }
 
-impl<S: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<S, Tag, Cl> {
-    /// Gives the slot back to every CTA whose loads reach it: one thread of the group arrives at
-    /// each. The arrival has no qualifier: the retirement of the wgmmas is what orders it, and for a
-    /// `.release.cluster` ptxas puts a memory barrier before each one.
+impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
+    /// Releases the slot to every CTA whose loads reach it: one thread of the group arrives at
+    /// each.
     ///
-    /// Waits for nothing. Signals the empty barrier, here and at sharing peers. PTX:
-    /// `mbarrier.arrive.shared::cluster`, alone `mbarrier.arrive`. CUTLASS: `consumer_release`. See
-    /// the example of [`RetiredSlot`].
+    /// The remote arrival has no `.release.cluster` qualifier. The retirement of the wgmmas already
+    /// orders it after their reads, and ptxas puts a memory barrier before every `.release.cluster`
+    /// arrival.
+    ///
+    /// Signals the empty barrier, in this CTA and in the peers that share the slot. (PTX
+    /// `mbarrier.arrive.shared::cluster`, or `mbarrier.arrive` if the cluster has one CTA; CUTLASS
+    /// `consumer_release`.) See the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {
         if !self.signal.active {
             return;
         }
-        // SAFETY: the token says that nothing reads the slot any more; peers have the same plan at
-        // the same offsets, and stay until their tail has seen this arrival.
+        // SAFETY: the token proves that nothing reads the slot any more. Peers have the same plan
+        // at the same offsets, and do not exit before their `tail` has seen this arrival.
         unsafe {
             if Cl::SIZE == 1 {
-                isa::mbarrier::arrive(self.signal.of(self.stage));
+                isa::mbarrier::arrive(self.signal.barrier(self.stage));
             } else {
-                isa::mbarrier::arrive_remote(self.signal.of(self.stage));
+                isa::mbarrier::arrive_remote(self.signal.barrier(self.stage));
             }
         }
     }

@@ -1,7 +1,9 @@
-//! The filling end of a ring that a role fills with `cp.async` (CUTLASS: `PipelineAsync` whose
+//! The producer of a ring that a role fills with `cp.async` (CUTLASS: `PipelineAsync`, whose
 //! producers commit with `cutlass::arch::cpasync_barrier_arrive_noinc`).
+//!
+//! Invariant: every thread of the role arrives once per slot, when its own copies have landed.
 
-use super::{CpAsync, CpAsyncReaders, Filling, Name, ProducerEnd};
+use super::{CpAsync, CpAsyncReaders, Name, ProducerEnd, ProducerPosition};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::Stage;
@@ -10,27 +12,29 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, Ro: Role, R, Tag: Name, Cl: ClusterShape>
-    ProducerEnd<STAGES, S, CpAsync<Ro>, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, St, CpAsync<Ro>, Rd, Tag, Cl>
 {
-    /// Gives the end to a warp group of the role that copies. Every warp group of the role takes
-    /// it: each slot is filled by all threads of the role.
+    /// Binds the end to a warp group of the copying role.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Copier`].
+    /// Every warp group of the role must do this, because all threads of the role fill each slot.
+    ///
+    /// See the example of [`Copier`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Copier<'_, STAGES, S, Ro, Tag, Cl>
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Copier<'_, STAGES, St, Ro, Tag, Cl>
     where
-        R: CpAsyncReaders,
+        Rd: CpAsyncReaders,
     {
-        Copier { at: Filling::start(self.base), group, ring: PhantomData }
+        Copier { at: ProducerPosition::start(self.base), group, ring: PhantomData }
     }
 }
 
-/// The filling end of a ring of [`CpAsync`].
+/// The producer of a ring filled by `cp.async` ([`CpAsync`]): its position in the ring, and the
+/// verbs `acquire`, `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
-/// `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`. CUTLASS: `PipelineAsync` with
-/// `PipelineState`, on the producer's side.
+/// Waits for empty slots and signals full ones. (PTX `mbarrier.try_wait.parity`,
+/// `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`; CUTLASS: the producer's side of
+/// `PipelineAsync` and its `PipelineState`.)
 ///
 /// ```
 /// use half::bf16;
@@ -68,8 +72,8 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, Tag: Name, Cl: ClusterShape>
 ///             for panel in 0..panels {
 ///                 let slot = arrived.wait();
 ///                 let mut out = stores.acquire();
-///                 for strip in 0..4 {
-///                     out.put(strip, slot.fragment(&group, strip));
+///                 for fragment in 0..4 {
+///                     out.put(fragment, slot.fragment(&group, fragment));
 ///                 }
 ///                 slot.release();
 ///                 out.publish().store(to, 64 * panel, 0);
@@ -80,56 +84,59 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct Copier<'g, const STAGES: usize, S, Ro, Tag, Cl> {
-    at: Filling<STAGES, S>,
+pub struct Copier<'g, const STAGES: usize, St, Ro, Tag, Cl> {
+    at: ProducerPosition<STAGES, St>,
     group: &'g Warpgroup<Ro, Cl>,
     ring: PhantomData<Tag>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
-    Copier<'g, STAGES, S, Ro, Tag, Cl>
+impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    Copier<'g, STAGES, St, Ro, Tag, Cl>
 {
-    /// Takes the next slot and steps.
+    /// Acquires the next slot and advances.
     ///
-    /// Waits for every reader to have released the slot. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
-    /// the example of [`Copier`].
+    /// Waits until every reader has released the slot. (PTX `mbarrier.try_wait.parity` on the empty
+    /// barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`Copier`].
     #[device]
-    pub fn acquire(&mut self) -> CopySlot<'g, S, Ro, Tag, Cl> {
+    pub fn acquire(&mut self) -> CopySlot<'g, St, Ro, Tag, Cl> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty, without waiting for long. The answer is this thread's,
-    /// and belongs to that slot: while it is held the end can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// The result is this thread's own: other threads may see another. It belongs to that slot, and
+    /// the copier can't be used while it exists.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
+    /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
     /// [`CopyPeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, S, Ro, Tag, Cl> {
-        CopyPeek { known: self.at.peek(), copier: self }
+    pub fn try_acquire(&mut self) -> CopyPeek<'_, 'g, STAGES, St, Ro, Tag, Cl> {
+        CopyPeek { ready: self.at.peek(), copier: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> CopySlot<'g, S, Ro, Tag, Cl> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> CopySlot<'g, St, Ro, Tag, Cl> {
+        let (data, full) = self.at.take(ready);
         CopySlot { data, full, group: self.group, ring: PhantomData }
     }
 
-    /// Lets the ring run empty. All copies have landed then: no reader releases a slot before.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
-    /// [`Copier`].
+    /// All copies have then landed, because a reader releases a slot only after its copies have
+    /// landed.
+    ///
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`Copier`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
-/// What [`Copier::try_acquire`] saw.
+/// The result of [`Copier::try_acquire`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+/// (CUTLASS `ProducerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
@@ -143,36 +150,34 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct CopyPeek<'p, 'g, const STAGES: usize, S, Ro, Tag, Cl> {
-    known: bool,
-    copier: &'p mut Copier<'g, STAGES, S, Ro, Tag, Cl>,
+pub struct CopyPeek<'p, 'g, const STAGES: usize, St, Ro, Tag, Cl> {
+    ready: bool,
+    copier: &'p mut Copier<'g, STAGES, St, Ro, Tag, Cl>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
-    CopyPeek<'_, 'g, STAGES, S, Ro, Tag, Cl>
+impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    CopyPeek<'_, 'g, STAGES, St, Ro, Tag, Cl>
 {
-    /// Whether the slot was empty.
+    /// Returns whether the test found the slot empty.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
-    /// See the example of [`CopyPeek`].
+    /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`CopyPeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
-    /// [`Copier::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
-    /// [`CopyPeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as [`Copier::acquire`],
+    /// or nothing after a successful test; CUTLASS `producer_acquire(state, token)`.) See the
+    /// example of [`CopyPeek`].
     #[device]
-    pub fn acquire(self) -> CopySlot<'g, S, Ro, Tag, Cl> {
-        self.copier.slot(self.known)
+    pub fn acquire(self) -> CopySlot<'g, St, Ro, Tag, Cl> {
+        self.copier.slot(self.ready)
     }
 }
 
 /// An acquired slot, to be filled with `cp.async`.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
-/// after `producer_acquire`.
+/// (CUTLASS: the stage's part of `SharedStorage`, after `producer_acquire`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
@@ -184,69 +189,69 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use = "an acquired slot that is never filled stops the ring"]
-pub struct CopySlot<'g, S, Ro, Tag, Cl> {
+pub struct CopySlot<'g, St, Ro, Tag, Cl> {
     data: u32,
     full: u32,
     group: &'g Warpgroup<Ro, Cl>,
-    ring: PhantomData<(S, Tag)>,
+    ring: PhantomData<(St, Tag)>,
 }
 
-impl<S: Stage, Ro: Role, Tag: Name, Cl: ClusterShape> CopySlot<'_, S, Ro, Tag, Cl> {
-    /// Issues this thread's share of the copies that fill the slot, one for each tile: 16 bytes at
-    /// a time, to where the tile's swizzle has them. What lies outside of the matrix becomes zero.
+impl<St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape> CopySlot<'_, St, Ro, Tag, Cl> {
+    /// Issues this thread's share of the copies that fill the slot, 16 bytes each, at the tiles'
+    /// swizzled addresses.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global` of 16 bytes, with a
-    /// source size that zero-fills. CUTLASS: `copy` with `SM80_CP_ASYNC_CACHEGLOBAL_ZFILL`. See the
-    /// example of [`CopySlot`].
+    /// Elements outside the matrix become zero.
+    ///
+    /// (PTX `cp.async.cg.shared.global` of 16 bytes, with a source size below 16 where it fills
+    /// zeros; CUTLASS `copy` with `SM80_CP_ASYNC_CACHEGLOBAL_ZFILL`.) See the example of
+    /// [`CopySlot`].
     #[device]
-    pub fn copy<C: CopiesInto<S>>(self, copies: C) -> CopyingSlot<S, Tag> {
+    pub fn copy<C: CopiesInto<St>>(self, copies: C) -> CopyingSlot<St, Tag> {
         let thread = self.group.index() * WARPGROUP_THREADS + self.group.thread();
-        // SAFETY: the slot is acquired, and told of by `CopyingSlot::commit` alone; the threads are
-        // all of the role, as the full barrier's count has it.
+        // SAFETY: the slot is acquired, and only `CopyingSlot::commit` signals it. The threads are
+        // all those of the role, which is what the full barrier counts.
         unsafe { copies.issue(self.data, thread, WARPGROUP_THREADS * Ro::GROUPS as u32) };
         CopyingSlot { full: self.full, ring: PhantomData }
     }
 }
 
-/// A slot whose copies are on their way.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// A slot whose copies are in flight.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
-/// fn tell(copying: CopyingSlot<(Panel,), Main>) {
+/// fn commit(copying: CopyingSlot<(Panel,), Main>) {
 ///     copying.commit();
 /// }
 /// ```
 #[must_use = "copies that are never committed stop the ring"]
-pub struct CopyingSlot<S, Tag> {
+pub struct CopyingSlot<St, Tag> {
     full: u32,
-    ring: PhantomData<(S, Tag, *const ())>,
+    ring: PhantomData<(St, Tag, *const ())>,
 }
 
-impl<S: Stage, Tag: Name> CopyingSlot<S, Tag> {
-    /// Has the full barrier told when this thread's copies have landed: an arrival that the
-    /// hardware makes then, and that the barrier's count has foreseen, one for each thread of the
-    /// role.
+impl<St: Stage, Tag: Name> CopyingSlot<St, Tag> {
+    /// Makes the hardware arrive on the full barrier when this thread's copies have landed.
     ///
-    /// It tells of all copies that the thread has issued, so slots are best committed in the order
-    /// in which they were filled.
+    /// The barrier's count already includes this arrival, one for each thread of the role.
     ///
-    /// Waits for nothing. Signals the full barrier, when the thread's copies have landed. PTX:
-    /// `cp.async.mbarrier.arrive.noinc`. CUTLASS: `producer_commit` with
-    /// `cpasync_barrier_arrive_noinc`. See the example of [`CopyingSlot`].
+    /// The arrival waits for all earlier copies of the thread, so commit slots in the order in
+    /// which they were filled.
+    ///
+    /// Signals the full barrier when the copies have landed. (PTX `cp.async.mbarrier.arrive.noinc`;
+    /// CUTLASS `producer_commit` with `cpasync_barrier_arrive_noinc`.) See the example of
+    /// [`CopyingSlot`].
     #[device]
     pub fn commit(self) {
-        // SAFETY: the barrier was initialised by the plan with one arrival for each thread of the
-        // role; the phase can't close before this thread's.
+        // SAFETY: the plan initialised the barrier with one arrival for each thread of the role, so
+        // the phase can't complete before this thread's arrival.
         unsafe { isa::mbarrier::cp_async_arrive_noinc(self.full) }
     }
 }
 
-/// Closes [`CopiesInto`]: a slot is full when all of its tiles are.
+/// Seals [`CopiesInto`]: a slot is full only when all of its tiles are.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill a slot with `cp.async`",
@@ -256,32 +261,32 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A tuple or array of copies that fills the stage `S`: one for each tile, in order.
+/// A tuple or array of copies that fills a slot of `St`: one copy for each tile, in the tiles'
+/// order.
 ///
-/// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global`. CUTLASS: `copy` for each
-/// operand.
+/// (PTX `cp.async.cg.shared.global`; CUTLASS `copy` for each operand.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*, ring::Stage}};
 /// # roles! { Fetch = 1 x 64 registers }
-/// # type Slot<'g, S, N> = CopySlot<'g, S, Fetch, N, Cluster<1, 1>>;
-/// fn fill<S: Stage, Tag: Name>(slot: Slot<'_, S, Tag>, copies: impl CopiesInto<S>) {
+/// # type Slot<'g, St, Tag> = CopySlot<'g, St, Fetch, Tag, Cluster<1, 1>>;
+/// fn fill<St: Stage, Tag: Name>(slot: Slot<'_, St, Tag>, copies: impl CopiesInto<St>) {
 ///     slot.copy(copies).commit();
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not fill a slot of `{S}`",
+    message = "`{Self}` does not fill a slot of `{St}`",
     label = "not one copy for each tile of the slot",
     note = "a slot is filled by a tuple with one copy for each of its tiles, in their order: `slot.copy((a.tile(..), b.tile(..)))`; one copy is `(a.tile(..),)`"
 )]
-pub trait CopiesInto<S>: sealed::Sealed {
-    /// Issues the part of thread `thread` of `threads` into the slot at `data`.
+pub trait CopiesInto<St>: sealed::Sealed {
+    /// Issues the share of thread `thread` of `threads` into the slot at address `data`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `cp.async.cg.shared.global`, for each tile.
-    /// CUTLASS: `copy` for each operand. See the example of [`CopiesInto`].
+    /// (PTX `cp.async.cg.shared.global` for each tile; CUTLASS `copy` for each operand.) See the
+    /// example of [`CopiesInto`].
     ///
     /// # Safety
-    /// The slot is acquired, and `thread` one of `threads` that fill it.
+    /// The slot is acquired, and `thread` is one of the `threads` that fill it.
     unsafe fn issue(self, data: u32, thread: u32, threads: u32);
 }
 
@@ -293,7 +298,7 @@ macro_rules! tuple_of_copies {
             unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
                 let mut at = data;
                 $(
-                    // SAFETY: the caller's contract; the tiles lie one behind the other.
+                    // SAFETY: the caller's contract; the tiles are contiguous.
                     unsafe { self.$index.issue(at, thread, threads) };
                     at += $tile::BYTES as u32;
                 )+
@@ -306,15 +311,15 @@ tuple_of_copies!(A 0);
 tuple_of_copies!(A 0, B 1);
 tuple_of_copies!(A 0, B 1, C 2);
 
-impl<P: TileShape, const COUNT: usize> sealed::Sealed for [TileCopy<'_, P>; COUNT] {}
-impl<P: TileShape, const COUNT: usize> CopiesInto<[P; COUNT]> for [TileCopy<'_, P>; COUNT] {
+impl<T: TileShape, const COUNT: usize> sealed::Sealed for [TileCopy<'_, T>; COUNT] {}
+impl<T: TileShape, const COUNT: usize> CopiesInto<[T; COUNT]> for [TileCopy<'_, T>; COUNT] {
     #[device]
     unsafe fn issue(self, data: u32, thread: u32, threads: u32) {
         let mut at = data;
         for copy in self {
-            // SAFETY: the caller's contract; the tiles lie one behind the other.
+            // SAFETY: the caller's contract; the tiles are contiguous.
             unsafe { copy.issue(at, thread, threads) };
-            at += P::BYTES as u32;
+            at += T::BYTES as u32;
         }
     }
 }

@@ -1,13 +1,17 @@
-//! The ring: `STAGES` slots of tiles between those who fill and those who empty them, each slot
-//! guarded by a full and an empty mbarrier.
+//! The ring: `STAGES` slots of tiles between the threads that fill them and the threads that read
+//! them.
+//!
+//! Invariant: a slot is written only after every reader has released it, and read only after it has
+//! been filled. Each slot has two mbarriers, full and empty, that enforce this.
 //!
 //! ```text
 //!            acquire: wait empty        wait: wait full
 //!   producer ───────────────► slot i ───────────────► consumer
-//!            load / commit: full        release: arrive on empty, here and at sharing peers
+//!            load / commit: full        release: arrive on empty, in this CTA and in the peers that share the slot
 //! ```
 //!
-//! One ring type covers CUTLASS's pipelines; who fills and who empties are type parameters:
+//! One type, [`Ring`], covers CUTLASS's pipelines. Its type parameters say who writes the slots and
+//! who reads them:
 //!
 //! | CUTLASS | writers | readers |
 //! |---|---|---|
@@ -16,16 +20,22 @@
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
 //!
-//! What CUTLASS asks its user to remember is in types here. Arrival counts follow from the roles and
-//! the cluster; transaction bytes from the tiles; starting phases from the side; the proxy fence
-//! between ordinary writes and wgmma's reads from the pair of writers and readers. A slot is a
-//! token: [`EmptySlot`] can only be filled, [`FullSlot`] only be read, and a slot that wgmma reads
-//! can only be released once it is a [`RetiredSlot`].
+//! The types fix what CUTLASS leaves to its user. Arrival counts follow from the roles and the
+//! cluster. Transaction bytes follow from the tiles. The starting phase follows from the side
+//! (producer or consumer). The proxy fence between ordinary stores and wgmma's reads follows from
+//! the pair of writers and readers.
+//!
+//! A slot is a token, and its type says what may be done with it. An [`EmptySlot`] can only be
+//! filled, a [`FullSlot`] can only be read, and a slot that wgmma reads can be released only after
+//! it has become a [`RetiredSlot`].
+//!
+//! Type parameters have the same names throughout: `St` is what a slot holds, `Wr` the writers,
+//! `Rd` the readers, `Ro` a role, `Tag` the ring's name, `Cl` the cluster's shape.
 
 mod consumer;
 mod copies;
-mod filling;
 mod parts;
+mod position;
 mod readers;
 mod stage;
 mod state;
@@ -44,7 +54,7 @@ pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
-use filling::{Filling, Layout};
+use position::{Layout, ProducerPosition};
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -52,10 +62,10 @@ use crate::cta::{Role, WARPGROUP_THREADS};
 
 use core::marker::PhantomData;
 
-/// A ring's name: a type of its own, so that ends and slots of two rings can't be mixed, and a
-/// word for reports. Two regions of one plan with the same name do not compile.
+/// The name of a ring or barrier, as a type.
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// Two rings have different names, so their ends and slots can't be mixed. Diagnostics print the
+/// name. Two regions of one plan with the same name do not compile.
 ///
 /// ```
 /// use pipeline::{names, ring::Name};
@@ -63,17 +73,15 @@ use core::marker::PhantomData;
 /// assert_eq!((MainLoop::NAME, MainLoop::FULL), ("main loop", "main loop.full"));
 /// ```
 pub trait Name: 'static {
-    /// How reports call it.
+    /// The name that diagnostics print.
     const NAME: &'static str;
-    /// How reports call a ring's full barriers.
+    /// The name that diagnostics print for a ring's full barriers.
     const FULL: &'static str;
-    /// How reports call a ring's empty barriers.
+    /// The name that diagnostics print for a ring's empty barriers.
     const EMPTY: &'static str;
 }
 
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// use pipeline::prelude::*;
@@ -96,21 +104,21 @@ macro_rules! names {
     )+};
 }
 
-/// Closes [`Writers`] and [`Readers`]: the arrivals that a kind has are those that its ends make.
+/// Seals [`Writers`] and [`Readers`]: the arrivals that a kind states must be those that its ends
+/// make.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers there are and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
 use sealed::Sealed;
 
-/// Who fills a slot of the stage `S`, which fixes the arrivals that its full barrier expects.
+/// The writers of a ring's slots: they fix the arrivals that a full barrier expects.
 ///
-/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
-/// `params.producer_arv_count`.
+/// (PTX: the count operand of `mbarrier.init`; CUTLASS `params.producer_arv_count`.)
 ///
 /// ```
 /// use half::bf16;
@@ -121,16 +129,16 @@ use sealed::Sealed;
 /// assert_eq!(<TmaParts as Writers<Stage>>::ARRIVALS, 2);
 /// assert_eq!(<Writes<Fill> as Writers<Stage>>::ARRIVALS, 4);
 /// ```
-pub trait Writers<S>: Sealed + 'static {
-    /// Arrivals per slot.
+pub trait Writers<St>: Sealed + 'static {
+    /// Arrivals per fill of a slot.
     const ARRIVALS: usize;
 }
 
-/// One elected thread issues the TMA loads of every slot, and arms it with their bytes.
+/// One elected thread arms every slot with its bytes and issues its TMA loads.
 ///
-/// Waits for an empty slot. Signals one arrival, and the bytes, on the full barrier of each slot.
-/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producer of
-/// `PipelineTmaAsync`.
+/// Waits for an empty slot. Signals one arrival and the transaction bytes on the slot's full
+/// barrier. (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer of
+/// `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -140,16 +148,15 @@ pub trait Writers<S>: Sealed + 'static {
 #[derive(Clone, Copy, Debug)]
 pub enum Tma {}
 impl Sealed for Tma {}
-impl<S: Stage> Writers<S> for Tma {
+impl<St: Stage> Writers<St> for Tma {
     const ARRIVALS: usize = 1;
 }
 
-/// Each tile of the stage is loaded by a thread of its own, which arms the slot with that tile's
-/// bytes.
+/// Each tile of the slot is loaded by its own thread, which arms the slot with that tile's bytes.
 ///
-/// Waits for an empty slot. Signals one arrival for each tile, with its bytes, on the full barrier.
-/// PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: the producers of
-/// `PipelineTransactionAsync`.
+/// Waits for an empty slot. Signals one arrival per tile, and that tile's transaction bytes, on the
+/// full barrier. (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the
+/// producers of `PipelineTransactionAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -159,14 +166,14 @@ impl<S: Stage> Writers<S> for Tma {
 #[derive(Clone, Copy, Debug)]
 pub enum TmaParts {}
 impl Sealed for TmaParts {}
-impl<S: Stage> Writers<S> for TmaParts {
-    const ARRIVALS: usize = S::TILES;
+impl<St: Stage> Writers<St> for TmaParts {
+    const ARRIVALS: usize = St::TILES;
 }
 
-/// All warps of role `R` fill every slot with ordinary stores; each warp arrives once.
+/// All warps of role `Ro` fill every slot with ordinary stores.
 ///
-/// Waits for an empty slot. Signals one arrival for each warp on the full barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the producers of `PipelineAsync`.
+/// Waits for an empty slot. Signals one arrival per warp on the full barrier. (PTX
+/// `mbarrier.arrive`; CUTLASS: the producers of `PipelineAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -174,18 +181,18 @@ impl<S: Stage> Writers<S> for TmaParts {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Writes<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Writes<R>(PhantomData<R>);
-impl<R> Sealed for Writes<R> {}
-impl<R: Role, S: Stage> Writers<S> for Writes<R> {
-    const ARRIVALS: usize = 4 * R::GROUPS;
+pub struct Writes<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Writes<Ro> {}
+impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
+    const ARRIVALS: usize = 4 * Ro::GROUPS;
 }
 
-/// All threads of role `R` fill every slot with `cp.async`, and each has its copies' completion
-/// told to the slot: one arrival a thread. The readers are [`Reads`].
+/// All threads of role `Ro` fill every slot with `cp.async`. The readers must be [`Reads`].
 ///
-/// Waits for an empty slot. Signals one arrival for each thread on the full barrier, when its
-/// copies have landed. PTX: `cp.async.cg.shared.global`, `cp.async.mbarrier.arrive.noinc`. CUTLASS:
-/// `PipelineAsync`, whose producers commit with `cpasync_barrier_arrive_noinc`.
+/// Waits for an empty slot. Signals one arrival per thread on the full barrier; the hardware makes
+/// the arrival when the thread's copies have landed. (PTX `cp.async.cg.shared.global`,
+/// `cp.async.mbarrier.arrive.noinc`; CUTLASS `PipelineAsync`, whose producers commit with
+/// `cpasync_barrier_arrive_noinc`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -193,20 +200,20 @@ impl<R: Role, S: Stage> Writers<S> for Writes<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), CpAsync<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct CpAsync<R>(PhantomData<R>);
-impl<R> Sealed for CpAsync<R> {}
-impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
-    const ARRIVALS: usize = WARPGROUP_THREADS as usize * R::GROUPS;
+pub struct CpAsync<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for CpAsync<Ro> {}
+impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
+    const ARRIVALS: usize = WARPGROUP_THREADS as usize * Ro::GROUPS;
 }
 
-/// `STAGES` slots, each holding the tiles of `S`, filled by `W` and emptied by `R`; `N` is its name,
-/// `K` the cluster over which loads are multicast.
+/// `STAGES` slots that each hold the tiles of `St`. `Wr` fill them, `Rd` read them. `Tag` is the
+/// ring's name, `Cl` the cluster across which loads are multicast.
 ///
-/// A [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and hands out its
-/// [`Ends`]. Memory: the slots, then the full barriers, then the empty ones.
+/// A ring is a [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and returns
+/// its [`Ends`]. Shared memory holds the slots, then the full barriers, then the empty barriers.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init` of each barrier. CUTLASS:
-/// `PipelineTmaAsync<Stages>`, `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.
+/// (PTX `mbarrier.init` of each barrier; CUTLASS `PipelineTmaAsync<Stages>`,
+/// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -217,23 +224,21 @@ impl<R: Role, S: Stage> Writers<S> for CpAsync<R> {
 /// type Plan = SmemPlan<(MainLoop,)>;
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
-/// The [crate's example](crate) is a kernel around such a ring, and runs.
-pub struct Ring<const STAGES: usize, S, W, R, N, Cl>(PhantomData<(S, W, R, N, Cl)>);
+/// The [crate's example](crate) is a complete kernel around such a ring.
+pub struct Ring<const STAGES: usize, St, Wr, Rd, Tag, Cl>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
 
-impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
-    Ring<STAGES, S, W, R, N, Cl>
+impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Ring<STAGES, St, Wr, Rd, Tag, Cl>
 {
-    const FULL_ARRIVALS: u32 = W::ARRIVALS as u32;
-    /// Readers of every CTA that gets a copy of the slot must have let go of it.
+    const FULL_ARRIVALS: u32 = Wr::ARRIVALS as u32;
+    /// Every CTA that receives a copy of the slot's data must release it.
     const EMPTY_ARRIVALS: u32 = {
-        let ctas = if R::MULTICAST { Cl::SHARERS } else { 1 };
-        (R::ARRIVALS * ctas) as u32
+        let ctas = if Rd::MULTICAST { Cl::SHARERS } else { 1 };
+        (Rd::ARRIVALS * ctas) as u32
     };
 }
 
-/// The two ends of a ring, inert until a role takes them with `by`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The two ends of a ring, before a role takes them with `by`.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -246,17 +251,16 @@ impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: Clus
 ///     let _full = ring.consumer.by(group);
 /// }
 /// ```
-pub struct Ends<const STAGES: usize, S, W, R, N, Cl> {
-    /// For those who fill.
-    pub producer: ProducerEnd<STAGES, S, W, R, N, Cl>,
-    /// For those who read.
-    pub consumer: ConsumerEnd<STAGES, S, R, N, Cl>,
+pub struct Ends<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
+    /// The writers' end.
+    pub producer: ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl>,
+    /// The readers' end.
+    pub consumer: ConsumerEnd<STAGES, St, Rd, Tag, Cl>,
 }
 
-/// The producer end before a role has taken it.
+/// The producer end, before a role takes it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Params::role` =
-/// `ThreadCategory::Producer`.
+/// (CUTLASS `Params::role` = `ThreadCategory::Producer`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -270,37 +274,43 @@ pub struct Ends<const STAGES: usize, S, W, R, N, Cl> {
 /// }
 /// ```
 #[must_use]
-pub struct ProducerEnd<const STAGES: usize, S, W, R, N, Cl> {
+pub struct ProducerEnd<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, W, R, N, Cl, *const ())>,
+    ring: PhantomData<(St, Wr, Rd, Tag, Cl, *const ())>,
 }
 
-// SAFETY: slots and barriers lie inside BYTES; `init` gives each barrier the count that the
-// protocol of the ends produces: FULL_ARRIVALS fills, EMPTY_ARRIVALS releases.
-unsafe impl<const STAGES: usize, S: Stage, W: Writers<S>, R: Readers, N: Name, Cl: ClusterShape>
-    Region for Ring<STAGES, S, W, R, N, Cl>
+// SAFETY: slots and barriers lie inside BYTES. `init` gives each barrier the arrival count that the
+// ends produce: FULL_ARRIVALS per fill, EMPTY_ARRIVALS per release.
+unsafe impl<
+    const STAGES: usize,
+    St: Stage,
+    Wr: Writers<St>,
+    Rd: Readers,
+    Tag: Name,
+    Cl: ClusterShape,
+> Region for Ring<STAGES, St, Wr, Rd, Tag, Cl>
 {
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
-        assert!(S::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
-        STAGES * (S::BYTES + 16)
+        assert!(St::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
+        STAGES * (St::BYTES + 16)
     };
-    const ALIGN: usize = S::ALIGN;
-    const NAME: &'static str = N::NAME;
-    type Ends = Ends<STAGES, S, W, R, N, Cl>;
+    const ALIGN: usize = St::ALIGN;
+    const NAME: &'static str = Tag::NAME;
+    type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 
     #[inline(always)]
     unsafe fn init(place: Place) {
         for stage in 0..STAGES as u32 {
-            let full = Layout::<STAGES, S>::full(place.base, stage);
-            let empty = Layout::<STAGES, S>::empty(place.base, stage);
+            let full = Layout::<STAGES, St>::full(place.base, stage);
+            let empty = Layout::<STAGES, St>::empty(place.base, stage);
             // SAFETY: both barriers are this ring's own memory, initialised once.
             unsafe {
                 isa::mbarrier::init(full, Self::FULL_ARRIVALS);
                 isa::mbarrier::init(empty, Self::EMPTY_ARRIVALS);
             }
-            isa::debug::label_barrier(full, N::FULL, stage);
-            isa::debug::label_barrier(empty, N::EMPTY, stage);
+            isa::debug::label_barrier(full, Tag::FULL, stage);
+            isa::debug::label_barrier(empty, Tag::EMPTY, stage);
         }
     }
 

@@ -1,8 +1,10 @@
-//! The filling ends of a ring whose tiles are loaded by different threads (CUTLASS
-//! `PipelineTransactionAsync`): each arms the slot with its own tile's bytes, and the slot is full
-//! when all have arrived and all bytes have landed.
+//! The producers of a ring whose tiles are loaded by different threads (CUTLASS
+//! `PipelineTransactionAsync`).
+//!
+//! Invariant: each thread arms the slot with its own tile's bytes. The slot is full when all
+//! threads have arrived and all bytes have landed.
 
-use super::{Filling, Name, ProducerEnd, Readers, TmaParts};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, TmaParts};
 use crate::cta::{ClusterShape, Sharing};
 use crate::cta::{Elected, Role};
 use crate::ring::Stage;
@@ -11,21 +13,20 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Parts, R: Readers, Tag: Name, Cl: ClusterShape>
-    ProducerEnd<STAGES, S, TmaParts, R, Tag, Cl>
+impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, St, TmaParts, Rd, Tag, Cl>
 {
-    /// The ends of the tiles' threads, one for each tile, in the tiles' order.
+    /// Splits the end into one end for each tile, in the tiles' order.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Parts`].
+    /// See the example of [`Parts`].
     #[inline(always)]
-    pub fn parts(self) -> S::Ends<STAGES, Tag, Cl> {
-        S::ends(Undivided { base: self.base, ring: PhantomData })
+    pub fn parts(self) -> St::Ends<STAGES, Tag, Cl> {
+        St::ends(Undivided { base: self.base, ring: PhantomData })
     }
 }
 
-/// A stage whose tiles are loaded by a thread each: a tuple of up to four tiles, or an array.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// A slot type whose tiles can be loaded by one thread each: a tuple of up to four tiles, or an
+/// array.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -33,12 +34,12 @@ impl<const STAGES: usize, S: Parts, R: Readers, Tag: Name, Cl: ClusterShape>
 /// # type Alone = Cluster<1, 1>;
 /// type A = Tile<bf16, 128, 64>;
 /// type B = Tile<bf16, 64, 64>;
-/// type S = (A, B, B);
+/// type St = (A, B, B);
 ///
-/// fn apart(end: ProducerEnd<4, S, TmaParts, Mma<Math>, Main, Alone>) {
+/// fn apart(end: ProducerEnd<4, St, TmaParts, Mma<Math>, Main, Alone>) {
 ///     let (a, b, c) = end.parts();
-///     let _for_one_warp: PartEnd<4, S, A, Main, Alone> = a;
-///     let _for_two_others: [PartEnd<4, S, B, Main, Alone>; 2] = [b, c];
+///     let _for_one_warp: PartEnd<4, St, A, Main, Alone> = a;
+///     let _for_two_others: [PartEnd<4, St, B, Main, Alone>; 2] = [b, c];
 /// }
 /// fn equal(end: ProducerEnd<4, [A; 2], TmaParts, Mma<Math>, Main, Alone>) {
 ///     let [_for_one_warp, _for_another] = end.parts();
@@ -51,18 +52,18 @@ impl<const STAGES: usize, S: Parts, R: Readers, Tag: Name, Cl: ClusterShape>
 pub trait Parts: Stage + Sized {
     /// One [`PartEnd`] for each tile.
     type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>;
-    /// Divides the end of a ring.
+    /// Splits the end of a ring.
     #[doc(hidden)]
     fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
         whole: Undivided<STAGES, Self, Tag, Cl>,
     ) -> Self::Ends<STAGES, Tag, Cl>;
 }
 
-/// The filling end of a ring of parts, on its way to be divided.
+/// The producer end of a ring before [`Parts::ends`] splits it.
 #[doc(hidden)]
-pub struct Undivided<const STAGES: usize, S, Tag, Cl> {
+pub struct Undivided<const STAGES: usize, St, Tag, Cl> {
     base: u32,
-    ring: PhantomData<(S, Tag, Cl, *const ())>,
+    ring: PhantomData<(St, Tag, Cl, *const ())>,
 }
 
 macro_rules! parts {
@@ -103,9 +104,7 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
     }
 }
 
-/// The end for the thread that loads tile `T` of the stage `S`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The producer end of the thread that loads tile `T` of each slot of `St`.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -124,29 +123,34 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
 /// }
 /// ```
 #[must_use]
-pub struct PartEnd<const STAGES: usize, S, T, Tag, Cl> {
+pub struct PartEnd<const STAGES: usize, St, T, Tag, Cl> {
     base: u32,
     offset: u32,
-    part: PhantomData<(S, T, Tag, Cl, *const ())>,
+    part: PhantomData<(St, T, Tag, Cl, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
-    PartEnd<STAGES, S, T, Tag, Cl>
+impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
+    PartEnd<STAGES, St, T, Tag, Cl>
 {
-    /// Gives the end to an elected thread.
+    /// Binds the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`PartEnd`].
+    /// See the example of [`PartEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> PartProducer<STAGES, S, T, Tag> {
-        PartProducer { at: Filling::start(self.base), offset: self.offset, part: PhantomData }
+    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> PartProducer<STAGES, St, T, Tag> {
+        PartProducer {
+            at: ProducerPosition::start(self.base),
+            offset: self.offset,
+            part: PhantomData,
+        }
     }
 }
 
-/// One of the filling ends: its position in the ring, and the verbs acquire, load and tail.
+/// The producer of one tile of each slot: its position in the ring, and the verbs `acquire`,
+/// `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals its part of full slots. PTX: `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: `PipelineTransactionAsync` with
-/// `PipelineState`, on the producer's side.
+/// Waits for empty slots. Signals one arrival and its tile's bytes on each full barrier. (PTX
+/// `mbarrier.try_wait.parity`, `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the
+/// producer's side of `PipelineTransactionAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -161,54 +165,53 @@ impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct PartProducer<const STAGES: usize, S, T, Tag> {
-    at: Filling<STAGES, S>,
+pub struct PartProducer<const STAGES: usize, St, T, Tag> {
+    at: ProducerPosition<STAGES, St>,
     offset: u32,
     part: PhantomData<(T, Tag, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name> PartProducer<STAGES, S, T, Tag> {
-    /// Takes its part of the next slot and steps.
+impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGES, St, T, Tag> {
+    /// Acquires this thread's part of the next slot and advances.
     ///
-    /// Waits for every reader to have released the slot. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
-    /// the example of [`PartProducer`].
+    /// Waits until every reader has released the slot. (PTX `mbarrier.try_wait.parity` on the empty
+    /// barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`PartProducer`].
     #[device]
     pub fn acquire(&mut self) -> PartSlot<T, Tag> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty. The answer belongs to that slot: while it is held the
-    /// producer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// The result belongs to that slot, and the producer can't be used while it exists.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
+    /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
     /// [`PartPeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, S, T, Tag> {
-        PartPeek { known: self.at.peek(), producer: self }
+    pub fn try_acquire(&mut self) -> PartPeek<'_, STAGES, St, T, Tag> {
+        PartPeek { ready: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> PartSlot<T, Tag> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> PartSlot<T, Tag> {
+        let (data, full) = self.at.take(ready);
         PartSlot { data: data + self.offset, full, part: PhantomData }
     }
 
-    /// Lets the ring run empty.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
-    /// [`PartProducer`].
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`PartProducer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
-/// What [`PartProducer::try_acquire`] saw.
+/// The result of [`PartProducer::try_acquire`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+/// (CUTLASS `ProducerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -222,33 +225,30 @@ impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name> PartProducer<STAGES
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct PartPeek<'p, const STAGES: usize, S, T, Tag> {
-    known: bool,
-    producer: &'p mut PartProducer<STAGES, S, T, Tag>,
+pub struct PartPeek<'p, const STAGES: usize, St, T, Tag> {
+    ready: bool,
+    producer: &'p mut PartProducer<STAGES, St, T, Tag>,
 }
 
-impl<const STAGES: usize, S: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGES, S, T, Tag> {
-    /// Whether the slot was empty.
+impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGES, St, T, Tag> {
+    /// Returns whether the test found the slot empty.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
-    /// See the example of [`PartPeek`].
+    /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`PartPeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
-    /// Takes its part of the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires this thread's part of the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
-    /// [`PartProducer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
-    /// [`PartPeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as
+    /// [`PartProducer::acquire`], or nothing after a successful test; CUTLASS
+    /// `producer_acquire(state, token)`.) See the example of [`PartPeek`].
     #[device]
     pub fn acquire(self) -> PartSlot<T, Tag> {
-        self.producer.slot(self.known)
+        self.producer.slot(self.ready)
     }
 }
 
 /// One tile's part of an acquired slot.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -267,15 +267,15 @@ pub struct PartSlot<T, Tag> {
 }
 
 impl<T: TileShape, Tag: Name> PartSlot<T, Tag> {
-    /// Arms the slot with the tile's bytes and issues its load.
+    /// Arms the slot with the tile's bytes and issues the tile's load.
     ///
-    /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the
-    /// tile's bytes. PTX: `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS:
-    /// `producer_expect_transaction`, `copy`, `producer_commit`. See the example of [`PartSlot`].
+    /// Signals the full barrier: one arrival by this thread, and the tile's bytes when they land.
+    /// (PTX `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS
+    /// `producer_expect_transaction`, `copy`, `producer_commit`.) See the example of [`PartSlot`].
     #[device]
     pub fn load<P: Sharing>(self, load: Load<'_, T, P>) {
-        // SAFETY: the part is acquired; the phase can't close before this thread's arrival, so the
-        // other parts' bytes may land before or after.
+        // SAFETY: the part is acquired. The phase can't complete before this thread's arrival, so
+        // the other parts' bytes may land before or after it.
         unsafe {
             isa::mbarrier::arrive_expect_tx(self.full, T::BYTES as u32);
             load.issue(self.data, self.full);

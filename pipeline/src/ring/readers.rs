@@ -1,13 +1,16 @@
-//! Who empties a ring's slots, and how.
+//! The kinds of readers of a ring: who reads a slot, how, and how many arrivals release it.
+//!
+//! Invariant: `ARRIVALS` is the number of arrivals that the consumers of one CTA make for each
+//! slot.
 
 use super::sealed::Sealed;
 use crate::cta::Role;
 use core::marker::PhantomData;
 
-/// Who empties a slot, which fixes the arrivals that its empty barrier expects from one CTA.
+/// The readers of a ring's slots: they fix the arrivals that an empty barrier expects from one CTA.
 ///
-/// Waits for nothing. Signals nothing. PTX: the count of `mbarrier.init`. CUTLASS:
-/// `params.num_consumers`, and the constructor's count of multicast sharers.
+/// (PTX: the count operand of `mbarrier.init`; CUTLASS: `params.num_consumers`, which the
+/// constructor of `PipelineTmaAsync` multiplies by the number of CTAs that share an operand.)
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::Readers};
@@ -20,28 +23,28 @@ use core::marker::PhantomData;
 pub trait Readers: Sealed + 'static {
     /// The role that reads.
     type Role: Role;
-    /// Warp groups that share one slot: each reads 64 rows of it.
+    /// Warp groups that share one slot. Each reads an equal part of its rows.
     const GROUPS: usize;
     /// Arrivals per slot from one CTA.
     const ARRIVALS: usize;
-    /// Do peers that share an operand load into the slot (multicast)?
+    /// Whether peer CTAs that share an operand also write this CTA's slots (multicast).
     const MULTICAST: bool;
-    /// Are the reads made through the async proxy?
+    /// Whether the reads go through the async proxy.
     const ASYNC: bool;
-    /// Which of the groups that share a slot `group` of the role is.
+    /// Returns which part of a slot warp group number `group` of the role reads.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Readers`].
+    /// See the example of [`Readers`].
     #[inline(always)]
     fn share(group: u32) -> u32 {
         if Self::GROUPS == 1 { 0 } else { group }
     }
 }
 
-/// Every warp group of role `R` reads every slot with wgmma, and arrives once.
+/// Every warp group of role `Ro` reads every slot with wgmma.
 ///
-/// Waits for a full slot. Signals one arrival for each warp group on the empty barrier, here and at
-/// sharing peers. PTX: `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers
-/// of `PipelineTmaAsync`.
+/// Waits for a full slot. Signals one arrival per warp group on the empty barrier, in this CTA and
+/// in the peers that share the slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`;
+/// CUTLASS: the consumers of `PipelineTmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -49,21 +52,20 @@ pub trait Readers: Sealed + 'static {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Cluster<2, 1>>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Mma<R>(PhantomData<R>);
-impl<R> Sealed for Mma<R> {}
-impl<R: Role> Readers for Mma<R> {
-    type Role = R;
-    const GROUPS: usize = R::GROUPS;
-    const ARRIVALS: usize = R::GROUPS;
+pub struct Mma<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Mma<Ro> {}
+impl<Ro: Role> Readers for Mma<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = Ro::GROUPS;
+    const ARRIVALS: usize = Ro::GROUPS;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
 }
 
-/// Every warp group of role `R` reads every slot with ordinary loads; each of its warps arrives
-/// once.
+/// Every warp group of role `Ro` reads every slot with ordinary loads.
 ///
-/// Waits for a full slot. Signals one arrival for each warp on the empty barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the consumers of `PipelineAsync`.
+/// Waits for a full slot. Signals one arrival per warp on the empty barrier. (PTX
+/// `mbarrier.arrive`; CUTLASS: the consumers of `PipelineAsync`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -71,22 +73,23 @@ impl<R: Role> Readers for Mma<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Reads<R>(PhantomData<R>);
-impl<R> Sealed for Reads<R> {}
-impl<R: Role> Readers for Reads<R> {
-    type Role = R;
-    const GROUPS: usize = R::GROUPS;
-    const ARRIVALS: usize = 4 * R::GROUPS;
+pub struct Reads<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Reads<Ro> {}
+impl<Ro: Role> Readers for Reads<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = Ro::GROUPS;
+    const ARRIVALS: usize = 4 * Ro::GROUPS;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
 }
 
-/// The warp groups of role `R` take turns: each slot is read, with wgmma, by one of them, which
-/// arrives once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
+/// The warp groups of role `Ro` take turns: one of them reads each slot with wgmma.
 ///
-/// Waits for a full slot. Signals one arrival on the empty barrier, here and at sharing peers. PTX:
-/// `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`. CUTLASS: the consumers of the ping-pong
-/// kernel's `PipelineTmaAsync`.
+/// The others skip the slot ([`Consumer::skip`](super::Consumer::skip)).
+///
+/// Waits for a full slot. Signals one arrival on the empty barrier, in this CTA and in the peers
+/// that share the slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the
+/// consumers of `PipelineTmaAsync` in the ping-pong kernel.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -94,21 +97,22 @@ impl<R: Role> Readers for Reads<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct MmaInTurn<R>(PhantomData<R>);
-impl<R> Sealed for MmaInTurn<R> {}
-impl<R: Role> Readers for MmaInTurn<R> {
-    type Role = R;
+pub struct MmaInTurn<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for MmaInTurn<Ro> {}
+impl<Ro: Role> Readers for MmaInTurn<Ro> {
+    type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 1;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
 }
 
-/// The warp groups of role `R` take turns: each slot is read, with ordinary loads, by one of them,
-/// whose warps each arrive once. The others skip it ([`Consumer::skip`](super::Consumer::skip)).
+/// The warp groups of role `Ro` take turns: one of them reads each slot with ordinary loads.
 ///
-/// Waits for a full slot. Signals one arrival for each warp of a group on the empty barrier. PTX:
-/// `mbarrier.arrive`. CUTLASS: the consumers of the ping-pong kernel's epilogue loads.
+/// The others skip the slot ([`Consumer::skip`](super::Consumer::skip)).
+///
+/// Waits for a full slot. Signals one arrival per warp of the reading group on the empty barrier.
+/// (PTX `mbarrier.arrive`; CUTLASS: the consumers of the epilogue loads in the ping-pong kernel.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -116,23 +120,21 @@ impl<R: Role> Readers for MmaInTurn<R> {
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, ReadsInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ReadsInTurn<R>(PhantomData<R>);
-impl<R> Sealed for ReadsInTurn<R> {}
-impl<R: Role> Readers for ReadsInTurn<R> {
-    type Role = R;
+pub struct ReadsInTurn<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for ReadsInTurn<Ro> {}
+impl<Ro: Role> Readers for ReadsInTurn<Ro> {
+    type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 4;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
 }
 
-/// Readers that share the slots out among themselves: [`MmaInTurn`] and [`ReadsInTurn`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// Readers whose warp groups take turns: [`MmaInTurn`] and [`ReadsInTurn`].
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn every_other<S: Stage, R: TakeTurns, Tag: Name>(mut full: Consumer<4, S, R, Tag, Cluster<1, 1>>) {
+/// fn every_other<St: Stage, Rd: TakeTurns, Tag: Name>(mut full: Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 ///     full.skip(1);
 /// }
@@ -143,17 +145,17 @@ impl<R: Role> Readers for ReadsInTurn<R> {
     note = "wait for the slot and release it, or let the warp groups take turns: `MmaInTurn<Role>` in place of `Mma<Role>`, `ReadsInTurn<Role>` in place of `Reads<Role>`"
 )]
 pub trait TakeTurns: Readers {}
-impl<R: Role> TakeTurns for MmaInTurn<R> {}
-impl<R: Role> TakeTurns for ReadsInTurn<R> {}
+impl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}
+impl<Ro: Role> TakeTurns for ReadsInTurn<Ro> {}
 
-/// Readers that read with ordinary loads, which have returned when the next instruction runs:
-/// [`Reads`] and [`ReadsInTurn`].
+/// Readers that use ordinary loads: [`Reads`] and [`ReadsInTurn`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The arrival that releases a slot orders ordinary loads before it (wgmma's reads need a wait
+/// first).
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn give_back<S: Stage, R: OrdinaryReads, Tag: Name>(slot: FullSlot<S, R, Tag, Cluster<1, 1>>) {
+/// fn give_back<St: Stage, Rd: OrdinaryReads, Tag: Name>(slot: FullSlot<St, Rd, Tag, Cluster<1, 1>>) {
 ///     slot.release();
 /// }
 /// ```
@@ -163,37 +165,35 @@ impl<R: Role> TakeTurns for ReadsInTurn<R> {}
     note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, last) = sum.finish(); last.release()` for the last one"
 )]
 pub trait OrdinaryReads: Readers {}
-impl<R: Role> OrdinaryReads for Reads<R> {}
-impl<R: Role> OrdinaryReads for ReadsInTurn<R> {}
+impl<Ro: Role> OrdinaryReads for Reads<Ro> {}
+impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 
-/// Readers of slots that `cp.async` fills, through the generic proxy: [`Reads`].
+/// Readers of slots that `cp.async` fills: [`Reads`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// `cp.async` writes through the generic proxy, so the readers must read through it too.
 ///
 /// ```
 /// use pipeline::{prelude::*, ring::CpAsyncReaders};
 /// roles! { Math = 1 x 232 registers }
-/// fn arrivals<R: CpAsyncReaders>() -> usize { R::ARRIVALS }
+/// fn arrivals<Rd: CpAsyncReaders>() -> usize { Rd::ARRIVALS }
 /// assert_eq!(arrivals::<Reads<Math>>(), 4);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't read what `cp.async` writes: wgmma reads through the async proxy, `cp.async` writes through the generic one",
-    label = "a proxy fence would have to come after the copies' completion, which is told to the barrier by the hardware",
+    label = "a proxy fence would have to follow the copies' completion, which the hardware signals to the barrier",
     note = "let TMA fill the ring, `Tma`, or ordinary stores, `Writes<Role>`, whose `commit` fences; or read it with ordinary loads, `Reads<Role>`"
 )]
 pub trait CpAsyncReaders: Readers {}
-impl<R: Role> CpAsyncReaders for Reads<R> {}
+impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 
-/// Readers whose slots are read by wgmma: [`Mma`] and [`MmaInTurn`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// Readers that use wgmma: [`Mma`] and [`MmaInTurn`].
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
-/// fn wait<S: Stage, R: MmaReaders, Tag: Name>(full: &mut Consumer<4, S, R, Tag, Cluster<1, 1>>) {
+/// fn wait<St: Stage, Rd: MmaReaders, Tag: Name>(full: &mut Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 /// }
 /// ```
 pub trait MmaReaders: Readers {}
-impl<R: Role> MmaReaders for Mma<R> {}
-impl<R: Role> MmaReaders for MmaInTurn<R> {}
+impl<Ro: Role> MmaReaders for Mma<Ro> {}
+impl<Ro: Role> MmaReaders for MmaInTurn<Ro> {}

@@ -1,11 +1,14 @@
-//! Stages: the tiles that one slot of a ring holds, as a tuple, and the loads that fill them.
+//! What a slot of a ring holds, and the loads that fill it.
+//!
+//! Invariant: the bytes that the slot's full barrier expects are the bytes of the slot's tiles, and
+//! there is exactly one load for each tile.
 
 use crate::cta::Sharing;
 use crate::tile::Load;
 use crate::tile::{TILE_ALIGN, TileShape};
 use isa::device;
 
-/// Closes [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
+/// Seals [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be what a slot of a ring holds, or fill it",
@@ -17,10 +20,9 @@ mod sealed {
 use sealed::Sealed;
 
 /// The tiles of one slot: a tuple of one to four [`Tile`](crate::tile::Tile)s, or an array of equal
-/// ones: the panels of a block wider than a tile.
+/// ones (a block that is several tiles wide).
 ///
-/// Waits for nothing. Signals nothing. PTX: the bytes of `mbarrier.arrive.expect_tx`. CUTLASS:
-/// `TmaTransactionBytes`.
+/// (PTX: the transaction count of `mbarrier.arrive.expect_tx`; CUTLASS `TmaTransactionBytes`.)
 ///
 /// ```
 /// use half::bf16;
@@ -37,43 +39,44 @@ use sealed::Sealed;
 pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
-    /// How many tiles.
+    /// Number of tiles.
     const TILES: usize;
     /// Alignment of the slot.
     const ALIGN: usize = TILE_ALIGN;
 }
 
-/// A tuple or array of loads that fills the stage `S`: one for each tile, in order.
+/// A tuple or array of loads that fills a slot of `St`: one load for each tile, in the tiles'
+/// order.
 ///
-/// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.tensor.2d`, for each tile. CUTLASS:
-/// `copy` for each operand.
+/// (PTX `cp.async.bulk.tensor.2d` for each tile; CUTLASS `copy` for each operand.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
-/// fn fill<S: Stage, Tag: Name>(slot: EmptySlot<S, Tag>, loads: impl LoadsInto<S>) {
+/// fn fill<St: Stage, Tag: Name>(slot: EmptySlot<St, Tag>, loads: impl LoadsInto<St>) {
 ///     slot.load(loads);
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not fill a slot of `{S}`",
+    message = "`{Self}` does not fill a slot of `{St}`",
     label = "not one load for each tile of the slot",
     note = "a slot is filled by a tuple with one load for each of its tiles, in their order, each from a tensor map of that tile: `slot.load((a.tile(..), b.tile(..)))`; one load is `(a.tile(..),)`",
     note = "the transaction bytes that the slot's barrier expects are those of all its tiles"
 )]
-pub trait LoadsInto<S>: Sealed {
-    /// Issues all loads into the slot at `data`, completing on `full`.
+pub trait LoadsInto<St>: Sealed {
+    /// Issues all loads into the slot at address `data`. They complete on the full barrier at
+    /// `full`.
     ///
-    /// Waits for nothing. Signals the bytes on `full`, when they land. PTX:
-    /// `cp.async.bulk.tensor.2d`, for each tile. CUTLASS: `copy` for each operand. See the example
-    /// of [`LoadsInto`].
+    /// Signals the transaction bytes on `full` when they land. (PTX `cp.async.bulk.tensor.2d` for
+    /// each tile; CUTLASS `copy` for each operand.) See the example of [`LoadsInto`].
     ///
     /// # Safety
-    /// The slot is acquired and its barrier armed with `S::BYTES`.
+    /// The slot is acquired, and its full barrier is armed with `St::BYTES`.
     unsafe fn issue(self, data: u32, full: u32);
 }
 
-/// A tuple of tiles as a stage, and a tuple of their loads, which fills it.
+/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`] for the tuples of loads that fill
+/// them.
 macro_rules! tuples {
     ($(($($tile:ident by $peers:ident at $field:tt),+))+) => {$(
         impl<$($tile),+> Sealed for ($($tile,)+) {}
@@ -88,7 +91,7 @@ macro_rules! tuples {
             unsafe fn issue(self, data: u32, full: u32) {
                 let mut at = 0;
                 $(
-                    // SAFETY: the caller's contract; the tiles lie one behind the other.
+                    // SAFETY: the caller's contract; the tiles are contiguous.
                     unsafe { self.$field.issue(data + at, full) };
                     at += $tile::BYTES as u32;
                 )+
@@ -104,16 +107,15 @@ tuples! {
     (A by P at 0, B by Q at 1, C by R at 2, D by U at 3)
 }
 
-/// A stage that has a tile number `I`, counted from 0.
+/// A slot type that has a tile number `I`, counted from 0.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the operand's member of `TensorStorage`,
-/// `smem_A` or `smem_B`.
+/// (CUTLASS: the operand's member of `TensorStorage`, `smem_A` or `smem_B`.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, ring::TileAt, tile::TileShape};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
-/// fn at<S: TileAt<2>>() -> (usize, usize) { (S::OFFSET, S::Tile::ROWS) }
+/// fn at<St: TileAt<2>>() -> (usize, usize) { (St::OFFSET, St::Tile::ROWS) }
 /// assert_eq!(at::<Stage>(), ((128 + 64) * 128, 64));
 /// ```
 #[diagnostic::on_unimplemented(
@@ -121,9 +123,9 @@ tuples! {
     label = "tiles are counted from 0, in the order of the stage's tuple"
 )]
 pub trait TileAt<const I: usize>: Stage {
-    /// The tile.
+    /// The tile's type.
     type Tile: TileShape;
-    /// Where in the slot it lies.
+    /// Byte offset of the tile in the slot.
     const OFFSET: usize;
 }
 
@@ -163,7 +165,7 @@ impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     unsafe fn issue(self, data: u32, full: u32) {
         let mut at = data;
         for load in self {
-            // SAFETY: the caller's contract; the tiles lie one behind the other.
+            // SAFETY: the caller's contract; the tiles are contiguous.
             unsafe { load.issue(at, full) };
             at += A::BYTES as u32;
         }

@@ -1,11 +1,16 @@
-//! Where in a ring one end stands: [`PipelineState`].
+//! The position of one end in its ring: [`PipelineState`].
+//!
+//! Invariant: after `count` steps, the slot is `count` mod `STAGES`, and the phase has flipped once
+//! for each full pass.
 
 use core::marker::PhantomData;
 
-/// The end that fills slots. Its first pass over a ring must not wait, so it starts at phase 1: on
-/// a fresh mbarrier the phase of parity 1 counts as already completed.
+/// The producer's side. It starts at phase 1.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`.
+/// The first pass over a ring must not wait: on a fresh mbarrier the phase of parity 1 counts as
+/// already completed.
+///
+/// (CUTLASS `make_producer_start_state`.)
 ///
 /// ```
 /// use pipeline::ring::{PipelineState, ProducerSide};
@@ -13,9 +18,11 @@ use core::marker::PhantomData;
 /// ```
 #[derive(Debug)]
 pub enum ProducerSide {}
-/// The end that empties slots. It starts at phase 0: it must wait for the first fill.
+/// The consumer's side. It starts at phase 0.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState`'s default constructor.
+/// It must wait for the first fill.
+///
+/// (CUTLASS `PipelineState`'s default constructor.)
 ///
 /// ```
 /// use pipeline::ring::{ConsumerSide, PipelineState};
@@ -35,9 +42,7 @@ mod sealed {
         const FIRST_PHASE: u32 = 0;
     }
 }
-/// [`ProducerSide`] or [`ConsumerSide`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The side of a ring to which a position belongs: [`ProducerSide`] or [`ConsumerSide`].
 ///
 /// ```
 /// use pipeline::ring::{PipelineState, Side};
@@ -48,13 +53,14 @@ mod sealed {
 pub trait Side: sealed::Side {}
 impl<T: sealed::Side> Side for T {}
 
-/// Index and phase of the slot that an end of a ring uses next.
+/// Index and phase of the slot that one end of a ring uses next.
 ///
-/// The side is part of the type and fixes the starting phase; the fields can only be changed by
-/// [`advance`](Self::advance). The ends of a [`Ring`](crate::ring::Ring) keep their own state, so a
-/// kernel needs this type only for a lagging or leading copy of its position.
+/// The side is part of the type and fixes the starting phase. Only [`advance`](Self::advance) and
+/// [`advance_by`](Self::advance_by) change the position. The ends of a [`Ring`](crate::ring::Ring)
+/// keep their own state, so a kernel needs this type only for a lagging or leading copy of a
+/// position.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState<Stages>`.
+/// (CUTLASS `PipelineState<Stages>`.)
 ///
 /// ```
 /// use pipeline::ring::{ConsumerSide, PipelineState, ProducerSide};
@@ -75,54 +81,51 @@ pub struct PipelineState<const STAGES: usize, S: Side> {
 }
 
 impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
-    const STAGES_ARE_SENSIBLE: () =
+    const STAGES_IN_RANGE: () =
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
 
-    /// The position before the first step, at this side's first phase.
+    /// Returns the position before the first step, at this side's starting phase.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `make_producer_start_state`,
-    /// `PipelineState{}`. See the example of [`PipelineState`].
+    /// (CUTLASS `make_producer_start_state`, `PipelineState{}`.) See the example of
+    /// [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn start() -> Self {
-        const { Self::STAGES_ARE_SENSIBLE };
+        const { Self::STAGES_IN_RANGE };
         Self { index: 0, phase: S::FIRST_PHASE, count: 0, side: PhantomData }
     }
 
-    /// The slot, `0..STAGES`.
+    /// Returns the slot's index, in `0..STAGES`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `index()`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `index()`.) See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// The parity to wait for on this slot's barrier: 0 or 1.
+    /// Returns the parity to wait for on this slot's barrier: 0 or 1.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the parity of `mbarrier.try_wait.parity`. CUTLASS:
-    /// `phase()`. See the example of [`PipelineState`].
+    /// (PTX: the parity operand of `mbarrier.try_wait.parity`; CUTLASS `phase()`.) See the example
+    /// of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn phase(&self) -> u32 {
         self.phase
     }
 
-    /// Steps taken since [`start`](Self::start), modulo 2³².
+    /// Returns the number of steps since [`start`](Self::start), modulo 2³².
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `count()`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `count()`.) See the example of [`PipelineState`].
     #[inline(always)]
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// One step: the next slot, and the other phase after the last slot.
+    /// Advances by one slot. The phase flips after the last slot.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `operator++`. See the example of
-    /// [`PipelineState`].
+    /// (CUTLASS `operator++`.) See the example of [`PipelineState`].
     #[inline(always)]
     pub const fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
@@ -133,10 +136,9 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
         }
     }
 
-    /// `n` steps at once.
+    /// Advances by `n` slots.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `advance(num_iterations)`. See the
-    /// example of [`PipelineState`].
+    /// (CUTLASS `advance(num_iterations)`.) See the example of [`PipelineState`].
     #[inline(always)]
     pub const fn advance_by(&mut self, n: u32) {
         self.count = self.count.wrapping_add(n);
@@ -169,7 +171,7 @@ mod tests {
             (stepped.index(), stepped.phase(), stepped.count()),
             (jumped.index(), jumped.phase(), jumped.count())
         );
-        // The definition: slot = count mod STAGES, phase = the turn's parity.
+        // The definition: slot = count mod STAGES, phase = the parity of the pass.
         assert_eq!(stepped.index(), (before + jump) % STAGES as u32);
         assert_eq!(stepped.phase(), (before + jump) / STAGES as u32 % 2);
     }

@@ -1,30 +1,34 @@
-//! The filling end of a ring that one thread's TMA loads fill (CUTLASS `PipelineTmaAsync`).
+//! The producer of a ring that TMA fills, driven by one elected thread (CUTLASS
+//! `PipelineTmaAsync`).
+//!
+//! Invariant: an acquired slot is armed with the bytes of all its tiles before their loads are
+//! issued.
 
-use super::{Filling, Name, ProducerEnd, Readers, Tma};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, Tma};
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use crate::ring::{LoadsInto, Stage};
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
-    ProducerEnd<STAGES, S, Tma, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, St, Tma, Rd, Tag, Cl>
 {
-    /// Gives the end to an elected thread.
+    /// Binds the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`ProducerEnd`].
+    /// See the example of [`ProducerEnd`].
     #[inline(always)]
-    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> Producer<STAGES, S, Tag> {
-        Producer { at: Filling::start(self.base), name: PhantomData }
+    pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> Producer<STAGES, St, Tag> {
+        Producer { at: ProducerPosition::start(self.base), name: PhantomData }
     }
 }
 
-/// The filling end: its position in the ring, and the verbs acquire, load and tail.
+/// The producer of a ring filled by TMA: its position in the ring, and the verbs `acquire`,
+/// `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`. CUTLASS: `PipelineTmaAsync` with
-/// `PipelineState`, on the producer's side.
+/// Waits for empty slots and signals full ones. (PTX `mbarrier.try_wait.parity`,
+/// `mbarrier.arrive.expect_tx`, `cp.async.bulk.tensor.2d`; CUTLASS: the producer's side of
+/// `PipelineTmaAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -39,54 +43,56 @@ impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct Producer<const STAGES: usize, S, Tag> {
-    at: Filling<STAGES, S>,
+pub struct Producer<const STAGES: usize, St, Tag> {
+    at: ProducerPosition<STAGES, St>,
     name: PhantomData<(Tag, *const ())>,
 }
 
-impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {
-    /// Takes the next slot and steps.
+impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
+    /// Acquires the next slot and advances.
     ///
-    /// Waits for every reader, here and at sharing peers, to have released the slot. Signals
-    /// nothing. PTX: `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS:
-    /// `producer_acquire`, before the arming. See the example of [`Producer`].
+    /// Waits until every reader has released the slot, in this CTA and in the peers that its loads
+    /// reach. (PTX `mbarrier.try_wait.parity` on the empty barrier, in a loop; CUTLASS:
+    /// `producer_acquire` without the arming.) See the example of [`Producer`].
     #[device]
-    pub fn acquire(&mut self) -> EmptySlot<S, Tag> {
+    pub fn acquire(&mut self) -> EmptySlot<St, Tag> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty, without waiting for long. The answer belongs to that
-    /// slot: while it is held the producer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once. CUTLASS: `producer_try_acquire`. See the example of
+    /// The result belongs to that slot, and the producer can't be used while it exists.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
+    /// `mbarrier.try_wait.parity`, once; CUTLASS `producer_try_acquire`.) See the example of
     /// [`AcquirePeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, S, Tag> {
-        AcquirePeek { known: self.at.peek(), producer: self }
+    pub fn try_acquire(&mut self) -> AcquirePeek<'_, STAGES, St, Tag> {
+        AcquirePeek { ready: self.at.peek(), producer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> EmptySlot<S, Tag> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> EmptySlot<St, Tag> {
+        let (data, full) = self.at.take(ready);
         EmptySlot { data, full, ring: PhantomData }
     }
 
-    /// Lets the ring run empty: no reader of a peer CTA will arrive at this CTA's barriers again,
-    /// so that it may exit.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
-    /// [`Producer`].
+    /// After that no reader of a peer CTA arrives at this CTA's barriers again, so the CTA may
+    /// exit.
+    ///
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`Producer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
-/// What [`Producer::try_acquire`] saw.
+/// The result of [`Producer::try_acquire`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+/// (CUTLASS `ProducerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -100,34 +106,32 @@ impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct AcquirePeek<'p, const STAGES: usize, S, Tag> {
-    known: bool,
-    producer: &'p mut Producer<STAGES, S, Tag>,
+pub struct AcquirePeek<'p, const STAGES: usize, St, Tag> {
+    ready: bool,
+    producer: &'p mut Producer<STAGES, St, Tag>,
 }
 
-impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {
-    /// Whether the slot was empty.
+impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {
+    /// Returns whether the test found the slot empty.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
-    /// See the example of [`AcquirePeek`].
+    /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`AcquirePeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
-    /// [`Producer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
-    /// [`AcquirePeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as
+    /// [`Producer::acquire`], or nothing after a successful test; CUTLASS `producer_acquire(state,
+    /// token)`.) See the example of [`AcquirePeek`].
     #[device]
-    pub fn acquire(self) -> EmptySlot<S, Tag> {
-        self.producer.slot(self.known)
+    pub fn acquire(self) -> EmptySlot<St, Tag> {
+        self.producer.slot(self.ready)
     }
 }
 
-/// An acquired slot: nobody reads it, nothing is in it.
+/// An acquired slot: no reader uses it, and TMA may fill it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `producer_get_barrier(state)`, and the
-/// stage's part of `SharedStorage`.
+/// (CUTLASS: `producer_get_barrier(state)` and the stage's part of `SharedStorage`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -139,32 +143,33 @@ impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {
 /// }
 /// ```
 #[must_use = "an acquired slot that is never loaded stops the ring"]
-pub struct EmptySlot<S, Tag> {
+pub struct EmptySlot<St, Tag> {
     data: u32,
     full: u32,
-    ring: PhantomData<(S, Tag, *const ())>,
+    ring: PhantomData<(St, Tag, *const ())>,
 }
 
-impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {
-    /// Arms the slot's full barrier with the bytes of `S` (`mbarrier.arrive.expect_tx`) and issues
-    /// one TMA load for each of its tiles, which complete on that barrier.
+impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {
+    /// Arms the slot's full barrier with the bytes of `St` and issues one TMA load for each tile.
+    /// The loads complete on that barrier.
     ///
-    /// The byte count is the type's, and there is a load for every tile, so the phase can neither
-    /// stay open nor close early. With multicast each CTA of the group loads its slice and receives
-    /// the whole tile.
+    /// The type gives the byte count, and every tile has its load, so the phase completes exactly
+    /// when all tiles have landed. With multicast, each CTA that shares a tile loads a slice of it
+    /// and receives the whole.
     ///
-    /// Waits for nothing. Signals the full barrier: this thread's arrival and, when they land, the
-    /// bytes, here and at the peers that the loads reach. PTX: `mbarrier.arrive.expect_tx`; for
+    /// Signals the full barrier: one arrival by this thread, and the transaction bytes when they
+    /// land, here and in the peers that the loads reach. (PTX `mbarrier.arrive.expect_tx`, then for
     /// each tile `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes`,
-    /// `.multicast::cluster` for several peers. CUTLASS: the arming of `producer_acquire`,
-    /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA makes itself. See the
+    /// with `.multicast::cluster` if the tile is shared; CUTLASS: the arming in `producer_acquire`,
+    /// `producer_get_barrier`, `copy`, and the `producer_commit` that TMA performs itself.) See the
     /// example of [`EmptySlot`].
     #[device]
-    pub fn load<L: LoadsInto<S>>(self, loads: L) {
-        // SAFETY: the slot is acquired: its barrier is between phases and its memory is free, at
-        // this CTA and, by the empty barrier's count, at every peer that the loads reach.
+    pub fn load<L: LoadsInto<St>>(self, loads: L) {
+        // SAFETY: the slot is acquired, so its barrier is between phases and its memory is free.
+        // The empty barrier counts the peers' readers too, so the same holds in every peer that the
+        // loads reach.
         unsafe {
-            isa::mbarrier::arrive_expect_tx(self.full, S::BYTES as u32);
+            isa::mbarrier::arrive_expect_tx(self.full, St::BYTES as u32);
             loads.issue(self.data, self.full);
         }
     }

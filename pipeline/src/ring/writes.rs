@@ -1,6 +1,9 @@
-//! The filling end of a ring that a role fills with ordinary stores (CUTLASS `PipelineAsync`).
+//! The producer of a ring that a role fills with ordinary stores (CUTLASS `PipelineAsync`).
+//!
+//! Invariant: each warp arrives once per slot, after its stores. If the readers use wgmma, a proxy
+//! fence comes between the stores and the arrival.
 
-use super::{Filling, Name, ProducerEnd, Readers, Writes};
+use super::{Name, ProducerEnd, ProducerPosition, Readers, Writes};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
 use crate::mma::Fragments;
@@ -10,22 +13,23 @@ use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
 
-impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
-    ProducerEnd<STAGES, S, Writes<Ro>, R, Tag, Cl>
+impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    ProducerEnd<STAGES, St, Writes<Ro>, Rd, Tag, Cl>
 {
-    /// Gives the end to a warp group of the role that writes.
+    /// Binds the end to a warp group of the writing role.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Writer`].
+    /// See the example of [`Writer`].
     #[inline(always)]
-    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Writer<'_, STAGES, S, Ro, R, Tag, Cl> {
-        Writer { at: Filling::start(self.base), group, ring: PhantomData }
+    pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Writer<'_, STAGES, St, Ro, Rd, Tag, Cl> {
+        Writer { at: ProducerPosition::start(self.base), group, ring: PhantomData }
     }
 }
 
-/// The filling end: its position in the ring, and the verbs acquire, commit and tail.
+/// The producer of a ring filled by ordinary stores: its position in the ring, and the verbs
+/// `acquire`, `try_acquire` and `tail`.
 ///
-/// Waits for slots to be released. Signals full slots. PTX: `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive`. CUTLASS: `PipelineAsync` with `PipelineState`, on the producer's side.
+/// Waits for empty slots and signals full ones. (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`;
+/// CUTLASS: the producer's side of `PipelineAsync` and its `PipelineState`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -44,59 +48,59 @@ impl<const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: Cluster
 /// }
 /// ```
 #[must_use]
-pub struct Writer<'g, const STAGES: usize, S, Ro, R, Tag, Cl> {
-    at: Filling<STAGES, S>,
+pub struct Writer<'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
+    at: ProducerPosition<STAGES, St>,
     group: &'g Warpgroup<Ro, Cl>,
-    ring: PhantomData<(R, Tag)>,
+    ring: PhantomData<(Rd, Tag)>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
-    Writer<'g, STAGES, S, Ro, R, Tag, Cl>
+impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    Writer<'g, STAGES, St, Ro, Rd, Tag, Cl>
 {
-    /// Takes the next slot and steps.
+    /// Acquires the next slot and advances.
     ///
-    /// Waits for every reader to have released the slot. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity` on the empty barrier, in a loop. CUTLASS: `producer_acquire`. See
-    /// the example of [`Writer`].
+    /// Waits until every reader has released the slot. (PTX `mbarrier.try_wait.parity` on the empty
+    /// barrier, in a loop; CUTLASS `producer_acquire`.) See the example of [`Writer`].
     #[device]
-    pub fn acquire(&mut self) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
+    pub fn acquire(&mut self) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
         self.slot(false)
     }
 
-    /// Looks whether the next slot is empty. The answer is the warp's: what its threads saw is
-    /// compared, so that they can branch on it together. It belongs to that slot: while it is held
-    /// the writer can't be used otherwise.
+    /// Tests whether the next slot is empty.
     ///
-    /// Waits for nothing, or for as long as the hardware suspends the thread. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`. CUTLASS: `producer_try_acquire`. See
+    /// The result is the same for all threads of a warp (a vote combines what they saw), so they
+    /// can branch on it together. It belongs to that slot, and the writer can't be used while it
+    /// exists.
+    ///
+    /// The test may suspend the thread for a time limit that the hardware sets. (PTX
+    /// `mbarrier.try_wait.parity`, once, and `vote.sync.all`; CUTLASS `producer_try_acquire`.) See
     /// the example of [`WritePeek`].
     #[device]
-    pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, S, Ro, R, Tag, Cl> {
-        // SAFETY: the group, and so the warp, is converged.
-        let known = unsafe { isa::warp::vote_all(self.at.peek()) };
-        WritePeek { known, writer: self }
+    pub fn try_acquire(&mut self) -> WritePeek<'_, 'g, STAGES, St, Ro, Rd, Tag, Cl> {
+        // SAFETY: the group is converged, and so is the warp.
+        let ready = unsafe { isa::warp::vote_all(self.at.peek()) };
+        WritePeek { ready, writer: self }
     }
 
     #[device]
-    fn slot(&mut self, known: bool) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
-        let (data, full) = self.at.take(known);
+    fn slot(&mut self, ready: bool) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
+        let (data, full) = self.at.take(ready);
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
-    /// Lets the ring run empty.
+    /// Waits until every slot has been released for the last time.
     ///
-    /// Waits for every slot to have been released for the last time. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, `STAGES` times. CUTLASS: `producer_tail`. See the example of
-    /// [`Writer`].
+    /// (PTX `mbarrier.try_wait.parity`, `STAGES` times; CUTLASS `producer_tail`.) See the example
+    /// of [`Writer`].
     #[device]
     pub fn tail(self) {
-        self.at.drain();
+        self.at.tail();
     }
 }
 
-/// What [`Writer::try_acquire`] saw.
+/// The result of [`Writer::try_acquire`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`.
+/// (CUTLASS `ProducerToken`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -112,36 +116,34 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: Clu
 /// }
 /// ```
 #[must_use = "a peek is finished with `acquire`"]
-pub struct WritePeek<'p, 'g, const STAGES: usize, S, Ro, R, Tag, Cl> {
-    known: bool,
-    writer: &'p mut Writer<'g, STAGES, S, Ro, R, Tag, Cl>,
+pub struct WritePeek<'p, 'g, const STAGES: usize, St, Ro, Rd, Tag, Cl> {
+    ready: bool,
+    writer: &'p mut Writer<'g, STAGES, St, Ro, Rd, Tag, Cl>,
 }
 
-impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
-    WritePeek<'_, 'g, STAGES, S, Ro, R, Tag, Cl>
+impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    WritePeek<'_, 'g, STAGES, St, Ro, Rd, Tag, Cl>
 {
-    /// Whether the slot was empty.
+    /// Returns whether the test found the slot empty.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ProducerToken`'s `BarrierStatus`.
-    /// See the example of [`WritePeek`].
+    /// (CUTLASS `ProducerToken`'s `BarrierStatus`.) See the example of [`WritePeek`].
     pub fn ready(&self) -> bool {
-        self.known
+        self.ready
     }
-    /// Takes the slot that was looked at, waiting for it only if it was not empty then.
+    /// Acquires the tested slot.
     ///
-    /// Waits for the slot's release, if it was not seen. Signals nothing. PTX: none, or as
-    /// [`Writer::acquire`]. CUTLASS: `producer_acquire(state, token)`. See the example of
-    /// [`WritePeek`].
+    /// Waits until the slot is empty, unless the test found it empty. (PTX: as [`Writer::acquire`],
+    /// or nothing after a successful test; CUTLASS `producer_acquire(state, token)`.) See the
+    /// example of [`WritePeek`].
     #[device]
-    pub fn acquire(self) -> WriteSlot<'g, S, Ro, R, Tag, Cl> {
-        self.writer.slot(self.known)
+    pub fn acquire(self) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
+        self.writer.slot(self.ready)
     }
 }
 
 /// An acquired slot, to be filled with ordinary stores.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the stage's part of `SharedStorage`,
-/// after `producer_acquire`.
+/// (CUTLASS: the stage's part of `SharedStorage`, after `producer_acquire`.)
 ///
 /// ```
 /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
@@ -149,83 +151,95 @@ impl<'g, const STAGES: usize, S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: Clu
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
 /// fn fill(mut slot: WriteSlot<'_, (Panel,), Math, Reads<Load>, Main, Alone>, sums: [[f32; 8]; 4]) {
-///     for strip in 0..4 {
-///         slot.put(strip, sums[strip]);
+///     for fragment in 0..4 {
+///         slot.put(fragment, sums[fragment]);
 ///     }
 ///     slot.commit();
 /// }
 /// ```
 #[must_use = "an acquired slot that is never committed stops the ring"]
-pub struct WriteSlot<'g, S, Ro, R, Tag, Cl> {
+pub struct WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
     data: u32,
     full: u32,
     group: &'g Warpgroup<Ro, Cl>,
-    ring: PhantomData<(S, R, Tag)>,
+    ring: PhantomData<(St, Rd, Tag)>,
 }
 
-impl<P: TileShape, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
-    WriteSlot<'_, (P,), Ro, R, Tag, Cl>
+impl<T: TileShape, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, (T,), Ro, Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
-    /// Writes this warp's strip number `fragment` of the slot's panel, whose rows 64i.. belong to warp
-    /// group i.
+    /// Writes a fragment of the slot's tile: this thread's 8 values of the 64x16 fragment number
+    /// `fragment`, counted along the columns.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
+    /// Warp group i writes the tile's rows 64i to 64i + 63.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM90_U32x4_STSM_N`.) See the example of [`WriteSlot`].
     #[device]
-    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+    pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         const {
-            assert!(
-                P::ROWS == GROUP_ROWS * Ro::GROUPS,
-                "the panel has 64 rows for each warp group"
-            );
+            assert!(T::ROWS == GROUP_ROWS * Ro::GROUPS, "the tile has 64 rows for each warp group");
         }
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
-        // SAFETY: the slot is acquired, and the group converged.
-        unsafe { P::Element::store_fragment(self.data, warp_row, strip as u32, values) }
+        // SAFETY: the slot is acquired, and the group is converged.
+        unsafe { T::Element::store_fragment(self.data, warp_row, fragment as u32, values) }
     }
 }
 
-impl<P: TileShape, const COUNT: usize, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape>
-    WriteSlot<'_, [P; COUNT], Ro, R, Tag, Cl>
+impl<T: TileShape, const COUNT: usize, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, [T; COUNT], Ro, Rd, Tag, Cl>
 where
-    P::Element: Fragments,
+    T::Element: Fragments,
 {
-    /// Writes this warp's strip number `fragment` of the group's own panel: warp group i fills panel i.
+    /// Writes a fragment of this warp group's own tile: this thread's 8 values of the 64x16
+    /// fragment number `fragment`, counted along the columns.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `stmatrix.sync.aligned.m8n8.x4`; f32:
-    /// `st.shared.v2`. CUTLASS: `copy` with `SM90_U32x4_STSM_N`. See the example of [`WriteSlot`].
+    /// Warp group i fills tile i of the slot.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM90_U32x4_STSM_N`.) See the example of [`WriteSlot`].
     #[device]
-    pub fn put(&mut self, strip: usize, values: [f32; 8]) {
+    pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         const {
             assert!(
-                COUNT == Ro::GROUPS && P::ROWS == GROUP_ROWS,
-                "the slot has one panel of 64 rows for each warp group that writes"
+                COUNT == Ro::GROUPS && T::ROWS == GROUP_ROWS,
+                "the slot has one tile of 64 rows for each warp group that writes"
             );
         }
-        let panel = self.data + self.group.index() * P::BYTES as u32;
-        // SAFETY: the slot is acquired, the panel the group's own, and the group converged.
+        let tile = self.data + self.group.index() * T::BYTES as u32;
+        // SAFETY: the slot is acquired, the tile is the group's own, and the group is converged.
         unsafe {
-            P::Element::store_fragment(panel, self.group.thread() / 32 * 16, strip as u32, values);
+            T::Element::store_fragment(
+                tile,
+                self.group.thread() / 32 * 16,
+                fragment as u32,
+                values,
+            );
         }
     }
 }
 
-impl<S: Stage, Ro: Role, R: Readers, Tag: Name, Cl: ClusterShape> WriteSlot<'_, S, Ro, R, Tag, Cl> {
-    /// Hands the slot to its readers: where these read through the async proxy, every thread fences
-    /// its stores; the warp meets, and one lane arrives.
+impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, St, Ro, Rd, Tag, Cl>
+{
+    /// Commits the slot: signals its readers that this warp's stores are done.
     ///
-    /// Waits for the other lanes of the warp. Signals one arrival of each warp on the full barrier.
-    /// PTX: `fence.proxy.async.shared::cta` if the readers are wgmmas, `bar.warp.sync`,
-    /// `mbarrier.arrive`. CUTLASS: `producer_commit`, with `fence_view_async_shared` before it. See
-    /// the example of [`WriteSlot`].
+    /// If the readers use wgmma, every thread first fences its stores. Then the warp synchronises
+    /// and one lane arrives.
+    ///
+    /// Waits for the other lanes of the warp. Signals one arrival per warp on the full barrier.
+    /// (PTX `fence.proxy.async.shared::cta` if the readers use wgmma, `bar.warp.sync`,
+    /// `mbarrier.arrive`; CUTLASS `fence_view_async_shared`, then `producer_commit`.) See the
+    /// example of [`WriteSlot`].
     #[device]
     pub fn commit(self) {
-        if R::ASYNC {
+        if Rd::ASYNC {
             isa::fence::proxy_async_shared_cta();
         }
-        // SAFETY: the group is converged; the warp's stores are before this point in every lane.
+        // SAFETY: the group is converged, and in every lane the warp's stores come before this
+        // point.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if isa::warp::lane_id() == 0 {

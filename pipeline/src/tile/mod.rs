@@ -1,4 +1,10 @@
-//! Tiles in shared memory, and the tensor maps that move them.
+//! Tiles: how elements lie in shared memory, and what moves them there and back.
+//!
+//! Invariant: a tile's type fixes its element type, its shape and the 128-byte swizzle, so TMA,
+//! `cp.async` and wgmma agree on where each element lies and how many bytes a tile has.
+//!
+//! [`Tile`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
+//! [`MatrixView`] and [`TileCopy`] move them by `cp.async`, without a tensor map.
 
 mod matrix;
 mod shape;

@@ -1,10 +1,13 @@
-//! Tiles: rectangles of elements in shared memory, as TMA writes them and wgmma reads them.
+//! The shape and layout of tiles in shared memory, as TMA writes them and wgmma reads them.
+//!
+//! Invariant: a row of a tile is 128 bytes, the span of the 128-byte swizzle, and a tile is aligned
+//! to one swizzle atom (8 rows, 1024 bytes).
 
 use core::marker::PhantomData;
 use half::{bf16, f16};
 use isa::kernel::Dtype;
 
-/// Closes [`Element`] and [`TileShape`]: a tile's bytes are what TMA transfers.
+/// Seals [`Element`] and [`TileShape`]: a tile's bytes are those that TMA transfers.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be a tile or its element",
@@ -17,7 +20,7 @@ use sealed::Sealed;
 
 /// An element type of tensors.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ElementA`, `ElementB`, `ElementD`.
+/// (CUTLASS `ElementA`, `ElementB`, `ElementD`.)
 ///
 /// ```
 /// use half::bf16;
@@ -25,9 +28,9 @@ use sealed::Sealed;
 /// assert_eq!((bf16::SIZE, f32::SIZE), (2, 4));
 /// ```
 pub trait Element: Sealed + Copy + 'static {
-    /// Its tag in launch metadata.
+    /// The element type's tag in launch metadata.
     const DTYPE: Dtype;
-    /// Its size in bytes.
+    /// Bytes per element.
     const SIZE: usize = Self::DTYPE.size();
 }
 impl Sealed for bf16 {}
@@ -45,16 +48,16 @@ impl Element for f32 {
 
 /// Bytes of one row of a tile: the span of the 128-byte swizzle.
 pub const ROW_BYTES: usize = 128;
-/// Rows after which the swizzle pattern repeats; 8 rows of 128 bytes are one atom.
+/// Rows after which the swizzle pattern repeats. 8 rows of 128 bytes are one swizzle atom.
 pub const ATOM_ROWS: usize = 8;
 /// Alignment of a tile in shared memory: one swizzle atom.
 pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 
-/// The shape of a tile: what a stage of a ring or a store buffer is made of.
+/// The shape of a tile, the unit of ring slots and store buffers.
 ///
-/// Implemented by [`Tile`] alone; a trait so that a kernel can name tiles by element type.
+/// Only [`Tile`] implements it. It is a trait so that a kernel can be generic over tiles.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: one stage of `SmemLayoutA`.
+/// (CUTLASS: one stage of `SmemLayoutA`.)
 ///
 /// ```
 /// use half::f16;
@@ -69,19 +72,20 @@ pub trait TileShape: Sealed + 'static {
     const ROWS: usize;
     /// Columns in elements (the inner, contiguous dimension).
     const COLS: usize;
-    /// Bytes in shared memory, which is what a TMA load of the whole tile transfers.
+    /// Bytes in shared memory, which are also the bytes that a TMA load of the whole tile
+    /// transfers.
     const BYTES: usize = Self::ROWS * ROW_BYTES;
 }
 
-/// `ROWS` x `COLS` elements, row after row, each row of exactly 128 bytes, with the 128-byte
+/// A tile of `ROWS` x `COLS` elements, row-major, with rows of exactly 128 bytes and the 128-byte
 /// swizzle: the 16-byte chunk `c` of row `r` lies at chunk `c ^ (r % 8)`.
 ///
-/// This is `CU_TENSOR_MAP_SWIZZLE_128B` of the tensor map and layout type 1 of the wgmma
-/// descriptor; The type has no values: what a kernel holds are slots of rings and buffers made of
-/// tiles.
+/// The swizzle is `CU_TENSOR_MAP_SWIZZLE_128B` of the tensor map and layout type 1 of the wgmma
+/// descriptor. The type has no values: kernels hold slots of rings and store buffers, which are
+/// made of tiles.
 ///
-/// Waits for nothing. Signals nothing. PTX: the box of `cp.async.bulk.tensor.2d`, the operands of
-/// `wgmma.mma_async`. CUTLASS: `GMMA::Layout_K_SW128_Atom`, tiled.
+/// (PTX: the box of `cp.async.bulk.tensor.2d`, an operand of `wgmma.mma_async`; CUTLASS:
+/// `GMMA::Layout_K_SW128_Atom`, tiled.)
 ///
 /// ```
 /// use half::bf16;
@@ -89,18 +93,18 @@ pub trait TileShape: Sealed + 'static {
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
 /// ```
-pub struct Tile<T, const ROWS: usize, const COLS: usize>(PhantomData<T>);
+pub struct Tile<E, const ROWS: usize, const COLS: usize>(PhantomData<E>);
 
-impl<T, const ROWS: usize, const COLS: usize> Sealed for Tile<T, ROWS, COLS> {}
-impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROWS, COLS> {
-    type Element = T;
+impl<E, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
+impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROWS, COLS> {
+    type Element = E;
     const ROWS: usize = {
         assert!(
             ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,
             "a tile's rows are a positive multiple of the swizzle atom's 8"
         );
         assert!(
-            COLS * T::SIZE == ROW_BYTES,
+            COLS * E::SIZE == ROW_BYTES,
             "a tile's row is 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits"
         );
         ROWS
@@ -108,9 +112,9 @@ impl<T: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<T, ROW
     const COLS: usize = COLS;
 }
 
-/// Byte offset of (row, 16-byte chunk) inside a tile.
+/// Returns the byte offset of a 16-byte chunk of a row inside a tile.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `Swizzle<3, 4, 3>`.
+/// (CUTLASS `Swizzle<3, 4, 3>`.)
 ///
 /// ```
 /// use pipeline::tile::swizzled;
@@ -123,9 +127,9 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
     row * ROW_BYTES as u32 + ((chunk ^ (row % ATOM_ROWS as u32)) << 4)
 }
 
-/// The panel of a result type: 128 bytes of columns, any number of rows.
+/// An element type of results, and its epilogue tile: 128 bytes of columns, any number of rows.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SmemLayoutAtomD`.
+/// (CUTLASS `SmemLayoutAtomD`.)
 ///
 /// ```
 /// use half::bf16;
@@ -134,9 +138,9 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 /// assert_eq!(<bf16 as EpilogueElement>::EpilogueTile::<64>::BYTES, 8192);
 /// ```
 pub trait EpilogueElement: Element {
-    /// A panel of `ROWS` rows.
+    /// The epilogue tile of `ROWS` rows.
     type EpilogueTile<const ROWS: usize>: TileShape<Element = Self>;
-    /// Columns of a panel.
+    /// Columns of the epilogue tile.
     const EPILOGUE_COLS: usize = ROW_BYTES / Self::SIZE;
 }
 impl EpilogueElement for bf16 {

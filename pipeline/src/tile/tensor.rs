@@ -1,4 +1,7 @@
-//! Tensor maps whose box is a tile's, and the loads and stores that they describe.
+//! Tensor maps, and the TMA loads and stores that use them.
+//!
+//! Invariant: the box, element type and swizzle of a tensor map are those of its tile type, on the
+//! host and in the kernel.
 
 use crate::cta::{ClusterShape, Peers, Sharing, Unshared};
 use crate::cta::{Cta, Elected, Role, Roles};
@@ -9,15 +12,17 @@ use isa::cp_async_bulk::TensorMapBytes;
 use isa::device;
 use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
-/// A two-dimensional, row-major tensor in global memory, seen in tiles of shape `T` of which each
-/// CTA of a group of `P` loads an equal slice of rows and multicasts it to the group.
+/// A two-dimensional, row-major tensor in global memory, accessed in tiles of shape `T`.
+///
+/// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's rows
+/// and multicasts it to the group.
 ///
 /// The host builds it from the same types (`host::Device::tensor_map`), so the box, the element
-/// type and the swizzle can't differ from what the kernel reads. As a kernel parameter it is a
-/// `__grid_constant__`; loads are `cp.async.bulk.tensor.2d`.
+/// type and the swizzle are those that the kernel reads. As a kernel parameter it is a
+/// `__grid_constant__`.
 ///
-/// Waits for nothing. Signals nothing. PTX: a `.param` of 128 bytes; `cp.async.bulk.tensor.2d`
-/// reads it. CUTLASS: `TmaDescriptor`, the TMA `Copy_Atom`.
+/// (PTX: a `.param` of 128 bytes, which `cp.async.bulk.tensor.2d` reads; CUTLASS: `TmaDescriptor`,
+/// the TMA `Copy_Atom`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -38,7 +43,7 @@ pub struct TensorMap<T, P = Unshared> {
 }
 
 impl<T: TileShape, P: Sharing> TensorMap<T, P> {
-    /// Rows of the box: the slice that one CTA loads.
+    /// Rows of the box: the slice of a tile that one CTA loads.
     pub const BOX_ROWS: usize = {
         assert!(
             T::ROWS.is_multiple_of(P::COUNT * ATOM_ROWS),
@@ -48,10 +53,9 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
         T::ROWS / P::COUNT
     };
 
-    /// Types an encoded tensor map.
+    /// Gives an encoded tensor map its type.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: `make_tma_copy` encodes and
-    /// types at once.
+    /// (CUTLASS: `make_tma_copy`, which encodes the map as well.)
     ///
     /// ```
     /// # use {half::bf16, isa::cp_async_bulk::TensorMapBytes, pipeline::prelude::*};
@@ -70,33 +74,32 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
         Self { bytes, tile: PhantomData }
     }
 
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_tma_descriptor()`. See the
-    /// example of [`TensorMap`].
+    /// (CUTLASS `get_tma_descriptor()`.) See the example of [`TensorMap`].
     pub const fn bytes(&self) -> &TensorMapBytes {
         &self.bytes
     }
 
-    /// The load of the tile whose first element is (`row`, `col`), shared with `peers`.
+    /// Returns the load of the tile whose first element is (`row`, `col`), shared with `peers`.
     ///
-    /// Elements outside of the tensor arrive as zero and count in the transaction bytes. A box begins
-    /// on a multiple of 16 bytes of a row: `col` of another kind is an illegal instruction on the chip,
-    /// and WP015 on the model.
+    /// Elements outside the tensor arrive as zero and count in the transaction bytes. A box must
+    /// begin on a multiple of 16 bytes of a row: any other `col` is an illegal instruction on the
+    /// GPU, and WP015 on the model.
     ///
-    /// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS:
-    /// `tma_load.with(barrier, mcast_mask)` and the tile's coordinates. See the example of
-    /// [`TensorMap`].
+    /// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: `tma_load.with(barrier,
+    /// mcast_mask)` and the tile's coordinates.) See the example of [`TensorMap`].
     #[inline(always)]
     pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
         Load { map: self, row: row as i32, col: col as i32, peers }
     }
 
-    /// One thread fetches the descriptor into the cache while the CTA still prepares its shared
-    /// memory: saves the first load a miss.
+    /// Prefetches the descriptor: thread 0 of the CTA brings it into the descriptor cache.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `prefetch.tensormap`. CUTLASS:
-    /// `prefetch_tma_descriptor`.
+    /// Call it while the CTA still prepares its shared memory, so that the first load does not
+    /// miss.
+    ///
+    /// (PTX `prefetch.tensormap`; CUTLASS `prefetch_tma_descriptor`.)
     ///
     /// ```
     /// # use half::bf16;
@@ -115,11 +118,10 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     }
 }
 
-/// A load that a slot can start: what [`TensorMap::tile`] gives and
-/// [`EmptySlot::load`](crate::ring::EmptySlot::load) takes.
+/// A TMA load of one tile, not issued yet: [`TensorMap::tile`] returns it and
+/// [`EmptySlot::load`](crate::ring::EmptySlot::load) takes it.
 ///
-/// Waits for nothing. Signals nothing. PTX: the operands of `cp.async.bulk.tensor.2d`. CUTLASS: the
-/// arguments of `copy`.
+/// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: the arguments of `copy`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -137,29 +139,32 @@ pub struct Load<'a, T, P = Unshared> {
 }
 
 impl<T: TileShape, P: Sharing> Load<'_, T, P> {
-    /// The row at which this CTA's slice begins, and where in the tile.
+    /// Returns the tensor's row at which this CTA's slice begins, and the slice's first row in the
+    /// tile.
     #[inline(always)]
     fn slice(&self) -> (i32, u32) {
         let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
         (self.row + first as i32, first)
     }
 
-    /// Brings the box (of a shared tile, this CTA's slice) from memory into the L2 cache, where the
-    /// load that follows finds it. Nothing is read by that: what the grid ahead still writes to it is
-    /// written to the cache.
+    /// Prefetches the box into the L2 cache, for the load that follows (for a shared tile, only
+    /// this CTA's slice).
     ///
-    /// Waits for nothing. Signals nothing. PTX: `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`.
-    /// CUTLASS: `SM90_TMA_LOAD_2D::PREFETCH`. See the example of
-    /// [`BeforeWait`].
+    /// It may come before the wait for the primary grid: it delivers no data to the kernel, and
+    /// what the primary grid still writes updates the same L2 lines.
+    ///
+    /// (PTX `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`; CUTLASS
+    /// `SM90_TMA_LOAD_2D::PREFETCH`.) See the example of [`BeforeWait`].
     #[device]
-    pub fn prefetch<R: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<R, Cl>>) {
+    pub fn prefetch<Ro: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<Ro, Cl>>) {
         let (row, _) = self.slice();
-        // SAFETY: the map is encoded, of rank 2, and memory is only brought nearer.
+        // SAFETY: the map is encoded, of rank 2, and a prefetch writes no memory that a thread
+        // sees.
         unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }
     }
 
-    /// Issues the load into the tile at `dst`, completing on the mbarrier at `full` of every CTA
-    /// that receives it.
+    /// Issues the load into the tile at address `dst`. It completes on the mbarrier at `full` in
+    /// every CTA that receives it.
     ///
     /// # Safety
     /// `dst` is an acquired slot's tile of shape `T` and `full` its armed barrier, at the same
@@ -172,7 +177,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
             unsafe { isa::cp_async_bulk::tensor_load(dst, map, [self.col, self.row], full) }
         } else {
             let (row, first) = self.slice();
-            // SAFETY: the caller's contract; slices are disjoint parts of the tile.
+            // SAFETY: the caller's contract; the CTAs' slices are disjoint parts of the tile.
             unsafe {
                 isa::cp_async_bulk::tensor_load_multicast(
                     dst + first * ROW_BYTES as u32,
@@ -187,7 +192,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
 }
 
 impl<T: TileShape> TensorMap<T> {
-    /// Stores the tile at `src` to (`row`, `col`); what lies outside of the tensor is clipped.
+    /// Stores the tile at address `src` to (`row`, `col`). What lies outside the tensor is clipped.
     ///
     /// # Safety
     /// `src` is a complete tile of shape `T`, visible to the async proxy, and stays untouched until
@@ -201,11 +206,12 @@ impl<T: TileShape> TensorMap<T> {
     }
 }
 
-// SAFETY: a prefetch brings the map itself; loads need a slot and stores a panel, and the ends that
-// give those come from `Cta::init`, which waits.
+// SAFETY: before the wait only prefetches are possible, and they read no tensor data into the
+// kernel. A load needs a slot and a store a published buffer; the ends that return those take a
+// token that exists only after `BeforeWait::wait`.
 unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}
 
-// SAFETY: the parameter is the 128 bytes of the map, whose address the kernel gets.
+// SAFETY: the parameter is the 128 bytes of the map; the kernel gets their address.
 unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {
     type Abi = *const TensorMapBytes;
     const META: ParamMeta = ParamMeta {
@@ -219,8 +225,8 @@ unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {
     };
     #[inline(always)]
     unsafe fn from_abi(abi: Self::Abi) -> Self {
-        // SAFETY: a launch checked against `META` passes a map of this box; `TensorMap` is
-        // transparent over its bytes; a grid constant lives as long as the kernel.
+        // SAFETY: a launch that is checked against `META` passes a map of this box. `TensorMap` is
+        // transparent over its bytes. A grid constant lives as long as the kernel.
         unsafe { &*abi.cast() }
     }
     #[cfg(not(target_arch = "nvptx64"))]

@@ -48,50 +48,50 @@ mutations! {
             => "assert!(DEPTH <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
-            "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {"
-            => "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {\n    pub fn load<L: LoadsInto<S>>(&mut self, loads: L) { self.acquire().load(loads); }";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {\n    pub fn load<L: LoadsInto<St>>(&mut self, loads: L) { self.acquire().load(loads); }";
     "01_load_after_peek":
         in "pipeline/src/ring/tma.rs",
-            "impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {"
-            => "impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {\n    pub fn load<L: LoadsInto<S>>(self, loads: L) { self.acquire().load(loads); }";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {\n    pub fn load<L: LoadsInto<St>>(self, loads: L) { self.acquire().load(loads); }";
     "02_load_twice":
         in "pipeline/src/ring/tma.rs",
-            "pub fn load<L: LoadsInto<S>>(self, loads: L) {"
-            => "pub fn load<L: LoadsInto<S>>(&self, loads: L) {";
+            "pub fn load<L: LoadsInto<St>>(self, loads: L) {"
+            => "pub fn load<L: LoadsInto<St>>(&self, loads: L) {";
     "02_release_twice":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "03_read_without_wait":
         in "pipeline/src/ring/consumer.rs",
-            "    Consumer<STAGES, S, R, Tag, Cl>\n{"
-            => "    Consumer<STAGES, S, R, Tag, Cl>\n{\n    pub fn fragment<G>(&self, _group: &G, _fragment: usize) -> [f32; 8] { [0.0; 8] }";
+            "    Consumer<STAGES, St, Rd, Tag, Cl>\n{"
+            => "    Consumer<STAGES, St, Rd, Tag, Cl>\n{\n    pub fn fragment<G>(&self, _group: &G, _fragment: usize) -> [f32; 8] { [0.0; 8] }";
     "03_read_after_release":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
             => "pub fn release(&self)\n    where";
     "04_slot_of_another_ring":
         in "pipeline/src/mma/accumulator.rs",
-            "pub fn next(&mut self, slot: FullSlot<S, W, Tag, Cl>) -> RetiredSlot<S, Tag, Cl> {"
-            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<S, W, Any, Cl>) -> RetiredSlot<S, Tag, Cl> {";
+            "pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {"
+            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<St, Rd, Any, Cl>) -> RetiredSlot<St, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
-            "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {"
-            => "impl<const STAGES: usize, S: Stage, Tag: Name> Producer<STAGES, S, Tag> {\n    pub fn wait(&mut self) -> Waited { Waited }";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {\n    pub fn wait(&mut self) -> Waited { Waited }";
         in "pipeline/src/ring/tma.rs",
-            "impl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {"
-            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\nimpl<const STAGES: usize, S: Stage, Tag: Name> AcquirePeek<'_, STAGES, S, Tag> {";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {"
+            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\nimpl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {";
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
-            "pub fn by(self, group: &Warpgroup<R::Role, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {"
-            => "pub fn by<Any: crate::cta::Role>(self, group: &Warpgroup<Any, Cl>) -> Consumer<STAGES, S, R, Tag, Cl> {";
+            "pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {"
+            => "pub fn by<Any: crate::cta::Role>(self, group: &Warpgroup<Any, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {";
     "05_end_taken_twice":
         in "pipeline/src/ring/tma.rs",
-            "impl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<"
-            => "impl<const STAGES: usize, S, W, R, Tag, Cl> Clone for ProducerEnd<STAGES, S, W, R, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, S, W, R, Tag, Cl> Copy for ProducerEnd<STAGES, S, W, R, Tag, Cl> {}\nimpl<const STAGES: usize, S: Stage, R: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<";
+            "impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<"
+            => "impl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Clone for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Copy for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> {}\nimpl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<";
     "06_another_tile":
         in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
@@ -117,8 +117,8 @@ mutations! {
             => "pub const fn enter() -> Self {";
     "08_skip_where_all_read":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> TakeTurns for MmaInTurn<R> {}"
-            => "impl<R: Role> TakeTurns for Mma<R> {}\nimpl<R: Role> TakeTurns for MmaInTurn<R> {}";
+            "impl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}"
+            => "impl<Ro: Role> TakeTurns for Mma<Ro> {}\nimpl<Ro: Role> TakeTurns for MmaInTurn<Ro> {}";
     "08_own_arrival_count":
         in "pipeline/src/ring/readers.rs",
             "pub trait Readers: Sealed + 'static {"
@@ -129,8 +129,8 @@ mutations! {
             => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
     "09_step_by_hand":
         in "pipeline/src/ring/consumer.rs",
-            "    Consumer<STAGES, S, R, Tag, Cl>\n{"
-            => "    Consumer<STAGES, S, R, Tag, Cl>\n{\n    pub fn advance(&mut self) { self.state.advance(); }";
+            "    Consumer<STAGES, St, Rd, Tag, Cl>\n{"
+            => "    Consumer<STAGES, St, Rd, Tag, Cl>\n{\n    pub fn advance(&mut self) { self.state.advance(); }";
     "10_waiter_arrives":
         in "pipeline/src/barrier/order.rs",
             "impl<N: Name, F: Start> EpilogueLoads<N, F> {"
@@ -194,34 +194,34 @@ mutations! {
             => "    pub fn fragment(&self, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    #[device]\n    pub fn finish(self)";
     "15_half_not_started":
         in "pipeline/src/mma/split.rs",
-            "impl<'g, const L: usize, const R: usize, W, S, Tag, Cl> SplitInFlight<'g, L, R, Both, W, S, Tag, Cl>"
-            => "impl<'g, const L: usize, const R: usize, H, W, S, Tag, Cl> SplitInFlight<'g, L, R, H, W, S, Tag, Cl>";
+            "impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>"
+            => "impl<'g, const L: usize, const R: usize, H, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, H, Rd, St, Tag, Cl>";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> OrdinaryReads for Reads<R> {}"
-            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+            "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
+            => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_release_in_flight":
         in "pipeline/src/ring/consumer.rs",
-            "impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {"
-            => "impl<S, R, Tag, Cl> Clone for FullSlot<S, R, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<S, R, Tag, Cl> Copy for FullSlot<S, R, Tag, Cl> {}\nimpl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {";
+            "impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {"
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\nimpl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
-            "    slot: FullSlot<S, W, Tag, Cl>,\n    group"
-            => "    pub slot: FullSlot<S, W, Tag, Cl>,\n    group";
+            "    slot: FullSlot<St, Rd, Tag, Cl>,\n    group"
+            => "    pub slot: FullSlot<St, Rd, Tag, Cl>,\n    group";
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> OrdinaryReads for Reads<R> {}"
-            => "impl<R: Role> OrdinaryReads for Mma<R> {}\nimpl<R: Role> OrdinaryReads for Reads<R> {}";
+            "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
+            => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_slot_in_two_batches":
         in "pipeline/src/ring/consumer.rs",
-            "impl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {"
-            => "impl<S, R, Tag, Cl> Clone for FullSlot<S, R, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<S, R, Tag, Cl> Copy for FullSlot<S, R, Tag, Cl> {}\nimpl<S: Stage, R: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<S, R, Tag, Cl> {";
+            "impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {"
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\nimpl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {";
     "17_store_without_fence":
         in "pipeline/src/store.rs",
             "    #[device]\n    pub fn publish(self)"
             => "    pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    #[device]\n    pub fn publish(self)";
     "17_wgmma_reads_cp_async":
         in "pipeline/src/ring/readers.rs",
-            "impl<R: Role> CpAsyncReaders for Reads<R> {}"
-            => "impl<R: Readers> CpAsyncReaders for R {}";
+            "impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}"
+            => "impl<Rd: Readers> CpAsyncReaders for Rd {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
             "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {"
@@ -257,8 +257,8 @@ mutations! {
             => "ROWS > 0,";
     "20_tile_columns":
         in "pipeline/src/tile/shape.rs",
-            "COLS * T::SIZE == ROW_BYTES,"
-            => "COLS * T::SIZE <= ROW_BYTES,";
+            "COLS * E::SIZE == ROW_BYTES,"
+            => "COLS * E::SIZE <= ROW_BYTES,";
     "21_map_of_another_tile":
         in "pipeline/src/store.rs",
             "pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {"
@@ -296,12 +296,12 @@ mutations! {
             => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
-            "impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {"
-            => "impl<S: Stage, Tag: Name> EmptySlot<S, Tag> {\n    pub fn put(&mut self, _fragment: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}";
+            "impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {"
+            => "impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {\n    pub fn put(&mut self, _fragment: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}";
     "33_bytes":
         in "pipeline/src/ring/mod.rs",
-            "assert!(S::BYTES < 1 << 20,"
-            => "assert!(S::BYTES < 1 << 30,";
+            "assert!(St::BYTES < 1 << 20,"
+            => "assert!(St::BYTES < 1 << 30,";
         in "pipeline/src/cta/smem.rs",
             "bytes <= SMEM_LIMIT,"
             => "bytes <= 16 * SMEM_LIMIT,";
@@ -338,7 +338,7 @@ mutations! {
 "#
             => "";
         in "pipeline/src/store.rs",
-            r#"#[must_use = "a published panel is stored"]
+            r#"#[must_use = "a published buffer is stored"]
 "#
             => "";
     "41_mask_of_the_other_operand":

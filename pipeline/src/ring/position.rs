@@ -1,0 +1,76 @@
+//! The memory layout of a ring, and the state that all kinds of producer share.
+//!
+//! Invariant: a producer's state advances exactly once for each slot that it acquires.
+
+use crate::ring::Stage;
+use crate::ring::{PipelineState, ProducerSide};
+use core::marker::PhantomData;
+use isa::device;
+
+/// Addresses inside a ring of `STAGES` slots of `St`: the slots, then the full barriers, then the
+/// empty barriers, 8 bytes each.
+pub(super) struct Layout<const STAGES: usize, St>(PhantomData<St>);
+
+impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
+    const FULL: u32 = (STAGES * St::BYTES) as u32;
+    const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
+
+    #[inline(always)]
+    pub(super) const fn data(base: u32, stage: u32) -> u32 {
+        base + stage * St::BYTES as u32
+    }
+    #[inline(always)]
+    pub(super) const fn full(base: u32, stage: u32) -> u32 {
+        base + Self::FULL + 8 * stage
+    }
+    #[inline(always)]
+    pub(super) const fn empty(base: u32, stage: u32) -> u32 {
+        base + Self::EMPTY + 8 * stage
+    }
+}
+
+/// The position of a producer of any kind, and what `acquire`, `try_acquire` and `tail` have in
+/// common.
+pub(super) struct ProducerPosition<const STAGES: usize, St> {
+    base: u32,
+    state: PipelineState<STAGES, ProducerSide>,
+    stage: PhantomData<St>,
+}
+
+impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
+    #[inline(always)]
+    pub(super) fn start(base: u32) -> Self {
+        Self { base, state: PipelineState::start(), stage: PhantomData }
+    }
+    fn empty(&self) -> u32 {
+        Layout::<STAGES, St>::empty(self.base, self.state.index())
+    }
+    /// Tests whether the next slot is empty. May suspend the thread for a time limit that the
+    /// hardware sets (`mbarrier.try_wait.parity`).
+    #[device]
+    pub(super) fn peek(&self) -> bool {
+        // SAFETY: the plan initialised the barrier.
+        unsafe { isa::mbarrier::try_wait_parity(self.empty(), self.state.phase()) }
+    }
+    /// Takes the next slot and advances. Returns the addresses of the slot's data and of its full
+    /// barrier.
+    ///
+    /// Waits until the slot is empty, unless `ready` says that a test has already seen it empty.
+    #[device]
+    pub(super) fn take(&mut self, ready: bool) -> (u32, u32) {
+        if !ready {
+            // SAFETY: the plan initialised the barrier; the state tracks its phase.
+            unsafe { isa::mbarrier::wait_parity(self.empty(), self.state.phase()) };
+        }
+        let stage = self.state.index();
+        self.state.advance();
+        (Layout::<STAGES, St>::data(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
+    }
+    /// Waits until every slot has been released for the last time.
+    #[device]
+    pub(super) fn tail(mut self) {
+        for _ in 0..STAGES {
+            self.take(false);
+        }
+    }
+}
