@@ -4,6 +4,7 @@
 use host::{Device, Param, SimConfig};
 use isa::kernel;
 use isa::kernel::{ByValue, Kernel, KernelArg, ParamKind};
+use pipeline::grid::{DependentSlice, DependentSliceMut};
 use pipeline::prelude::*;
 
 roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }

@@ -1,14 +1,29 @@
-//! `pipeline`: the producer/consumer discipline of Hopper kernels, as types.
+//! Producer/consumer pipelines for Hopper kernels, as Rust types: CUTLASS's rings, barriers, warp
+//! specialization and epilogue stores, whose protocols the compiler checks.
 //!
-//! A kernel says once what it keeps in shared memory ([`cta::SmemPlan`]), gets the ends of its
-//! rings and barriers, splits the CTA into roles ([`cta::Ready::specialize`]) and gives each role
-//! its ends. Slots are tokens; what compiles acquires, loads, waits, retires and releases in order.
+//! A kernel declares its shared memory once, as a type ([`cta::SmemPlan`]). Initialising the plan
+//! ([`cta::Cta::init`]) returns the two ends of each ring and barrier. [`cta::Ready::specialize`] splits the
+//! CTA into roles, and each role takes its ends. A ring's slots are tokens that each step consumes: acquire,
+//! load, wait, retire and release happen in this order and at most once, or the kernel does not compile.
+//! Arrival counts, transaction bytes, phases and fences follow from the types.
 //!
-//! Each item says what it waits for, what it signals, which PTX it becomes and what CUTLASS calls it;
-//! "none" where there is nothing of the kind. `docs/vocabulary.md` has the names of CuTe DSL and Mojo
-//! too.
+//! Device code compiles to PTX. The same kernel also runs on a CPU model of the SM (crate `sim`), as in the
+//! example below.
 //!
-//! This kernel multiplies two tiles; the example runs it on the SM model and checks the product.
+//! # Three tiers
+//!
+//! | tier | modules | what is in it |
+//! |---|---|---|
+//! | core | [`cta`], [`tile`], [`ring`], [`mma`], [`barrier`], [`store`] | What every kernel uses: roles and shared memory; tiles and tensor maps; pipelines; wgmma accumulators; barriers; TMA stores. |
+//! | grid | [`grid`] | What the CTAs of a grid share, and what one grid owes the next: stream-K partials, the grid throttle, programmatic dependent launch, dependent slices. |
+//! | raw | [`raw`] | Escape hatches: mbarriers and shared memory whose protocol the author promises, with `unsafe`. |
+//!
+//! The [`prelude`] has the names that a first kernel needs.
+//!
+//! # The smallest whole kernel
+//!
+//! One warp group loads tiles of A and B with TMA; two multiply them with wgmma and store the product with TMA.
+//! The example runs on the model of the SM and checks the product.
 //!
 //! ```
 //! # use {half::bf16, pipeline::prelude::*};
@@ -22,7 +37,7 @@
 //!     StoreBuffers<bf16, 1, Math>,
 //! )>;
 //!
-//! /// D = A·Bᵀ, 128 x 64, over `k_tiles` tiles of 64 columns.
+//! /// D = A·Bᵀ, 128 x 64: K is `k_tiles` k tiles of 64.
 //! fn kernel(
 //!     cta: Cta<(Load, Math), Alone, Plan>,
 //!     a: &TensorMap<A>,
@@ -54,8 +69,8 @@
 //!
 //!             let mut stores = stores.by(&group);
 //!             let mut out = stores.acquire();
-//!             for strip in 0..4 {
-//!                 out.put(strip, sum.fragment(strip));
+//!             for fragment in 0..4 {
+//!                 out.put(fragment, sum.fragment(fragment));
 //!             }
 //!             out.publish().store(d, 64 * group.index(), 0);
 //!             stores.tail();
@@ -77,28 +92,40 @@
 //! # }
 //! ```
 //!
+//! # Names in CUTLASS
+//!
+//! `docs/vocabulary.md` has the names of CuTe DSL and Mojo too.
+//!
 //! | CUTLASS | here |
 //! |---|---|
+//! | `SharedStorage` | [`cta::SmemPlan`] |
+//! | `WarpGroupRole`, `ProducerWarpRole` | [`roles!`](crate::roles), [`cta::Ready::specialize`] |
+//! | `ClusterShape` | [`cta::Cluster`] |
+//! | `TmaDescriptor` | [`tile::TensorMap`] |
 //! | `PipelineState<Stages>` | [`ring::PipelineState`] |
 //! | `PipelineTmaAsync<Stages>` | [`ring::Ring`] filled by [`ring::Tma`] |
 //! | `PipelineTransactionAsync<Stages>` | [`ring::Ring`] filled by [`ring::TmaParts`] |
 //! | `PipelineAsync<Stages>` | [`ring::Ring`] filled by [`ring::Writes`] |
 //! | `PipelineAsync<Stages>` with `cpasync_barrier_arrive_noinc` | [`ring::Ring`] filled by [`ring::CpAsync`] |
-//! | `producer_acquire`, `producer_get_barrier`, `copy` | [`ring::Producer::acquire`], [`ring::EmptySlot::load`] |
+//! | `producer_acquire` | [`ring::Producer::acquire`] |
+//! | `producer_get_barrier`, `copy` | [`ring::EmptySlot::load`] |
+//! | `producer_commit` | [`ring::WriteSlot::commit`]; a TMA load commits by itself |
 //! | `producer_tail` | [`ring::Producer::tail`] |
 //! | `consumer_wait` | [`ring::Consumer::wait`] |
-//! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot`]`::release` |
-//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch`, `warpgroup_wait` | [`mma::TallAccumulator::start`], [`mma::InFlight::next`], [`mma::InFlight::finish`], [`mma::TallAccumulator::add`] |
-//! | none: a tile in halves, whose epilogue overlaps its own main loop | [`mma::SplitAccumulator`] |
-//! | `PipelineTmaStore` | [`store::Stores`] |
+//! | `consumer_release` | [`ring::RetiredSlot::release`], [`ring::FullSlot::release`] |
+//! | `warpgroup_arrive`, `gemm`, `warpgroup_commit_batch` | [`mma::TallAccumulator::start`], [`mma::TallAccumulator::add`], [`mma::InFlight::next`] |
+//! | `warpgroup_wait` | [`mma::InFlight::next`], [`mma::InFlight::finish`] |
+//! | (no counterpart) overlapped epilogue, split along N | [`mma::SplitAccumulator`] |
+//! | `PipelineTmaStore` | [`store::StoreBuffers`], [`store::Stores`] |
 //! | `OrderedSequenceBarrier<1, 2>` as load order barrier | [`barrier::LoadOrderBarrier`] |
 //! | `OrderedSequenceBarrier<Depth, Length>` | [`barrier::OrderedSequence`] |
-//! | `cluster_arrive`, `cluster_wait` | [`cta::Ready::cluster_arrive`], [`barrier::ClusterArrived`] |
+//! | `cluster_arrive`, `cluster_wait` | [`cta::Ready::cluster_arrive`], [`barrier::ClusterArrived::wait`] |
 //! | `NamedBarrier` | [`barrier::NamedBarrier`] |
-//! | `mapa`, `st.shared::cluster`, remote arrival by hand | [`barrier::Mailbox`] |
-//! | `SharedStorage` | [`cta::SmemPlan`] |
+//! | `mapa`, `st.shared::cluster` and a remote arrival, by hand | [`barrier::Mailbox`] |
 //! | `PersistentTileSchedulerSm90StreamK::fixup` | [`grid::Partials`] |
-//! | `ClusterTransactionBarrier`, `ClusterBarrier`, by hand | [`raw::MBarrier`] |
+//! | `launch_dependent_grids` | [`cta::Cta::launch_dependents`], [`cta::Elected::launch_dependents`] |
+//! | `wait_on_dependent_grids` | [`grid::BeforeWait::wait`] |
+//! | `ClusterBarrier`, `ClusterTransactionBarrier`, by hand | [`raw::MBarrier`] |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub mod barrier;
@@ -110,28 +137,22 @@ pub mod ring;
 pub mod store;
 pub mod tile;
 
-/// What most kernels need.
+/// The names that a first kernel needs.
+///
+/// Everything else is imported from its module: a kernel that uses stream-K, cluster multicast or a barrier
+/// of its own says so in its `use` lines.
+///
+/// ```
+/// use pipeline::prelude::{Accumulator, StoreBuffers, TensorMap, Tile};
+/// use pipeline::prelude::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
+/// use pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
+/// use pipeline::prelude::{names, roles};
+/// ```
 pub mod prelude {
-    pub use crate::barrier::LoadOrderBarrier;
-    pub use crate::barrier::Mailbox;
-    pub use crate::barrier::NamedBarrier;
-    pub use crate::barrier::OrderedSequence;
-    pub use crate::cta::{AlongM, AlongN, Cluster, ClusterCoord, ClusterShape, Peers};
-    pub use crate::cta::{Cta, Role, Warpgroup};
-    pub use crate::cta::{SmemPlan, When};
-    pub use crate::grid::Throttle;
-    pub use crate::grid::{DependentSlice, DependentSliceMut};
-    pub use crate::grid::{Part, Partials};
-    pub use crate::mma::Fragments;
-    pub use crate::mma::SplitAccumulator;
-    pub use crate::mma::{Accumulator, GROUP_ROWS, TallAccumulator};
-    pub use crate::ring::PipelineState;
-    pub use crate::ring::{
-        CpAsync, Mma, MmaInTurn, Reads, ReadsInTurn, Ring, Tma, TmaParts, Writes,
-    };
+    pub use crate::cta::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
+    pub use crate::mma::Accumulator;
+    pub use crate::ring::{Mma, Reads, Ring, Tma, Writes};
     pub use crate::store::StoreBuffers;
-    pub use crate::tile::MatrixView;
-    pub use crate::tile::TensorMap;
-    pub use crate::tile::{Element, EpilogueElement, Tile};
+    pub use crate::tile::{TensorMap, Tile};
     pub use crate::{names, roles};
 }

@@ -1,13 +1,15 @@
-//! Raw mbarriers: the escape for a protocol that no ring, sequence or order has.
+//! Raw mbarriers and shared memory: the escape hatch for a protocol that no ring or barrier of the crate has.
 //!
-//! Here the number of arrivals, the bytes and the phases are the author's, as in CUTLASS's
-//! `ClusterBarrier` and `ClusterTransactionBarrier`. Every way to a handle is `unsafe`, with the
-//! contract of [`MBarrier`]; with a handle, no call is. What the types still hold apart: a barrier
-//! of the CTA from one of the cluster, and one that counts arrivals from one that counts bytes too.
+//! Invariant: every function that makes a handle is `unsafe`, and its caller promises the
+//! [contract](MBarrier#the-contract). The methods of a handle are safe.
+//!
+//! The author chooses arrival counts, bytes and phases, as with CUTLASS's `ClusterBarrier` and
+//! `ClusterTransactionBarrier`. The types still distinguish barriers of the CTA from barriers of the cluster, and
+//! barriers that count arrivals from those that count bytes too.
 //!
 //! ```
-//! use pipeline::raw::{Cluster, Cta, MBarrier, Transactions, Arrivals};
-//! /// Waits for peers' arrivals, then arms the barrier of a copy.
+//! use pipeline::raw::{Arrivals, Cluster, Cta, MBarrier, Transactions};
+//! /// Waits for the peers' arrivals, then arms the barrier of a copy.
 //! fn arm(peers: &MBarrier<Cluster, Arrivals>, copy: &MBarrier<Cta, Transactions>, phase: u32) {
 //!     peers.wait(phase);
 //!     copy.arrive_expect::<4096>();
@@ -19,13 +21,12 @@ use crate::ring::Name;
 use core::marker::PhantomData;
 use isa::device;
 
-/// The greatest count of arrivals, and of bytes, that an mbarrier holds: 2²⁰ - 1.
+/// The greatest arrival count and the greatest transaction count (in bytes) of an mbarrier: 2²⁰ - 1.
 pub const MAX_COUNT: usize = (1 << 20) - 1;
 
-/// Only threads and copies of the own CTA arrive (`.release.cta`, `.acquire.cta`).
+/// The scope of a barrier at which only threads and copies of its own CTA arrive.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.release.cta`, `.acquire.cta`: what an instruction
-/// without a qualifier has. CUTLASS: none.
+/// (PTX `.release.cta`, `.acquire.cta`, the defaults of the instructions.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cta, MBarrier};
@@ -33,11 +34,9 @@ pub const MAX_COUNT: usize = (1 << 20) - 1;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Cta {}
-/// Peers of the cluster arrive too, to hand over what they wrote (`.release.cluster`,
-/// `.acquire.cluster`).
+/// The scope of a barrier at which peers of the cluster arrive too, to release what they wrote.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.release.cluster`, `.acquire.cluster`. CUTLASS: none:
-/// `ClusterBarrier` leaves the scope to its calls.
+/// (PTX `.release.cluster`, `.acquire.cluster`. CUTLASS's `ClusterBarrier` leaves the scope to each call.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cluster, MBarrier};
@@ -45,9 +44,9 @@ pub enum Cta {}
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Cluster {}
-/// Counts arrivals.
+/// The kind of a barrier that counts arrivals only.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterBarrier`.
+/// (CUTLASS `ClusterBarrier`.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, Cta, MBarrier};
@@ -55,9 +54,9 @@ pub enum Cluster {}
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Arrivals {}
-/// Counts arrivals and the bytes of copies.
+/// The kind of a barrier that counts arrivals and the bytes of copies.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `ClusterTransactionBarrier`.
+/// (CUTLASS `ClusterTransactionBarrier`.)
 ///
 /// ```
 /// use pipeline::raw::{Cta, MBarrier, Transactions};
@@ -71,9 +70,9 @@ mod sealed {
     impl Scope for super::Cta {}
     impl Scope for super::Cluster {}
 }
-/// [`Cta`] or [`Cluster`].
+/// The scope of a barrier: [`Cta`] or [`Cluster`].
 ///
-/// Waits for nothing. Signals nothing. PTX: the scope of `mbarrier.try_wait`. CUTLASS: none.
+/// (PTX: the scope of `mbarrier.try_wait`.)
 ///
 /// ```
 /// use pipeline::raw::{Arrivals, MBarrier, Scope};
@@ -83,7 +82,7 @@ mod sealed {
 /// }
 /// ```
 pub trait Scope: sealed::Scope + 'static {
-    /// Whether peers' writes are handed over.
+    /// Whether waits acquire the writes of peers in the cluster.
     const CLUSTER: bool;
 }
 impl Scope for Cta {
@@ -93,10 +92,9 @@ impl Scope for Cluster {
     const CLUSTER: bool = true;
 }
 
-/// An initialised mbarrier of the own CTA.
+/// A handle on an initialised mbarrier of this thread's CTA.
 ///
-/// Waits for its phases. Signals itself. PTX: `mbarrier.*`. CUTLASS: `ClusterBarrier`,
-/// `ClusterTransactionBarrier`.
+/// (PTX `mbarrier.*`; CUTLASS `ClusterBarrier`, `ClusterTransactionBarrier`.)
 ///
 /// ```
 /// # use pipeline::raw::{Cta, MBarrier, Transactions};
@@ -113,24 +111,24 @@ impl Scope for Cluster {
 /// ```
 ///
 /// # The contract
-/// Who makes a handle promises, for as long as any thread uses one on this barrier:
-/// 1. the address is that of an mbarrier, initialised, and made visible to all who use it
-///    (a plan's [`Barriers`] are);
-/// 2. each phase gets as many arrivals as the barrier was initialised with, and as many bytes land
-///    on it as are expected of it;
-/// 3. nobody waits for a phase once the one after it has completed (a waiter two behind is fooled);
-/// 4. in a cluster, no CTA exits while a peer may still arrive here.
+/// Whoever makes a handle promises four things, for as long as any thread uses a handle on this barrier:
+/// 1. An initialised mbarrier lies at the address, and it is visible to all threads that use it. (The plan does
+///    this for [`Barriers`].)
+/// 2. Each phase gets the number of arrivals that the barrier was initialised with, and the bytes that land on it
+///    are those that it expects.
+/// 3. No thread waits for a phase after the next phase has completed, because the parities of phases n and n + 2
+///    are equal.
+/// 4. In a cluster, no CTA exits while a peer may still arrive on its barrier.
 ///
-/// Breaking 2 to 4 hangs the kernel, or lets it read what has not arrived: the SM model says where.
+/// A kernel that breaks 2, 3 or 4 hangs or reads data that has not arrived. The model of the SM reports where.
 pub struct MBarrier<S, C> {
     addr: u32,
     kind: PhantomData<(S, C, *const ())>,
 }
 
-/// A peer's mbarrier, which can be arrived at and never waited on.
+/// A handle on a peer's mbarrier, on which a thread can arrive but not wait.
 ///
-/// Waits for nothing. Signals the peer's barrier. PTX: `mbarrier.arrive.shared::cluster`. CUTLASS:
-/// `ClusterBarrier::arrive(cta_id)`.
+/// (PTX `mbarrier.arrive.shared::cluster`; CUTLASS `ClusterBarrier::arrive(cta_id)`.)
 ///
 /// ```
 /// # use pipeline::raw::{Arrivals, Cluster, MBarrier, RemoteMBarrier, Transactions};
@@ -148,14 +146,14 @@ pub struct RemoteMBarrier<C> {
 }
 
 impl<S: Scope, C> MBarrier<S, C> {
-    /// A handle on the mbarrier at shared address `addr`.
+    /// Makes a handle on the mbarrier at the shared address `addr`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `reinterpret_cast<ClusterBarrier*>`.
+    /// (CUTLASS `reinterpret_cast<ClusterBarrier*>`.)
     ///
     /// ```
     /// # use pipeline::raw::{Arrivals, Cta, MBarrier};
     /// /// # Safety
-    /// /// The contract of `MBarrier`, of the mbarrier at `addr`.
+    /// /// The contract of `MBarrier`, for the mbarrier at `addr`.
     /// unsafe fn handle(addr: u32) -> MBarrier<Cta, Arrivals> {
     ///     unsafe { MBarrier::at(addr) }
     /// }
@@ -168,10 +166,9 @@ impl<S: Scope, C> MBarrier<S, C> {
         Self { addr, kind: PhantomData }
     }
 
-    /// Its shared address: what a copy completes on.
+    /// The barrier's shared address, which a copy takes to complete on.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `cast_smem_ptr_to_uint`. See the
-    /// example of [`MBarrier`].
+    /// (CUTLASS `cast_smem_ptr_to_uint`.) See the example of [`MBarrier`].
     #[inline(always)]
     pub const fn addr(&self) -> u32 {
         self.addr
@@ -179,19 +176,19 @@ impl<S: Scope, C> MBarrier<S, C> {
 
     /// Arrives once.
     ///
-    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `ClusterBarrier::arrive()`. See the example of [`Arrivals`].
+    /// (PTX `mbarrier.arrive`; CUTLASS `ClusterBarrier::arrive()`.) See the example of
+    /// [`Arrivals`].
     #[device]
     pub fn arrive(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::arrive(self.addr) };
     }
 
-    /// Waits in a loop: phase 0 is the first one; on a fresh barrier, 1 passes.
+    /// Waits until the phase of parity `phase` has completed.
     ///
-    /// Waits for the phase of parity `phase` to complete. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`; of a barrier of the cluster, `.acquire.cluster`. CUTLASS:
-    /// `ClusterBarrier::wait`. See the example of [`MBarrier`].
+    /// The first phase has parity 0. On a fresh barrier, a wait for parity 1 passes. (PTX
+    /// `mbarrier.try_wait.parity` in a loop, with `.acquire.cluster` for a barrier of the cluster; CUTLASS
+    /// `ClusterBarrier::wait`.) See the example of [`MBarrier`].
     #[device]
     pub fn wait(&self, phase: u32) {
         // SAFETY: the handle's contract.
@@ -204,11 +201,10 @@ impl<S: Scope, C> MBarrier<S, C> {
         }
     }
 
-    /// Whether the phase of parity `phase` has completed; never suspends.
+    /// Tests whether the phase of parity `phase` has completed, without suspending the thread.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.test_wait.parity`; of a barrier of the
-    /// cluster, `.acquire.cluster`. CUTLASS: `ClusterBarrier::test_wait`. See the example of
-    /// [`MBarrier`].
+    /// (PTX `mbarrier.test_wait.parity`, with `.acquire.cluster` for a barrier of the cluster; CUTLASS
+    /// `ClusterBarrier::test_wait`.) See the example of [`MBarrier`].
     #[must_use = "what follows may be read only if the phase has completed"]
     #[device]
     pub fn test_wait(&self, phase: u32) -> bool {
@@ -223,7 +219,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     }
 }
 
-/// Transaction bytes that an mbarrier can hold, checked when `BYTES` is known.
+/// `BYTES` as a transaction count, checked against [`MAX_COUNT`].
 struct Bytes<const BYTES: usize>;
 impl<const BYTES: usize> Bytes<BYTES> {
     const COUNT: u32 = {
@@ -233,19 +229,19 @@ impl<const BYTES: usize> Bytes<BYTES> {
 }
 
 impl<S: Scope> MBarrier<S, Transactions> {
-    /// Expects `BYTES` more bytes of this phase, then arrives.
+    /// Expects `BYTES` more bytes in this phase, then arrives.
     ///
-    /// Waits for nothing. Signals the barrier. PTX: `mbarrier.arrive.expect_tx`. CUTLASS:
-    /// `ClusterTransactionBarrier::arrive_and_expect_tx`. See the example of [`MBarrier`].
+    /// (PTX `mbarrier.arrive.expect_tx`; CUTLASS
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx`.) See the example of [`MBarrier`].
     #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
         unsafe { isa::mbarrier::arrive_expect_tx(self.addr, const { Bytes::<BYTES>::COUNT }) };
     }
-    /// Expects `BYTES` more bytes of this phase.
+    /// Expects `BYTES` more bytes in this phase.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.expect_tx`. CUTLASS:
-    /// `ClusterTransactionBarrier::expect_transaction`. See the example of [`MBarrier`].
+    /// (PTX `mbarrier.expect_tx`; CUTLASS `ClusterTransactionBarrier::expect_transaction`.) See the example
+    /// of [`MBarrier`].
     #[device]
     pub fn expect<const BYTES: usize>(&self) {
         // SAFETY: the handle's contract.
@@ -254,10 +250,10 @@ impl<S: Scope> MBarrier<S, Transactions> {
 }
 
 impl<C> MBarrier<Cluster, C> {
-    /// The barrier at the same place of CTA `rank`'s shared memory.
+    /// Returns a handle on the barrier at the same place in the shared memory of CTA `rank`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: the `mapa` inside
-    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
+    /// (PTX `mapa.shared::cluster`; CUTLASS: the `mapa` inside `ClusterBarrier::arrive(cta_id)`.) See the
+    /// example of [`RemoteMBarrier`].
     #[device]
     pub fn remote(&self, rank: u32) -> RemoteMBarrier<C> {
         RemoteMBarrier { addr: isa::cluster::mapa(self.addr, rank), kind: PhantomData }
@@ -265,11 +261,10 @@ impl<C> MBarrier<Cluster, C> {
 }
 
 impl<C> RemoteMBarrier<C> {
-    /// Arrives once, handing over what this thread wrote to the peer's shared memory.
+    /// Arrives once on the peer's barrier and releases what this thread wrote to the peer's shared memory.
     ///
-    /// Waits for nothing. Signals the peer's barrier. PTX:
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS:
-    /// `ClusterBarrier::arrive(cta_id)`. See the example of [`RemoteMBarrier`].
+    /// (PTX `mbarrier.arrive.release.cluster.shared::cluster`; CUTLASS
+    /// `ClusterBarrier::arrive(cta_id)`.) See the example of [`RemoteMBarrier`].
     #[device]
     pub fn arrive(&self) {
         // SAFETY: the contract of the handle that this came from.
@@ -278,11 +273,10 @@ impl<C> RemoteMBarrier<C> {
 }
 
 impl RemoteMBarrier<Transactions> {
-    /// The peer's barrier expects `BYTES` more bytes, and gets an arrival.
+    /// Makes the peer's barrier expect `BYTES` more bytes in this phase, then arrives on it.
     ///
-    /// Waits for nothing. Signals the peer's barrier. PTX:
-    /// `mbarrier.arrive.expect_tx.shared::cluster`. CUTLASS:
-    /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`. See the example of
+    /// (PTX `mbarrier.arrive.expect_tx.shared::cluster`; CUTLASS
+    /// `ClusterTransactionBarrier::arrive_and_expect_tx(bytes, cta_id)`.) See the example of
     /// [`RemoteMBarrier`].
     #[device]
     pub fn arrive_expect<const BYTES: usize>(&self) {
@@ -293,11 +287,11 @@ impl RemoteMBarrier<Transactions> {
     }
 }
 
-/// A region of `COUNT` mbarriers that each expect `ARRIVALS` arrivals a phase. The plan initialises
-/// them and makes them visible; the rest is the [contract of a handle](MBarrier#the-contract).
+/// A region of `COUNT` mbarriers that each expect `ARRIVALS` arrivals per phase.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: an array of `ClusterBarrier`
-/// in `SharedStorage`.
+/// The plan initialises them and makes them visible. The caller promises the rest of the
+/// [contract](MBarrier#the-contract). (PTX `mbarrier.init`; CUTLASS: an array of `ClusterBarrier` in
+/// `SharedStorage`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, raw::{Arrivals, Barriers, Cta as OfCta}};
@@ -307,7 +301,7 @@ impl RemoteMBarrier<Transactions> {
 /// ```
 pub struct Barriers<const COUNT: usize, const ARRIVALS: usize, S, C, N>(PhantomData<(S, C, N)>);
 
-// SAFETY: COUNT mbarriers of 8 bytes.
+// SAFETY: the region has COUNT mbarriers of 8 bytes.
 unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Region
     for Barriers<COUNT, ARRIVALS, S, C, N>
 {
@@ -335,15 +329,13 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
     }
 }
 
-/// What a kernel gets of [`Barriers`].
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The ends of [`Barriers`], from which a kernel gets the handles.
 ///
 /// ```
 /// # use pipeline::{prelude::*, raw::{Arrivals, Cta as OfCta, RawEnds}};
 /// # names! { Steps = "steps" }
 /// /// # Safety
-/// /// The contract of `MBarrier`, of both.
+/// /// The contract of `MBarrier`, for both.
 /// unsafe fn wait_for_both(ends: RawEnds<2, OfCta, Arrivals, Steps>) {
 ///     let [first, second] = unsafe { ends.handles() };
 ///     first.wait(0);
@@ -357,21 +349,21 @@ pub struct RawEnds<const COUNT: usize, S, C, N> {
 }
 
 impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
-    /// Handles on the barriers, in order.
+    /// Returns handles on the barriers, in order.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`RawEnds`].
+    /// See the example of [`RawEnds`].
     ///
     /// # Safety
-    /// The [contract](MBarrier#the-contract), whose first point the plan has seen to.
+    /// The [contract](MBarrier#the-contract) except its first point, which the plan ensures.
     #[inline(always)]
     pub unsafe fn handles(self) -> [MBarrier<S, C>; COUNT] {
         core::array::from_fn(|i| MBarrier { addr: self.base + 8 * i as u32, kind: PhantomData })
     }
 }
 
-/// A region of `BYTES` bytes of shared memory, 128-byte aligned, for what a raw barrier guards.
+/// A region of `BYTES` bytes of shared memory, aligned to 128 bytes, for data that a raw barrier guards.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: an array in `SharedStorage`.
+/// (CUTLASS: an array in `SharedStorage`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, raw::Memory};
@@ -381,7 +373,7 @@ impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
 /// ```
 pub struct Memory<const BYTES: usize, N>(PhantomData<N>);
 
-// SAFETY: BYTES bytes, nothing to initialise.
+// SAFETY: the region has BYTES bytes and nothing to initialise.
 unsafe impl<const BYTES: usize, N: Name> Region for Memory<BYTES, N> {
     const BYTES: usize = BYTES;
     const ALIGN: usize = 128;

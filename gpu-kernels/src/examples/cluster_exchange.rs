@@ -12,6 +12,7 @@
 
 use half::bf16;
 use isa::kernel;
+use pipeline::barrier::Mailbox;
 use pipeline::mma::row_of;
 use pipeline::prelude::*;
 

@@ -9,6 +9,7 @@
 
 use half::bf16;
 use isa::kernel;
+use pipeline::barrier::LoadOrderBarrier;
 use pipeline::prelude::*;
 
 names! { First = "x", Second = "y", Order = "load order" }

@@ -12,7 +12,9 @@
 
 use half::bf16;
 use isa::kernel;
+use pipeline::barrier::OrderedSequence;
 use pipeline::prelude::*;
+use pipeline::ring::MmaInTurn;
 
 names! { Operands = "operands", Turns = "turns" }
 roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }

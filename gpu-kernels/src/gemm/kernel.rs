@@ -18,11 +18,15 @@ use super::output::{EpilogueTiles, Orientation, Output};
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{Condition, Region};
-use pipeline::mma::{MmaStage, MmaTiles, one_by_one};
+use pipeline::barrier::OrderedSequence;
+use pipeline::cta::{ClusterShape, Condition, Region, Role};
+use pipeline::grid::Part;
+use pipeline::mma::{
+    GROUP_ROWS, MmaStage, MmaTiles, SplitAccumulator, TallAccumulator, one_by_one,
+};
 use pipeline::prelude::*;
-use pipeline::ring::Consumer;
-use pipeline::tile::TileShape;
+use pipeline::ring::{Consumer, MmaInTurn, ReadsInTurn};
+use pipeline::tile::{EpilogueElement, TileShape};
 
 /// One CTA of the GEMM that `G` describes. The number of stages follows from `G`.
 ///

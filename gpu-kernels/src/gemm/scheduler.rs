@@ -11,6 +11,8 @@ pub use stream_k::{StreamK, StreamKArgs};
 
 use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterCoord, ClusterShape, Role};
+use pipeline::grid::Part;
 use pipeline::prelude::*;
 
 /// A piece of work: one tile of D, and the k tiles that this CTA sums for it. (CUTLASS `WorkTileInfo`.)

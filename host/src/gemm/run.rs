@@ -163,7 +163,10 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
         // SAFETY: both are memory of the plan, which lives as long as its launches and which only they use.
         let (throttle, workspace) = unsafe {
-            (Throttle::from_abi(plan.pace.elements::<u32>()), Partials::from_abi(launch.partials.elements::<[f32; 4]>()))
+            (
+                Throttle::from_abi(plan.pace.elements::<u32>()),
+                Partials::from_abi(launch.partials.elements::<[f32; 4]>()),
+            )
         };
         let loads = LoadArgs { prefetch: launch.choice.prefetch, throttle };
         let scheduler = if launch.choice.instance.splits_k {

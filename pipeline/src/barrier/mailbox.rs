@@ -1,8 +1,9 @@
-//! `Mailbox`: what the threads of one CTA send to the next CTA of the cluster, through distributed
-//! shared memory.
+//! `Mailbox`: messages from the threads of one CTA to the next CTA of the cluster, through distributed shared
+//! memory.
 //!
-//! Every CTA has an inbox that the CTA before it (in rank order, around the cluster) fills. A thread's
-//! message goes to the thread with the same place in the next CTA.
+//! Invariant: the sender writes to an inbox only while it is empty, and the receiver reads it only while it is
+//! full. Every CTA has one inbox, which the previous CTA fills (in rank order, around the cluster). A thread's
+//! message goes to the thread with the same index in the next CTA.
 //!
 //! ```text
 //!           CTA r                                  CTA r + 1
@@ -12,13 +13,13 @@
 //!           "empty" ◄──────────────────────────    ld.shared, arrive.release.cluster
 //! ```
 //!
-//! A remote mbarrier can be arrived at but never waited on, so each side waits at home: the sender's
-//! CTA holds the barrier that says its neighbour's inbox is free. The data are ordinary stores across
-//! CTAs, so arrivals release and waits acquire at *cluster* scope: the qualifier that a ring's
-//! release of wgmma operands does without is needed here.
+//! A thread can arrive on a remote mbarrier but can't wait on it, so each side waits on a barrier of its own CTA:
+//! the "empty" barrier of the next CTA's inbox lies in the sender's CTA. The messages are ordinary stores to
+//! another CTA. Arrivals therefore release and waits acquire at *cluster* scope, which the release of a ring's
+//! wgmma operands does not need.
 //!
-//! A CTA may exit only when its neighbour has taken its last message, because the neighbour's thanks
-//! arrive in its shared memory: [`Outbox::tail`].
+//! A CTA may exit only when the next CTA has read its last message, because that CTA then arrives on the "empty"
+//! barrier in its shared memory. [`Outbox::tail`] waits for it.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -27,20 +28,20 @@ use crate::ring::Name;
 use core::marker::PhantomData;
 use isa::device;
 
-/// One message of `WORDS` f32 from each thread of role `Ro` to the next CTA of the cluster `K`;
-/// `N` is its name.
+/// An inbox with one message of `WORDS` f32 for each thread of role `Ro`, from the previous CTA of the cluster
+/// `Cl`; `N` is its name.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS: none.
+/// (PTX `mbarrier.init`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use pipeline::{barrier::Mailbox, prelude::*};
 ///
 /// names! { Mail = "mail" }
 /// roles! { Load = 1 x 40 registers, Talk = 1 x 232 registers }
 /// type Pair = Cluster<2, 1>;
 /// type Plan = SmemPlan<(Mailbox<2, Talk, Mail, Pair>,)>;
 ///
-/// /// Each thread learns what the thread in its place in the other CTA has.
+/// /// Each thread exchanges two values with the thread of the same index in the other CTA.
 /// fn kernel(cta: Cta<(Load, Talk), Pair, Plan>) {
 ///     let (cta, (mail,)) = cta.init();
 ///     let rank = cta.coord().rank() as f32;
@@ -63,22 +64,22 @@ pub struct Mailbox<const WORDS: usize, Ro, N, Cl>(PhantomData<(Ro, N, Cl)>);
 
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Mailbox<WORDS, Ro, N, Cl> {
     const THREADS: u32 = WARPGROUP_THREADS * Ro::GROUPS as u32;
-    /// Each warp of the role arrives once, for a message as for its receipt.
+    /// Each warp of the role arrives once when it sends a message and once when it has received one.
     const ARRIVALS: u32 = 4 * Ro::GROUPS as u32;
     const DATA: u32 = 4 * WORDS as u32 * Self::THREADS;
     const FULL: u32 = Self::DATA;
     const EMPTY: u32 = Self::DATA + 8;
 
-    /// Where words 2·`pair` and 2·`pair` + 1 of thread `thread` lie: neighbouring threads side by
-    /// side, so that a warp's access meets no bank twice.
+    /// The address of words 2·`pair` and 2·`pair` + 1 of thread `thread`. Neighbouring threads are adjacent, so
+    /// that a warp's access has no bank conflict.
     #[inline(always)]
     fn at(base: u32, thread: u32, pair: usize) -> u32 {
         base + 8 * (pair as u32 * Self::THREADS + thread)
     }
 }
 
-// SAFETY: the messages and two mbarriers lie inside BYTES; each barrier expects the one arrival per
-// warp that `send` and `receive` make.
+// SAFETY: the messages and two mbarriers lie inside BYTES. Each barrier expects one arrival per warp, which `send`
+// and `receive` make.
 unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
     for Mailbox<WORDS, Ro, N, Cl>
 {
@@ -113,9 +114,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
     }
 }
 
-/// The two ends of a [`Mailbox`], inert until the role takes them with `by`.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The two ends of a [`Mailbox`], which the role takes with `by`.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -132,15 +131,13 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
 /// }
 /// ```
 pub struct MailEnds<const WORDS: usize, Ro, N, Cl> {
-    /// To the next CTA.
+    /// The end that sends to the next CTA.
     pub outbox: OutboxEnd<WORDS, Ro, N, Cl>,
-    /// From the CTA before.
+    /// The end that receives from the previous CTA.
     pub inbox: InboxEnd<WORDS, Ro, N, Cl>,
 }
 
 /// The sending end before the role has taken it.
-///
-/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -158,8 +155,6 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, Cl> {
 }
 /// The receiving end before the role has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none, until `mapa`. CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
@@ -175,17 +170,16 @@ pub struct InboxEnd<const WORDS: usize, Ro, N, Cl> {
     mail: PhantomData<(Ro, N, Cl, *const ())>,
 }
 
-/// This thread's place among those of its role.
+/// This thread's index among the threads of its role.
 #[inline(always)]
 fn thread_of_role<Ro: Role, Cl: ClusterShape>(group: &Warpgroup<Ro, Cl>) -> u32 {
     group.index() * WARPGROUP_THREADS + group.thread()
 }
 
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, Ro, N, Cl> {
-    /// Gives the end to a warp group of the role; all of its groups must take theirs.
+    /// Gives the end to a warp group of the role. Every warp group of the role must take its end.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
-    /// example of [`OutboxEnd`].
+    /// (PTX `mapa.shared::cluster`.) See the example of [`OutboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Outbox<'_, WORDS, Ro, N, Cl> {
         let size = Cl::SIZE as u32;
@@ -194,7 +188,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, R
             remote: isa::cluster::mapa(self.base, next),
             empty: self.base + Mailbox::<WORDS, Ro, N, Cl>::EMPTY,
             thread: thread_of_role(group),
-            // The inbox is free at first: as a producer on a fresh ring.
+            // The inbox is empty at first, so the first wait passes, as for a producer on a fresh ring.
             phase: 1,
             group: PhantomData,
         }
@@ -202,17 +196,16 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, R
 }
 
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro, N, Cl> {
-    /// Gives the end to a warp group of the role; all of its groups must take theirs.
+    /// Gives the end to a warp group of the role. Every warp group of the role must take its end.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mapa.shared::cluster`. CUTLASS: none. See the
-    /// example of [`InboxEnd`].
+    /// (PTX `mapa.shared::cluster`.) See the example of [`InboxEnd`].
     #[inline(always)]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Inbox<'_, WORDS, Ro, N, Cl> {
         let (rank, size) = (group.coord().rank(), Cl::SIZE as u32);
         let before = if rank == 0 { size - 1 } else { rank - 1 };
         Inbox {
             base: self.base,
-            thanks: isa::cluster::mapa(self.base + Mailbox::<WORDS, Ro, N, Cl>::EMPTY, before),
+            empty: isa::cluster::mapa(self.base + Mailbox::<WORDS, Ro, N, Cl>::EMPTY, before),
             thread: thread_of_role(group),
             phase: 0,
             group: PhantomData,
@@ -222,8 +215,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro
 
 /// The sending end.
 ///
-/// Waits for the next CTA to take its messages. Signals the next CTA. PTX: `st.shared::cluster.v2`,
-/// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none.
+/// (PTX `st.shared::cluster.v2`, `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -247,17 +239,16 @@ pub struct Outbox<'g, const WORDS: usize, Ro, N, Cl> {
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, Ro, N, Cl> {
     #[device]
     fn wait_empty(&mut self) {
-        // SAFETY: initialised by the plan; the phase changes with each message.
+        // SAFETY: the plan initialised the barrier, and the phase changes with each message.
         unsafe { isa::mbarrier::wait_parity_cluster(self.empty, self.phase) };
         self.phase ^= 1;
     }
 
-    /// Writes a message into the next CTA's inbox and says so: the warp meets, and one lane arrives
-    /// there.
+    /// Writes a message into the next CTA's inbox and signals it.
     ///
-    /// Waits for the next CTA to take the message before. Signals one arrival of each warp on the
-    /// next CTA's "full". PTX: `mbarrier.try_wait.parity.acquire.cluster`, `st.shared::cluster.v2`,
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
+    /// Waits until the next CTA has read the previous message. Signals the next CTA's "full" barrier, with one
+    /// arrival per warp after the warp has reconverged. (PTX `mbarrier.try_wait.parity.acquire.cluster`,
+    /// `st.shared::cluster.v2`, `mbarrier.arrive.release.cluster.shared::cluster`.) See the example of
     /// [`Outbox`].
     #[device]
     pub fn send(&mut self, message: [f32; WORDS]) {
@@ -265,27 +256,26 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
         for pair in 0..WORDS / 2 {
             let words = [message[2 * pair].to_bits(), message[2 * pair + 1].to_bits()];
             let to = Mailbox::<WORDS, Ro, N, Cl>::at(self.remote, self.thread, pair);
-            // SAFETY: the inbox of a peer with the same plan is free, and its CTA stays until it has
-            // received as many messages as were sent.
+            // SAFETY: the peer has the same plan and its inbox is empty. Its CTA does not exit before it has
+            // received all messages that were sent.
             unsafe { isa::shared::st_cluster(to, words) };
         }
         let full = self.remote + Mailbox::<WORDS, Ro, N, Cl>::FULL;
-        // SAFETY: the end was taken by a converged warp group, whose warps stay converged through
-        // the pipeline's calls; the stores of every lane are before the warp's meeting.
+        // SAFETY: a converged warp group took the end, and its warps stay converged through the pipeline's calls.
+        // The stores of every lane come before `sync_warp`.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if isa::warp::lane_id() == 0 {
                 isa::mbarrier::arrive_remote_release_cluster(full);
             }
-            // The lanes go on together: what follows may be an `.aligned` instruction.
+            // The warp reconverges, because an `.aligned` instruction may follow.
             isa::warp::sync_warp(u32::MAX);
         }
     }
 
-    /// Lets the CTA exit: nothing of it is used from outside any more.
+    /// Waits until the next CTA has read the last message, so that this CTA may exit.
     ///
-    /// Waits for the next CTA to take the last message. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity.acquire.cluster`. CUTLASS: none. See the example of [`Outbox`].
+    /// (PTX `mbarrier.try_wait.parity.acquire.cluster`.) See the example of [`Outbox`].
     #[device]
     pub fn tail(mut self) {
         self.wait_empty();
@@ -294,9 +284,8 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 
 /// The receiving end.
 ///
-/// Waits for messages of the CTA before. Signals that CTA. PTX:
-/// `mbarrier.try_wait.parity.acquire.cluster`, `mbarrier.arrive.release.cluster.shared::cluster`.
-/// CUTLASS: none.
+/// (PTX `mbarrier.try_wait.parity.acquire.cluster`,
+/// `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -310,40 +299,40 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 #[must_use]
 pub struct Inbox<'g, const WORDS: usize, Ro, N, Cl> {
     base: u32,
-    thanks: u32,
+    /// The "empty" barrier of this inbox, in the sender's CTA.
+    empty: u32,
     thread: u32,
     phase: u32,
     group: PhantomData<(&'g Warpgroup<Ro, Cl>, N)>,
 }
 
 impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Inbox<'_, WORDS, Ro, N, Cl> {
-    /// Takes the next message into registers, and lets the CTA before send another.
+    /// Reads the next message into registers and lets the previous CTA send another.
     ///
-    /// Waits for the message. Signals one arrival of each warp on the CTA before's "empty". PTX:
+    /// Waits for the message. Signals the previous CTA's "empty" barrier, with one arrival per warp. (PTX
     /// `mbarrier.try_wait.parity.acquire.cluster`, `ld.shared.v2`,
-    /// `mbarrier.arrive.release.cluster.shared::cluster`. CUTLASS: none. See the example of
-    /// [`Inbox`].
+    /// `mbarrier.arrive.release.cluster.shared::cluster`.) See the example of [`Inbox`].
     #[device]
     pub fn receive(&mut self) -> [f32; WORDS] {
         let full = self.base + Mailbox::<WORDS, Ro, N, Cl>::FULL;
-        // SAFETY: initialised by the plan; the phase changes with each message.
+        // SAFETY: the plan initialised the barrier, and the phase changes with each message.
         unsafe { isa::mbarrier::wait_parity_cluster(full, self.phase) };
         self.phase ^= 1;
         let mut message = [0.0; WORDS];
         for pair in 0..WORDS / 2 {
             let from = Mailbox::<WORDS, Ro, N, Cl>::at(self.base, self.thread, pair);
-            // SAFETY: the message has arrived, and the sender waits for this thread's warp.
+            // SAFETY: the message has arrived, and the sender waits for this warp before it sends another.
             let [x, y]: [u32; 2] = unsafe { isa::shared::ld(from) };
             message[2 * pair] = f32::from_bits(x);
             message[2 * pair + 1] = f32::from_bits(y);
         }
-        // SAFETY: as in `send`: every lane has read; the CTA before waits for this in its tail.
+        // SAFETY: as in `send`. Every lane has read, and the previous CTA waits for this arrival before it exits.
         unsafe {
             isa::warp::sync_warp(u32::MAX);
             if isa::warp::lane_id() == 0 {
-                isa::mbarrier::arrive_remote_release_cluster(self.thanks);
+                isa::mbarrier::arrive_remote_release_cluster(self.empty);
             }
-            // The lanes go on together: what follows may be an `.aligned` instruction.
+            // The warp reconverges, because an `.aligned` instruction may follow.
             isa::warp::sync_warp(u32::MAX);
         }
         message

@@ -1,4 +1,8 @@
-//! Barriers that carry no data of their own: who may go on, and when.
+//! Barriers between the warps of a CTA and between the CTAs of a cluster.
+//!
+//! [`NamedBarrier`] synchronises roles, [`OrderedSequence`] makes warp groups take turns,
+//! [`LoadOrderBarrier`] orders the loads of two warps, [`ClusterArrived`] is the split cluster barrier, and
+//! [`Mailbox`] sends messages to the next CTA of a cluster. A ring has its own barriers.
 
 mod cluster;
 mod mailbox;

@@ -1,13 +1,14 @@
-//! Named barriers: the CTA's hardware barriers, allocated by the plan.
+//! Named barriers: the 16 hardware barriers of a CTA, which the plan allocates.
 //!
-//! They have no memory, no phase and no transactions, and count threads: those that only arrive and
-//! those that wait, together. The number of a barrier is its place in the plan, so two can't share
-//! one, and neither 0, the CTA's, nor those of the warp groups ([`Warpgroup::sync`]) can be taken. The two sides
-//! are two types: [`Arriver`] never waits, [`Waiter`] does.
+//! Invariant: each barrier has an id of its own and the thread count of its roles. The plan assigns the ids, so
+//! two barriers can't share one, and none gets id 0 (the CTA's) or the id of a warp group's barrier
+//! ([`Warpgroup::sync`]). The count includes the threads that only arrive and those that wait. The two sides are
+//! two types: an [`Arriver`] never waits, and a [`Waiter`] does.
 //!
-//! Nothing stops an arriver from lapping the waiters (a second arrival before the first is waited
-//! for): pair two barriers, one for each direction, as [`crate::ring::Ring`] does with mbarriers.
-//! The SM model reports a lap.
+//! A named barrier has no memory, no phase and no transaction count. The types do not keep an arriver from
+//! arriving a second time before the waiters have waited for the first arrival. A pair of barriers, one for
+//! each direction, prevents it, as [`crate::ring::Ring`] does with mbarriers. The model of the SM reports the
+//! mistake.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -16,11 +17,10 @@ use crate::ring::Name;
 use core::marker::PhantomData;
 use isa::device;
 
-/// A hardware barrier at which `A` arrives and `W` waits; `N` is its name. The thread count is the
-/// roles'.
+/// A named barrier at which role `A` arrives and role `W` waits; `N` is its name.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `NamedBarrier`, whose count and id are
-/// numbers.
+/// The thread count follows from the roles and the id from the plan. (CUTLASS `NamedBarrier`, which takes both
+/// as numbers.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -28,18 +28,17 @@ use isa::device;
 /// # type Alone = Cluster<1, 1>;
 ///
 /// # use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-/// type Plan = SmemPlan<(LoadOrderBarrier<Ready>, NamedBarrier<Load, Math, Meet>)>;
-/// # names! { Meet = "meet" }
-/// /// Nobody of `Math` goes on before all threads of `Load` have arrived.
+/// type Plan = SmemPlan<(NamedBarrier<Load, Math, Ready>,)>;
+/// /// No thread of `Math` passes before all threads of `Load` have arrived.
 /// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, arrived: &AtomicU32) {
-///     let (cta, (_, meet)) = cta.init();
+///     let (cta, (ready,)) = cta.init();
 ///     cta.specialize(
 ///         |load| {
 ///             arrived.fetch_add(1, SeqCst);
-///             meet.arriver.arrive(&load);
+///             ready.arriver.arrive(&load);
 ///         },
 ///         |math| {
-///             meet.waiter.sync(&math);
+///             ready.waiter.sync(&math);
 ///             assert_eq!(arrived.load(SeqCst), 128);
 ///         },
 ///     );
@@ -50,9 +49,7 @@ use isa::device;
 /// ```
 pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 
-/// Nobody arrives without waiting.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// No role arrives without waiting: every thread of the barrier waits.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -74,7 +71,7 @@ impl<R: Role> sealed::Arrivals for R {}
 
 /// The arriving side of a [`NamedBarrier`]: a role, or [`Nobody`].
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: part of `num_threads`.
+/// (CUTLASS: its share of `num_threads`.)
 ///
 /// ```
 /// use pipeline::{barrier::{Arrivals, Nobody}, prelude::*};
@@ -82,7 +79,7 @@ impl<R: Role> sealed::Arrivals for R {}
 /// assert_eq!((<Math as Arrivals>::THREADS, <Nobody as Arrivals>::THREADS), (256, 0));
 /// ```
 pub trait Arrivals: sealed::Arrivals + 'static {
-    /// How many threads arrive.
+    /// The number of threads that arrive.
     const THREADS: u32;
 }
 impl Arrivals for Nobody {
@@ -96,7 +93,7 @@ impl<A: Arrivals, W: Role, N> NamedBarrier<A, W, N> {
     const THREADS: u32 = A::THREADS + WARPGROUP_THREADS * W::GROUPS as u32;
 }
 
-// SAFETY: one hardware barrier and no memory.
+// SAFETY: it has one named barrier and no memory.
 unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
     const BYTES: usize = 0;
     const ALIGN: usize = 1;
@@ -116,8 +113,6 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 
 /// The two sides of a [`NamedBarrier`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
-///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
@@ -129,16 +124,15 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 /// }
 /// ```
 pub struct NamedEnds<A, W, N> {
-    /// For the role that arrives.
+    /// The side of the role that arrives.
     pub arriver: Arriver<A, W, N>,
-    /// For the role that waits.
+    /// The side of the role that waits.
     pub waiter: Waiter<A, W, N>,
 }
 
-/// The side that arrives and goes on.
+/// The side that arrives and does not wait.
 ///
-/// Waits for nothing. Signals the hardware barrier. PTX: `barrier.cta.arrive`. CUTLASS:
-/// `NamedBarrier::arrive`.
+/// (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -156,21 +150,19 @@ pub struct Arriver<A, W, N> {
 }
 
 impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
-    /// Arrives with the group's threads.
+    /// Arrives with the group's 128 threads.
     ///
-    /// Waits for nothing. Signals the hardware barrier, 128 times. PTX: `barrier.cta.arrive`.
-    /// CUTLASS: `NamedBarrier::arrive`. See the example of [`Arriver`].
+    /// (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.) See the example of [`Arriver`].
     #[device]
     pub fn arrive<Cl: ClusterShape>(&self, _group: &Warpgroup<A, Cl>) {
-        // SAFETY: the group is converged; id and count are the plan's.
+        // SAFETY: the group is converged; the id is the plan's and the count that of the roles.
         unsafe { isa::barrier::arrive(self.id, NamedBarrier::<A, W, N>::THREADS) }
     }
 }
 
-/// The side that waits.
+/// The side that arrives and waits.
 ///
-/// Waits for both sides. Signals the hardware barrier. PTX: `barrier.cta.sync`. CUTLASS:
-/// `NamedBarrier::sync`.
+/// (PTX `barrier.cta.sync`; CUTLASS `NamedBarrier::sync`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -193,41 +185,40 @@ pub struct Waiter<A, W, N> {
 impl<A: Arrivals, W: Role, N: Name> Waiter<A, W, N> {
     const THREADS: u32 = NamedBarrier::<A, W, N>::THREADS;
 
-    /// Meets the other side.
+    /// Arrives with the group's 128 threads and waits until all threads of both sides have arrived.
     ///
-    /// Waits for all threads of both sides. Signals the hardware barrier, 128 times. PTX:
-    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`, `arrive_and_wait`. See the example of
+    /// (PTX `barrier.cta.sync`; CUTLASS `NamedBarrier::sync`, `arrive_and_wait`.) See the example of
     /// [`Waiter`].
     #[device]
     pub fn sync<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>) {
-        // SAFETY: the group is converged; id and count are the plan's.
+        // SAFETY: the group is converged; the id is the plan's and the count that of the roles.
         unsafe { isa::barrier::sync(self.id, Self::THREADS) }
     }
 }
 
 impl<W: Role, N: Name> Waiter<Nobody, W, N> {
-    /// Counts the threads for which `p` holds.
+    /// Counts the threads of role `W` for which `p` holds.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.popc`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits until all threads of the role have arrived, each with its `p`. (PTX `barrier.cta.red.popc`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn popc<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> u32 {
-        // SAFETY: as in `sync`; a reduction has no arrivers that bring no predicate.
+        // SAFETY: as in `sync`. No thread arrives without a predicate.
         unsafe { isa::barrier::red_popc(self.id, Self::THREADS, p) }
     }
-    /// Whether `p` holds in every thread.
+    /// Whether `p` holds in every thread of role `W`.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.and`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits until all threads of the role have arrived, each with its `p`. (PTX `barrier.cta.red.and`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn all<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.
         unsafe { isa::barrier::red_and(self.id, Self::THREADS, p) }
     }
-    /// Whether `p` holds in any thread.
+    /// Whether `p` holds in any thread of role `W`.
     ///
-    /// Waits for all groups. Signals the hardware barrier, with `p`. PTX: `barrier.cta.red.or`.
-    /// CUTLASS: none. See the example of [`Waiter`].
+    /// Waits until all threads of the role have arrived, each with its `p`. (PTX `barrier.cta.red.or`.) See the
+    /// example of [`Waiter`].
     #[device]
     pub fn any<Cl: ClusterShape>(&self, _group: &Warpgroup<W, Cl>, p: bool) -> bool {
         // SAFETY: as in `popc`.

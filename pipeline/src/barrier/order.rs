@@ -1,9 +1,12 @@
 //! `LoadOrderBarrier`: the epilogue's loads start after the main loop's first loads.
 //!
-//! Both load warps share one TMA unit. If the epilogue's loads of C went first, the main loop's
-//! prologue, on which the tensor cores wait, would queue behind bytes that are needed only at the
-//! tile's end. The main-loop load warp arrives when it has *issued* its prologue (not when the bytes
-//! have landed: that is the ring's affair); the epilogue load warp waits for that.
+//! Invariant: step i of the epilogue's loads starts after step i of the main loop's loads is issued (or after
+//! step i - 1, with [`EpilogueFirst`]).
+//!
+//! The load warps of the main loop and of the epilogue share one TMA unit. If the epilogue's loads of C were
+//! issued first, the main loop's prologue would queue behind bytes that the CTA needs only at the end of the
+//! tile, and the tensor cores would wait. The main loop's load warp arrives when it has *issued* its prologue;
+//! the ring tracks when the bytes land. The epilogue's load warp waits for this arrival.
 //!
 //! | CUTLASS `OrderedSequenceBarrier<1, 2>` | Mojo `LoadOrderBarrier` | here |
 //! |---|---|---|
@@ -15,16 +18,15 @@
 //! | `wait`, then `advance` | `wait_and_step` | [`EpilogueLoads::wait_and_step`] |
 //! | `wait` | `wait`, then `step` | [`EpilogueLoads::wait`], then [`Passed::step`] |
 //!
-//! CUTLASS arrives once per kernel; Mojo once per tile. Both work here. Per tile, the arriver must
-//! not run two steps ahead of what the waiter waits for: on one mbarrier it would miss a phase. The SM
-//! model reports that.
+//! CUTLASS arrives once per kernel, and Mojo once per tile. Both work here. A kernel that arrives once per tile
+//! must keep the arriver less than two steps ahead of the waiter, which otherwise misses a phase of the mbarrier.
+//! The model of the SM reports this mistake.
 //!
-//! Where the two others have one type with all methods, there are two here, as each end has a use
-//! for only half of them: waiting on the side that arrives is what a swapped pair of warps does.
+//! CUTLASS and Mojo have one type with all methods. Here each end is a type of its own with the methods that it
+//! needs, so that a kernel that swaps the two warps does not compile.
 //!
-//! The barrier holds back one side. Where both must wait for each other, two of them, one in each
-//! direction and with opposite starts, are CUTLASS's `OrderedSequenceBarrier<1, 2>` for two threads
-//! (pipeline/tests/integration/order.rs).
+//! The barrier orders one direction. A pair of them, one in each direction and with opposite starts, is
+//! CUTLASS's `OrderedSequenceBarrier<1, 2>` for two threads (pipeline/tests/integration/order.rs).
 
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
@@ -34,7 +36,7 @@ use crate::ring::Name;
 use core::marker::PhantomData;
 use isa::device;
 
-/// Closes [`Start`]: the phases follow from who goes first.
+/// Closes [`Start`]: the phases follow from the side that goes first.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't say which loads go first",
@@ -45,24 +47,23 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Whose loads go first, which fixes what the waiting end's first step waits for.
+/// The side whose loads go first: it determines what the waiting end's first step waits for.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the first phase of
-/// `OrderedSequenceBarrier`'s state, `params.group_id == 0`. Mojo: `initial_phase`.
+/// (CUTLASS: the first phase of `OrderedSequenceBarrier`'s state, `params.group_id == 0`; Mojo
+/// `initial_phase`.)
 ///
 /// ```
 /// use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
 /// assert_eq!((MainLoopFirst::FIRST_PASSES, EpilogueFirst::FIRST_PASSES), (false, true));
 /// ```
 pub trait Start: Sealed + 'static {
-    /// Does the waiting end's first step pass without a wait?
+    /// Whether the waiting end's first step passes without a wait.
     const FIRST_PASSES: bool;
 }
 
-/// Each step of the epilogue's loads waits for the same step of the main loop's, from the first on.
+/// The main loop's loads go first: each step of the epilogue's loads waits for the same step of the main loop.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 1 for the epilogue.
-/// Mojo: `initial_phase` 0.
+/// (CUTLASS `params.group_id` 1 for the epilogue; Mojo `initial_phase` 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*};
@@ -73,18 +74,18 @@ pub trait Start: Sealed + 'static {
 #[derive(Clone, Copy, Debug)]
 pub enum MainLoopFirst {}
 
-/// The epilogue's first step passes at once; each one after it waits for the main loop's step
-/// before. The first does not look at the barrier: a wait for the phase before phase 0, which is
-/// what a first phase of 1 means elsewhere, hangs when the main loop has already arrived.
+/// The epilogue's loads go first: the first step passes, and each later step waits for the main loop's previous
+/// step.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 for the epilogue.
-/// Mojo: `initial_phase` 1.
+/// The first step does not test the barrier. The usual first phase of 1 would wait for the phase before phase 0,
+/// and this wait hangs if the main loop has already arrived.
+///
+/// (CUTLASS `params.group_id` 0 for the epilogue; Mojo `initial_phase` 1.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "C first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, EpilogueFirst>,)>;
 ///
 /// fn loads(ends: LoadOrderEnds<First, 1, EpilogueFirst>, one: &One) {
@@ -106,17 +107,17 @@ impl Start for EpilogueFirst {
     const FIRST_PASSES: bool = true;
 }
 
-/// One mbarrier that expects `ARRIVALS` arrivals a phase, one from each thread that loads for the
-/// main loop; `N` is its name, and `F` says whose loads go first.
+/// A barrier that makes the epilogue's loads start after the main loop's first loads.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
-/// `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.
+/// It is one mbarrier, which expects `ARRIVALS` arrivals per phase, one from each thread that loads for the main
+/// loop. `N` is its name, and `F` is the side whose loads go first.
+///
+/// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// # use std::sync::Mutex;
 /// # roles! { Math = 1 x 232 registers }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -148,29 +149,28 @@ impl Start for EpilogueFirst {
 /// ```
 pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(PhantomData<(N, F)>);
 
-/// The two ends of a [`LoadOrderBarrier`], inert until a thread takes them with `by`.
+/// The two ends of a [`LoadOrderBarrier`], which threads take with `by`.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0 and 1, by [`Start`].
+/// (CUTLASS `params.group_id` 0 and 1, or 1 and 0 with [`EpilogueFirst`].)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn apart(ends: LoadOrderEnds<First>, one: &One) {
 ///     let _arrives: MainLoopLoads<First> = ends.main_loop.by(one);
 ///     let _waits: EpilogueLoads<First> = ends.epilogue.by(one);
 /// }
 /// ```
 pub struct LoadOrderEnds<N, const ARRIVALS: usize = 1, F = MainLoopFirst> {
-    /// For the warp, or warps, that load the main loop's operands.
+    /// The end of the warp, or warps, that load the main loop's operands.
     pub main_loop: MainLoopEnd<N, ARRIVALS>,
-    /// For the warp that loads the epilogue's operands.
+    /// The end of the warp that loads the epilogue's operands.
     pub epilogue: EpilogueEnd<N, F>,
 }
 
-// SAFETY: one mbarrier in its 8 bytes; ARRIVALS arrivers, as that many main-loop ends can be had of
-// it, none is Copy and each is taken by one thread.
+// SAFETY: one mbarrier in its 8 bytes. It has ARRIVALS arrivers: `split` makes that many main-loop ends, none is
+// Copy, and one thread takes each.
 unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrier<N, ARRIVALS, F> {
     const BYTES: usize = {
         assert!(
@@ -198,16 +198,15 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
     }
 }
 
-/// The main loop's end, of which `ARRIVALS` threads each take a part.
+/// The main loop's end before a thread has taken it; `ARRIVALS` threads take a part each.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id` 0.
+/// (CUTLASS `params.group_id` 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
-/// /// Two threads load for the main loop: a step is through when both have arrived.
+/// /// Two threads load for the main loop. A step is complete when both have arrived.
 /// fn split(end: MainLoopEnd<First, 2>, one: &One) {
 ///     let [a, _b] = end.split();
 ///     a.by(one).arrive_and_step();
@@ -221,35 +220,31 @@ pub struct MainLoopEnd<N, const ARRIVALS: usize = 1> {
 impl<N: Name> MainLoopEnd<N> {
     /// Gives the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`LoadOrderBarrier`].
+    /// See the example of [`LoadOrderBarrier`].
     #[inline(always)]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
     }
 }
 impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
-    /// The parts of the threads that load for the main loop. Each is taken by one; a step is through
-    /// when all have arrived.
+    /// Splits the end into the parts of the threads that load for the main loop, one for each.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_size`. See the example
-    /// of [`MainLoopEnd`].
+    /// A step is complete when all of them have arrived. (CUTLASS `params.group_size`.) See the example of
+    /// [`MainLoopEnd`].
     #[inline(always)]
     pub fn split(self) -> [MainLoopEnd<N>; ARRIVALS] {
         core::array::from_fn(|_| MainLoopEnd { barrier: self.barrier, name: PhantomData })
     }
 }
 
-/// The arriving end.
+/// The main loop's end, which arrives.
 ///
-/// Waits for nothing. Signals its step's arrival. PTX: `mbarrier.arrive`. CUTLASS:
-/// `OrderedSequenceBarrier::arrive`, in group 0.
+/// (PTX `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, in group 0.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn per_tile(mut order: MainLoopLoads<First>, tiles: u32) {
 ///     for _tile in 0..tiles {
 ///         // The prologue's loads are issued; the steady state follows.
@@ -263,38 +258,33 @@ pub struct MainLoopLoads<N> {
     name: PhantomData<(N, *const ())>,
 }
 impl<N: Name> MainLoopLoads<N> {
-    /// Says that this step's prologue loads are issued. The next arrival can come only after this
-    /// one is stepped.
+    /// Signals that the prologue loads of this step are issued.
     ///
-    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `OrderedSequenceBarrier::arrive`, without its step. See the example of [`Arrived`].
+    /// The end can arrive again only after the returned token is stepped. (PTX `mbarrier.arrive`; CUTLASS
+    /// `OrderedSequenceBarrier::arrive`, without its step.) See the example of [`Arrived`].
     #[device]
     pub fn arrive(&mut self) -> Arrived<'_> {
-        // SAFETY: initialised by the plan with one arrival for each of these ends, of which this
-        // is one thread's.
+        // SAFETY: the plan initialised the barrier with one arrival for each of these ends, and one thread holds
+        // this end.
         unsafe { isa::mbarrier::arrive(self.barrier) };
         Arrived { end: PhantomData }
     }
-    /// [`arrive`](Self::arrive) and [`step`](Arrived::step). The barrier keeps the phase; the
-    /// arriving end has none to forget.
+    /// Signals that the prologue loads of this step are issued, and steps.
     ///
-    /// Waits for nothing. Signals the barrier, once. PTX: `mbarrier.arrive`. CUTLASS:
-    /// `OrderedSequenceBarrier::arrive`. See the example of [`MainLoopLoads`].
+    /// It is [`arrive`](Self::arrive) and [`step`](Arrived::step). (PTX `mbarrier.arrive`; CUTLASS
+    /// `OrderedSequenceBarrier::arrive`.) See the example of [`MainLoopLoads`].
     #[device]
     pub fn arrive_and_step(&mut self) {
         self.arrive().step();
     }
 }
 
-/// This step's arrival is made. While it is held, the end can't arrive again.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The token of a step whose arrival is made. While a thread holds it, the end can't arrive again.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn once(mut order: MainLoopLoads<First>) {
 ///     let arrived: Arrived<'_> = order.arrive();
 ///     arrived.step();
@@ -305,23 +295,21 @@ pub struct Arrived<'e> {
     end: PhantomData<&'e mut ()>,
 }
 impl Arrived<'_> {
-    /// Goes on to the next step.
+    /// Advances to the next step.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
-    /// example of [`Arrived`].
+    /// (CUTLASS `PipelineState::operator++`.) See the example of [`Arrived`].
     #[inline(always)]
     pub fn step(self) {}
 }
 
 /// The epilogue's end before a thread has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`, by [`Start`].
+/// (CUTLASS `params.group_id` 1, or 0 with [`EpilogueFirst`].)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn take(end: EpilogueEnd<First>, one: &One) {
 ///     end.by(one).wait_and_step();
 /// }
@@ -334,8 +322,7 @@ pub struct EpilogueEnd<N, F = MainLoopFirst> {
 impl<N: Name, F: Start> EpilogueEnd<N, F> {
     /// Gives the end to an elected thread.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of
-    /// [`EpilogueEnd`].
+    /// See the example of [`EpilogueEnd`].
     #[inline(always)]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> EpilogueLoads<N, F> {
         EpilogueLoads {
@@ -347,17 +334,15 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
     }
 }
 
-/// The waiting end.
+/// The epilogue's end, which waits.
 ///
-/// Waits for its step's arrivals, or, where the epilogue goes first, for those of the step before.
-/// Signals nothing. PTX: `mbarrier.try_wait.parity`. CUTLASS: `OrderedSequenceBarrier::wait`, in
-/// the group that arrives at nothing.
+/// Waits for its step's arrivals, or with [`EpilogueFirst`] for those of the previous step. (PTX
+/// `mbarrier.try_wait.parity`; CUTLASS `OrderedSequenceBarrier::wait`, in the group that never arrives.)
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn per_tile(mut order: EpilogueLoads<First>, tiles: u32) {
 ///     for _tile in 0..tiles {
 ///         order.wait_and_step();
@@ -369,47 +354,44 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
 pub struct EpilogueLoads<N, F = MainLoopFirst> {
     barrier: u32,
     phase: u32,
-    /// Only where the epilogue goes first: is its first step still to come?
+    /// Only with [`EpilogueFirst`]: whether the first step is still to come.
     passes: bool,
     name: PhantomData<(N, F, *const ())>,
 }
 impl<N: Name, F: Start> EpilogueLoads<N, F> {
-    /// Waits until the main loop's end has arrived for this step (where the epilogue goes first: for
-    /// the step before, if there is one). The phase moves with the wait, so that a token which is
-    /// lost instead of stepped can't make the next wait see this step's arrival again.
+    /// Waits until the main loop's end has arrived for this step (with [`EpilogueFirst`]: for the previous step,
+    /// if there is one).
     ///
-    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
-    /// CUTLASS: `OrderedSequenceBarrier::wait`. See the example of [`Passed`].
+    /// The phase advances with the wait, not with the step, so that dropping the token can't make the next wait
+    /// see this step's arrival again. (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS
+    /// `OrderedSequenceBarrier::wait`.) See the example of [`Passed`].
     #[device]
     pub fn wait(&mut self) -> Passed<'_> {
         if F::FIRST_PASSES && self.passes {
             self.passes = false;
             return Passed { end: PhantomData };
         }
-        // SAFETY: initialised by the plan; the phase alternates with each step.
+        // SAFETY: the plan initialised the barrier, and the phase alternates with each step.
         unsafe { isa::mbarrier::wait_parity(self.barrier, self.phase) };
         self.phase ^= 1;
         Passed { end: PhantomData }
     }
-    /// [`wait`](Self::wait) and [`step`](Passed::step).
+    /// Waits for this step's arrivals, and steps.
     ///
-    /// Waits for the step's arrivals. Signals nothing. PTX: `mbarrier.try_wait.parity`, in a loop.
-    /// CUTLASS: `OrderedSequenceBarrier::wait`, `advance`. See the example of [`EpilogueLoads`].
+    /// It is [`wait`](Self::wait) and [`step`](Passed::step). (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS
+    /// `OrderedSequenceBarrier::wait`, `advance`.) See the example of [`EpilogueLoads`].
     #[device]
     pub fn wait_and_step(&mut self) {
         self.wait().step();
     }
 }
 
-/// The main loop's loads of this step are issued. While it is held, the end can't wait again.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The token of a step whose main-loop loads are issued. While a thread holds it, the end can't wait again.
 ///
 /// ```
 /// # use pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
-///
 /// fn once(mut order: EpilogueLoads<First>) {
 ///     let passed: Passed<'_> = order.wait();
 ///     passed.step();
@@ -420,10 +402,9 @@ pub struct Passed<'e> {
     end: PhantomData<&'e mut ()>,
 }
 impl Passed<'_> {
-    /// Goes on to the next step.
+    /// Advances to the next step.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `PipelineState::operator++`. See the
-    /// example of [`Passed`].
+    /// (CUTLASS `PipelineState::operator++`.) See the example of [`Passed`].
     #[inline(always)]
     pub fn step(self) {}
 }

@@ -1,18 +1,20 @@
-//! `OrderedSequence`: groups of warps that take turns.
+//! `OrderedSequence`: warp groups that take turns.
 //!
-//! The warp groups of a role go through `DEPTH` sections each round, in order: group 0's turn comes first, and
-//! when a group passes its turn on, the next group's comes. Two warp groups with depth 2
-//! are CUTLASS's ping-pong: while one is in the main loop the other is in the epilogue.
+//! Invariant: at most one warp group is in a section at a time, and the groups enter each section in order.
+//!
+//! In each round, the warp groups of a role go through `DEPTH` sections. Group 0 enters a section first. When a
+//! group passes its turn on, the next group enters. Two warp groups with depth 2 are CUTLASS's ping-pong: while
+//! one is in the main loop, the other is in the epilogue.
 //!
 //! ```text
 //! section 0   group 0 ──► group 1 ──► group 0 ──► …
 //! section 1             group 0 ──► group 1 ──► …
 //! ```
 //!
-//! A turn is a token: it comes from waiting, and passing it on consumes it, so a group can neither
-//! pass on what it does not have nor pass twice. The next group's turn comes when all warps of the one
-//! before have passed it on: none of them is still in the section, or still waiting for a phase that
-//! is gone. (CUTLASS `OrderedSequenceBarrier<Depth, Length>`, whose `group_size` counts threads.)
+//! A turn is a token. Waiting returns it and passing it on consumes it, so that a group can neither pass on a
+//! turn that it does not have nor pass one on twice. The next group enters when all warps of the previous group
+//! have passed the turn on. No warp is then still in the section or still waiting for an old phase.
+//! (CUTLASS `OrderedSequenceBarrier<Depth, Length>`, whose `group_size` counts threads.)
 
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
@@ -21,11 +23,11 @@ use crate::ring::Name;
 use core::marker::PhantomData;
 use isa::device;
 
-/// Orders the warp groups of role `Ro`, LENGTH of them, in `DEPTH` sections: one mbarrier for each
-/// section and group. `N` is its name.
+/// A barrier that makes the warp groups of role `Ro` take turns in `DEPTH` sections; `N` is its name.
 ///
-/// Waits for nothing. Signals nothing. PTX: `mbarrier.init`. CUTLASS:
-/// `OrderedSequenceBarrier<Depth, Length>`.
+/// It has one mbarrier for each section and group. CUTLASS's `Length` is the number of the role's warp groups.
+///
+/// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -37,7 +39,7 @@ use isa::device;
 /// type Plan = SmemPlan<(OrderedSequence<2, Math, Turns>,)>;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 8);
 ///
-/// /// Ping-pong: one group's main loop beside the other's epilogue.
+/// /// Ping-pong: one group's main loop overlaps the other's epilogue.
 /// fn kernel(cta: Cta<(Load, Math), Alone, Plan>, log: &Mutex<Vec<(&str, u32)>>) {
 ///     let (cta, (turns,)) = cta.init();
 ///     cta.specialize(
@@ -63,11 +65,11 @@ use isa::device;
 /// ```
 pub struct OrderedSequence<const DEPTH: usize, Ro, N>(PhantomData<(Ro, N)>);
 
-/// Arrivals that pass a turn on: one from each warp of the group.
+/// The arrivals that pass a turn on: one from each warp of the group.
 const ARRIVALS: u32 = 4;
 
-// SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes, each expecting the arrivals that the warps of the
-// group before make when they pass their turn on.
+// SAFETY: DEPTH * Ro::GROUPS mbarriers of 8 bytes. Each expects the arrivals that the warps of the previous group
+// make when they pass their turn on.
 unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DEPTH, Ro, N> {
     const BYTES: usize = {
         assert!(DEPTH >= 1, "a sequence has at least one section");
@@ -91,9 +93,9 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
     }
 }
 
-/// The sequence before a group has taken its part.
+/// The end of a sequence before a warp group has taken it.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `OrderedSequenceBarrier::Params`.
+/// (CUTLASS `OrderedSequenceBarrier::Params`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -111,22 +113,20 @@ pub struct SequenceEnd<const DEPTH: usize, Ro, N> {
 }
 
 impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
-    /// Gives a warp group its part: group i of the role is group i of the sequence.
+    /// Gives the end to a warp group: group i of the role is group i of the sequence.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `params.group_id`. See the example
-    /// of [`OrderedSequence`].
+    /// (CUTLASS `params.group_id`.) See the example of [`OrderedSequence`].
     #[inline(always)]
     pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Sequence<'_, DEPTH, Ro, N, Cl> {
-        // Group 0 does not wait in its first round, as a producer on a fresh ring.
+        // Group 0 does not wait in its first round, like a producer on a fresh ring.
         let phase = u32::from(group.index() == 0);
         Sequence { base: self.base, section: 0, phase, group, name: PhantomData }
     }
 }
 
-/// One group's part in a sequence.
+/// One warp group's end of a sequence.
 ///
-/// Waits for its turns. Signals the next group's turns. PTX: `mbarrier.try_wait.parity`,
-/// `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier` with its state.
+/// (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier` with its state.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -153,15 +153,14 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
         self.base + 8 * (self.section * Ro::GROUPS as u32 + group)
     }
 
-    /// Takes this group's turn in the next section.
+    /// Waits for this group's turn in the next section, which the previous group passes on.
     ///
-    /// Waits for the group before to pass its turn on. Signals nothing. PTX:
-    /// `mbarrier.try_wait.parity`, in a loop. CUTLASS: `OrderedSequenceBarrier::wait`. See the
-    /// example of [`OrderedSequence`].
+    /// (PTX `mbarrier.try_wait.parity`, in a loop; CUTLASS `OrderedSequenceBarrier::wait`.) See the example of
+    /// [`OrderedSequence`].
     #[device]
     pub fn wait(&mut self) -> Turn<'_> {
         let own = self.barrier(self.group.index());
-        // SAFETY: initialised by the plan; the phase changes once a round.
+        // SAFETY: the plan initialised the barrier, and the phase changes once per round.
         unsafe { isa::mbarrier::wait_parity(own, self.phase) };
         let next =
             if self.group.index() + 1 == Ro::GROUPS as u32 { 0 } else { self.group.index() + 1 };
@@ -179,9 +178,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
     }
 }
 
-/// A group's turn in one section. While it is held, the sequence can't be waited on again.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The token of a warp group's turn in one section. While the group holds it, it can't wait for another turn.
 ///
 /// ```
 /// # use pipeline::{prelude::*, barrier::*};
@@ -189,7 +186,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 /// # type Alone = Cluster<1, 1>;
 ///
 /// fn section(turn: Turn<'_>) {
-///     // What only one group does at a time.
+///     // Work that only one group does at a time.
 ///     turn.pass_on();
 /// }
 /// ```
@@ -201,22 +198,20 @@ pub struct Turn<'s> {
 }
 
 impl Turn<'_> {
-    /// Passes the turn to the next group: each warp meets, and one of its lanes arrives.
+    /// Passes the turn to the next group.
     ///
-    /// Waits for the lanes of the warp. Signals the next group's barrier of this section, once for
-    /// each warp. PTX: `bar.warp.sync`, `mbarrier.arrive`. CUTLASS: `OrderedSequenceBarrier::arrive`,
-    /// which also steps. See the example of [`Turn`].
+    /// Each warp reconverges, and one of its lanes arrives on the next group's barrier of this section. (PTX
+    /// `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, which also steps.) See the
+    /// example of [`Turn`].
     #[device]
     pub fn pass_on(self) {
-        // SAFETY: a turn is taken by a converged warp group, whose warps stay converged through the
-        // pipeline's calls.
+        // SAFETY: a converged warp group takes a turn, and its warps stay converged through the pipeline's calls.
         unsafe { isa::warp::sync_warp(u32::MAX) };
         if self.signals {
-            // SAFETY: initialised by the plan with a count of one for each warp, and the turn is
-            // held once.
+            // SAFETY: the plan initialised the barrier with one arrival per warp, and the group has one token.
             unsafe { isa::mbarrier::arrive(self.next) };
         }
-        // The warp meets again, as after a store (`PublishedBuffer::store` says why).
+        // The warp reconverges, as after a store (see `PublishedBuffer::store`).
         // SAFETY: as above.
         unsafe { isa::warp::sync_warp(u32::MAX) };
     }

@@ -1,8 +1,11 @@
-//! Clusters: their shape, where a CTA stands in one, and which peers share its operands.
+//! Clusters: their shape, a CTA's place in its cluster, and the peers that share its operands.
+//!
+//! Invariant: the CTAs of a row of the cluster (same m) share tiles of A, and those of a column (same n) share
+//! tiles of B. Multicast masks follow from the shape.
 
 use core::marker::PhantomData;
 
-/// Closes [`ClusterShape`] and [`Sharing`]: who shares an operand follows from M and N.
+/// Closes [`ClusterShape`] and [`Sharing`]: M and N determine which CTAs share an operand.
 mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be the shape of a cluster",
@@ -22,13 +25,12 @@ use sealed::{Sealed, Shared};
 
 /// The shape of a thread-block cluster, known at compile time.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.reqnctapercluster`, through the launch. CUTLASS: the
-/// `ClusterShape` parameter.
+/// (PTX `.reqnctapercluster`; CUTLASS `ClusterShape`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
-/// type K = Cluster<2, 1>;
-/// assert_eq!((K::SIZE, K::SHARERS), (2, 2));
+/// use pipeline::{cta::ClusterShape, prelude::*};
+/// type Pair = Cluster<2, 1>;
+/// assert_eq!((Pair::SIZE, Pair::SHARERS), (2, 2));
 /// ```
 pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
     /// CTAs along M.
@@ -37,21 +39,20 @@ pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
     const N: usize;
     /// CTAs in the cluster.
     const SIZE: usize = Self::M * Self::N;
-    /// Who shares a tile of A: the CTAs of a row of the cluster.
+    /// The CTAs that share a tile of A: a row of the cluster.
     type SharesA: Sharing;
-    /// Who shares a tile of B: the CTAs of a column of the cluster.
+    /// The CTAs that share a tile of B: a column of the cluster.
     type SharesB: Sharing;
-    /// CTAs that share an operand with one CTA, itself included: its row and its column.
+    /// The number of CTAs that share an operand with one CTA, itself included: its row and its column.
     const SHARERS: usize = Self::M + Self::N - 1;
 }
 
-/// `M` x `N` CTAs. Rank = m + n·M.
+/// A cluster of `M` x `N` CTAs. CTA (m, n) has rank m + n·M.
 ///
-/// Waits for nothing. Signals nothing. PTX: `.reqnctapercluster`, through the launch. CUTLASS:
-/// `Shape<Int<M>, Int<N>, _1>`.
+/// (PTX `.reqnctapercluster`; CUTLASS `Shape<Int<M>, Int<N>, _1>`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use pipeline::{cta::ClusterShape, prelude::*};
 /// assert_eq!(<Cluster<4, 2> as ClusterShape>::SIZE, 8);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +60,7 @@ pub struct Cluster<const M: usize, const N: usize>(());
 
 #[cfg(not(target_arch = "nvptx64"))]
 impl<const M: usize, const N: usize> Cluster<M, N> {
-    /// Where CTA `rank` of such a cluster stands, for the host and for tests.
-    ///
-    /// Waits for nothing. Signals nothing. PTX and CUTLASS: none.
+    /// The place of CTA `rank` in such a cluster, for the host and for tests.
     ///
     /// ```
     /// use pipeline::prelude::*;
@@ -86,18 +85,16 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
     type SharesB = AlongM<M>;
 }
 
-/// Where a CTA stands in its cluster, and in the grid of clusters.
+/// A CTA's place in its cluster, and the cluster's place in the grid.
 ///
-/// `K` is the cluster's shape. Made by the CTA token; reads `%cluster_ctarank` once.
-///
-/// Waits for nothing. Signals nothing. PTX: `%cluster_ctarank`. CUTLASS: `block_rank_in_cluster`,
-/// `block_id_in_cluster`.
+/// `Cl` is the cluster's shape. The CTA's token makes it and reads `%cluster_ctarank` once. (PTX
+/// `%cluster_ctarank`; CUTLASS `block_rank_in_cluster`, `block_id_in_cluster`.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tile::Load};
+/// # use pipeline::{cta::{AlongN, ClusterCoord}, prelude::*, tile::Load};
 /// type Rows = Tile<bf16, 128, 64>;
-/// /// The two CTAs of a row load half of its tile of A each, and both receive the whole.
+/// /// The two CTAs of a row load half of the tile of A each, and both receive the whole tile.
 /// fn rows<'a>(
 ///     at: ClusterCoord<Cluster<1, 2>>,
 ///     a: &'a TensorMap<Rows, AlongN<2>>,
@@ -119,48 +116,43 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
         let rank = if Cl::SIZE == 1 { 0 } else { isa::cluster::cta_rank() };
         Self { rank, shape: PhantomData }
     }
-    /// Rank in the cluster, `0..K::SIZE`.
+    /// The CTA's rank in the cluster, `0..Cl::SIZE`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_rank_in_cluster()`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_rank_in_cluster()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn rank(self) -> u32 {
         self.rank
     }
-    /// Position along M.
+    /// The CTA's position along M.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster().x`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_id_in_cluster().x`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn m(self) -> u32 {
         if const { Cl::N == 1 } { self.rank } else { self.rank % Cl::M as u32 }
     }
-    /// Position along N.
+    /// The CTA's position along N.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster().y`. See the
-    /// example of [`ClusterCoord`].
+    /// (CUTLASS `block_id_in_cluster().y`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn n(self) -> u32 {
-        // That a rank is less than the cluster's size is not known to the compiler.
+        // The compiler does not know that the rank is less than the cluster's size.
         if const { Cl::N == 1 } { 0 } else { self.rank / Cl::M as u32 }
     }
-    /// Which cluster of the grid this is.
+    /// The index of this cluster in the grid.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%ctaid.x`. CUTLASS: `cluster_id_in_grid()`. See
-    /// the example of [`ClusterCoord`].
+    /// (PTX `%ctaid.x`; CUTLASS `cluster_id_in_grid()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn cluster_id(self) -> u32 {
         isa::thread::block_idx_x() / Cl::SIZE as u32
     }
-    /// Clusters in the grid.
+    /// The number of clusters in the grid.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%nctaid.x`. CUTLASS: `cluster_grid_dims()`. See
-    /// the example of [`ClusterCoord`].
+    /// (PTX `%nctaid.x`; CUTLASS `cluster_grid_dims()`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn clusters(self) -> u32 {
         isa::thread::grid_dim_x() / Cl::SIZE as u32
     }
-    /// Does this CTA share an operand with CTA `rank` (same row or same column)?
+    /// Whether this CTA shares an operand with CTA `rank`, which is in the same row or the same column.
     #[inline(always)]
     pub(crate) fn shares_with(self, rank: u32) -> bool {
         let m = Cl::M as u32;
@@ -169,10 +161,9 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
 }
 
 impl<Cl: ClusterShape> ClusterCoord<Cl> {
-    /// The CTAs with this CTA's m: they need the same rows of A.
+    /// The CTAs with this CTA's m, which need the same rows of A.
     ///
-    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_a`. See the example of
-    /// [`ClusterCoord`].
+    /// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`.) See the example of [`ClusterCoord`].
     #[inline(always)]
     pub fn sharing_a(self) -> Peers<Cl::SharesA> {
         let mut mask = 0;
@@ -183,10 +174,9 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
         }
         Peers { index: self.n(), mask: (mask << self.m()) as u16, sharing: PhantomData }
     }
-    /// The CTAs with this CTA's n: they need the same rows of B.
+    /// The CTAs with this CTA's n, which need the same rows of B.
     ///
-    /// PTX: the mask of `.multicast::cluster`. CUTLASS: `mcast_mask_b`. See the example of
-    /// [`Peers`].
+    /// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_b`.) See the example of [`Peers`].
     #[inline(always)]
     pub fn sharing_b(self) -> Peers<Cl::SharesB> {
         let mask: u32 = (1 << Cl::M) - 1;
@@ -195,30 +185,29 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     }
 }
 
-/// Who shares a tile: which CTAs of a cluster load a slice of it each and receive the whole.
+/// Which CTAs of a cluster share a tile: each loads a slice of it, and all receive the whole tile.
 ///
-/// A tensor map and the peers that its tiles are loaded with name the same one, so that the mask of A
-/// can't go with B, not even in a square cluster, where both have as many bits.
+/// A tensor map and the [`Peers`] that its tiles are loaded with name the same sharing. The mask of A therefore
+/// can't go with B, not even in a square cluster, where both masks have the same number of bits.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: the multicast count of
-/// `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.
+/// (CUTLASS: the multicast count of `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.)
 ///
 /// ```
 /// use pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
 /// assert_eq!((AlongN::<4>::COUNT, AlongM::<2>::COUNT, Unshared::COUNT), (4, 2, 1));
 /// ```
 pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
-    /// How many CTAs.
+    /// The number of CTAs that share the tile.
     const COUNT: usize;
 }
 
-/// Shared by the `COUNT` CTAs of a cluster that lie side by side along N: tiles of A.
+/// The sharing of tiles of A: the `COUNT` CTAs of a row of the cluster, side by side along N.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<1>(cluster_shape)`, for A.
+/// (CUTLASS `size<1>(cluster_shape)`, for A.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{cta::AlongN, prelude::*};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type A = TensorMap<Tile<bf16, 128, 64>, AlongN<2>>;
 /// assert_eq!(A::BOX_ROWS, 64);
@@ -226,28 +215,27 @@ pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlongN<const COUNT: usize>(());
 
-/// Shared by the `COUNT` CTAs of a cluster that lie below each other along M: tiles of B.
+/// The sharing of tiles of B: the `COUNT` CTAs of a column of the cluster, one below the other along M.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `size<0>(cluster_shape)`, for B.
+/// (CUTLASS `size<0>(cluster_shape)`, for B.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{cta::AlongM, prelude::*};
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<4>>;
 /// assert_eq!(B::BOX_ROWS, 32);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlongM<const COUNT: usize>(());
 
-/// Shared by nobody: each CTA loads its own tiles.
+/// No sharing: each CTA loads its own tiles.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `SM90_TMA_LOAD` instead of
-/// `SM90_TMA_LOAD_MULTICAST`.
+/// (CUTLASS `SM90_TMA_LOAD` instead of `SM90_TMA_LOAD_MULTICAST`.)
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{prelude::*, cta::Unshared};
-/// /// What a tensor map is when it says nothing else.
+/// /// It is the default of a tensor map.
 /// fn same(map: &TensorMap<Tile<bf16, 128, 64>>) -> &TensorMap<Tile<bf16, 128, 64>, Unshared> { map }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,15 +254,14 @@ impl Sharing for Unshared {
     const COUNT: usize = 1;
 }
 
-/// The CTAs that each load one slice of a tile and multicast it to all of them.
+/// The CTAs that share a tile: each loads one slice and multicasts it to all of them.
 ///
-/// Waits for nothing. Signals nothing. PTX: the mask of `.multicast::cluster`. CUTLASS:
-/// `mcast_mask_a`, `mcast_mask_b`.
+/// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`, `mcast_mask_b`.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tile::Load};
-/// /// Two CTAs load half of the tile each, and both receive the whole.
+/// # use pipeline::{cta::{AlongM, ClusterCoord}, prelude::*, tile::Load};
+/// /// Two CTAs load half of the tile each, and both receive the whole tile.
 /// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, AlongM<2>>) {
 ///     let peers: Peers<AlongM<2>> = at.sharing_b();
 ///     let _load = b.tile(0, 0, peers);
@@ -282,9 +269,9 @@ impl Sharing for Unshared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peers<P> {
-    /// Which slice this CTA loads.
+    /// The slice that this CTA loads.
     pub(crate) index: u32,
-    /// Bit r: CTA r of the cluster receives it.
+    /// The CTAs that receive it: bit r stands for the CTA of rank r.
     pub(crate) mask: u16,
     sharing: PhantomData<P>,
 }

@@ -1,4 +1,7 @@
-//! A CTA: its cluster, its roles, and its shared memory.
+//! A CTA: its roles, its shared memory and its place in a cluster.
+//!
+//! [`Cta`] is the token that a kernel starts with. [`SmemPlan`] lists what the CTA keeps in shared memory,
+//! [`roles!`](crate::roles) declares what its warp groups do, and [`Cluster`] is the shape of its cluster.
 
 mod cluster;
 mod roles;

@@ -1,14 +1,16 @@
-//! Roles: what the warp groups of a CTA are for, and the tokens that stand for "these threads are
-//! here together".
+//! Roles: what the warp groups of a CTA do, and the tokens that prove that threads are converged.
 //!
-//! A kernel names its roles as types ([`roles!`](crate::cta!)): how many warp groups each has and
-//! how many registers a thread of it may use. Block size, register budgets and the arrival counts of
-//! every barrier follow from that.
+//! Invariant: whoever holds a token is converged with the other threads of its scope: [`Cta`] and [`Ready`]
+//! stand for the CTA, [`Warpgroup`] for a warp group, [`Warp`] for a warp, [`Elected`] for one thread.
+//! An `.aligned` instruction is defined only if all threads of the warp execute it together (wgmma: all threads
+//! of the warp group), and every function that uses one takes a token.
 //!
-//! An `.aligned` instruction is defined only when every thread of the warp (wgmma: of four warps)
-//! executes it together. The tokens carry that fact: [`Cta`] exists once per thread, at the kernel's
-//! entry; [`Ready::specialize`] consumes it and gives each part of the CTA the token of its role.
-//! None can be copied, so a role can't hold another role's.
+//! A kernel declares its roles as types ([`roles!`](crate::roles!)), with the number of warp groups and the
+//! registers of a thread. Block size, register budgets and the arrival counts of all barriers follow from them.
+//!
+//! Each thread gets one [`Cta`] token, at the kernel's entry. [`Cta::init`] turns it into [`Ready`], and
+//! [`Ready::specialize`] into the token of the thread's role. No token can be copied, so a role can't hold the
+//! token of another role.
 
 use crate::cta::{ClusterCoord, ClusterShape, Regions, SmemPlan};
 use crate::grid::BeforeWait;
@@ -16,14 +18,14 @@ use core::marker::PhantomData;
 use isa::device;
 use isa::kernel::{AfterWait, KernelArg, LaunchFacts, ParamMeta};
 
-/// Threads of a warp group: four warps, the first one's index a multiple of four.
+/// The threads of a warp group: four warps, of which the first has an index that is a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
-/// Registers of an SM, shared out among its threads.
+/// The registers of an SM, which its threads share.
 const REGISTER_FILE: u32 = 64 * 1024;
 
-/// A role: some warp groups that run the same code.
+/// A role: one or more warp groups that run the same code.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`.
+/// (CUTLASS `WarpGroupRole`.)
 ///
 /// ```
 /// use pipeline::{prelude::*, cta::Role};
@@ -31,19 +33,17 @@ const REGISTER_FILE: u32 = 64 * 1024;
 /// assert_eq!((Math::GROUPS, Math::REGISTERS, Math::NAME), (2, 232, "Math"));
 /// ```
 pub trait Role: Copy + 'static {
-    /// Warp groups.
+    /// The number of its warp groups.
     const GROUPS: usize;
-    /// Registers of each thread: a multiple of 8 from 24 to 256.
+    /// The registers of each thread: a multiple of 8 from 24 to 256.
     const REGISTERS: u32;
-    /// How reports call it.
+    /// Its name in reports.
     const NAME: &'static str;
 }
 
-/// Declares roles: warp groups x registers of each thread, as in
-/// `roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }`.
+/// Declares roles, each with its number of warp groups and the registers of each thread.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `WarpGroupRole`,
-/// `LoadRegisterRequirement`, `MmaRegisterRequirement`.
+/// (CUTLASS `WarpGroupRole`, `LoadRegisterRequirement`, `MmaRegisterRequirement`.)
 ///
 /// ```
 /// use pipeline::prelude::*;
@@ -59,8 +59,8 @@ macro_rules! roles {
     ($($(#[$doc:meta])* $name:ident = $groups:literal x $registers:literal registers),+ $(,)?) => {$(
         $(#[$doc])*
         #[doc = concat!(
-            "\n\nA role of ", stringify!($groups), " warp group(s), whose threads have ",
-            stringify!($registers), " registers."
+            "\n\nA role of ", stringify!($groups), " warp group(s) with ", stringify!($registers),
+            " registers per thread."
         )]
         #[derive(Clone, Copy, Debug)]
         pub enum $name {}
@@ -72,7 +72,7 @@ macro_rules! roles {
     )+};
 }
 
-/// Closes [`Roles`]: warp groups and registers of a CTA are sums over its roles.
+/// Closes [`Roles`]: the warp groups and registers of a CTA are sums over its roles.
 mod sealed {
     pub trait Sealed {}
 }
@@ -80,7 +80,7 @@ use sealed::Sealed;
 
 /// The roles of a CTA: a tuple of two to four, in the order of their warps.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `MaxThreadsPerBlock`.
+/// (CUTLASS `MaxThreadsPerBlock`.)
 ///
 /// ```
 /// use pipeline::{prelude::*, cta::Roles};
@@ -93,13 +93,13 @@ use sealed::Sealed;
     note = "declare roles with `roles! {{ Load = 1 x 40 registers, Math = 2 x 232 registers }}` and name them as a tuple, in the order of their warps: `Cta<(Load, Math), _>`"
 )]
 pub trait Roles: Sealed + Copy + 'static {
-    /// Warp groups of all roles.
+    /// The number of warp groups of all roles.
     const GROUPS: usize;
-    /// Registers that all threads use together.
+    /// The registers of all threads together.
     const REGISTERS: u32;
 }
 
-/// Warp groups of a role that the hardware can have.
+/// The warp groups of a role, checked against what the hardware allows.
 const fn groups<R: Role>() -> usize {
     assert!(R::GROUPS >= 1, "a role has at least one warp group");
     assert!(
@@ -109,24 +109,22 @@ const fn groups<R: Role>() -> usize {
     R::GROUPS
 }
 
-/// Registers of each thread before [`Ready::specialize`], where an SM holds `ctas`: an equal share, in
-/// units of 8. All of a CTA's are the pool that `setmaxnreg` moves registers in; what rounding leaves
-/// over is not in it.
+/// The registers of each thread before [`Ready::specialize`], if an SM holds `ctas` CTAs: an equal share,
+/// rounded down to a multiple of 8. The shares of a CTA's threads are the pool in which `setmaxnreg` moves
+/// registers; the rest that rounding leaves is not in the pool.
 const fn share(ctas: u32, groups: usize) -> u32 {
     REGISTER_FILE / (ctas * WARPGROUP_THREADS * groups as u32) / 8 * 8
 }
 
-/// All threads of the CTA, converged, before anything else has happened.
+/// The token of a CTA at the kernel's entry: all its threads are converged and nothing is initialised.
 ///
-/// A kernel that takes one as its first parameter gets it from `#[kernel]`. Its type says the roles `R`,
-/// the shape `K` of the cluster and the plan `P` of its shared memory, and with that all that a launch
-/// has to know: nothing of it is stated a second time.
-///
-/// PTX: `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.
+/// `#[kernel]` gives it to a kernel that takes one as its first parameter. Its type has the roles `R`, the
+/// cluster's shape `Cl` and the shared-memory plan `P`. The launch takes its block size, cluster size and shared
+/// memory from there. (PTX `.maxntid`, `.minnctapersm`, `.reqnctapercluster`.)
 ///
 /// ```
 /// # use isa::kernel::Kernel;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -145,7 +143,7 @@ pub struct Cta<R, Cl, P = SmemPlan<()>> {
 }
 
 impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
-    /// Block size of the launch.
+    /// The block size of the launch, in threads.
     pub const THREADS: u32 = {
         assert!(R::GROUPS <= 8, "a CTA has at most 1024 threads: 8 warp groups");
         assert!(
@@ -156,14 +154,14 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
         WARPGROUP_THREADS * R::GROUPS as u32
     };
     const POOL_OF_TWO: u32 = WARPGROUP_THREADS * R::GROUPS as u32 * share(2, R::GROUPS);
-    /// CTAs that an SM's registers are shared out among: two, where the budgets of all roles leave
-    /// room for a second CTA (of this grid, or of the one behind it), else one.
+    /// The number of CTAs that share an SM's registers: two if the budgets of all roles leave room for a second
+    /// CTA (of this grid or of a dependent grid), else one.
     ///
-    /// PTX: `.minnctapersm`. CUTLASS: `MinBlocksPerMultiprocessor`.
+    /// (PTX `.minnctapersm`; CUTLASS `MinBlocksPerMultiprocessor`.)
     pub const PER_SM: u32 = if R::REGISTERS <= Self::POOL_OF_TWO { 2 } else { 1 };
     const AT_ENTRY: u32 = share(Self::PER_SM, R::GROUPS);
 
-    /// Forges the token.
+    /// Makes the token. `#[kernel]` does it for a kernel; tests do it for the model of the SM.
     ///
     /// ```
     /// # use pipeline::prelude::*;
@@ -175,22 +173,25 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// ```
     ///
     /// # Safety
-    /// First thing in a kernel, at most once per thread, with a block of [`Self::THREADS`] threads
-    /// in a cluster of shape `K`, with as much dynamic shared memory as the plan `P` has bytes.
+    /// It is the first thing that a thread of the kernel does, and each thread does it once. The block has
+    /// [`Self::THREADS`] threads, the cluster has the shape `Cl`, and the launch has the dynamic shared memory
+    /// of the plan `P`.
     #[inline(always)]
     pub const unsafe fn enter() -> Self {
         Self { shape: PhantomData }
     }
 
-    /// Lets the grid behind this one start at once, as far as SMs have room, once every CTA of this grid
-    /// has said so or has ended: for grids of which the one behind has nothing to do early but to
-    /// initialise its barriers. Else [`Elected::launch_dependents`], later.
+    /// Lets dependent grids launch.
     ///
-    /// Signals the launch of dependent grids. PTX: `griddepcontrol.launch_dependents`. CUTLASS:
-    /// `launch_dependent_grids`.
+    /// They launch when every CTA of this grid has called it or has ended, as far as SMs have room. It suits a
+    /// dependent grid that only initialises its barriers early. If the dependent grid prefetches,
+    /// [`Elected::launch_dependents`] can do it later.
+    ///
+    /// Signals the launch of dependent grids. (PTX `griddepcontrol.launch_dependents`; CUTLASS
+    /// `launch_dependent_grids`.)
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # names! { First = "first" }
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -206,12 +207,13 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
         isa::griddepcontrol::launch_dependents();
     }
 
-    /// Meets the whole CTA, and the whole cluster where there is one: the mbarriers that one thread
-    /// initialised and fenced before are seen by all after. Nothing else is: an arrival that releases
-    /// is a `MEMBAR.ALL.GPU`, before the first load.
+    /// Synchronises the CTA, or in a cluster all CTAs of it.
+    ///
+    /// Afterwards all threads see the mbarriers that one thread has initialised and fenced, and nothing else:
+    /// the cluster arrival is relaxed, because a releasing one is a `MEMBAR.ALL.GPU` before the first load.
     #[device]
-    #[allow(clippy::unused_self)] // The token is what is spent.
-    pub(crate) fn meet(self) -> Ready<R, Cl> {
+    #[allow(clippy::unused_self)] // It consumes the token.
+    pub(crate) fn sync(self) -> Ready<R, Cl> {
         if Cl::SIZE > 1 {
             // SAFETY: the token says that all threads of all CTAs are converged here.
             unsafe {
@@ -219,18 +221,18 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
                 isa::cluster::wait_acquire();
             }
         } else {
-            // SAFETY: likewise, for the CTA.
+            // SAFETY: the token says that all threads of the CTA are converged here.
             unsafe { isa::thread::sync_threads() }
         }
         Ready { at: ClusterCoord::read(), here: PhantomData }
     }
 }
 
-// SAFETY: the token alone reaches no memory.
+// SAFETY: the token by itself accesses no memory.
 unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> AfterWait for Cta<R, Cl, SmemPlan<P>> {}
 
-// SAFETY: nothing crosses the launch; `LaunchFacts::of` admits one token a kernel, whose facts are those
-// of the launch, and the generated entry makes it first of all.
+// SAFETY: the token has no parameter in the launch. `LaunchFacts::of` admits one token per kernel and the launch
+// has its facts; the generated entry point makes the token first of all.
 unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, SmemPlan<P>> {
     type Abi = ();
     const META: ParamMeta = ParamMeta::NONE;
@@ -242,14 +244,12 @@ unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, Sme
     });
     #[inline(always)]
     unsafe fn from_abi((): ()) -> Self {
-        // SAFETY: the caller is a kernel's entry, whose metadata has this token's facts.
+        // SAFETY: the caller is a kernel's entry point, whose metadata has this token's facts.
         unsafe { Self::enter() }
     }
 }
 
-/// The CTA after its shared memory is initialised, still converged.
-///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+/// The token of a CTA whose shared memory is initialised. All its threads are still converged.
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::Ready};
@@ -266,35 +266,35 @@ pub struct Ready<R, Cl> {
 }
 
 impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
-    /// Warp groups of the CTA.
+    /// The number of warp groups of the CTA.
     const GROUPS: u32 = R::GROUPS as u32;
 
-    /// Where this CTA stands.
+    /// This CTA's place in its cluster.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Ready`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Ready`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
 
-    /// The first lane's value, in all lanes: for a value that is the same in all of them without the
-    /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
+    /// Returns the first lane's value in all lanes of the warp.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
-    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Ready`].
+    /// It is for a value that is the same in all lanes without the compiler knowing it, such as a quotient that
+    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`;
+    /// CUTLASS `__shfl_sync`, as in `canonical_warp_idx_sync`.) See the example of [`Ready`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
 
-    /// Enters role `Ro`, whose first warp group is `first`: moves registers, makes the token.
+    /// Enters role `Ro`, whose first warp group is `first`: sets the register budget and makes the token.
     #[device]
     fn take_role<Ro: Role>(&self, warp: u32, first: u32) -> Warpgroup<Ro, Cl> {
         isa::debug::label_role(Ro::NAME);
-        // SAFETY: every warp of the warp group executes this once; the budgets of all roles fit
-        // into the CTA's pool (`Cta::THREADS`), so a request is met when the others have given.
+        // SAFETY: every warp of the warp group executes this once. The budgets of all roles fit into the CTA's
+        // pool (checked in `Cta::THREADS`), so that `setmaxnreg.inc` gets its registers once the other roles
+        // have released theirs.
         unsafe {
             if Ro::REGISTERS < Cta::<R, Cl>::AT_ENTRY {
                 isa::setmaxnreg::dec_to(Ro::REGISTERS);
@@ -318,18 +318,16 @@ macro_rules! tuple_of_roles {
         }
 
         impl<$($role: Role,)+ Cl: ClusterShape> Ready<($($role,)+), Cl> {
-            /// Splits the CTA: each role runs its function, in which each thread has the token of
-            /// its warp group. The first role's code comes first: name the one that the others wait for.
+            /// Splits the CTA into its roles: each role runs its function, with the token of its warp group.
             ///
-            /// Registers move between the roles: a thread gives up what its role does not need
-            /// (`setmaxnreg.dec`) or waits until it can have what the role needs
-            /// (`setmaxnreg.inc`). Budgets that together exceed the CTA's registers do not compile.
+            /// The first role's code comes first in the kernel, so the first role should be the one that the
+            /// others wait for. Registers move between the roles (`setmaxnreg`). Budgets that together exceed the
+            /// CTA's registers do not compile.
             ///
-            /// Waits for registers that other roles give up, where the role needs more than its
-            /// share. Signals nothing but the registers given up. PTX:
-            /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`. CUTLASS:
-            /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.
-            /// See the example of [`Ready`].
+            /// A role that needs more registers than its share waits until other roles release theirs. (PTX
+            /// `setmaxnreg.dec.sync.aligned.u32`, `setmaxnreg.inc.sync.aligned.u32`; CUTLASS
+            /// `warpgroup_reg_dealloc`, `warpgroup_reg_alloc`, the branches on `warp_group_role`.) See the
+            /// example of [`Ready`].
             #[device]
             pub fn specialize(self, $($run: impl FnOnce(Warpgroup<$role, Cl>)),+) {
                 // SAFETY: the token says that the CTA, and so every warp, is converged.
@@ -354,10 +352,7 @@ macro_rules! tuple_of_roles {
         }
 
         impl<$($role: Role,)+ Cl: ClusterShape> BeforeWait<Ready<($($role,)+), Cl>> {
-            /// [`Ready::specialize`].
-            ///
-            /// Waits for and signals what that does. PTX and CUTLASS: as for it. See the example of
-            /// [`BeforeWait`].
+            /// Splits the CTA into its roles, as [`Ready::specialize`] does. See the example of [`BeforeWait`].
             #[device]
             pub fn specialize(
                 self,
@@ -372,9 +367,9 @@ tuple_of_roles!(A a, B b);
 tuple_of_roles!(A a, B b, C c);
 tuple_of_roles!(A a, B b, C c, D d);
 
-/// One warp group of role `R`, converged: what wgmma needs.
+/// The token of one warp group of role `R`, whose 128 threads are converged, as wgmma needs.
 ///
-/// CUTLASS: the code under a branch on `warp_group_role`.
+/// (CUTLASS: the code under a branch on `warp_group_role`.)
 ///
 /// ```
 /// # use pipeline::prelude::*;
@@ -399,74 +394,70 @@ tuple_of_roles!(A a, B b, C c, D d);
 pub struct Warpgroup<R, Cl> {
     index: u32,
     barrier: u32,
-    /// Which of its warps this is.
+    /// The index of this warp in the group.
     warp: u32,
     at: ClusterCoord<Cl>,
     here: PhantomData<(R, *const ())>,
 }
 
 impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
-    /// Which warp group of the role this is, `0..R::GROUPS`.
+    /// The index of this warp group in its role, `0..R::GROUPS`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `canonical_warp_group_idx()`, less
-    /// the role's first. See the example of [`Warpgroup`].
+    /// (CUTLASS `canonical_warp_group_idx()`, minus the index of the role's first warp group.) See the example
+    /// of [`Warpgroup`].
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index
     }
-    /// Where this CTA stands.
+    /// This CTA's place in its cluster.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Warpgroup`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
-    /// This thread's place in the group, `0..128`.
+    /// This thread's index in the group, `0..128`.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `%tid.x`. CUTLASS:
-    /// `threadIdx.x % NumThreadsPerWarpGroup`. See the example of [`Warpgroup`].
+    /// (PTX `%tid.x`; CUTLASS `threadIdx.x % NumThreadsPerWarpGroup`.) See the example of [`Warpgroup`].
     #[inline(always)]
     pub fn thread(&self) -> u32 {
         isa::thread::thread_idx_x() % WARPGROUP_THREADS
     }
-    /// Meets the 128 threads of the group, on a hardware barrier of its own.
-    ///
-    /// Waits for the group's other threads. Signals the group's hardware barrier. PTX:
-    /// `barrier.cta.sync`. CUTLASS: `NamedBarrier::sync`. See the example of [`Warpgroup`].
+    /// Synchronises the 128 threads of the group, with a named barrier of its own. (PTX `barrier.cta.sync`;
+    /// CUTLASS `NamedBarrier::sync`.) See the example of [`Warpgroup`].
     #[device]
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
         unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
     }
-    /// The first lane's value, in all lanes: for a value that is the same in all of them without the
-    /// compiler's knowing, such as a quotient that bounds a loop. What depends on it stays uniform.
+    /// Returns the first lane's value in all lanes of the warp.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `shfl.sync.idx.b32`. CUTLASS:
-    /// `__shfl_sync`, as in `canonical_warp_idx_sync`. See the example of [`Warpgroup`].
+    /// It is for a value that is the same in all lanes without the compiler knowing it, such as a quotient that
+    /// bounds a loop. What depends on the result can stay in uniform registers. (PTX `shfl.sync.idx.b32`;
+    /// CUTLASS `__shfl_sync`, as in `canonical_warp_idx_sync`.) See the example of [`Warpgroup`].
     #[device]
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
     }
-    /// Runs `run` in one thread of the first of a role's four warps: the usual producer. The other threads
-    /// do nothing.
+    /// Runs `run` in one thread of the group's first warp, as a producer that issues TMA loads does. The other
+    /// threads do nothing.
     ///
-    /// PTX: `elect.sync`. CUTLASS: the branches on `producer_warp_role` and `lane_predicate`. See the
-    /// example of [`Warpgroup`].
+    /// (PTX `elect.sync`; CUTLASS: the branches on `producer_warp_role` and `lane_predicate`.) See the example
+    /// of [`Warpgroup`].
     #[device]
     pub fn elect(self, run: impl FnOnce(Elected<R, Cl>)) {
         self.four_warps(|warp| warp.elect_then(run), |_| {}, |_| {}, |_| {});
     }
-    /// Runs one function in the first of a role's four warps and another in the second; the other two do
-    /// nothing. An end that one function takes is gone for the other.
+    /// Runs one function in the group's first warp and another in the second. The other two warps do nothing.
     ///
-    /// CUTLASS: the branches on `producer_warp_role`. See the example of [`Warpgroup`].
+    /// A ring's end that one function takes is not available to the other. (CUTLASS: the branches on
+    /// `producer_warp_role`.) See the example of [`Warpgroup`].
     #[device]
     pub fn two_warps(self, w0: impl FnOnce(Warp<R, Cl>), w1: impl FnOnce(Warp<R, Cl>)) {
         self.four_warps(w0, w1, |_| {}, |_| {});
     }
-    /// [`two_warps`](Self::two_warps) for all four warps of a role of one warp group.
+    /// Runs a function in each of the group's four warps, as [`two_warps`](Self::two_warps) does in two.
     #[device]
     pub fn four_warps(
         self,
@@ -486,10 +477,9 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     }
 }
 
-/// One warp of role `R`, converged; the only one that runs its function.
+/// The token of one warp of role `R`, whose lanes are converged. No other warp runs its function.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under a branch on
-/// `producer_warp_role`.
+/// (CUTLASS: the code under a branch on `producer_warp_role`.)
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::{Elected, Warp}};
@@ -506,18 +496,16 @@ pub struct Warp<R, Cl> {
 }
 
 impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
-    /// Where this CTA stands.
+    /// This CTA's place in its cluster.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Warp`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warp`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
-    /// Picks one thread of the warp; the others get `None`.
+    /// Elects one thread of the warp. The others get `None`.
     ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX: `elect.sync`. CUTLASS:
-    /// `elect_one_sync`. See the example of [`Warp`].
+    /// (PTX `elect.sync`; CUTLASS `elect_one_sync`.) See the example of [`Warp`].
     #[device]
     pub fn elect(self) -> Option<Elected<R, Cl>> {
         // SAFETY: the token says that the warp is converged, and is consumed.
@@ -532,10 +520,9 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
     }
 }
 
-/// The one thread that a warp elected.
+/// The token of the one thread that a warp elected.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: the code under
-/// `if (lane_predicate)`.
+/// (CUTLASS: the code under `if (lane_predicate)`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -557,23 +544,22 @@ pub struct Elected<R, Cl> {
 }
 
 impl<R: Role, Cl: ClusterShape> Elected<R, Cl> {
-    /// Lets the grid behind this one start, as far as SMs have room for it beside this CTA, once every
-    /// CTA of this grid has said so or has ended. It waits for the end of this grid by itself
-    /// ([`BeforeWait::wait`]), so nothing can go wrong by saying it
-    /// early; what it prefetches meanwhile is of use if it comes late.
+    /// Lets dependent grids launch.
     ///
-    /// Waits for nothing. Signals the launch of dependent grids. PTX:
-    /// `griddepcontrol.launch_dependents`. CUTLASS: `launch_dependent_grids`. See the example of
-    /// [`BeforeWait`].
+    /// They launch when every CTA of this grid has called it or has ended, as far as SMs have room. It is safe at
+    /// any time, because a dependent grid waits for the end of this grid ([`BeforeWait::wait`]). A late launch
+    /// helps a dependent grid that prefetches: the prefetched tiles are then still in L2 when it uses them.
+    ///
+    /// Signals the launch of dependent grids. (PTX `griddepcontrol.launch_dependents`; CUTLASS
+    /// `launch_dependent_grids`.) See the example of [`BeforeWait`].
     #[device]
     pub fn launch_dependents(&self) {
         isa::griddepcontrol::launch_dependents();
     }
 
-    /// Where this CTA stands.
+    /// This CTA's place in its cluster.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-    /// example of [`Elected`].
+    /// (CUTLASS `block_id_in_cluster`.) See the example of [`Elected`].
     #[inline(always)]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at

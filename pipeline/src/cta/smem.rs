@@ -1,9 +1,11 @@
 //! The shared-memory plan: a type that lists what a CTA keeps in shared memory.
 //!
-//! Offsets, alignment and the total are computed by the compiler; the plan is part of the type of the
-//! CTA's token, from which the byte count of the launch comes ([`SmemPlan::BYTES`]). The token
-//! initialises its plan once ([`Cta::init`]), and only then are the ends of its rings and barriers handed
-//! out, so nothing can be used before its mbarriers are initialised and visible to every proxy and peer.
+//! Invariant: nobody uses a ring or a barrier before its mbarriers are initialised and visible to every proxy
+//! and every peer of the cluster. [`Cta::init`] consumes the CTA's token, initialises the plan once and only
+//! then returns the ends of the rings and barriers.
+//!
+//! The compiler computes offsets, alignment and the total. The plan is part of the token's type, so the launch
+//! takes its dynamic shared memory from there ([`SmemPlan::BYTES`]).
 
 use crate::cta::ClusterShape;
 use crate::cta::{Cta, Ready, Roles};
@@ -11,14 +13,14 @@ use crate::grid::BeforeWait;
 use core::marker::PhantomData;
 use isa::device;
 
-/// Shared memory that one CTA can use on sm_90: 227 KiB.
+/// The shared memory that one CTA can use on sm_90: 227 KiB.
 pub const SMEM_LIMIT: usize = 227 * 1024;
-/// Alignment of the first region, and of any region with tiles.
+/// The alignment of the plan's first region and of each region with tiles, in bytes.
 pub const SMEM_ALIGN: usize = 1024;
 
-/// What a plan gives a region: memory, and hardware barriers.
+/// Where a region lies: the plan gives it memory and named barriers.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: none: a pointer into `SharedStorage`.
+/// (CUTLASS: a pointer into `SharedStorage`.)
 ///
 /// ```
 /// use pipeline::cta::Place;
@@ -29,19 +31,19 @@ pub const SMEM_ALIGN: usize = 1024;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Shared address of the region's first byte.
+    /// The shared address of the region's first byte.
     pub base: u32,
-    /// Id of its first hardware barrier.
+    /// The id of its first named barrier.
     pub barrier: u32,
 }
 
 /// Something that a CTA's threads share: a ring, a barrier, a store buffer.
 ///
-/// Waits for nothing. Signals nothing. PTX: none. CUTLASS: a member of `SharedStorage`.
+/// (CUTLASS: a member of `SharedStorage`.)
 ///
 /// ```
 /// use pipeline::cta::{Place, Region};
-/// /// Four words that all threads may use; who writes when is for others to order.
+/// /// Four words that all threads may use. The kernel orders the accesses itself.
 /// struct Scratch;
 /// // SAFETY: 16 bytes, no barrier, nothing to prepare.
 /// unsafe impl Region for Scratch {
@@ -55,39 +57,38 @@ pub struct Place {
 /// ```
 ///
 /// # Safety
-/// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` hardware barriers of their
-/// place, and `ends` must hand out tokens whose protocol `init` has prepared. `init` writes nothing but
-/// mbarriers, by `mbarrier.init`: the fence behind it publishes nothing else.
+/// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` named barriers of their place.
+/// `ends` must return tokens whose protocol `init` has prepared. `init` must write nothing but mbarriers, with
+/// `mbarrier.init`, because the fence that follows it (`fence.mbarrier_init`) publishes nothing else.
 pub unsafe trait Region {
     /// Size in bytes.
     const BYTES: usize;
     /// Alignment in bytes, a power of two, at most [`SMEM_ALIGN`].
     const ALIGN: usize;
-    /// Hardware (named) barriers that it uses.
+    /// The number of named barriers that it uses.
     const BARRIERS: u32 = 0;
-    /// Name in reports; empty for anonymous regions. Two regions of a plan can't share one.
+    /// Its name in reports, empty for an anonymous region. Two regions of a plan can't share a name.
     const NAME: &'static str = "";
     /// What a kernel gets: the ends of a ring, of a barrier, a buffer.
     type Ends;
-    /// Initialises the mbarriers of the region. Runs in one thread of the CTA.
+    /// Initialises the region's mbarriers, in one thread of the CTA.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of the region's mbarriers.
-    /// CUTLASS: `ClusterBarrier::init`. See the example of [`Region`].
+    /// (PTX `mbarrier.init`; CUTLASS `ClusterBarrier::init`.) See the example of [`Region`].
     ///
     /// # Safety
-    /// `place` is the region's own, its memory aligned; called once, before any `ends`.
+    /// `place` is the region's own and its memory is aligned. It is called once, before any `ends`.
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn init(place: Place);
-    /// Makes this thread's handles.
+    /// Returns this thread's ends of the region.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Region`].
+    /// See the example of [`Region`].
     ///
     /// # Safety
-    /// `init` has run on `place` and is visible to this thread; called once per thread.
+    /// `init` has run on `place` and is visible to this thread. It is called once per thread.
     unsafe fn ends(place: Place) -> Self::Ends;
 }
 
-// Where a generic plan has no region.
+// For a generic plan that leaves a region out.
 // SAFETY: no memory and no barrier.
 unsafe impl Region for () {
     const BYTES: usize = 0;
@@ -99,13 +100,15 @@ unsafe impl Region for () {
     unsafe fn ends(_place: Place) {}
 }
 
-/// A condition that a type states: [`Is<true>`](Is) or `Is<false>`.
+/// A condition known at compile time, as a type: [`Is<true>`](Is) or `Is<false>`.
 pub trait Condition: 'static {
     /// Whether it holds.
     const HOLDS: bool;
 }
 
-/// `true` or `false` as a type, for generic code, which can't pass an associated constant on.
+/// `true` or `false` as a type.
+///
+/// Generic code needs it because it can't pass an associated constant on as a const parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Is<const HOLDS: bool> {}
 
@@ -113,11 +116,12 @@ impl<const HOLDS: bool> Condition for Is<HOLDS> {
     const HOLDS: bool = HOLDS;
 }
 
-/// The region `R` where the condition `C` holds, and no region otherwise. Its ends are an `Option`, which
-/// costs no instruction. (CUTLASS: a conditional member of `SharedStorage`.)
+/// The region `R` if the condition `C` holds, and no region otherwise.
+///
+/// Its ends are an `Option`, which costs no instruction. (CUTLASS: a conditional member of `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{cta::Is, prelude::*};
+/// # use pipeline::{cta::{Is, When}, barrier::LoadOrderBarrier, prelude::*};
 /// # names! { Main = "main", First = "first" }
 /// type Order<N> = LoadOrderBarrier<N>;
 /// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<Is<HAS_C>, Order<First>>)>;
@@ -125,7 +129,7 @@ impl<const HOLDS: bool> Condition for Is<HOLDS> {
 /// ```
 pub struct When<C, R>(PhantomData<(C, R)>);
 
-// SAFETY: forwards to `R`, or uses nothing.
+// SAFETY: it forwards to `R` or uses nothing.
 unsafe impl<C: Condition, R: Region> Region for When<C, R> {
     const BYTES: usize = if C::HOLDS { R::BYTES } else { 0 };
     const ALIGN: usize = if C::HOLDS { R::ALIGN } else { 1 };
@@ -146,45 +150,44 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
     }
 }
 
-/// A list of regions: a tuple of up to twelve, or of none.
+/// A list of regions: a tuple of at most twelve, or the empty tuple.
 ///
-/// CUTLASS: `SharedStorage`.
+/// (CUTLASS `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, cta::Regions};
+/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*, cta::Regions};
 /// # names! { A = "a", B = "b" }
 /// fn bytes<R: Regions>() -> u32 { SmemPlan::<R>::BYTES }
 /// assert_eq!(bytes::<(LoadOrderBarrier<A>, LoadOrderBarrier<B>)>(), 16);
 /// ```
 ///
 /// # Safety
-/// As for [`Region`]: offsets must not overlap.
+/// As for [`Region`], and the regions must not overlap.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of what a CTA keeps in shared memory",
     label = "not a tuple of regions",
     note = "a plan is a tuple of one to twelve rings, barriers and buffers: `SmemPlan<(Ring<..>, StoreBuffers<..>)>`; one alone is `SmemPlan<(Ring<..>,)>`"
 )]
 pub unsafe trait Regions {
-    /// Size and alignment of each region, in order.
+    /// The size and alignment of each region, in order, in bytes.
     const SIZES: &'static [(usize, usize)];
-    /// How many hardware barriers each uses.
+    /// The number of named barriers that each region uses.
     const BARRIERS: &'static [u32];
-    /// Their names.
+    /// The regions' names.
     const NAMES: &'static [&'static str];
     /// The ends of all regions, in order.
     type Ends;
-    /// Initialises every region.
+    /// Initialises the mbarriers of every region.
     ///
-    /// Waits for nothing. Signals nothing. PTX: `mbarrier.init`, of all mbarriers. CUTLASS:
-    /// `ClusterBarrier::init`. See the example of [`Regions`].
+    /// (PTX `mbarrier.init`; CUTLASS `ClusterBarrier::init`.) See the example of [`Regions`].
     ///
     /// # Safety
     /// As [`Region::init`].
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn init(place: Place);
-    /// Hands out the ends of every region.
+    /// Returns this thread's ends of every region.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Regions`].
+    /// See the example of [`Regions`].
     ///
     /// # Safety
     /// As [`Region::ends`].
@@ -210,8 +213,8 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-/// Offset of region `index` among regions of the given sizes and alignments; past the last one it
-/// is the total.
+/// Offset of region `index` among regions of these sizes and alignments. For the index past the last region
+/// it is the total.
 const fn offset(sizes: &[(usize, usize)], index: usize) -> usize {
     let mut end = 0;
     let mut i = 0;
@@ -222,7 +225,7 @@ const fn offset(sizes: &[(usize, usize)], index: usize) -> usize {
     if index < sizes.len() { align_up(end, sizes[index].1) } else { end }
 }
 
-/// Hardware barriers of the regions before `index`.
+/// The number of named barriers of the regions before `index`.
 const fn barriers_before(barriers: &[u32], index: usize) -> u32 {
     let (mut sum, mut i) = (0, 0);
     while i < index {
@@ -260,7 +263,7 @@ const fn names_differ(names: &[&str]) -> bool {
 
 macro_rules! tuple_of_regions {
     ($($region:ident $index:tt),+) => {
-        // SAFETY: each region gets its own aligned range, by `offset`.
+        // SAFETY: each region gets its own aligned range from `offset`.
         unsafe impl<$($region: Region),+> Regions for ($($region,)+) {
             const SIZES: &'static [(usize, usize)] = &[$(($region::BYTES, $region::ALIGN)),+];
             const BARRIERS: &'static [u32] = &[$($region::BARRIERS),+];
@@ -280,7 +283,7 @@ macro_rules! tuple_of_regions {
     };
 }
 
-// SAFETY: there is no region.
+// SAFETY: the list has no region.
 unsafe impl Regions for () {
     const SIZES: &'static [(usize, usize)] = &[];
     const BARRIERS: &'static [u32] = &[];
@@ -302,14 +305,14 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
 tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10);
-tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10, L 11);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 
 /// The plan of a CTA's shared memory: a tuple of [`Region`]s.
 ///
 /// A plan over 227 KiB, or one whose regions share a name, does not compile.
 ///
-/// PTX: the dynamic shared memory of the launch. CUTLASS: `SharedStorage`.
+/// The launch gets the plan's bytes as dynamic shared memory. (CUTLASS `SharedStorage`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -331,7 +334,7 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, Cl 10, L 11)
 pub struct SmemPlan<R>(PhantomData<R>);
 
 impl<R: Regions> SmemPlan<R> {
-    /// Dynamic shared memory of the launch, in bytes.
+    /// The dynamic shared memory of the launch, in bytes.
     pub const BYTES: u32 = {
         let bytes = offset(R::SIZES, R::SIZES.len());
         assert!(
@@ -342,54 +345,57 @@ impl<R: Regions> SmemPlan<R> {
         bytes as u32
     };
 
-    /// Id of the plan's first hardware barrier in a CTA of the roles `Ro`: 0 is the CTA's, the next
-    /// ones the warp groups'. A plan that wants more than are left does not compile.
+    /// The id of the plan's first named barrier, in a CTA of the roles `Ro`.
     ///
-    /// CUTLASS: `ReservedNamedBarriers::FirstUserBarrier`. See the example of [`SmemPlan`].
+    /// A CTA has 16. Barrier 0 is the CTA's, the next ones belong to the warp groups, one each, and the plan
+    /// has the rest. A plan that needs more does not compile. (CUTLASS
+    /// `ReservedNamedBarriers::FirstUserBarrier`.) See the example of [`SmemPlan`].
     #[must_use]
     pub const fn first_barrier<Ro: Roles>() -> u32 {
         let first = 1 + Ro::GROUPS as u32;
         assert!(
             first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,
-            "a CTA has 16 hardware barriers: one is the CTA's, one each warp group's, and the \
-             plan's are more than the rest"
+            "a CTA has 16 named barriers: one is the CTA's, each warp group has one, and the plan \
+             needs more than are left"
         );
         first
     }
 }
 
 impl<R: Roles, Cl: ClusterShape, P: Regions> Cta<R, Cl, SmemPlan<P>> {
-    /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends: the
-    /// [`prologue`](Self::prologue), and at once the wait that ends it.
+    /// Initialises every mbarrier of the CTA's plan, makes them visible, and returns the plan's ends.
     ///
-    /// Waits for all threads of the CTA, or of the cluster, and for the grids that this one depends
-    /// on. Signals that dependents may start, and those threads. PTX: `griddepcontrol.launch_dependents`,
-    /// that of [`prologue`](Self::prologue), `griddepcontrol.wait`. CUTLASS: `launch_dependent_grids`,
-    /// construction of the pipelines, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.
-    /// See the example of [`SmemPlan`].
+    /// It lets dependent grids launch ([`launch_dependents`](Self::launch_dependents)), runs the
+    /// [`prologue`](Self::prologue) and waits for the primary grids ([`BeforeWait::wait`]).
+    ///
+    /// Waits for all threads of the CTA (in a cluster: of every CTA) and for the end of the primary grids.
+    /// Signals the launch of dependent grids. (PTX `griddepcontrol.launch_dependents`, the instructions of
+    /// [`prologue`](Self::prologue), `griddepcontrol.wait`; CUTLASS `launch_dependent_grids`, the pipelines'
+    /// constructors, `cluster_arrive_relaxed`, `cluster_wait`, `wait_on_dependent_grids`.) See the example of
+    /// [`SmemPlan`].
     #[device]
     pub fn init(self) -> (Ready<R, Cl>, P::Ends) {
-        // At once: the dependents' own prologue, and then their wait, is all that can come early.
+        // First of all: a dependent grid can do nothing early but its prologue, and then it waits.
         self.launch_dependents();
         let (early, ends) = self.prologue();
         (early.wait(), ends)
     }
 
-    /// Initialises every mbarrier of the CTA's plan, makes them visible, and hands out the ends.
+    /// Initialises every mbarrier of the CTA's plan and makes them visible, but does not wait for the primary
+    /// grids.
     ///
-    /// One thread initialises and fences, for peers and for TMA; then the CTA (or, in a cluster,
-    /// every CTA of it) meets. The token is consumed by value, and a kernel gets only one: a plan
-    /// can't be initialised twice, nor another than the token's.
+    /// One thread initialises the mbarriers and fences them, for peers and for TMA. Then the CTA synchronises
+    /// (in a cluster: every CTA of it). The method consumes the token, and a kernel gets only one, so that no
+    /// plan is initialised twice.
     ///
-    /// In a launch that overlaps the kernel before it (`#[kernel(dependent = true)]`) all this happens
-    /// while that kernel still runs. No end is of use to a thread before [`BeforeWait::wait`], for what
-    /// comes then may read what that kernel wrote.
+    /// In a dependent launch (`#[kernel(dependent = true)]`) the prologue overlaps the primary grid. The ends
+    /// accept no token until [`BeforeWait::wait`], because what a thread does with them may read what the primary
+    /// grid writes.
     ///
-    /// Waits for all threads of the CTA, or of the cluster. Signals the same. PTX: `mbarrier.init`,
-    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async.shared::cta`, then `barrier.cta.sync` or
-    /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`. CUTLASS: construction of the
-    /// barriers, `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`. See the example of
-    /// [`BeforeWait`].
+    /// Waits for all threads of the CTA (in a cluster: of every CTA). (PTX `mbarrier.init`,
+    /// `fence.mbarrier_init.release.cluster`, `fence.proxy.async.shared::cta`, then `barrier.cta.sync`, or
+    /// `barrier.cluster.arrive.relaxed` and `barrier.cluster.wait.acquire`; CUTLASS: the pipelines' constructors,
+    /// `fence_barrier_init`, `cluster_arrive_relaxed`, `cluster_wait`.) See the example of [`BeforeWait`].
     #[device]
     pub fn prologue(self) -> (BeforeWait<Ready<R, Cl>>, P::Ends) {
         // A plan of hardware barriers alone, or of nothing, has no memory.
@@ -397,16 +403,16 @@ impl<R: Roles, Cl: ClusterShape, P: Regions> Cta<R, Cl, SmemPlan<P>> {
         let base = if has_memory { isa::shared::dynamic_base() } else { 0 };
         let place = Place { base, barrier: const { SmemPlan::<P>::first_barrier::<R>() } };
         if has_memory && isa::thread::thread_idx_x() == 0 {
-            // SAFETY: the plan owns the CTA's dynamic shared memory from its base, which the
-            // launch made BYTES long; the token is there once per thread, so this runs once.
+            // SAFETY: the plan owns the CTA's dynamic shared memory from its base, and the launch gave it
+            // BYTES bytes. There is one token per thread, so this runs once.
             unsafe {
                 P::init(place);
                 isa::fence::mbarrier_init_release_cluster();
                 isa::fence::proxy_async_shared_cta();
             }
         }
-        let cta = self.meet();
-        // SAFETY: initialised above, and made visible by the meeting; the CTA's token was spent.
+        let cta = self.sync();
+        // SAFETY: the mbarriers are initialised above and visible after `sync`, which spent the CTA's token.
         (BeforeWait::of(cta), unsafe { P::ends(place) })
     }
 }

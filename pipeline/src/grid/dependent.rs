@@ -1,20 +1,22 @@
-//! What a kernel does before the grid ahead of it in the stream has ended.
+//! Programmatic dependent launch: what a dependent grid does before the primary grid has ended.
 //!
-//! A kernel with `dependent = true` starts as soon as an SM has room for it, while the last CTAs of the
-//! kernel before still run (programmatic dependent launch). Until that one has ended, nothing that it
-//! may have written can be read. What can be done is done before: barriers are initialised, tensor maps
-//! fetched, roles taken, the first coordinates computed, and the first tiles brought nearer, from memory into the
-//! L2 cache, where a later write finds them: nothing is read too early by that.
+//! Invariant: no thread reads or writes what the primary grid may have written before it has executed
+//! `griddepcontrol.wait`. A thread that has not waited holds a [`BeforeWait`], which no ring, store or slice
+//! accepts.
+//!
+//! A kernel with `dependent = true` starts as soon as SMs have room, while the last CTAs of the primary grid still
+//! run. Before the wait it can initialise barriers, prefetch tensor maps, split into roles, compute its first
+//! coordinates, and prefetch the first tiles into L2. The L2 prefetch is safe: L2 is coherent, so a later write of
+//! the primary grid updates the prefetched lines.
 
 use crate::cta::{ClusterCoord, ClusterShape};
 use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
 use isa::device;
 
-/// A token of a thread that may not read yet what the grid ahead has written: no end of a plan takes it.
-/// [`wait`](Self::wait) gives the token itself.
+/// A token of a thread that has not yet waited for the primary grids. No end of a plan accepts it.
 ///
-/// PTX: the instructions before `griddepcontrol.wait`. CUTLASS: the code before
-/// `wait_on_dependent_grids`.
+/// [`wait`](Self::wait) waits and returns the token inside. (PTX: the instructions before `griddepcontrol.wait`;
+/// CUTLASS: the code before `wait_on_dependent_grids`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -54,18 +56,17 @@ impl<T> BeforeWait<T> {
         Self(token)
     }
 
-    /// The token, from where on everything may be read.
+    /// Waits for the primary grids and returns the token, with which the thread may read what they wrote.
     ///
-    /// Waits until the grids that this one depends on have ended and their writes are visible; in a
-    /// launch that depends on none, for nothing. Signals nothing. PTX: `griddepcontrol.wait`. CUTLASS:
-    /// `wait_on_dependent_grids`. See the example of [`BeforeWait`].
+    /// Waits until the primary grids have ended and their writes are visible. A launch that has none does not
+    /// wait. (PTX `griddepcontrol.wait`; CUTLASS `wait_on_dependent_grids`.) See the example of [`BeforeWait`].
     #[device]
     pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
         self.0
     }
 
-    /// The token, for what it does before the wait as well.
+    /// The token inside, for what is allowed before the wait too.
     #[inline(always)]
     pub(crate) fn token(self) -> T {
         self.0
@@ -75,10 +76,9 @@ impl<T> BeforeWait<T> {
 macro_rules! coord {
     ($($token:ident: $role:ident,)+) => {$(
         impl<R: $role, Cl: ClusterShape> BeforeWait<$token<R, Cl>> {
-            /// Where this CTA stands.
+            /// This CTA's place in its cluster.
             ///
-            /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `block_id_in_cluster`. See the
-            /// example of [`BeforeWait`].
+            /// (CUTLASS `block_id_in_cluster`.) See the example of [`BeforeWait`].
             #[inline(always)]
             pub fn coord(&self) -> ClusterCoord<Cl> {
                 self.0.coord()
@@ -89,13 +89,14 @@ macro_rules! coord {
 coord!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role,);
 
 impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
-    /// [`Warpgroup::elect`]. See the example of [`BeforeWait`].
+    /// Runs `run` in one thread of the group's first warp, as [`Warpgroup::elect`] does. See the example of
+    /// [`BeforeWait`].
     #[device]
     pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, Cl>>)) {
         self.0.elect(|one| run(BeforeWait::of(one)));
     }
 
-    /// [`Warpgroup::two_warps`].
+    /// Runs a function in each of the group's first two warps, as [`Warpgroup::two_warps`] does.
     #[device]
     pub fn two_warps(
         self,
@@ -105,7 +106,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
         self.0.two_warps(|w| w0(BeforeWait::of(w)), |w| w1(BeforeWait::of(w)));
     }
 
-    /// [`Warpgroup::four_warps`].
+    /// Runs a function in each of the group's four warps, as [`Warpgroup::four_warps`] does.
     #[device]
     pub fn four_warps(
         self,
@@ -120,10 +121,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
 }
 
 impl<R: Role, Cl: ClusterShape> BeforeWait<Warp<R, Cl>> {
-    /// [`Warp::elect`].
-    ///
-    /// Waits for the warp's other lanes. Signals nothing. PTX and CUTLASS: as for it. See the example of
-    /// [`BeforeWait`].
+    /// Elects one thread of the warp, as [`Warp::elect`] does. See the example of [`BeforeWait`].
     #[device]
     pub fn elect(self) -> Option<BeforeWait<Elected<R, Cl>>> {
         self.0.elect().map(BeforeWait::of)

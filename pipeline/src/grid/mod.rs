@@ -1,4 +1,8 @@
 //! What the CTAs of a grid share, and what one grid owes the next.
+//!
+//! [`Partials`] holds the partial tiles of stream-K, and [`Throttle`] keeps the CTAs of a persistent grid close
+//! together. [`BeforeWait`] is the part of a dependent grid that overlaps the primary grid (programmatic dependent
+//! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
 
 mod dependent;
 mod slice;

@@ -1,4 +1,7 @@
-//! Slices of device memory in a kernel that may start before the grid ahead of it has ended.
+//! Slices of device memory for a kernel that may start before the primary grid has ended.
+//!
+//! Invariant: only a thread that has waited for the primary grids can access the memory. [`DependentSlice::by`]
+//! takes a token that proves it ([`Waited`]).
 
 use crate::cta::{ClusterShape, Elected, Ready, Role, Roles, Warp, Warpgroup};
 use crate::mma::Fragment;
@@ -6,14 +9,15 @@ use core::marker::PhantomData;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta, layout};
 use isa::slice::{DeviceSlice, DeviceSliceMut, Element, SliceAbi};
 
-/// Closes [`Waited`]: a token says what its thread has executed.
+/// Closes [`Waited`]: only the tokens of this crate say what their thread has executed.
 mod sealed {
     pub trait Sealed {}
 }
 use sealed::Sealed;
 
-/// A token of a thread for which the grid ahead has ended: it came out of [`BeforeWait::wait`] or
-/// [`Cta::init`].
+/// A token of a thread that has waited for the primary grids.
+///
+/// [`BeforeWait::wait`] or [`Cta::init`] returned it, or it was made from such a token, as a [`Fragment`] is.
 ///
 /// ```
 /// # use pipeline::{prelude::*, cta::Ready, grid::Waited};
@@ -26,7 +30,7 @@ use sealed::Sealed;
 /// [`BeforeWait::wait`]: crate::grid::BeforeWait::wait
 /// [`Cta::init`]: crate::cta::Cta::init
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a token of a thread that has waited for the grid ahead",
+    message = "`{Self}` is not a token of a thread that has waited for the primary grid",
     label = "may come before `griddepcontrol.wait`",
     note = "call `wait()` on a `BeforeWait`, and give what it returns: a Ready, Warpgroup, Warp or Elected"
 )]
@@ -40,7 +44,7 @@ macro_rules! waited {
 }
 waited!(Ready: Roles, Warpgroup: Role, Warp: Role, Elected: Role);
 
-// A fragment is made from a warp group's token.
+// Only a warp group's token makes a fragment.
 impl Sealed for Fragment {}
 impl Waited for Fragment {}
 
@@ -62,17 +66,17 @@ macro_rules! dependent_slice {
         impl<T> Copy for $name<'_, T> {}
 
         impl<'a, T: Element> $name<'a, T> {
-            /// A slice of memory that is known by its address.
+            /// Makes the slice from an address and a number of elements.
             ///
             /// # Safety
-            /// As long as `'a` lasts the memory is a device's, aligned for `T`, and nobody frees it; who
-            /// else reaches it is what `'a` borrows.
+            /// For `'a` the memory is device memory, aligned for `T` and not freed. `'a` borrows it, so that
+            /// nobody else accesses it in a way that the borrow rules forbid.
             #[must_use]
             pub const unsafe fn new(memory: SliceAbi) -> Self {
                 Self { address: memory.address, elements: memory.elements, memory: PhantomData }
             }
 
-            /// Number of elements, which is known before the wait.
+            /// The number of elements. It is known before the wait.
             #[inline(always)]
             #[must_use]
             pub fn len(&self) -> usize {
@@ -86,7 +90,7 @@ macro_rules! dependent_slice {
                 self.elements == 0
             }
 
-            /// The slice, for a thread that has waited for the grid ahead.
+            /// The slice, for a thread that has waited for the primary grids.
             #[inline(always)]
             #[must_use]
             pub fn by(&self, _token: &impl Waited) -> $slice<'a, T> {
@@ -96,8 +100,8 @@ macro_rules! dependent_slice {
             }
         }
 
-        // SAFETY: the address and length of a buffer, as the launch passes a slice, which is compared with
-        // this type's element and use. What the address leads to is reached with a `Waited` token alone.
+        // SAFETY: the launch passes the address and length of a buffer, as for a slice, and checks the element
+        // type and whether the kernel writes. Access to the memory needs a `Waited` token.
         unsafe impl<'a, T: Element> KernelArg for $name<'a, T> {
             type Abi = Self;
             const META: ParamMeta = <$slice<'a, T> as KernelArg>::META;
@@ -107,11 +111,11 @@ macro_rules! dependent_slice {
             }
         }
 
-        // SAFETY: memory is reached with a token of a thread that has executed the wait.
+        // SAFETY: access to the memory needs a token of a thread that has executed the wait.
         unsafe impl<T: Element> AfterWait for $name<'_, T> {}
 
-        // SAFETY: `LAYOUT` is that of a slice of such elements alone, so that only another one, of a live
-        // buffer that the value borrows, is taken for it.
+        // SAFETY: only a slice of such elements has this `LAYOUT`, so that the launch accepts only such a slice in its
+        // place, of a live buffer that the value borrows.
         unsafe impl<'a, T: Element> ByValue for $name<'a, T> {
             const LAYOUT: u64 = {
                 let meta = <Self as KernelArg>::META;
@@ -127,10 +131,10 @@ macro_rules! dependent_slice {
 }
 
 dependent_slice! {
-    /// Elements that a kernel reads once the grid ahead of it has ended: a slice that may be an argument
-    /// of a kernel with `dependent = true`, or a field of one.
+    /// A slice that a dependent kernel reads after the primary grids have ended.
     ///
-    /// CUTLASS: a pointer that is read behind `wait_on_dependent_grids`.
+    /// It may be an argument of a kernel with `dependent = true`, or a field of such an argument.
+    /// (CUTLASS: a pointer that the kernel reads after `wait_on_dependent_grids`.)
     ///
     /// ```
     /// # use isa::kernel::KernelArg;
@@ -159,11 +163,10 @@ dependent_slice! {
 }
 
 dependent_slice! {
-    /// Elements that a kernel writes (and may read) once the grid ahead of it has ended. Copies of it are
-    /// of the same memory, which they share as the threads of a grid do; the buffer itself is borrowed
-    /// mutably.
+    /// A slice that a dependent kernel writes, and may read, after the primary grids have ended.
     ///
-    /// CUTLASS: a pointer that is written behind `wait_on_dependent_grids`. See the example of
+    /// Copies of it share the same memory, as the threads of a grid do. The buffer itself is borrowed mutably.
+    /// (CUTLASS: a pointer that the kernel writes after `wait_on_dependent_grids`.) See the example of
     /// [`DependentSlice`].
     DependentSliceMut, DeviceSliceMut, &'a mut [T]
 }

@@ -1,13 +1,13 @@
-//! Partial sums: tiles of the result whose K is shared among CTAs (split-K, stream-K).
+//! Stream-K partials: the partial sums of split tiles, whose K is split among CTAs (split-K, stream-K).
 //!
-//! A CTA that did not begin a tile gives its sums away: it writes them to its own place in global
-//! memory and raises a flag. The CTA that began the tile takes them, one giver after the other in a
-//! fixed order, so the rounding is the same in every run. An [`Accumulator`] that is given is gone;
-//! one that is added to is whole before anything reads it.
+//! Invariant: the CTA that began a tile adds the partials of the other CTAs in a fixed order, so that the rounding
+//! is the same in every run. A CTA that did not begin a tile stores its partial in its own place in global memory
+//! and signals a flag. Storing consumes the [`Accumulator`]. The CTA that began the tile waits for the flag, adds
+//! the partial to its own sums (the stream-K fix-up) and resets the flag.
 //!
 //! ```text
-//!   CTA 7:  … k = 12..31 of tile 3 ──► give: sums, then flag 7
-//!   CTA 6:  k = 0..12 of tile 3 ──► take: wait for flag 7, add, lower the flag ──► epilogue
+//!   CTA 7:  … k = 12..31 of tile 3 ──► store: sums, then flag 7
+//!   CTA 6:  k = 0..12 of tile 3 ──► reduce: wait for flag 7, load and add, reset the flag ──► epilogue
 //! ```
 
 use crate::cta::ClusterShape;
@@ -18,22 +18,19 @@ use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 use isa::wgmma::{M64, Shape};
 
-/// Four sums: what a thread moves at once.
+/// Four sums: what a thread stores or loads in one instruction.
 type Quad = [f32; 4];
 
-/// Room for one partial tile of each CTA of the grid, and two flags for each warp group's part of it.
+/// The workspace of stream-K: one partial tile per CTA of the grid, and two flags per warp group.
 ///
-/// All flags must be 0 before the first launch; every launch leaves them so. Behind each part's
-/// sums lies its flag; [`Partials::bytes`] is what the host allocates.
-///
-/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: the workspace of
-/// `PersistentTileSchedulerSm90StreamK`.
+/// All flags must be 0 before the first launch, and every launch leaves them 0. The flag of a part lies behind its
+/// sums. The host allocates [`Partials::bytes`]. (CUTLASS: the workspace of `PersistentTileSchedulerSm90StreamK`.)
 ///
 /// ```
-/// # use pipeline::prelude::*;
+/// # use pipeline::{grid::Partials, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
-/// /// CTA 0 finishes what CTA 1 has summed.
+/// /// CTA 0 adds the partial of CTA 1 and finishes the tile.
 /// fn fix_up(all: &Partials<'_>, group: &Group, cta: u32, mut sum: Accumulator<128>) {
 ///     if cta == 1 {
 ///         all.store(group, 1, sum);
@@ -48,24 +45,24 @@ type Quad = [f32; 4];
 #[derive(Clone, Copy)]
 pub struct Partials<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
 
-/// Brings a warp together after one of its threads has been elsewhere: without it ptxas allows for a
-/// warp that comes in parts from here on, and keeps what wgmma needs out of the uniform registers.
+/// Reconverges the warp after one of its threads has taken a branch. Without it, ptxas assumes a diverged warp from
+/// here on and does not keep wgmma's operands in uniform registers.
 #[device]
-fn meet() {
-    // SAFETY: called where the group's token says that all lanes of the warp are here.
+fn reconverge() {
+    // SAFETY: the callers hold the group's token, which says that all lanes of the warp get here.
     unsafe { isa::warp::sync_warp(u32::MAX) }
 }
 
-/// Which `N` columns of a warp group's sums are given or taken: all, or one of two halves, each of which
-/// has a flag. An [`Accumulator`] of another width does not fit.
+/// The `N` columns of a warp group's sums that are stored or reduced: all columns, or one of two halves.
 ///
-/// Waits for nothing, signals nothing; PTX: none. CUTLASS: none: `fixup` moves whole tiles.
+/// Each half has a flag of its own. An [`Accumulator`] of another width does not fit. (CUTLASS's `fixup` moves
+/// whole tiles.)
 ///
 /// ```
-/// # use pipeline::{grid::Part, prelude::*};
+/// # use pipeline::{grid::{Part, Partials}, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
-/// /// CTA 0 finishes what CTA 1 has summed, the left half while the right one is being multiplied.
+/// /// CTA 0 adds the left half of CTA 1's partial while it still multiplies the right half.
 /// fn fix_up_left(all: &Partials<'_>, group: &Group, cta: u32, mut left: Accumulator<128>) {
 ///     if cta == 1 {
 ///         all.store_part(group, 1, Part::left::<64>(), left);
@@ -76,17 +73,18 @@ fn meet() {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Part<const N: usize> {
-    /// Parts to the left of it.
+    /// The number of parts to the left of this one.
     before: u32,
-    /// The first column, of how many of the tile.
+    /// The first column of this part.
     first: usize,
+    /// The columns of all parts.
     columns: usize,
 }
 
 impl<const N: usize> Part<N> {
     /// All `N` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn whole() -> Self {
@@ -95,7 +93,7 @@ impl<const N: usize> Part<N> {
 
     /// The first `N` of `N` + `R` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn left<const R: usize>() -> Self {
@@ -104,16 +102,14 @@ impl<const N: usize> Part<N> {
 
     /// The last `N` of `L` + `N` columns.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Part`].
+    /// See the example of [`Part`].
     #[inline(always)]
     #[must_use]
     pub const fn right<const L: usize>() -> Self {
         Self { before: 1, first: L, columns: L + N }
     }
 
-    /// Its first column.
-    ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none.
+    /// The first column of this part.
     ///
     /// ```
     /// # use pipeline::grid::Part;
@@ -126,38 +122,38 @@ impl<const N: usize> Part<N> {
     }
 }
 
-/// Quads behind the sums of a part: a cache line, which begins with the flag.
+/// The quads of a flag, which lies behind the sums of its part: 128 bytes, a cache line of its own.
 const FLAG: u32 = 8;
-/// Parts of a warp group's sums, at most.
+/// The maximum number of parts of a warp group's sums.
 const PARTS: u32 = 2;
 
-/// Quads of all sums of a warp group, and of their flags.
+/// The quads of all sums of a warp group and of their flags.
 const fn quads_of_group(columns: usize) -> u32 {
     (GROUP_ROWS * columns / 4) as u32 + PARTS * FLAG
 }
 
-/// Where a thread finds its part of a tile.
+/// The addresses of a thread's part of a partial tile.
 struct Place {
     flag: *mut u32,
+    /// The thread's first quad.
     first: *mut [u32; 4],
 }
 
 impl Partials<'_> {
-    /// No memory: for launches in which no CTA shares a tile.
+    /// An empty workspace, for launches without split tiles.
     pub const EMPTY: Self = Self(SliceAbi { address: 0, elements: 0 }, core::marker::PhantomData);
 
-    /// Bytes for `ctas` CTAs whose tiles have 64 rows of `columns` columns for each of `groups` warp
-    /// groups.
+    /// The size of the workspace in bytes, for `ctas` CTAs whose tiles have 64 rows of `columns` columns for
+    /// each of `groups` warp groups.
     ///
-    /// Waits for nothing. Signals nothing. PTX: none. CUTLASS: `get_workspace_size`. See the example
-    /// of [`Partials`].
+    /// (CUTLASS `get_workspace_size`.) See the example of [`Partials`].
     #[must_use]
     pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
         ctas * groups * quads_of_group(columns as usize) as u64 * size_of::<Quad>() as u64
     }
 
-    /// The flag of this part of the group's sums of CTA `cta`, and the first of this thread's quads
-    /// there. If the memory is too small for it, they are at address 0, and its first use ends the grid.
+    /// The addresses of this thread's part of the group's sums of CTA `cta`, and of the part's flag. If the
+    /// workspace is too small, both are 0, so that the first access faults and ends the grid.
     #[device]
     fn place<const N: usize, R: Role, Cl>(
         &self,
@@ -174,17 +170,15 @@ impl Partials<'_> {
         let first = group_of_all * quads_of_group(part.columns) + before;
         let flag = first + quads(N);
         let inside = u64::from(flag) < self.0.elements;
-        // Nobody has memory at address 0. A trap would be a way out of the kernel, for whose sake ptxas
-        // keeps the loading warp's coordinates in each thread's registers.
+        // Address 0 is never mapped. A `trap` would be another exit of the kernel, for which ptxas keeps the load
+        // warp's coordinates in registers of all threads.
         let memory = if inside { self.0.address as *mut [u32; 4] } else { core::ptr::null_mut() };
         let at = |quad: u32| memory.wrapping_add(if inside { quad as usize } else { 0 });
         Place { flag: at(flag).cast(), first: at(first + group.thread()) }
     }
 
-    /// Gives all of the group's sums away: [`store_part`](Self::store_part) of the whole.
-    ///
-    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
-    /// [`Partials`].
+    /// Stores all of the group's sums as the partial of CTA `cta`: [`store_part`](Self::store_part) of the
+    /// whole. See the example of [`Partials`].
     #[device]
     pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
@@ -197,10 +191,8 @@ impl Partials<'_> {
         self.store_part(group, cta, Part::whole(), sum);
     }
 
-    /// Takes all of the group's sums: [`reduce_part`](Self::reduce_part) of the whole.
-    ///
-    /// Waits for and signals what that does; PTX and CUTLASS: as for it. See the example of
-    /// [`Partials`].
+    /// Adds the whole partial of CTA `cta` to the group's sums: [`reduce_part`](Self::reduce_part) of the
+    /// whole. See the example of [`Partials`].
     #[device]
     pub fn reduce<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
@@ -213,14 +205,13 @@ impl Partials<'_> {
         self.reduce_part(group, cta, Part::whole(), sum);
     }
 
-    /// Gives part of the group's sums away, as those of CTA `cta`: writes them, and raises the flag.
-    /// A CTA gives each part once in a launch.
+    /// Stores part of the group's sums as the partial of CTA `cta`, and signals the part's flag.
     ///
-    /// Waits for the group's other threads. Signals the flag. PTX: `st.global.v4`,
-    /// `barrier.cta.sync`, `st.release.gpu`. CUTLASS: `BlockStripedReduce::store`,
-    /// `GenericBarrier::arrive_inc`. See the example of [`Part`].
+    /// A CTA stores each part once per launch. Waits for the group's other threads before it signals. (PTX
+    /// `st.global.v4`, `barrier.cta.sync`, `st.release.gpu`; CUTLASS `BlockStripedReduce::store`,
+    /// `GenericBarrier::arrive_inc`.) See the example of [`Part`].
     #[device]
-    #[allow(clippy::needless_pass_by_value)] // The sums are gone afterwards: that is the point.
+    #[allow(clippy::needless_pass_by_value)] // It consumes the sums, which are incomplete.
     pub fn store_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
         group: &Warpgroup<R, Cl>,
@@ -233,26 +224,24 @@ impl Partials<'_> {
         let Place { flag, first } = self.place::<N, R, Cl>(group, cta, part);
         for i in 0..N / 8 {
             let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
-            // SAFETY: inside the slice, which the launch lends to this grid alone; the place is this
-            // thread's until the flag is up.
+            // SAFETY: inside the slice, which no other grid has. The place is this thread's until the flag is
+            // signalled.
             unsafe { isa::global::st(at, sum.quad(i).map(f32::to_bits)) }
         }
         group.sync();
         if group.thread() == 0 {
-            // SAFETY: a word that all reach atomically alone. The group has met, so the release
-            // covers the sums of all its threads.
+            // SAFETY: all CTAs access the word with release, acquire and atomic operations only. The group has
+            // synchronised, so the release covers the stores of all its threads.
             unsafe { isa::global::st_release_gpu_u32(flag, 1) }
         }
-        meet();
+        reconverge();
     }
 
-    /// Adds what CTA `cta` gave of this part to the group's sums, and lowers the flag for the next
-    /// launch.
+    /// Adds CTA `cta`'s partial of this part to the group's sums, and resets the flag for the next launch.
     ///
-    /// Waits for the flag, and the group's other threads. Signals nothing. PTX: a loop of
-    /// `ld.acquire.gpu`, `barrier.cta.sync`, `ld.global.v4`. CUTLASS:
-    /// `GenericBarrier::wait_eq_reset`, `BlockStripedReduce::load_add`. See the example of
-    /// [`Part`].
+    /// Waits for the flag and for the group's other threads. (PTX: a loop of `ld.acquire.gpu`,
+    /// `barrier.cta.sync`, `ld.global.v4`; CUTLASS `GenericBarrier::wait_eq_reset`,
+    /// `BlockStripedReduce::load_add`.) See the example of [`Part`].
     #[device]
     pub fn reduce_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
@@ -265,26 +254,26 @@ impl Partials<'_> {
     {
         let Place { flag, first } = self.place::<N, R, Cl>(group, cta, part);
         if group.thread() == 0 {
-            // SAFETY: a word that all reach atomically alone. Nobody raises it again in this launch:
-            // a CTA gives each part once.
+            // SAFETY: all CTAs access the word with release, acquire and atomic operations only. Nobody signals it
+            // again in this launch, because a CTA stores each part once.
             unsafe {
                 isa::global::wait_acquire_gpu_u32(flag, 1);
                 isa::global::atomic_add_u32(flag, u32::MAX);
             }
         }
-        meet();
+        reconverge();
         group.sync();
         for i in 0..N / 8 {
             let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
-            // SAFETY: inside the slice; written before the flag went up, and by nobody after.
-            let given = unsafe { isa::global::ld(at.cast_const()) };
-            sum.add_quad(i, given.map(f32::from_bits));
+            // SAFETY: inside the slice. CTA `cta` wrote it before it signalled, and nobody writes it afterwards.
+            let partial = unsafe { isa::global::ld(at.cast_const()) };
+            sum.add_quad(i, partial.map(f32::from_bits));
         }
     }
 }
 
-// SAFETY: the parameter is that of a slice of quads which the kernel may write; a checked launch
-// passes the address and length of a live buffer that it gives to no other argument.
+// SAFETY: the parameter is that of a slice of quads that the kernel may write. A checked launch passes the address
+// and length of a live buffer that no other argument has.
 unsafe impl KernelArg for Partials<'_> {
     type Abi = SliceAbi;
     const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
@@ -294,12 +283,12 @@ unsafe impl KernelArg for Partials<'_> {
     }
 }
 
-// SAFETY: `LAYOUT` is that of a slice of such elements; what the address leads to needs a token that comes after
-// the wait. Its memory is the launch's own, so there is no buffer of a user's to look for.
+// SAFETY: `LAYOUT` is that of a slice of such elements. Access to the memory needs a token that exists only after
+// the wait. The launch owns the memory, so there is no buffer of the user to borrow.
 unsafe impl ByValue for Partials<'_> {
     const LAYOUT: u64 = <super::DependentSliceMut<'_, Quad> as ByValue>::LAYOUT;
 }
 
-// SAFETY: giving and taking need a warp group's token, which comes from `Ready::specialize`, after
-// the wait of `Cta::init`.
+// SAFETY: access needs a `Warpgroup` token, which exists only after the wait for the primary grids (in `Cta::init`
+// or `BeforeWait::wait`).
 unsafe impl AfterWait for Partials<'_> {}

@@ -1,14 +1,16 @@
-//! `Throttle`: keeps the CTAs of a persistent grid from drifting apart.
+//! The grid throttle keeps the CTAs of a persistent grid close together, so that they share the L2 cache.
 //!
-//! CTAs that compute neighbouring tiles read the same rows of A or columns of B. While they do it at
-//! about the same time, one of them brings the data into the L2 cache and the others find it there.
-//! But no two CTAs are equally fast, and a persistent one never stops: after some tiles they are at
-//! different columns, the cache has forgotten what the first one brought, and the same bytes come from
-//! memory again and again. That costs little time and much power, of which a large product has none to
-//! spare.
+//! Invariant: no result and no protocol depends on the throttle. Every wait is bounded.
 //!
-//! So whoever comes to the end of a tile's loads waits a little for the others. It is a courtesy and
-//! no barrier: a CTA's patience is bounded, and nothing depends on the outcome.
+//! CTAs that compute neighbouring tiles read the same rows of A or columns of B. If they read them at about the
+//! same time, the first read brings the data into L2 and the others hit there. CTAs run at slightly different
+//! speeds, and a persistent CTA never stops. After some tiles the CTAs are at different columns, L2 has evicted
+//! the shared data, and the same bytes come from memory again. That costs little time but much power, which a
+//! large GEMM lacks.
+//!
+//! The throttle divides a launch into epochs, one between each two tiles of a CTA. Near the end of a tile's
+//! loads, each CTA arrives at the epoch. Before the next tile's loads, it polls a counter until all CTAs have
+//! arrived, or until it has used up its polls.
 //!
 //! ```text
 //!   loads of CTA 0   tile 0 ........ arrive ....│ tile 1 .......
@@ -23,38 +25,36 @@ use isa::device;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 
-/// How often a CTA looks in vain before it waits no more, at first. A look takes about 0.7 µs, there and
-/// back.
-const LOOKS: u32 = 256;
-/// What a meeting adds to that.
-const LOOKS_OF_AN_EPOCH: u32 = 4;
+/// The failed polls that a CTA may make in a launch, before it stops waiting. A poll takes about 0.7 µs, the round
+/// trip of an atomic.
+const POLLS: u32 = 256;
+/// The polls that each completed epoch adds.
+const POLLS_PER_EPOCH: u32 = 4;
 
-/// A counter that all CTAs of a grid share, or none: then nobody waits.
+/// The counter of a grid throttle, which all CTAs of a grid share. An empty one throttles nothing.
 ///
-/// A launch adds [`Throttle::EPOCH`] as often as its CTAs meet. One that is cut short may leave the counter
-/// elsewhere, which makes later ones wait for nothing, and no more.
-///
-/// Waits for nothing. Signals nothing. PTX: a pointer and a length. CUTLASS: none.
+/// A launch adds [`Throttle::EPOCH`] to the counter for each epoch. A launch that is aborted may leave the counter
+/// at another value. Waits of later launches may then end too early or be in vain, which costs only time.
 ///
 /// ```
 /// # use half::bf16;
 /// # use pipeline::{grid::Throttle, prelude::*, cta::Elected};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
-/// /// Three tiles of eight stages.
-/// fn load(one: &Elected<Load, Cluster<1, 1>>, pace: &Throttle<'_>) {
-///     let mut pace = pace.by(one, 2);
+/// /// Loads three tiles of eight k tiles each: two epochs.
+/// fn load(one: &Elected<Load, Cluster<1, 1>>, throttle: &Throttle<'_>) {
+///     let mut throttle = throttle.by(one, 2);
 ///     for tile in 0..3 {
 ///         if tile > 0 {
-///             pace.wait();
+///             throttle.wait();
 ///         }
 ///         for k in 0..8 {
 ///             if k == 6 {
-///                 pace.arrive();
+///                 throttle.arrive();
 ///             }
 ///             // acquire a slot, load ...
 ///         }
 ///     }
-///     pace.tail();
+///     throttle.tail();
 /// }
 /// # let _ = load;
 /// ```
@@ -62,33 +62,35 @@ const LOOKS_OF_AN_EPOCH: u32 = 4;
 #[derive(Clone, Copy)]
 pub struct Throttle<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 
-/// One CTA's part in keeping pace.
+/// One CTA's end of a [`Throttle`].
 ///
-/// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Throttle`].
+/// See the example of [`Throttle`].
 #[must_use]
 pub struct ThrottleEnd<'a> {
     counter: *mut u32,
-    /// Meetings to which this CTA has not arrived.
+    /// The epochs at which this CTA has not arrived yet.
     left: u32,
-    /// Where the counter will be when all have arrived.
+    /// The counter's value when all CTAs have arrived at the current epoch.
     until: Option<u32>,
-    /// How often it may still look in vain.
-    looks: u32,
+    /// The failed polls that are left.
+    polls: u32,
     one: PhantomData<(&'a (), *const ())>,
 }
 
 impl Throttle<'_> {
-    /// Bytes of the counter, which are 0 before the first launch.
+    /// The size of the counter in bytes. The host sets it to 0 before the first launch.
     pub const BYTES: usize = 4;
 
-    /// What the CTAs of a grid together add to the counter for a meeting: a power of two, so that the counter
-    /// may wrap, and the same for all grids, so that each finds it in its place. In a grid of more CTAs than
-    /// that, waits may be in vain.
+    /// The amount that the CTAs of a grid together add to the counter per epoch.
+    ///
+    /// It is a power of two, so that the counter may wrap. It is the same for all grids, so that each launch finds
+    /// the counter at a multiple of it. In a grid with more CTAs, waits may be in vain.
     pub const EPOCH: u32 = 1 << 16;
 
-    /// Gives the CTA's part to the thread that issues its loads. In a launch all CTAs meet `epochs` times.
+    /// Gives the CTA's end to the thread that issues its loads. A launch has `epochs` epochs, the same for all
+    /// CTAs.
     ///
-    /// Waits for nothing, signals nothing; PTX and CUTLASS: none. See the example of [`Throttle`].
+    /// See the example of [`Throttle`].
     #[inline(always)]
     pub fn by<'a, R: Role, Cl: ClusterShape>(
         &'a self,
@@ -99,54 +101,54 @@ impl Throttle<'_> {
             counter: self.0.address as *mut u32,
             left: if self.0.elements > 0 { epochs } else { 0 },
             until: None,
-            looks: LOOKS,
+            polls: POLLS,
             one: PhantomData,
         }
     }
 }
 
 impl ThrottleEnd<'_> {
-    /// Says that this CTA is near the end of a tile's loads.
+    /// Arrives at the next epoch: this CTA is near the end of a tile's loads.
     ///
-    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
-    /// example of [`Throttle`].
+    /// Adds this CTA's share to the counter. (PTX `atom.global.add.u32`.) See the example of [`Throttle`].
     #[device]
     pub fn arrive(&mut self) {
         if self.left == 0 {
             return;
         }
         self.left -= 1;
-        // All others add one, and the first CTA what is missing.
+        // Every other CTA adds 1, and the first CTA adds the rest of `EPOCH`.
         let others = isa::thread::grid_dim_x() - 1;
         let first = isa::thread::block_idx_x() == 0;
         let share = if first { Throttle::EPOCH.wrapping_sub(others) } else { 1 };
-        // SAFETY: a word that all reach atomically alone.
+        // SAFETY: all CTAs access the word with atomics only.
         let old = unsafe { isa::global::atomic_add_u32(self.counter, share) };
         self.until = Some((old & !(Throttle::EPOCH - 1)).wrapping_add(Throttle::EPOCH));
     }
 
-    /// Waits until the other CTAs have arrived as often as this one, or a while.
+    /// Waits until all CTAs have arrived at this CTA's epoch, or until its polls are used up.
     ///
-    /// Waits for the other CTAs, as long as its patience lasts: in vain, about 180 µs of a launch. Signals
-    /// nothing. PTX: a loop of `atom.global.add.u32` of 0. CUTLASS: none. See the example of [`Throttle`].
+    /// The polls of a launch last for about 180 µs of waiting in vain. (PTX: a loop of `atom.global.add.u32`
+    /// with 0.) See the example of [`Throttle`].
     #[device]
     pub fn wait(&mut self) {
         let Some(until) = self.until.take() else { return };
-        while self.looks > 0 {
+        while self.polls > 0 {
             // SAFETY: as in `arrive`.
             let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
             if now.wrapping_sub(until).cast_signed() >= 0 {
-                self.looks += LOOKS_OF_AN_EPOCH;
+                self.polls += POLLS_PER_EPOCH;
                 return;
             }
-            self.looks -= 1;
+            self.polls -= 1;
         }
     }
 
-    /// Arrives to the epochs that this CTA has no tiles for: the next launch counts from there.
+    /// Arrives at the epochs for which this CTA has no tiles, so that the next launch finds the counter at a
+    /// multiple of [`Throttle::EPOCH`].
     ///
-    /// Waits for nothing. Signals the counter. PTX: `atom.add.global.u32`. CUTLASS: none. See the
-    /// example of [`Throttle`].
+    /// Adds this CTA's share to the counter, once per epoch. (PTX `atom.global.add.u32`.) See the example of
+    /// [`Throttle`].
     #[device]
     pub fn tail(mut self) {
         while self.left > 0 {
@@ -155,8 +157,8 @@ impl ThrottleEnd<'_> {
     }
 }
 
-// SAFETY: the parameter is that of a slice of words which the kernel may write; a checked launch
-// passes the address and length of a live buffer that it gives to no other argument.
+// SAFETY: the parameter is that of a slice of words that the kernel may write. A checked launch passes the address
+// and length of a live buffer that no other argument has.
 unsafe impl KernelArg for Throttle<'_> {
     type Abi = SliceAbi;
     const META: ParamMeta = <DeviceSliceMut<'_, u32> as KernelArg>::META;
@@ -166,12 +168,12 @@ unsafe impl KernelArg for Throttle<'_> {
     }
 }
 
-// SAFETY: `LAYOUT` is that of a slice of such elements; what the address leads to needs a token that comes after
-// the wait. Its memory is the launch's own, so there is no buffer of a user's to look for.
+// SAFETY: `LAYOUT` is that of a slice of such elements. Access to the memory needs a token that exists only after
+// the wait. The launch owns the memory, so there is no buffer of the user to borrow.
 unsafe impl ByValue for Throttle<'_> {
     const LAYOUT: u64 = <super::DependentSliceMut<'_, u32> as ByValue>::LAYOUT;
 }
 
-// SAFETY: it needs an elected thread, which comes from `Ready::specialize`, after the wait of
-// `Cta::init`.
+// SAFETY: access needs an `Elected` token, which exists only after the wait for the primary grids (in `Cta::init`
+// or `BeforeWait::wait`).
 unsafe impl AfterWait for Throttle<'_> {}

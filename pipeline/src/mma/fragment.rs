@@ -175,7 +175,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
 /// `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*};
+/// # use pipeline::{mma::Fragments, prelude::*, ring::*};
 /// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 /// type Slot<E> = FullSlot<(Tile<E, 64, 64>,), Reads<Math>, Main, Alone>;

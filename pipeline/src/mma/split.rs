@@ -37,7 +37,7 @@ use isa::wgmma::{M64, Shape};
 /// tile before they begin the next.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, pipeline::{mma::SplitAccumulator, prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>; fn write<const N: usize>(_: Accumulator<N>) where isa::wgmma::M64<N>: isa::wgmma::Shape {}
 /// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);

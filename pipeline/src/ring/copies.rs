@@ -40,7 +40,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
 /// use half::bf16;
 /// use isa::slice::DeviceSlice;
 /// use pipeline::tile::MatrixView;
-/// use pipeline::prelude::*;
+/// use pipeline::{prelude::*, ring::CpAsync};
 ///
 /// names! { Panels64 = "panels" }
 /// roles! { Fetch = 1 x 64 registers, Work = 1 x 232 registers }

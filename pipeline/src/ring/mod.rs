@@ -84,7 +84,7 @@ pub trait Name: 'static {
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// names! { MainLoop = "main loop", Addend = "C" }
 /// type Order = LoadOrderBarrier<MainLoop>;
 /// # assert_eq!(SmemPlan::<(Order, LoadOrderBarrier<Addend>)>::BYTES, 16);
@@ -122,7 +122,7 @@ use sealed::Sealed;
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::{prelude::*, ring::Writers};
+/// use pipeline::{prelude::*, ring::{TmaParts, Writers}};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 128, 64>);
 /// roles! { Fill = 1 x 40 registers }
 /// assert_eq!(<Tma as Writers<Stage>>::ARRIVALS, 1);
@@ -159,7 +159,7 @@ impl<St: Stage> Writers<St> for Tma {
 /// producers of `PipelineTransactionAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::TmaParts}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), TmaParts, Mma<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -195,7 +195,7 @@ impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
 /// `cpasync_barrier_arrive_noinc`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::CpAsync}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), CpAsync<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```

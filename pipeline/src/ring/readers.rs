@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 /// constructor of `PipelineTmaAsync` multiplies by the number of CTAs that share an operand.)
 ///
 /// ```
-/// use pipeline::{prelude::*, ring::Readers};
+/// use pipeline::{prelude::*, ring::{MmaInTurn, Readers, ReadsInTurn}};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS), (2, 1));
 /// assert_eq!((Reads::<Math>::ARRIVALS, ReadsInTurn::<Math>::ARRIVALS), (8, 4));
@@ -92,7 +92,7 @@ impl<Ro: Role> Readers for Reads<Ro> {
 /// consumers of `PipelineTmaAsync` in the ping-pong kernel.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::MmaInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -115,7 +115,7 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
 /// (PTX `mbarrier.arrive`; CUTLASS: the consumers of the epilogue loads in the ping-pong kernel.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, pipeline::{prelude::*, ring::ReadsInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, ReadsInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```

@@ -26,7 +26,7 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use pipeline::{cta::{AlongM, ClusterCoord}, prelude::*};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));

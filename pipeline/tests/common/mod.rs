@@ -1,6 +1,7 @@
 //! Running a kernel on the SM model, and looking at its data.
 #![allow(dead_code, unused_imports)]
 
+use pipeline::cta::Role;
 use pipeline::ring;
 
 include!("model.rs");

@@ -6,6 +6,8 @@ use crate::common::{Image, run};
 use half::bf16;
 use isa::slice::DeviceSlice;
 use pipeline::prelude::*;
+use pipeline::ring::CpAsync;
+use pipeline::tile::MatrixView;
 use sim::{GlobalMemory, Rule};
 
 names! { Copy = "copy" }
@@ -20,7 +22,7 @@ type Panel = Tile<bf16, 64, 64>;
 type Narrow = Tile<bf16, 8, 64>;
 type Alone = Cluster<1, 1>;
 type Pairs = SmemPlan<(Ring<2, (Panel, Narrow), CpAsync<Fetch>, Reads<Work>, Copy, Alone>,)>;
-type EpilogueElement<const STAGES: usize> = SmemPlan<(
+type Panels<const STAGES: usize> = SmemPlan<(
     Ring<STAGES, [Panel; 2], CpAsync<Fetch2>, Reads<Work>, Copy, Alone>,
     StoreBuffers<bf16, 2, Work>,
 )>;
@@ -35,7 +37,7 @@ struct Shape {
 
 /// Copies `steps` pairs of panels side by side, every second slot after a look.
 fn pairs<const STAGES: usize>(
-    cta: Cta<(Fetch2, Work), Alone, EpilogueElement<STAGES>>,
+    cta: Cta<(Fetch2, Work), Alone, Panels<STAGES>>,
     from: DeviceSlice<bf16>,
     shape: Shape,
     to: &TensorMap<Panel>,

@@ -5,17 +5,18 @@
 
 use crate::common::{Image, load_down, run_with};
 use half::bf16;
+use pipeline::barrier::LoadOrderBarrier;
 use pipeline::prelude::*;
 use sim::{Config, Explored, GlobalMemory, Rule, Strategy, explore};
 
-names! { EpilogueElement = "panels", First = "first", Second = "second", Order = "load order" }
+names! { Panels = "panels", First = "first", Second = "second", Order = "load order" }
 roles! { Load = 1 x 40 registers, Two = 2 x 160 registers, Add = 1 x 232 registers }
 
 type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 
 type Tall = Tile<bf16, 128, 64>;
-type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, EpilogueElement, Alone>,)>;
+type Shared = SmemPlan<(Ring<2, (Tall,), Tma, Reads<Two>, Panels, Alone>,)>;
 
 /// One producer, two warp groups that read their halves of every panel.
 fn shared_ring(cta: Cta<(Load, Two), Alone, Shared>, from: &TensorMap<Tall>, steps: u32) {

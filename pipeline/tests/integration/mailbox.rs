@@ -2,6 +2,8 @@
 #![allow(missing_docs)]
 
 use crate::common::run;
+use pipeline::barrier::Mailbox;
+use pipeline::cta::ClusterShape;
 use pipeline::prelude::*;
 use sim::{GlobalMemory, Rule};
 

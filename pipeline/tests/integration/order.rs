@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use crate::common::run;
-use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
+use pipeline::barrier::{EpilogueFirst, LoadOrderBarrier, MainLoopFirst, Start};
 use pipeline::prelude::*;
 use pipeline::ring::Name;
 use sim::{GlobalMemory, Report, Rule};

@@ -6,7 +6,9 @@ use crate::common::{Image, run_with};
 use half::bf16;
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
-use pipeline::mma::one_by_one;
+use pipeline::cta::{AlongM, AlongN};
+use pipeline::grid::{Part, Partials};
+use pipeline::mma::{SplitAccumulator, one_by_one};
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Report, Rule, Stats, Strategy, explore};
 

@@ -3,6 +3,7 @@
 
 use crate::common::{Image, run};
 use half::bf16;
+use pipeline::barrier::LoadOrderBarrier;
 use pipeline::prelude::*;
 use sim::{GlobalMemory, Rule};
 

@@ -2,6 +2,8 @@
 #![allow(missing_docs)]
 
 use crate::common::run;
+use pipeline::barrier::OrderedSequence;
+use pipeline::cta::{ClusterCoord, Role};
 use pipeline::prelude::*;
 use sim::GlobalMemory;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

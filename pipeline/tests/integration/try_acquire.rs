@@ -4,7 +4,9 @@
 
 use crate::common::{Image, run};
 use half::bf16;
+use pipeline::barrier::NamedBarrier;
 use pipeline::prelude::*;
+use pipeline::ring::TmaParts;
 use sim::GlobalMemory;
 
 names! { Main = "main", Looked = "looked", Released = "released" }

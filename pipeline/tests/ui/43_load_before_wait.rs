@@ -1,4 +1,4 @@
-//! Loads issued while the grid ahead may still write what they read.
+//! Loads issued while the primary grid may still write what they read.
 mod support;
 use support::*;
 

@@ -1,4 +1,4 @@
-//! A tile brought nearer while the grid ahead may still write, and loaded afterwards.
+//! A tile prefetched while the primary grid may still write it, and loaded afterwards.
 use crate::support::*;
 use super::copies;
 

@@ -1,4 +1,4 @@
-//! A slice that is read before the grid ahead has ended.
+//! A slice that is read before the primary grid has ended.
 mod support;
 use support::*;
 

@@ -1,4 +1,4 @@
-//! Stores taken while the grid ahead may still read what they write.
+//! Stores issued while the primary grid may still read what they write.
 mod support;
 use support::*;
 

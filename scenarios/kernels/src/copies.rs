@@ -5,6 +5,8 @@ use half::bf16;
 use isa::kernel;
 use isa::slice::DeviceSlice;
 use pipeline::prelude::*;
+use pipeline::ring::CpAsync;
+use pipeline::tile::MatrixView;
 
 names! { Copied = "copied" }
 roles! { Fetch = 2 x 128 registers, Consume = 1 x 128 registers }

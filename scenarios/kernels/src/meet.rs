@@ -7,6 +7,7 @@
 use isa::kernel;
 use isa::slice::DeviceSliceMut;
 use isa::{misc, sreg, thread};
+use pipeline::cta::ClusterShape;
 use pipeline::prelude::*;
 use pipeline::raw::Memory;
 

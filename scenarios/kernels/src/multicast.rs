@@ -3,6 +3,7 @@
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use isa::kernel;
+use pipeline::cta::{AlongM, AlongN};
 use pipeline::prelude::*;
 
 names! { Operands = "operands" }

@@ -1,6 +1,7 @@
 //! The multiplication that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x 32.
 
 use half::bf16;
+use pipeline::cta::{ClusterShape, Role};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, Name};
 

@@ -5,6 +5,7 @@
 use isa::kernel;
 use isa::slice::DeviceSliceMut;
 use isa::{misc, sreg};
+use pipeline::grid::Throttle;
 use pipeline::prelude::*;
 use pipeline::raw::Memory;
 

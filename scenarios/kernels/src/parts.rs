@@ -6,8 +6,8 @@ use half::{bf16, f16};
 use isa::kernel;
 use pipeline::cta::Warp;
 use pipeline::prelude::*;
-use pipeline::ring::PartEnd;
 use pipeline::ring::Stage;
+use pipeline::ring::{PartEnd, TmaParts};
 use pipeline::tile::TileShape;
 
 names! { Operands = "operands" }

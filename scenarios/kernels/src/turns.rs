@@ -7,7 +7,10 @@
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use isa::kernel;
 use isa::slice::DeviceSliceMut;
+use pipeline::barrier::OrderedSequence;
+use pipeline::cta::Role;
 use pipeline::prelude::*;
+use pipeline::ring::MmaInTurn;
 
 names! { Operands = "operands", Turns = "turns" }
 roles! {

@@ -357,7 +357,7 @@ mutations! {
             => "        unsafe { core::ptr::read(&self.ready) }\n";
     "42_wait_forgotten":
         in "pipeline/src/barrier/cluster.rs",
-            r#"#[must_use = "an arrival is followed by `wait`, or the cluster's next meeting never comes"]
+            r#"#[must_use = "an arrival is followed by `wait`; without it the cluster's next barrier never completes"]
 "#
             => "";
     "42_split_before_wait":

@@ -3,6 +3,8 @@
 
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterCoord, ClusterShape, Role};
+use pipeline::grid::Part;
 use pipeline::prelude::*;
 
 /// Each cluster takes every `clusters`-th cluster tile. (CUTLASS `PersistentTileSchedulerSm90`.)

@@ -3,7 +3,7 @@
 use super::TileOrigin;
 use crate::gemm::divmod::FastDivmod;
 use isa::kernel::KernelArg;
-use pipeline::prelude::*;
+use pipeline::cta::{ClusterCoord, ClusterShape};
 
 /// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
 #[repr(C)]

@@ -3,6 +3,8 @@
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterCoord, ClusterShape, Role};
+use pipeline::grid::{Part, Partials};
 use pipeline::prelude::*;
 
 /// What [`StreamK`] gets from the host.

@@ -2,12 +2,17 @@
 #![allow(dead_code, unused_imports, missing_docs)]
 
 pub use half::bf16;
-pub use pipeline::cta::Elected;
+pub use pipeline::barrier::{LoadOrderBarrier, NamedBarrier};
+pub use pipeline::cta::{AlongM, AlongN, ClusterCoord, ClusterShape, Elected, Role};
+pub use pipeline::grid::DependentSlice;
+pub use pipeline::mma::SplitAccumulator;
 pub use pipeline::prelude::*;
 pub use pipeline::ring::{
-    Consumer, ConsumerEnd, EmptySlot, FullSlot, Producer, ProducerEnd, RetiredSlot,
+    Consumer, ConsumerEnd, CpAsync, EmptySlot, FullSlot, MmaInTurn, PipelineState, Producer,
+    ProducerEnd, RetiredSlot,
 };
 pub use pipeline::store::{StoreEnd, Stores};
+pub use pipeline::tile::MatrixView;
 
 names! { Main = "main loop", Other = "other", Order = "order", Meet = "meet", Raw = "raw" }
 roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
@@ -18,25 +23,25 @@ pub type ThisCta<P = Plan> = Cta<(Load, Work), Alone, P>;
 pub type One = Elected<Load, Alone>;
 pub type Group = Warpgroup<Work, Alone>;
 
-/// EpilogueElement in, read with ordinary loads.
+/// A ring of panels that are read with ordinary loads.
 pub type PanelRing<N = Main, const STAGES: usize = 2> =
     Ring<STAGES, (Panel,), Tma, Reads<Work>, N, Alone>;
 pub type Loads<N = Main, const STAGES: usize = 2> = Producer<STAGES, (Panel,), N>;
 pub type Arrived<N = Main, const STAGES: usize = 2> =
     Consumer<STAGES, (Panel,), Reads<Work>, N, Alone>;
 
-/// Operands in, read by wgmma.
+/// A pair of operands that wgmma reads.
 pub type Operands = (Panel, Panel);
 pub type MmaRing<N = Main> = Ring<2, Operands, Tma, Mma<Work>, N, Alone>;
 pub type MmaSlot<N = Main> = FullSlot<Operands, Mma<Work>, N, Alone>;
 
-/// EpilogueElement out.
+/// Buffers for the panels that go out.
 pub type Buffers = StoreBuffers<bf16, 2, Work>;
 pub type Out<'g> = Stores<'g, bf16, 2, Work, Alone>;
 
 /// What a copy keeps in shared memory.
 pub type Plan<const STAGES: usize = 2> = SmemPlan<(PanelRing<Main, STAGES>, Buffers)>;
-/// EpilogueElement of a copy.
+/// Panels of a copy.
 pub const PANELS: u32 = 4;
 
 /// One thread of `Load` runs `f`.

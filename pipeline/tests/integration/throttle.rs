@@ -1,8 +1,10 @@
-//! CTAs that keep pace, on the SM model.
+//! The grid throttle, on the model of the SM.
 #![allow(missing_docs)]
 
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
+use pipeline::barrier::LoadOrderBarrier;
+use pipeline::grid::Throttle;
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Grid};
 
@@ -12,7 +14,7 @@ roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(LoadOrderBarrier<Order>,)>;
 
-/// What the CTAs share: the counter, and a log of which CTA came to the end of which tile.
+/// What the CTAs share: the counter, and a log of the tiles that each CTA has begun.
 #[derive(Clone)]
 struct World {
     memory: GlobalMemory,
@@ -20,7 +22,7 @@ struct World {
     log: u64,
 }
 
-const MEETINGS: u32 = 3;
+const EPOCHS: u32 = 3;
 
 impl World {
     fn new(counter: u32) -> Self {
@@ -37,7 +39,7 @@ impl World {
         u32::from_le_bytes(bytes)
     }
 
-    /// Who came when: (tile, CTA).
+    /// The log's entries, in the order in which they were made: (tile, CTA).
     fn log(&self) -> Vec<(u32, u32)> {
         (0..self.word(self.log))
             .map(|i| self.word(self.log + 4 + 4 * u64::from(i)))
@@ -45,28 +47,28 @@ impl World {
             .collect()
     }
 
-    /// Tile by tile, the CTAs from `short` on have one tile less than the others.
+    /// Logs each tile between `wait` and `arrive`. The CTAs from `short` on have one tile less than the others.
     fn kernel(&self, cta: Cta<(Load, Other), Alone, Plan>, elements: u64, short: u32) {
         let abi = SliceAbi { address: self.counter, elements };
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
-        let pace = unsafe { Throttle::from_abi(abi) };
+        let throttle = unsafe { Throttle::from_abi(abi) };
         let (cta, _ends) = cta.init();
         cta.specialize(
             |load| {
                 load.elect(|one| {
                     let id = one.coord().cluster_id();
-                    let mut pace = pace.by(&one, MEETINGS);
-                    for tile in 0..=MEETINGS - u32::from(id >= short) {
-                        pace.wait();
-                        // SAFETY: words that are reached atomically, and one's own entry.
+                    let mut throttle = throttle.by(&one, EPOCHS);
+                    for tile in 0..=EPOCHS - u32::from(id >= short) {
+                        throttle.wait();
+                        // SAFETY: a word that all CTAs access with atomics only, and an entry of this thread alone.
                         unsafe {
                             let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
                             let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
                             isa::global::st(entry, tile << 16 | id);
                         }
-                        pace.arrive();
+                        throttle.arrive();
                     }
-                    pace.tail();
+                    throttle.tail();
                 });
             },
             |_| {},
@@ -82,7 +84,7 @@ impl World {
             cluster: [1; 3],
             min_ctas: Token::PER_SM,
             smem_bytes: Plan::BYTES,
-            name: "pace",
+            name: "throttle",
         };
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let entry = || self.kernel(unsafe { Token::enter() }, elements, short);
@@ -91,16 +93,16 @@ impl World {
     }
 }
 
-/// The tiles that each CTA has done, in its order.
+/// The tiles of one CTA, in the order in which it began them.
 fn tiles(log: &[(u32, u32)], cta: u32) -> Vec<u32> {
     log.iter().filter(|(_, c)| *c == cta).map(|(tile, _)| *tile).collect()
 }
 
-// Whether anyone is waited for depends on who runs when, which is no promise: a wait is bounded. What is
-// one is that all is done whoever comes, and that the counter is in its place afterwards.
+// A wait is bounded, so the tests do not check that a CTA waits. They check that every CTA does all its tiles, and
+// that the counter is at a multiple of an epoch afterwards.
 
 #[test]
-fn all_tiles_are_done_whoever_comes() {
+fn every_cta_does_all_its_tiles() {
     for (seed, (ctas, sms)) in
         [(1, 16), (2, 16), (2, 1), (5, 16), (5, 2), (8, 16)].iter().enumerate()
     {
@@ -109,7 +111,7 @@ fn all_tiles_are_done_whoever_comes() {
         for cta in 0..*ctas {
             assert_eq!(tiles(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
         }
-        assert_eq!(world.word(world.counter), MEETINGS * Throttle::EPOCH);
+        assert_eq!(world.word(world.counter), EPOCHS * Throttle::EPOCH);
     }
 }
 
@@ -119,14 +121,14 @@ fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
     for (launch, ctas) in [5, 3, 8].into_iter().enumerate() {
         // All but three CTAs have no last tile.
         world.run(ctas, 16, launch as u64, 1, 3);
-        let want = Throttle::EPOCH.wrapping_mul(MEETINGS * (launch as u32 + 1));
+        let want = Throttle::EPOCH.wrapping_mul(EPOCHS * (launch as u32 + 1));
         assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Throttle::EPOCH));
     }
     assert_eq!(world.log().len(), 3 * 3 * 4 + (2 + 5) * 3);
 }
 
 #[test]
-fn without_a_counter_nobody_counts() {
+fn without_a_counter_no_cta_counts() {
     let world = World::new(7);
     world.run(4, 16, 0, 0, u32::MAX);
     assert_eq!((world.word(world.counter), world.log().len()), (7, 16));
