@@ -9,10 +9,12 @@ use gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 use half::bf16;
 use isa::kernel::{Kernel, KernelArg};
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{Is, Region};
-use pipeline::mma::{Fragment, MmaStage};
+use pipeline::cta::{ClusterCoord, ClusterShape, Is, Region, Role};
+use pipeline::grid::Part;
+use pipeline::mma::{Fragment, GROUP_ROWS, MmaStage};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
+use pipeline::tile::EpilogueElement;
 
 // example: epilogue
 /// D = max(alpha · A·Bᵀ, 0)
