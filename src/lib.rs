@@ -1,12 +1,15 @@
-//! warpipe: CUTLASS-style pipeline templates for NVIDIA Hopper GPUs, in safe Rust.
+//! CUTLASS-style pipeline templates for NVIDIA Hopper GPUs, in safe Rust.
 //!
-//! This crate gathers the others under one name, and embeds the GEMM kernels as they were compiled
-//! by its build script:
+//! Device code is Rust that is compiled to PTX for sm_90a. The same kernels also run on the CPU, on a
+//! model of the SM that reports races and deadlocks. This crate re-exports the workspace's libraries and
+//! embeds the GEMM kernels, which its build script compiles:
 //!
-//! - [`isa`]: one function per instruction of the device.
-//! - [`pipeline`]: rings, states, barriers, tiles and roles as types.
-//! - [`gpu_kernels`]: kernels written on them.
-//! - [`host`]: devices (a GPU, or the SM model), tensor maps, checked launches, and the GEMM.
+//! - [`isa`]: one function for each PTX instruction.
+//! - [`pipeline`]: rings (CUTLASS's pipelines), pipeline states, barriers, tiles and warp roles as types.
+//! - [`gpu_kernels`]: the GEMM and example kernels, written with `pipeline`.
+//! - [`host`]: devices (a GPU or the SM model), tensor maps, checked launches, and the GEMM's host API.
+//!
+//! The example multiplies two random matrices, on the first Hopper GPU or otherwise on the SM model:
 //!
 //! ```no_run
 //! use host::gemm::{Gemm, GemmProblem};
@@ -27,17 +30,17 @@
 //! # Ok(())
 //! # }
 //! ```
-//! The command `warpipe` is in the same package.
+//! The same package has the command `warpipe`; `warpipe doctor` reports what the machine has.
 
 pub use gpu_kernels;
 pub use host;
 pub use isa;
 pub use pipeline;
 
-/// The kernels of [`gpu_kernels`], compiled to PTX for sm_90a when this crate was built.
+/// The kernels of [`gpu_kernels`], compiled to PTX for sm_90a by the build script.
 pub static GEMM_IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
 
-/// One GEMM kernel that records what its warps do, by [`isa::trace`]: for `warpipe trace` on a GPU.
+/// GEMM kernels that record what their warps do ([`isa::trace`]), for `warpipe trace` on a GPU.
 #[cfg(feature = "trace")]
 pub static TRACED_IMAGE: isa::kernel::Image =
     include!(concat!(env!("OUT_DIR"), "/traced/gpu_kernels.rs"));

@@ -1,5 +1,5 @@
-//! What the GPU can do at most, measured: the tensor cores multiplying alone, memory being read alone, and
-//! how near two products of the GEMM come, in the same run.
+//! Measured ceilings of a GPU: wgmma alone, TMA loads alone, and what two GEMM products reach of them in
+//! the same run.
 
 use super::line::{Shape, Times, without_types};
 use super::{Bench, BenchConfig, Contender, Timing, interleave};
@@ -12,66 +12,66 @@ use isa::kernel::{Image, Kernel, KernelDesc};
 use serde::Serialize;
 use std::fmt;
 
-/// The product that the tensor cores decide.
+/// The product bound by the tensor cores.
 const SQUARE: Shape = Shape { m: 8192, n: 8192, k: 8192 };
-/// The product that memory decides: one token's worth of rows of A, and B that no cache holds.
+/// The product bound by memory: A has few rows, and B exceeds the L2 cache.
 const DECODE: Shape = Shape { m: 16, n: 14336, k: 4096 };
-/// Bytes of its B.
+/// Bytes of B in [`DECODE`].
 const DECODE_BYTES: u64 = 2 * DECODE.n * DECODE.k;
-/// Bytes that are read alone: many times the second-level cache.
+/// Bytes that the long run of loads reads: many times the L2 cache.
 const READ_BYTES: u64 = 1 << 30;
-/// Bytes of a row of what is read.
+/// Bytes of a row of the tensor that the loads read.
 const ROW_BYTES: u64 = 128;
-/// Normal numbers that operands repeat: no multiple of a row.
+/// Number of normal values that the operands repeat: not a multiple of a row.
 const VALUES: usize = (1 << 20) + 3;
 
-/// Rates in 10^12 operations or 10^9 bytes per second, medians.
+/// Median rates in TFLOP/s or GB/s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ceilings {
-    /// Where.
+    /// The GPU.
     pub machine: Machine,
-    /// What a copy inside of the memory moves, read and written.
+    /// Rate of a copy in device memory, bytes read plus bytes written.
     pub copy_gbs: f64,
-    /// What TMA loads read alone, in a launch so long that its start and end do not count.
+    /// TMA loads alone, in a launch so long that its start and end do not matter.
     pub read: Rate,
-    /// The same, as many bytes as the product of few rows has in B.
+    /// TMA loads alone, of as many bytes as B has in the product bound by memory.
     pub read_as_much: Rate,
-    /// That product, in turn with it: the bytes of B.
+    /// The product bound by memory, in turn with `read_as_much`. Its rate counts the bytes of B.
     pub decode: Held,
-    /// wgmma alone, of normal numbers.
+    /// wgmma alone, with normal operands.
     pub wgmma: Rate,
-    /// The large product, in turn with that.
+    /// The product bound by the tensor cores, in turn with `wgmma`.
     pub square: Held,
-    /// wgmma alone, of zeros: nothing switches, and less power is drawn.
+    /// wgmma alone, with zeros, which draw less power because no bits switch.
     pub wgmma_zeros: Rate,
 }
 
-/// Something that was timed.
+/// A timed contender and its rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rate {
-    /// Its times.
+    /// The times.
     pub timing: Timing,
-    /// Its rate.
+    /// The rate.
     pub rate: f64,
 }
 
-/// A product, held against a ceiling.
+/// A product and the fraction of a ceiling that it reaches.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// M, N and K.
     #[serde(flatten)]
     pub shape: Shape,
-    /// The kernel, its times and its rate.
+    /// Kernel, times and rate.
     pub gemm: Rate,
-    /// Its part of the ceiling.
+    /// Fraction of the ceiling.
     pub part: f64,
 }
 
 impl Ceilings {
-    /// Measures them with the kernels of `image`, which is that of the GEMM.
+    /// Measures the ceilings with the kernels of `image`, the image of the GEMM.
     ///
     /// # Errors
-    /// [`host::Error::NotOnModel`]; [`host::Error::OutOfMemory`]; what launches report.
+    /// [`host::Error::NotOnModel`] on the SM model; [`host::Error::OutOfMemory`]; errors of the launches.
     pub fn measure(
         device: &Device,
         image: &'static Image,
@@ -97,7 +97,7 @@ impl Ceilings {
         let (read_as_much, decode) = against(&mut reading, amount, DECODE, amount)?;
         drop(reading);
 
-        // As many products as the large one has, as nearly as whole batches allow.
+        // As many multiplications as the large product has, rounded up to whole batches.
         let products = SQUARE.m * SQUARE.n * SQUARE.k;
         let batch = u64::from(device.sms()) * (ROWS * COLUMNS * DEPTH) as u64;
         let batches = products.div_ceil(batch) as u32;
@@ -113,7 +113,7 @@ impl Ceilings {
     }
 }
 
-/// Times `alone` and a product of normal numbers, one after the other.
+/// Times `alone` in turn with a product of normal values.
 fn in_turn(
     device: &Device,
     gemm: &Gemm,
@@ -138,7 +138,7 @@ fn in_turn(
     Ok((timings.remove(0), gemm))
 }
 
-/// A product that runs.
+/// A bound product with the name of its kernel.
 struct Product<'a>(&'a str, BoundGemm<'a>);
 
 impl Contender for Product<'_> {
@@ -151,14 +151,14 @@ impl Contender for Product<'_> {
 }
 
 impl Rate {
-    /// Of `amount` in each launch: in units of 10^6 operations or 10^3 bytes.
+    /// The rate of launches that each do `amount`, in units of 10^6 operations or 10^3 bytes.
     fn of(timing: Timing, amount: f64) -> Self {
         let rate = amount / timing.median_us;
         Self { timing, rate }
     }
 }
 
-/// One of the kernels that do one thing alone, with what it reads and writes.
+/// A kernel that only multiplies or only loads, with its tensor maps.
 struct Alone<'a> {
     device: &'a Device,
     module: &'a Module,
@@ -168,7 +168,7 @@ struct Alone<'a> {
 }
 
 impl<'a> Alone<'a> {
-    /// wgmma alone: `batches` batches of `values`, which are repeated.
+    /// wgmma alone: `batches` batches of operands that repeat `values`.
     fn multiplying(
         device: &'a Device,
         module: &'a Module,
@@ -187,7 +187,7 @@ impl<'a> Alone<'a> {
         Ok(Self { device, module, desc, maps, count: batches })
     }
 
-    /// TMA loads alone.
+    /// TMA loads alone, of `bytes` bytes.
     fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, host::Error> {
         let desc = &<ceilings::tma_read_alone as Kernel>::DESC;
         let from = device.alloc_zeroed(bytes as usize)?;

@@ -1,12 +1,12 @@
-//! Whether a result is the product, in a fraction of a second for any size.
+//! Checks a result against the product in f64, in a fraction of a second for any size.
 //!
-//! Two comparisons with f64, which together see what the full one would:
-//! - [`Sampled`]: single elements where some rows and columns cross, the first and the last among
-//!   them. A wrong element at an edge shows.
-//! - [`Projected`]: all of D at once (Freivalds). With signs x, D x is compared with A (B^T x), row
-//!   for row; for a wide D, its columns likewise. Rounding errors of a row's elements add up as the
-//!   elements themselves do, so the relative error stays that of D; a tile that is missing, twice
-//!   there or in another's place adds as much as its elements are.
+//! Two comparisons together find the errors that a full comparison would find:
+//! - Sampled elements ([`ResultCheck::sampled`]): the elements where sampled rows and columns cross. The
+//!   first and the last row and column are among them, so a wrong element at an edge is found.
+//! - Projected sums ([`Projected`]): all of D at once, by Freivalds' algorithm. With a vector x of random
+//!   signs, D x is compared with A (B^T x), row by row; for a wide D, x^T D with (x^T A) B^T. Rounding
+//!   errors add up as the elements do, so the relative error is that of D. A tile that is missing, added
+//!   twice or exchanged with another one causes an error as large as its elements.
 
 use half::{bf16, f16};
 use host::gemm::GemmProblem;
@@ -18,49 +18,49 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A matrix whose rows can be had as f32.
+/// A matrix with rows that can be read as f32.
 pub trait Values: Sync {
     /// Writes row `row` to the first elements of `out`.
     fn row(&self, row: usize, out: &mut [f32]);
 }
 
-/// A row's error may be this many times the whole result's: with a deviation of less than half the
-/// bound each, none of a million rows is that far off by rounding.
+/// The error of one row may be this many times the bound for the whole result. Where each row's standard
+/// deviation is less than half the bound, rounding puts none of a million rows beyond this.
 const WORST_ROW: f64 = 4.0;
 
 /// A result compared with its product.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ResultCheck {
-    /// Elements where sampled rows and columns cross.
+    /// Comparison of the elements where sampled rows and columns cross.
     pub sampled: Check,
-    /// All elements, summed with random signs.
+    /// Comparison of sums over all elements with random signs.
     pub projected: Projected,
 }
 
-/// Sums of D's elements against sums of the product's.
+/// Comparison of signed sums of D's elements with those of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Projected {
-    /// Sums compared: M or N, whichever is larger.
+    /// Number of sums: M or N, whichever is larger.
     pub sums: u64,
-    /// Root mean square of the differences over the expected one of the sums.
+    /// Root mean square of the differences, divided by the expected root mean square of the sums.
     pub relative_error: f64,
-    /// The largest difference over the same.
+    /// The largest difference, divided by the same.
     pub worst: f64,
 }
 
 impl ResultCheck {
-    /// Whether all errors are as small as rounding to the result's type makes them, `bound` being
-    /// the largest relative Frobenius error.
+    /// Whether all errors can come from rounding to the result's type. `bound` is the limit of the
+    /// relative Frobenius error.
     pub fn below(&self, bound: f64) -> bool {
         let Projected { relative_error, worst, .. } = self.projected;
         self.sampled.below(bound) && relative_error < bound && worst < WORST_ROW * bound
     }
 
-    /// The number to compare with the bound.
+    /// The largest error, to be compared with the bound.
     pub fn error(&self) -> f64 {
         let Projected { relative_error, worst, .. } = self.projected;
         [relative_error, worst / WORST_ROW].into_iter().fold(self.sampled.relative_error, |a, b| {
-            // NaN stays: a result that is no number has no small error.
+            // NaN must not be dropped: it is not a small error.
             if a > b || a.is_nan() { a } else { b }
         })
     }
@@ -81,10 +81,10 @@ impl std::fmt::Display for ResultCheck {
     }
 }
 
-/// Compares `d`, the bytes of D as `problem` has them, with the product of standard normal operands.
+/// Compares `d`, the bytes of D, with the product of standard normal operands.
 ///
 /// # Errors
-/// [`Error::OperandSize`] if `d` is not D.
+/// [`Error::OperandSize`] if `d` does not have the size of D.
 pub fn check(
     problem: &GemmProblem,
     a: &impl Values,
@@ -128,7 +128,7 @@ fn sampled(
     Ok(Check { elements, sampled: check.compared < elements, ..check })
 }
 
-/// D x against A (B^T x).
+/// Compares D x with A (B^T x).
 fn along_n(problem: &GemmProblem, a: &impl Values, b: &impl Values, d: &[u8]) -> Projected {
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
     let x = signs(n);
@@ -137,7 +137,7 @@ fn along_n(problem: &GemmProblem, a: &impl Values, b: &impl Values, d: &[u8]) ->
     projected(&have, &want, (n * k) as f64)
 }
 
-/// x^T D against (x^T A) B^T: of a D with few rows, whose sums along N would be few.
+/// Compares x^T D with (x^T A) B^T. A D with few rows has more sums this way.
 fn along_m(problem: &GemmProblem, a: &impl Values, b: &impl Values, d: &[u8]) -> Projected {
     let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
     let x = signs(m);
@@ -146,12 +146,12 @@ fn along_m(problem: &GemmProblem, a: &impl Values, b: &impl Values, d: &[u8]) ->
     projected(&have, &want, (m * k) as f64)
 }
 
-/// `variance` is that of a sum: of `terms` products of standard normal numbers each.
+/// Compares sums. `variance` is the expected variance of a sum.
 fn projected(have: &[f64], want: &[f64], variance: f64) -> Projected {
     let (mut squares, mut worst) = (0.0, 0.0_f64);
     for difference in have.iter().zip(want).map(|(have, want)| (have - want).abs()) {
         squares += difference * difference;
-        // The order keeps NaN, which `f64::max` drops.
+        // This order keeps NaN; `f64::max` would drop it.
         worst = if worst > difference || worst.is_nan() { worst } else { difference };
     }
     let scale = variance.sqrt().max(f64::MIN_POSITIVE);
@@ -159,7 +159,7 @@ fn projected(have: &[f64], want: &[f64], variance: f64) -> Projected {
     Projected { sums: have.len() as u64, relative_error, worst: worst / scale }
 }
 
-/// The rows of a result as f32.
+/// Reads the rows of a result as f32.
 fn rows_of(d: &[u8], dtype: Dtype, cols: usize) -> impl Fn(usize, &mut [f32]) + Sync {
     move |row, out| {
         let bytes = &d[row * cols * dtype.size()..][..cols * dtype.size()];
@@ -181,13 +181,13 @@ fn rows_of(d: &[u8], dtype: Dtype, cols: usize) -> impl Fn(usize, &mut [f32]) + 
     }
 }
 
-/// `len` random signs, the same each time.
+/// `len` random signs from a fixed seed.
 fn signs(len: usize) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     (0..len).map(|_| if rng.next_u32() & 1 == 0 { 1.0 } else { -1.0 }).collect()
 }
 
-/// The sum of rows of `cols` elements, each with its sign.
+/// The sum of all rows of `cols` elements, each multiplied by its sign.
 fn signed_sum(cols: usize, signs: &[f64], row: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f64> {
     let share = signs.len().div_ceil(4 * rayon::current_num_threads()).max(8);
     let parts: Vec<Vec<f64>> = signs
@@ -209,9 +209,9 @@ fn signed_sum(cols: usize, signs: &[f64], row: impl Fn(usize, &mut [f32]) + Sync
     sum
 }
 
-/// The products of `rows` rows with `y`.
+/// The dot products of `rows` rows with `y`.
 fn dots(rows: usize, y: &[f64], row: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f64> {
-    // Sums that don't wait for one another, so that they vectorise.
+    // Independent sums, so that the loop vectorises.
     const LANES: usize = 8;
     (0..rows)
         .into_par_iter()
@@ -234,7 +234,7 @@ fn dots(rows: usize, y: &[f64], row: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f
         .collect()
 }
 
-/// A number that two results share only if they are the same bits (but for one chance in 2^64).
+/// A 64-bit hash of a result's bits.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     let hash = |value: &dyn Fn(&mut DefaultHasher)| {
         let mut hasher = DefaultHasher::new();

@@ -1,8 +1,8 @@
-//! cuBLASLt, loaded at run time: what the GEMM is measured against.
+//! cuBLASLt, loaded at run time: the reference of the benchmarks.
 //!
-//! cuBLASLt is column-major. D = A * B^T with row-major [M, K], [N, K] and [M, N] is there
-//! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]: the "TN" product with the operands
-//! exchanged, which is its fastest form.
+//! cuBLASLt is column-major. For it, D = A * B^T with row-major [M, K], [N, K] and [M, N] is
+//! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]. This is the "TN" product with exchanged
+//! operands, its fastest form.
 
 use crate::error::Error;
 use crate::one_line;
@@ -12,14 +12,14 @@ use host::gemm::GemmProblem;
 use host::{Buffer, Device, Dtype, Stream, dtype_name};
 use std::sync::{Arc, OnceLock};
 
-/// What cuBLASLt may use as scratch memory.
+/// Bytes of workspace for cuBLASLt.
 pub const WORKSPACE_BYTES: usize = 64 << 20;
 /// Environment variable with the path of the library.
 pub const PATH_VARIABLE: &str = "WARPIPE_CUBLASLT";
-/// Kernels that its heuristic is asked for; the first is its best.
+/// Number of kernels requested from the heuristic. The first one is its best.
 const CANDIDATES: usize = 8;
 
-/// A handle of cuBLASLt on a GPU, with its workspace.
+/// A cuBLASLt handle on a GPU, with its workspace.
 #[derive(Clone)]
 pub struct CublasLt {
     inner: Arc<Inner>,
@@ -50,8 +50,8 @@ fn load() -> Result<(), Error> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
         if let Some(path) = std::env::var_os(PATH_VARIABLE) {
-            // cudarc opens the library by name; one that is loaded under that name (its soname)
-            // already is what it gets.
+            // cudarc opens the library by name. If a library with that soname is already loaded, cudarc
+            // gets that one.
             // SAFETY: loading cuBLASLt runs its initialisers, which have no preconditions.
             let library = unsafe { libloading::Library::new(&path) };
             let library = library.map_err(|e| loader(&e))?;
@@ -61,7 +61,7 @@ fn load() -> Result<(), Error> {
         if unsafe { sys::is_culib_present() } {
             return Ok(());
         }
-        // SAFETY: as above. It is expected to fail, and says why.
+        // SAFETY: as above. This call is expected to fail, and its error says why.
         match unsafe { libloading::Library::new("libcublasLt.so.13") } {
             Ok(_) => Err("libcublasLt.so.13 loads under a name that cudarc does not try".into()),
             Err(e) => Err(loader(&e)),
@@ -70,17 +70,17 @@ fn load() -> Result<(), Error> {
     loaded.clone().map_err(|reason| Error::NoCublasLt { reason })
 }
 
-/// The library's version, as it counts: 130100 is 13.1.0. Needs no GPU.
+/// The version number of the library: 130100 is 13.1.0. Needs no GPU.
 ///
 /// # Errors
-/// [`Error::NoCublasLt`] if the library can't be loaded.
+/// [`Error::NoCublasLt`] if the library cannot be loaded.
 pub fn library_version() -> Result<usize, Error> {
     load()?;
     // SAFETY: no preconditions; the library is loaded.
     Ok(unsafe { sys::cublasLtGetVersion() })
 }
 
-/// What the loader said: libloading keeps it in the error's source.
+/// The dynamic loader's message, which libloading keeps in the error's source.
 fn loader(error: &libloading::Error) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     one_line(&cause.unwrap_or_else(|| error.to_string()))
@@ -94,7 +94,7 @@ impl CublasLt {
     /// Loads cuBLASLt and makes a handle on `device`.
     ///
     /// # Errors
-    /// [`host::Error::NotOnModel`] on the model; [`Error::NoCublasLt`] if the library can't be loaded.
+    /// [`host::Error::NotOnModel`] on the model; [`Error::NoCublasLt`] if the library cannot be loaded.
     pub fn new(device: &Device) -> Result<Self, Error> {
         if device.is_sim() {
             return Err(host::Error::NotOnModel { what: "cuBLASLt" }.into());
@@ -107,20 +107,20 @@ impl CublasLt {
         Ok(Self { inner: Arc::new(Inner { device, handle, workspace }) })
     }
 
-    /// Its version, as it counts: 130100 is 13.1.0.
+    /// The version number of the library: 130100 is 13.1.0.
     pub fn version(&self) -> usize {
         // SAFETY: no preconditions; the library is loaded.
         unsafe { sys::cublasLtGetVersion() }
     }
 
-    /// Asks for the best kernel for a product.
+    /// Asks cuBLASLt's heuristic for the best kernel for a product.
     ///
     /// # Errors
-    /// [`Error::CublasLt`] for products that it refuses, empty ones among them.
+    /// [`Error::CublasLt`] for an empty product or another one that cuBLASLt refuses.
     pub fn plan(&self, problem: &GemmProblem) -> Result<CublasLtPlan, Error> {
         let (m, n, k) = (problem.m, problem.n, problem.k);
         if m == 0 || n == 0 || k == 0 {
-            let status = format!("M, N, K = {m}, {n}, {k}: it multiplies nothing that is empty");
+            let status = format!("M, N, K = {m}, {n}, {k}: each must be at least 1");
             return Err(Error::CublasLt { call: "cublasLtMatmulAlgoGetHeuristic", status });
         }
         self.inner.device.make_current()?;
@@ -131,7 +131,7 @@ impl CublasLt {
         let pref = Preference::new()?;
         let mut found = [BLANK; CANDIDATES];
         let mut count = 0;
-        // SAFETY: every handle was made above; `found` has room for as many as are asked for.
+        // SAFETY: every handle was made above; `found` has room for `CANDIDATES` results.
         unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.inner.handle,
@@ -161,7 +161,7 @@ impl CublasLt {
     }
 }
 
-/// A result that the heuristic will overwrite.
+/// A placeholder that the heuristic overwrites.
 const BLANK: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuristicResult_t {
     algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
     workspaceSize: 0,
@@ -182,12 +182,13 @@ pub struct CublasLtPlan {
 }
 
 impl CublasLtPlan {
-    /// Queues D = alpha * A * B^T + beta * C on `stream`. Without C, D stands for it.
+    /// Queues D = alpha * A * B^T + beta * C on `stream`. Without C, D is used as C.
     ///
-    /// Plans of one [`CublasLt`] share a workspace: they run on one stream at a time.
+    /// Plans of one [`CublasLt`] share a workspace, so they must run on one stream at a time.
     ///
     /// # Errors
-    /// Operands of the wrong size or device; what cuBLASLt reports.
+    /// [`host::Error::OperandSize`] or [`host::Error::ForeignDevice`] for an operand of the wrong size or
+    /// device; [`Error::CublasLt`] if cuBLASLt fails.
     pub fn run(
         &self,
         (a, b, c): (&Buffer, &Buffer, Option<&Buffer>),
@@ -204,8 +205,8 @@ impl CublasLtPlan {
         }
         device.make_current()?;
         let (alpha, beta) = (&raw const alpha, &raw const beta);
-        // SAFETY: all handles live in `self`; operands are as large as the layouts say, on the
-        // bound context; alpha and beta are read before the call returns (host pointer mode).
+        // SAFETY: all handles live in `self`. The operands have the sizes of the layouts and belong to
+        // the bound context. alpha and beta are read before the call returns (host pointer mode).
         unsafe {
             result::matmul(
                 *handle,
@@ -238,13 +239,13 @@ fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
         Dtype::U8 | Dtype::U32 => Err(host::Error::GemmDtype {
             side: "operands",
             dtype: dtype_name(dtype),
-            right: "bf16, f16 and f32 are",
+            right: "bf16, f16 or f32",
         }
         .into()),
     }
 }
 
-/// The product: f32 accumulation, A transposed.
+/// The product's description: f32 accumulation, cuBLASLt's A transposed.
 struct Desc(sys::cublasLtMatmulDesc_t);
 
 impl Desc {
@@ -294,7 +295,7 @@ impl Drop for Layout {
     }
 }
 
-/// What the heuristic may choose from.
+/// The heuristic's limits.
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {

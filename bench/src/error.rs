@@ -1,18 +1,18 @@
-//! What a measurement can fail at.
+//! The bench crate's errors.
 
-/// An error of a measurement, in one line.
+/// An error of a measurement. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The host side refused something, or failed.
+    /// An error of the host crate.
     #[error(transparent)]
     Host(#[from] host::Error),
-    /// cuBLASLt is not there.
+    /// cuBLASLt could not be loaded.
     #[error(
         "cuBLASLt is not available: {reason}; set WARPIPE_CUBLASLT to libcublasLt.so.13 or put its folder on LD_LIBRARY_PATH"
     )]
     NoCublasLt {
-        /// What the loader said.
+        /// The dynamic loader's message.
         reason: String,
     },
     /// A call of cuBLASLt failed.
@@ -20,17 +20,17 @@ pub enum Error {
     CublasLt {
         /// The function called.
         call: &'static str,
-        /// Its status.
+        /// The status that it returned.
         status: String,
     },
-    /// Nothing can be measured with these settings.
-    #[error("benchmark: {what} = {value}; at least {least} is needed")]
+    /// A setting is too small to measure anything.
+    #[error("benchmark: {what} = {value}; the least value is {least}")]
     Setting {
         /// The setting.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// Its least value.
+        /// The least value.
         least: u64,
     },
 }

@@ -1,14 +1,15 @@
-//! Measurements of the GEMM on a GPU: its times, those of cuBLASLt, and what the GPU can do at most.
+//! Benchmarks of the GEMM on a GPU, in turn with cuBLASLt, and the GPU's measured ceilings.
 //!
-//! [`Bench`] times plans of a product in turn with [`cublaslt`] and checks every result; [`ceilings`]
-//! times the tensor cores and memory alone. [`machine`] says what was measured on, [`suites`] has the
-//! shapes, and [`line`](mod@line) and [`report`] hold the results as text and JSON.
+//! Contenders run in turn, so that clock, temperature and power are the same for all of them. Every
+//! result is compared with the product in f64.
 //!
-//! Contenders take turns, so that clocks, heat and power meet all of them alike.
+//! A sample is the time of `launches` launches between two events, divided by `launches`. Short products
+//! are launched from a CUDA graph, so that the host does not limit them. The operands rotate over many
+//! buffers, so that a product does not find its own operands in the L2 cache.
 //!
-//! A sample is the time of `launches` launches between two events, divided by their number; short
-//! products are launched from a CUDA graph, for which the host is no bottleneck. Inputs rotate over
-//! so many buffers that a product can't find its own in the second-level cache.
+//! [`Bench`] times plans of a product in turn with [`cublaslt`]. [`ceilings`] times the tensor cores and
+//! memory alone. [`machine`] describes the GPU, [`suites`] lists the shapes, and [`line`](mod@line) and
+//! [`report`] hold the results as text and JSON.
 
 pub mod ceilings;
 mod check;
@@ -28,16 +29,16 @@ pub use measure::{Bench, Measured, Ours};
 use host::{Device, Stream};
 use serde::{Deserialize, Serialize};
 
-/// How to measure.
+/// Settings of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchConfig {
-    /// Samples of each contender: the least number, if there is a budget.
+    /// Samples of each contender. With a budget, this is the least number.
     pub rounds: usize,
-    /// Untimed turns before them: the largest number, if there is a budget.
+    /// Untimed rounds before the samples. With a budget, this is the largest number.
     pub warmup: usize,
-    /// Milliseconds that all samples together should take; with 0 there are `rounds` samples.
+    /// Milliseconds for all samples together. With 0, there are `rounds` samples.
     pub budget_ms: f64,
-    /// Shortest sample in microseconds: shorter products are launched several times for one.
+    /// Shortest sample in microseconds. Shorter products are launched several times per sample.
     pub sample_us: f64,
     /// Seed of the operands.
     pub seed: u64,
@@ -52,35 +53,36 @@ impl Default for BenchConfig {
 /// Times of one contender in microseconds per launch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timing {
-    /// Whose.
+    /// Name of the contender.
     pub name: String,
-    /// The median.
+    /// Median.
     pub median_us: f64,
-    /// The fastest.
+    /// Minimum.
     pub min_us: f64,
-    /// A tenth of the samples is below.
+    /// 10th percentile.
     pub p10_us: f64,
-    /// A tenth of the samples is above.
+    /// 90th percentile.
     pub p90_us: f64,
-    /// Products per second at the median, as 10^12 operations per second.
+    /// Rate at the median, in TFLOP/s.
     pub tflops: f64,
-    /// All, in the order of the rounds.
+    /// All samples, in the order of the rounds.
     pub samples_us: Vec<f64>,
 }
 
 /// Something that can be launched with one of several sets of operands.
 pub trait Contender {
-    /// Its name.
+    /// Name for the report.
     fn name(&self) -> &str;
-    /// Queues one launch with set `set`.
+    /// Queues one launch with operand set `set`.
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error>;
 }
 
-/// Times contenders in turn: A B A B, `rounds` times.
+/// Times contenders in turn (A B A B ...). Returns the times of each contender, the launches per sample,
+/// and whether they were launched from a CUDA graph.
 ///
 /// # Errors
-/// [`Error::Setting`] without rounds, sets or contenders; [`host::Error::NotOnModel`]; what launches
-/// report.
+/// [`Error::Setting`] without rounds, sets or contenders; [`host::Error::NotOnModel`] on the SM model;
+/// errors of the launches.
 pub fn interleave(
     device: &Device,
     contenders: &mut [&mut dyn Contender],
@@ -107,8 +109,8 @@ pub fn interleave(
         let graph = if launches > 1 { Some(stream.capture(|| turn(*contender))?) } else { None };
         work.push(graph);
     }
-    // Everything is queued before anything is waited for: the GPU goes from one sample to the next
-    // without a gap, and each event ends one sample and begins the next.
+    // All work is queued before the first wait, so that the GPU goes from one sample to the next without
+    // a gap. Each event ends one sample and begins the next.
     let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
     let mut marks = Vec::new();
     for round in 0..warmup + rounds {
@@ -137,18 +139,18 @@ pub fn interleave(
     Ok((timings, launches, launches > 1))
 }
 
-/// How often to launch.
+/// Numbers of launches and rounds.
 #[derive(Debug, PartialEq)]
 struct Sampling {
-    /// Launches of one sample.
+    /// Launches per sample.
     launches: usize,
-    /// Turns without a sample.
+    /// Untimed rounds.
     warmup: usize,
-    /// Turns with one.
+    /// Timed rounds.
     rounds: usize,
 }
 
-/// Launches every contender a few times, to see how often to launch it for a sample.
+/// Launches every contender five times and derives the numbers from the shortest times.
 fn sampling(
     contenders: &mut [&mut dyn Contender],
     sets: usize,
@@ -169,19 +171,20 @@ fn sampling(
 }
 
 impl Sampling {
-    /// For contenders that take `best_us` microseconds each.
+    /// Chooses the numbers for contenders that take `best_us` microseconds each.
     fn of(best_us: &[f64], sets: usize, config: &BenchConfig) -> Self {
         let fastest = best_us.iter().copied().fold(f64::INFINITY, f64::min);
-        // Launched alone, a product is timed with the host's delay: never too many launches.
+        // The time of a single launch includes the host's delay, so this is never too many launches.
         let launches = ((config.sample_us / fastest.max(1.0)).ceil() as usize).clamp(1, 1000);
-        // Several launches take every set at least once.
+        // Several launches use every set at least once.
         let launches = if launches > 1 { launches.max(sets) } else { 1 };
         if config.budget_ms <= 0.0 {
             return Self { launches, warmup: config.warmup, rounds: config.rounds };
         }
         let round_us = best_us.iter().sum::<f64>() * launches as f64;
         let fit = |share: f64| (share * config.budget_ms * 1e3 / round_us.max(1.0)) as usize;
-        // Ten times as many samples tell no more; the first turns warm clocks and caches.
+        // More than ten times as many samples add no information. The first rounds warm up the clock and
+        // the caches.
         let rounds = fit(1.0).clamp(config.rounds, 10 * config.rounds);
         Self { launches, warmup: fit(0.2).clamp(2, config.warmup.max(2)), rounds }
     }
@@ -204,12 +207,12 @@ impl Timing {
     }
 }
 
-/// The lines of a text as one.
+/// Joins the lines of a text into one line.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// A quantile of sorted values, between neighbours linearly; NaN of none.
+/// A quantile of sorted values, with linear interpolation; NaN if there are none.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let at = q * last as f64;

@@ -1,6 +1,6 @@
-//! What a benchmark says of one shape, as text and as JSON.
+//! The result of a benchmark for one shape, as text and as JSON.
 //!
-//! Nothing here measures: lines come from [`Measured`], or from a file.
+//! A [`Line`] comes from [`Measured`] or from a file; this module does not measure.
 
 use super::measure::{Measured, Ours};
 use host::dtype_name;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Rows of instances and schedules below a shape's own.
+/// Number of fastest instances and schedules that the text lists below a shape.
 const FASTEST: usize = 5;
 
 /// M, N and K of a product.
@@ -44,11 +44,11 @@ impl FromStr for Shape {
 /// The spread of one contender's times in microseconds per launch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The median.
+    /// Median.
     pub median_us: f64,
-    /// A tenth of the samples is below.
+    /// 10th percentile.
     pub p10_us: f64,
-    /// A tenth of the samples is above.
+    /// 90th percentile.
     pub p90_us: f64,
 }
 
@@ -57,36 +57,36 @@ impl Times {
         Self { median_us: t.median_us, p10_us: t.p10_us, p90_us: t.p90_us }
     }
 
-    /// From the tenth to the nine tenths, in percent of the median.
+    /// Distance from the 10th to the 90th percentile, in percent of the median.
     pub fn spread(&self) -> f64 {
         100.0 * (self.p90_us - self.p10_us) / self.median_us
     }
 }
 
-/// One of our kernels on one shape.
+/// The result of one warpipe kernel for one shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The kernel's name.
     pub instance: String,
-    /// How its cluster tiles were shared out.
+    /// The kernel's schedule.
     pub schedule: Option<Schedule>,
     /// BM, BN, BK.
     pub tile: [u32; 3],
-    /// What the picker takes its time for, in microseconds.
+    /// Time that the picker predicts, in microseconds.
     pub predicted_us: Option<f64>,
-    /// Its times.
+    /// Measured times.
     #[serde(flatten)]
     pub times: Times,
-    /// The larger of the relative errors found.
+    /// The largest relative error.
     pub error: f64,
-    /// Whether they are within the bound.
+    /// Whether the errors are below the bound.
     pub right: bool,
-    /// Whether the last timed launch gave the first one's bits.
+    /// Whether the last timed launch gave the same bits as the first launch.
     pub same_bits: bool,
 }
 
 impl Run {
-    /// Of what was measured, where `bound` is the largest right error.
+    /// Makes the result from a measurement. The error must be below `bound`.
     pub fn new(ours: &Ours, bound: f64) -> Self {
         let kernel = ours.plan.kernel.as_ref();
         Self {
@@ -106,7 +106,7 @@ impl Run {
         self.with_schedule(&self.instance)
     }
 
-    /// The same without what all names of a table share.
+    /// The name without its types, and the schedule.
     fn short(&self) -> String {
         self.with_schedule(without_types(&self.instance))
     }
@@ -115,61 +115,60 @@ impl Run {
         self.schedule.map_or_else(|| name.to_owned(), |schedule| format!("{name} {schedule}"))
     }
 
-    /// What is wrong with its results.
+    /// The faults of the kernel's results, as text.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !self.right {
             faults.push(format!("WRONG: error {:.1e}", self.error));
         }
         if !self.same_bits {
-            faults.push("other bits in another run".to_owned());
+            faults.push("bits differ between runs".to_owned());
         }
         faults
     }
 }
 
-/// A kernel's name without what all names of a table share: of `gemm_bf16_bf16_128x256_2x1` the tile and
-/// the cluster.
+/// A kernel's name without `gemm` and its types: `128x256_2x1` for `gemm_bf16_bf16_128x256_2x1`.
 pub(super) fn without_types(name: &str) -> &str {
     name.splitn(4, '_').nth(3).unwrap_or(name)
 }
 
-/// A shape and what was measured of it.
+/// A shape with its measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The suite that it is of.
+    /// The suite of the shape.
     pub suite: String,
-    /// Its sizes.
+    /// M, N and K.
     #[serde(flatten)]
     pub shape: Shape,
     /// Type of A and B.
     pub ab: String,
     /// Type of D.
     pub out: String,
-    /// Additions and multiplications.
+    /// Floating-point operations, 2 * M * N * K.
     pub flops: f64,
-    /// Bytes of A, B and D: what has to be moved at least.
+    /// Bytes of A, B and D, the least memory traffic.
     pub bytes: f64,
     /// Samples of each contender.
     pub samples: usize,
-    /// Launches of a sample.
+    /// Launches per sample.
     pub launches: usize,
     /// Sets of operands in rotation.
     pub sets: usize,
-    /// The picker's choice, or the instance that was asked for.
+    /// The picker's choice, or the instance that the options name.
     #[serde(flatten)]
     pub run: Run,
-    /// cuBLASLt, if it was there.
+    /// Times of cuBLASLt, if it took part.
     pub cublaslt: Option<Times>,
-    /// Every instance that computes it in every schedule, if all were timed; the line's own first.
+    /// Every instance in every schedule, if all were timed. The first one is `run`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Run>,
 }
 
 impl Line {
-    /// Of what was measured: the first plan is the line's own; with more there is `instances`.
+    /// Makes a line from a measurement. The first plan is `run`; if there are more, `instances` has all.
     ///
-    /// `None` if nothing of ours was.
+    /// Returns `None` if no plan was measured.
     pub fn new(
         suite: &str,
         problem: &GemmProblem,
@@ -195,34 +194,34 @@ impl Line {
         })
     }
 
-    /// cuBLASLt's median over ours: above 1 we are faster.
+    /// Median of cuBLASLt divided by that of warpipe. Above 1, warpipe is faster.
     pub fn ratio(&self) -> Option<f64> {
         self.cublaslt.map(|theirs| theirs.median_us / self.run.times.median_us)
     }
 
-    /// 10^12 operations per second in a launch of `us` microseconds.
+    /// Rate in TFLOP/s of a launch of `us` microseconds.
     pub fn tflops(&self, us: f64) -> f64 {
         self.flops / us / 1e6
     }
 
-    /// Operations per byte that has to be moved.
+    /// Arithmetic intensity: operations per byte of A, B and D.
     pub fn intensity(&self) -> f64 {
         self.flops / self.bytes
     }
 
-    /// Everything of ours that was timed.
+    /// Every warpipe kernel that was timed.
     pub fn runs(&self) -> impl Iterator<Item = &Run> {
         std::iter::once(&self.run).chain(self.instances.iter().skip(1))
     }
 
-    /// All instances and schedules, the fastest first.
+    /// All instances and schedules, fastest first.
     pub fn by_time(&self) -> Vec<&Run> {
         let mut runs: Vec<&Run> = self.instances.iter().collect();
         runs.sort_by(|a, b| a.times.median_us.total_cmp(&b.times.median_us));
         runs
     }
 
-    /// `floor` is the least good ratio.
+    /// The last column of the table: faults, a ratio below `floor`, a faster instance.
     fn mark(&self, floor: f64) -> String {
         let mut marks = self.run.faults();
         if self.ratio().is_some_and(|ratio| ratio < floor) {
@@ -235,7 +234,7 @@ impl Line {
         marks.join("; ")
     }
 
-    /// A row of the table: `run`, which is this line's or one of its `instances`.
+    /// A row of the table for `run`, which is this line's or one of its `instances`.
     fn row(&self, name: &str, run: &Run, marks: &str) -> String {
         let Times { median_us, .. } = run.times;
         let [theirs, spread, ratio] = match self.cublaslt {
@@ -256,7 +255,7 @@ impl Line {
     }
 }
 
-/// The heading of [`text_of`]'s lines.
+/// The heading above the rows of [`text_of`].
 pub fn heading() -> String {
     format!(
         "{:<20} {:<20} {:>9} {:>5} {:>9} {:>5} {:>8} {:>6}  marks",
@@ -264,7 +263,7 @@ pub fn heading() -> String {
     )
 }
 
-/// A line of a table; below it, if all instances were timed, those that were the fastest.
+/// A row of the table. If all instances were timed, the fastest ones follow below it.
 pub fn text_of(line: &Line, floor: f64) -> String {
     let mut text = line.row(&line.shape.to_string(), &line.run, &line.mark(floor));
     for run in line.by_time().into_iter().take(FASTEST) {
@@ -329,10 +328,7 @@ pub(super) mod tests {
         l.run.error = f64::NAN;
         l.run.same_bits = false;
         let text = text_of(&l, 0.97);
-        assert!(
-            text.ends_with("WRONG: error NaN; other bits in another run; below 0.97"),
-            "{text}"
-        );
+        assert!(text.ends_with("WRONG: error NaN; bits differ between runs; below 0.97"), "{text}");
         l = line("llm", 2048, 100.0, None);
         let mut faster = l.run.clone();
         faster.instance = "gemm_bf16_bf16_64x64_1x1".to_owned();

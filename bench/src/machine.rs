@@ -1,7 +1,7 @@
-//! On what a measurement was made: the GPU, its driver, clocks and limits.
+//! Description of the GPU of a measurement: name, driver, clocks and limits.
 //!
-//! The driver's version, clocks of the moment and the power limit come from NVML, which is loaded at
-//! run time; where it is missing they are unknown, and so is what it does not report.
+//! NVML, which is loaded at run time, reports the driver version, the current clocks and the power limit.
+//! A value that NVML does not report is unknown.
 
 use crate::one_line;
 use host::DeviceInfo;
@@ -10,45 +10,45 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A GPU at the time of a measurement. `None` is what nobody told.
+/// A GPU at the time of a measurement. Unknown values are `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The GPU's name.
+    /// Name of the GPU.
     pub gpu: String,
-    /// Its SMs.
+    /// Number of SMs.
     pub sms: u32,
-    /// The second-level cache in bytes.
+    /// L2 cache in bytes.
     pub l2_bytes: u64,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// CUDA version that the driver supports.
     pub cuda: String,
-    /// Dense bf16 products at the highest clock, in 10^12 operations per second.
+    /// Peak rate of dense bf16 products at the highest clock, in TFLOP/s.
     pub peak_tflops: f64,
-    /// The memory's bandwidth in 10^9 bytes per second.
+    /// Peak memory bandwidth in GB/s.
     pub peak_gbs: f64,
-    /// What a copy inside of the memory moved, read and written, in 10^9 bytes per second.
+    /// Measured rate of a copy in device memory, bytes read plus bytes written, in GB/s.
     pub copy_gbs: Option<f64>,
     /// Highest clock of the SMs in MHz.
     pub max_sm_mhz: u32,
     /// Driver version.
     pub driver: Option<String>,
-    /// Clock of the SMs in MHz at this moment.
+    /// Current clock of the SMs in MHz.
     pub sm_mhz: Option<u32>,
-    /// Clock of the memory in MHz at this moment.
+    /// Current clock of the memory in MHz.
     pub memory_mhz: Option<u32>,
     /// Power limit in watts.
     pub power_limit_w: Option<f64>,
-    /// Power in watts at this moment.
+    /// Current power in watts.
     pub power_w: Option<f64>,
     /// Temperature in degrees Celsius.
     pub celsius: Option<u32>,
-    /// Why NVML told nothing.
+    /// Why NVML reported nothing.
     pub nvml_absent: Option<String>,
 }
 
 impl Machine {
-    /// `info`'s GPU at this moment.
+    /// Describes the GPU of `info` at this moment.
     pub fn of(info: &DeviceInfo) -> Self {
         let mut machine = Self {
             gpu: info.name.clone(),

@@ -1,4 +1,5 @@
-//! One product measured: checked, timed in turn with others, and compared with itself.
+//! Measures one product: checks its result, times it in turn with other contenders, and compares the last
+//! result with the first.
 
 use super::check::{ResultCheck, check, fingerprint};
 use super::pool::{Pool, Rotation};
@@ -9,44 +10,44 @@ use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
 use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
 use serde::Serialize;
 
-/// Results begin at multiples of this many bytes, as allocations do.
+/// Results begin at multiples of this many bytes, the alignment of an allocation.
 const ALIGN: usize = 256;
 
-/// A GPU with operands for every problem that is to be measured.
+/// A GPU with operands for a set of problems.
 pub struct Bench {
     device: Device,
     pool: Pool,
     dtype: Dtype,
     l2_bytes: u64,
-    /// Results on the host: large ones are not allocated each time.
+    /// The last result on the host. The allocation is reused.
     host: Vec<u8>,
 }
 
-/// What was measured of one product.
+/// The measurements of one product.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Launches of one sample.
+    /// Launches per sample.
     pub launches: usize,
-    /// Whether they came from a CUDA graph.
+    /// Whether they were launched from a CUDA graph.
     pub graph: bool,
-    /// Sets of operands that were rotated.
+    /// Sets of operands in rotation.
     pub sets: usize,
-    /// Each plan, in the order given.
+    /// The result of each plan, in the order given.
     pub ours: Vec<Ours>,
-    /// cuBLASLt, if it took part.
+    /// Times of cuBLASLt, if it took part.
     pub cublaslt: Option<Timing>,
 }
 
-/// One of our plans.
+/// The measurements of one warpipe plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ours {
-    /// What ran.
+    /// The plan.
     pub plan: PlanInfo,
-    /// Its times.
+    /// The times.
     pub timing: Timing,
-    /// Its first result against the f64 product.
+    /// Comparison of the first result with the f64 product.
     pub check: ResultCheck,
-    /// Whether the last timed launch gave the same bits.
+    /// Whether the last timed launch gave the same bits as the first launch.
     pub same_bits: bool,
 }
 
@@ -54,7 +55,7 @@ impl Bench {
     /// Makes operands of type `dtype` for any of `problems`.
     ///
     /// # Errors
-    /// [`host::Error::NotOnModel`]; [`Error::Setting`] for an empty product;
+    /// [`host::Error::NotOnModel`] on the SM model; [`Error::Setting`] for an empty product;
     /// [`host::Error::OutOfMemory`].
     pub fn new(
         device: &Device,
@@ -77,16 +78,16 @@ impl Bench {
         Ok(Self { device: device.clone(), pool, dtype, l2_bytes, host: Vec::new() })
     }
 
-    /// What a copy inside of the device's memory moves, read and written, in 10^9 bytes per second.
+    /// Measures the rate of a copy in device memory, bytes read plus bytes written, in GB/s.
     ///
     /// # Errors
-    /// [`host::Error::OutOfMemory`] and what the driver reports.
+    /// [`host::Error::OutOfMemory`]; errors of the driver.
     pub fn copy_gbs(&self) -> Result<f64, Error> {
-        // Many times the second-level cache.
+        // Many times the L2 cache.
         const BYTES: u64 = 512 << 20;
         let from = self.device.alloc_zeroed(BYTES as usize)?;
         let mut to = self.device.alloc(BYTES as usize)?;
-        // One row: the driver copies many at a fraction of the memory's rate.
+        // One row, because the driver copies many rows at a fraction of the memory's rate.
         let shape = Copy2d { width: BYTES, rows: 1, src_pitch: BYTES, dst_pitch: BYTES };
         let stream = self.device.stream();
         let mut best = f64::INFINITY;
@@ -98,15 +99,15 @@ impl Bench {
         Ok(2.0 * BYTES as f64 * 1e-6 / best)
     }
 
-    /// Times plans of one product (without C), in turn with cuBLASLt if there is one.
+    /// Times plans of one product (without C), in turn with cuBLASLt if `rival` is given.
     ///
-    /// Every result is poisoned with NaN, computed and compared with the f64 product first; then
-    /// poisoned again, so that what is there after timing is what the timed launches wrote, and
-    /// compared bit for bit with the first. The comparisons are given back, not judged.
+    /// Before timing, every result is filled with NaN, computed, and compared with the f64 product. Then
+    /// it is filled with NaN again, so that the result after timing comes from the timed launches. That
+    /// result is compared with the first one bit by bit. The comparisons are returned, not judged.
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those
-    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; what any part reports.
+    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; errors of the launches.
     pub fn measure(
         &mut self,
         plans: &[GemmPlan],
@@ -119,7 +120,7 @@ impl Bench {
         let problem = *first.problem();
         if problem.ab != self.dtype {
             let (side, dtype) = ("operands", dtype_name(problem.ab));
-            let right = "the benchmark's own are";
+            let right = dtype_name(self.dtype);
             return Err(host::Error::GemmDtype { side, dtype, right }.into());
         }
         let rotation = Rotation::of(&problem, self.l2_bytes);
@@ -170,7 +171,7 @@ impl Bench {
     }
 }
 
-/// A result on the host.
+/// Copies a result to the host.
 fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
     host.resize(d.len(), 0);
     d.read(host)
@@ -201,13 +202,13 @@ impl Results {
         Ok(results)
     }
 
-    /// NaN everywhere: an element that is not written shows.
+    /// Fills the results with NaN, so that the check finds elements that are not written.
     fn poison(&mut self) -> Result<(), host::Error> {
         self.whole.fill(0xff)
     }
 }
 
-/// Ours.
+/// A warpipe plan, bound to each operand set.
 struct OursRuns<'a>(&'a GemmPlan, Vec<BoundGemm<'a>>);
 
 impl Contender for OursRuns<'_> {
@@ -219,7 +220,7 @@ impl Contender for OursRuns<'_> {
     }
 }
 
-/// cuBLASLt.
+/// The cuBLASLt plan with each operand set.
 struct TheirRuns<'a> {
     plan: &'a CublasLtPlan,
     operands: Vec<[&'a Buffer; 2]>,

@@ -1,26 +1,26 @@
-//! Operands of any number of shapes, from normal values that are made and uploaded once.
+//! Operands for any number of shapes, from normal values that are made and uploaded once.
 //!
-//! The host makes [`PERIOD`] values; the device repeats them until its allocation is full. The
-//! period is prime, so that no two rows of a matrix are the same (rows begin `cols` apart, and no
-//! multiple of `cols` below `rows * cols` is one of a prime that is larger than both), and a product
-//! whose rows or columns are exchanged shows in the check.
+//! No two rows of a matrix are equal, so the check finds exchanged rows or columns. The host makes
+//! [`PERIOD`] values, and the device repeats them until its allocation is full. The period is a prime
+//! larger than `rows` and `cols`. Rows begin `cols` elements apart, and no multiple of `cols` below
+//! `rows * cols` is a multiple of such a prime.
 
 use super::check::Values;
 use host::gemm::GemmProblem;
 use host::{Buffer, Copy2d, Device, Dtype, Error, data};
 
-/// Different values of a pool: the first prime above 2^25, 64 MiB of bf16.
+/// Number of different values of a pool: the first prime above 2^25, 64 MiB of bf16.
 const PERIOD: usize = 33_554_467;
-/// Operands begin at multiples of this many elements: 256 bytes of the 16-bit types, what an
-/// allocation of its own would be aligned to.
+/// Operands begin at multiples of this many elements. That is 256 bytes of the 16-bit types, the
+/// alignment of an allocation.
 const ALIGN: usize = 128;
-/// Most sets of operands in rotation.
+/// Largest number of operand sets in rotation.
 const MOST_SETS: u64 = 256;
 
 /// Normal values on a device and on the host.
 pub struct Pool {
     dtype: Dtype,
-    /// One period, as the device has it.
+    /// One period, rounded to the pool's type.
     values: Vec<f32>,
     buffer: Buffer,
 }
@@ -30,24 +30,24 @@ pub struct Operand<'p> {
     values: &'p [f32],
     start: usize,
     cols: usize,
-    /// On the device.
+    /// The matrix on the device.
     pub buffer: Buffer,
 }
 
-/// How often a problem's operands lie in a pool.
+/// The operand sets of a problem in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// Sets of operands.
     pub sets: usize,
     /// Elements of A, rounded up.
     a: usize,
-    /// Elements of A and of B, both rounded up.
+    /// Elements of A and B, both rounded up.
     both: usize,
 }
 
 impl Rotation {
-    /// As many sets as have twice the second-level cache: nothing of a set is left there when its
-    /// turn comes again.
+    /// Chooses as many sets as fill the L2 cache twice, so that nothing of a set is left there when it is
+    /// used again.
     pub fn of(problem: &GemmProblem, l2_bytes: u64) -> Self {
         let round = |rows: u64, cols: u64| ((rows * cols) as usize).next_multiple_of(ALIGN);
         let (a, b) = (round(problem.m, problem.k), round(problem.n, problem.k));
@@ -63,10 +63,10 @@ impl Rotation {
 }
 
 impl Pool {
-    /// A pool of `elements` values.
+    /// Makes a pool of `elements` values.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] and what the driver reports; types that are not floats.
+    /// [`Error::GemmDtype`] for types that are not floats; [`Error::OutOfMemory`]; errors of the driver.
     pub fn new(device: &Device, dtype: Dtype, seed: u64, elements: usize) -> Result<Self, Error> {
         Self::with_period(device, dtype, seed, elements, PERIOD)
     }
@@ -96,7 +96,7 @@ impl Pool {
     /// A and B of set `set`.
     ///
     /// # Errors
-    /// [`Error::OutOfBuffer`] if the pool is too small for it.
+    /// [`Error::OutOfBuffer`] if the pool is too small for the set.
     pub fn operands(
         &self,
         problem: &GemmProblem,

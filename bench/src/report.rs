@@ -1,5 +1,4 @@
-//! What a benchmark of many shapes gives: where and how it was measured, a line for each shape, and
-//! means.
+//! The report of a benchmark: machine, settings, a line for each shape, and means.
 
 use super::BenchConfig;
 use super::line::{Line, Shape, heading, text_of};
@@ -8,31 +7,31 @@ use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A benchmark, as it is kept in a file.
+/// A benchmark report, as a file stores it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Version of warpipe.
     pub warpipe: String,
-    /// The command that measured.
+    /// Arguments of the command that measured.
     pub command: String,
-    /// When it ended, in seconds since 1970.
+    /// End of the measurement, in seconds since 1970.
     pub unix_time: u64,
-    /// On what.
+    /// The GPU.
     pub machine: Machine,
-    /// cuBLASLt's version, as it counts; none if it did not take part.
+    /// Version number of cuBLASLt; `None` if it did not take part.
     pub cublaslt: Option<usize>,
-    /// Why it did not, if it was asked for.
+    /// Why cuBLASLt did not take part, if the options name it.
     pub cublaslt_absent: Option<String>,
-    /// How.
+    /// Settings.
     pub config: BenchConfig,
-    /// Each shape.
+    /// The result of each shape.
     pub lines: Vec<Line>,
-    /// Each suite, then all shapes.
+    /// Summaries of each suite and, if there are several, of all shapes.
     pub summaries: Vec<Summary>,
 }
 
 impl Report {
-    /// Means of each suite in the order of the lines, and of all of them if there are several.
+    /// Summarises each suite, in the order of the lines, and all shapes if there are several suites.
     pub fn summaries(lines: &[Line]) -> Vec<Summary> {
         let mut suites: Vec<&str> = Vec::new();
         for line in lines {
@@ -54,7 +53,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// The machine and each suite's lines; the summaries apart.
+    /// Writes the machine and each suite's lines, without the summaries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.machine)?;
         match (self.cublaslt, &self.cublaslt_absent) {
@@ -74,25 +73,25 @@ impl fmt::Display for Report {
     }
 }
 
-/// Ratios of a suite, or of all shapes, taken together.
+/// Summary of the ratios to cuBLASLt over a suite or over all shapes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The suite's name, or "all".
     pub suite: String,
     /// Shapes with a ratio.
     pub shapes: usize,
-    /// The geometric mean of the ratios.
+    /// Geometric mean of the ratios.
     pub geomean: f64,
-    /// The least ratio.
+    /// Least ratio.
     pub min: f64,
-    /// Its shape.
+    /// Shape with the least ratio.
     pub min_shape: Shape,
     /// Shapes below their suite's floor.
     pub below: usize,
 }
 
 impl Summary {
-    /// Of `lines`, each with its floor; none if no line has a ratio.
+    /// Summarises `lines`, each with its floor. Returns `None` if no line has a ratio.
     pub fn new<'a>(suite: &str, lines: impl IntoIterator<Item = (&'a Line, f64)>) -> Option<Self> {
         let ratios: Vec<(f64, f64, Shape)> = lines
             .into_iter()

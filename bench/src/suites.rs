@@ -1,24 +1,24 @@
-//! The shapes that are measured, one a line.
+//! The shapes of the benchmark suites.
 
 use super::line::Shape;
 
-/// A set of shapes of one kind.
+/// A set of related shapes.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
-    /// Its name.
+    /// Name of the suite.
     pub name: &'static str,
-    /// Whose shapes they are.
+    /// Origin of the shapes.
     pub about: &'static str,
-    /// Ratios to cuBLASLt below this are marked.
+    /// The report marks ratios to cuBLASLt below this.
     pub floor: f64,
     /// M, N and K.
     pub shapes: &'static [Shape],
 }
 
-/// The floor of shapes that are in no suite.
+/// The floor of shapes outside of all suites.
 pub const FLOOR: f64 = 0.97;
 
-/// The least good ratio of a suite's shapes.
+/// The floor of a suite's ratios.
 pub fn floor(suite: &str) -> f64 {
     SUITES.iter().find(|s| s.name == suite).map_or(FLOOR, |s| s.floor)
 }
@@ -27,25 +27,25 @@ pub fn floor(suite: &str) -> f64 {
 pub const SUITES: &[Suite] = &[
     Suite {
         name: "square",
-        about: "M = N = K, from a few tiles to what power limits",
+        about: "M = N = K, from a few tiles to sizes that the power limit bounds",
         floor: FLOOR,
         shapes: SQUARE,
     },
     Suite {
         name: "llm",
-        about: "a training step's or a prefill's layers: 2048 to 8192 tokens",
+        about: "layers of a training step or a prefill: 2048 to 8192 tokens",
         floor: FLOOR,
         shapes: LLM,
     },
     Suite {
         name: "decode",
-        about: "1 to 256 tokens times a layer's weights, which memory limits",
+        about: "1 to 256 tokens times a layer's weights, bound by memory",
         floor: 0.95,
         shapes: DECODE,
     },
     Suite {
         name: "ragged",
-        about: "residues in every dimension, rows that TMA can't read in place, long and flat ones",
+        about: "residues in every dimension, rows that TMA cannot access in place, long and flat shapes",
         floor: FLOOR,
         shapes: RAGGED,
     },

@@ -59,8 +59,8 @@ pub fn wgmma_alone(
             let mut stores = stores.by(&group);
             for panel in 0..COLUMNS / 64 {
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, sum.fragment(4 * panel + strip));
+                for fragment in 0..4 {
+                    out.put(fragment, sum.fragment(4 * panel + fragment));
                 }
                 out.publish().store(d, row + 64 * group.index(), 64 * panel as u32);
             }
@@ -103,8 +103,8 @@ pub fn tma_read_alone(
             let mut sums_here = [[0.0; 8]; 4];
             for _ in rows() {
                 let panel = arrived.wait();
-                for (strip, sum) in sums_here.iter_mut().enumerate() {
-                    let values = panel.fragment(&group, strip);
+                for (fragment, sum) in sums_here.iter_mut().enumerate() {
+                    let values = panel.fragment(&group, fragment);
                     for i in 0..8 {
                         sum[i] += values[i];
                     }
@@ -112,8 +112,8 @@ pub fn tma_read_alone(
                 panel.release();
             }
             let mut out = stores.acquire();
-            for (strip, sum) in sums_here.into_iter().enumerate() {
-                out.put(strip, sum);
+            for (fragment, sum) in sums_here.into_iter().enumerate() {
+                out.put(fragment, sum);
             }
             out.publish().store(sums, 64 * coord.cluster_id(), 0);
             stores.tail();

@@ -1,5 +1,5 @@
-//! The kernels of an image on a GPU. The driver assembles a kernel's module when the kernel is first
-//! used: an image has many kernels, and a program waits for those that it runs.
+//! The kernels of an image on a GPU. The driver assembles each kernel's module at its first use, so a
+//! program waits only for the kernels that it runs.
 
 use crate::cuda::{Context, check, failed, one_line};
 use crate::error::Error;
@@ -8,32 +8,32 @@ use isa::kernel::{Image, KernelMeta};
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Clusters up to this size run on any sm_90 GPU; larger ones must be asked for.
+/// Clusters of up to this many CTAs are portable. Larger ones need an attribute of the function.
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// The kernels of an image, each assembled once.
 pub(crate) struct Kernels {
     context: Arc<Context>,
     image: &'static Image,
-    /// In the order of the image. Each has a lock of its own: threads that use other kernels don't
-    /// wait for this one's assembler.
+    /// In the order of the image. Each has its own lock, so that threads that use other kernels do not
+    /// wait while this one is assembled.
     functions: Box<[Mutex<Option<Function>>]>,
 }
 
-/// A kernel as the driver has it.
+/// The driver's handles of an assembled kernel.
 struct Function {
     raw: sys::CUfunction,
-    /// Unloaded after the last use of `raw`.
+    /// The module of `raw`, unloaded when this is dropped.
     module: Loaded,
 }
 
-/// A module in a context.
+/// A loaded module.
 struct Loaded {
     context: Arc<Context>,
     raw: sys::CUmodule,
 }
 
-// SAFETY: module and function handles are the driver's, used under their bound context.
+// SAFETY: the driver's module and function handles are used only while their context is bound.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Send for Function {}
@@ -41,7 +41,7 @@ unsafe impl Send for Function {}
 impl Drop for Loaded {
     fn drop(&mut self) {
         if self.context.bind().is_ok() {
-            // SAFETY: loaded once in `Loaded::new`. Unloading waits for running kernels.
+            // SAFETY: the module was loaded once in `Loaded::new`. Unloading waits for running kernels.
             let _ = unsafe { result::module::unload(self.raw) };
         }
     }
@@ -53,17 +53,18 @@ impl Kernels {
         Self { context: Arc::clone(context), image, functions }
     }
 
-    /// The handle of kernel `index` of the image, which stays valid while `self` lives.
+    /// The handle of kernel `index` of the image. It stays valid while `self` lives.
     pub fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
         self.with(index, |function| Ok(function.raw))
     }
 
-    /// Where a variable of the kernel's module lies, while `self` lives, and its bytes.
+    /// Address and size in bytes of a variable of the kernel's module. The address stays valid while
+    /// `self` lives.
     pub fn variable(&self, index: usize, name: &str) -> Result<(sys::CUdeviceptr, usize), Error> {
         let name = CString::new(name).unwrap_or_default();
         self.with(index, |function| {
             let (mut at, mut bytes) = (0, 0);
-            // SAFETY: the module is loaded while `function` lives; the results are out parameters.
+            // SAFETY: the module stays loaded while `function` lives; the results are out parameters.
             check("cuModuleGetGlobal", unsafe {
                 sys::cuModuleGetGlobal_v2(
                     &raw mut at,
@@ -76,13 +77,13 @@ impl Kernels {
         })
     }
 
-    /// Lends a kernel, assembled if it was not.
+    /// Calls `f` with a kernel, which is assembled first if necessary.
     fn with<R>(
         &self,
         index: usize,
         f: impl FnOnce(&Function) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        // A panic elsewhere can't leave a handle half-written.
+        // A poisoned lock is harmless: no panic can leave a handle half-written.
         let mut function: MutexGuard<'_, Option<Function>> =
             self.functions[index].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = &*function {
@@ -92,7 +93,7 @@ impl Kernels {
         f(function.insert(made))
     }
 
-    /// Assembles a kernel, and opts in to its shared memory and cluster size.
+    /// Assembles a kernel and sets its attributes for shared memory and cluster size.
     fn assemble(&self, meta: &KernelMeta) -> Result<Function, Error> {
         use sys::CUfunction_attribute_enum as Attr;
         let ptx = self.image.ptx(meta.name())?;
@@ -104,7 +105,7 @@ impl Kernels {
         let code = CString::new(ptx.as_ref()).map_err(|e| fault(e.to_string()))?;
         let module = Loaded::new(&self.context, code.as_bytes_with_nul(), fault)?;
         let name = CString::new(meta.name()).unwrap_or_default();
-        // SAFETY: the module is loaded while `module` lives.
+        // SAFETY: the module stays loaded while `module` lives.
         let raw = unsafe { result::module::get_function(module.raw, name) }
             .map_err(|e| failed("cuModuleGetFunction", e))?;
         let set = |attribute, value: u32| {
@@ -121,8 +122,8 @@ impl Kernels {
 }
 
 impl Loaded {
-    /// Loads code: PTX with a zero byte at its end, or anything else that the driver tells from it
-    /// by its first bytes. `fault` makes an error of the assembler's words.
+    /// Loads code: PTX that ends in a zero byte, or a binary that the driver recognises by its first
+    /// bytes. `fault` makes an error from the assembler's message.
     fn new(
         context: &Arc<Context>,
         code: &[u8],
@@ -136,8 +137,8 @@ impl Loaded {
         ];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = std::ptr::null_mut();
-        // SAFETY: `code` is whole (text ends in a zero byte); options and values agree in number and
-        // type (the size is passed as a pointer's value); the log outlives the call.
+        // SAFETY: `code` is complete (text ends in a zero byte). Options and values agree in number and
+        // type (the size is passed as a pointer's value). The log outlives the call.
         let status = relaxed(|| unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut module,
@@ -156,9 +157,9 @@ impl Loaded {
     }
 }
 
-/// Runs `work` with this thread's capture mode relaxed. A kernel may be used for the first time in a
-/// [`crate::Stream::capture`], whose mode refuses what might meddle with a capture; loading a module
-/// is no work of any stream.
+/// Runs `work` with this thread's capture mode relaxed. A kernel's first use may be inside a
+/// [`crate::Stream::capture`], whose mode refuses calls that might disturb a capture. Loading a module
+/// is safe there, because it queues no work on any stream.
 fn relaxed<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
     let exchange = |mode: &mut sys::CUstreamCaptureMode| {
         // SAFETY: the driver swaps the thread's mode with the one in `mode`.

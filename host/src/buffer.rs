@@ -1,4 +1,4 @@
-//! Device memory: allocation, copies to and from the host, and 2D copies that change a pitch.
+//! Device memory: allocation, copies to and from the host, and 2D copies that change the row pitch.
 
 use crate::cuda::{check, failed};
 use crate::device::{Backend, Device};
@@ -9,17 +9,17 @@ use isa::slice::{Element, SliceAbi};
 use pipeline::grid::{DependentSlice, DependentSliceMut};
 use std::sync::Arc;
 
-/// A block of device memory, freed with its last owner (tensor maps own what they point into).
+/// A block of device memory. It is freed with its last owner; a tensor map is an owner of its buffer.
 pub struct Buffer {
     pub(crate) memory: Arc<Memory>,
 }
 
-/// What a [`Buffer`] owns.
+/// The memory that a [`Buffer`] owns.
 pub(crate) struct Memory {
     pub backend: Backend,
     pub addr: u64,
     pub bytes: usize,
-    /// The allocation that this is a part of; none if it is one itself.
+    /// The allocation that contains this part; `None` if this is an allocation.
     whole: Option<Arc<Memory>>,
 }
 
@@ -57,13 +57,12 @@ impl Buffer {
         Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole: None }) })
     }
 
-    /// `bytes` bytes from `offset` on, as a buffer that keeps this one alive.
+    /// `bytes` bytes from `offset`, as a buffer that keeps this one alive.
     ///
-    /// Both see what either writes, and nothing keeps a launch from writing one while it reads the
-    /// other.
+    /// The two buffers share memory. Nothing prevents a launch from writing one while it reads the other.
     ///
     /// # Errors
-    /// [`Error::OutOfBuffer`] if the part does not lie inside of this buffer.
+    /// [`Error::OutOfBuffer`] if the part exceeds this buffer.
     pub fn part(&self, offset: usize, bytes: usize) -> Result<Self, Error> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.len());
         let Some(_) = end else {
@@ -79,32 +78,32 @@ impl Buffer {
         Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole }) })
     }
 
-    /// Its address on the device; 0 if it is empty.
+    /// Device address; 0 if the buffer is empty.
     pub fn addr(&self) -> u64 {
         self.memory.addr
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.memory.bytes
     }
 
-    /// Whether it has no bytes.
+    /// Whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The whole buffer as elements of type `T`, for a field of a kernel's argument
-    /// ([`Param::value`](crate::Param::value)). Bytes behind the last whole element are left out.
+    /// ([`Param::value`](crate::Param::value)). Bytes after the last whole element are not part of it.
     pub fn dependent_slice<T: Element>(&self) -> DependentSlice<'_, T> {
-        // SAFETY: the slice borrows the buffer, whose memory lives as long and is aligned as an
-        // allocation is.
+        // SAFETY: the slice borrows the buffer, so its memory lives long enough. An allocation has the
+        // alignment of every element type.
         unsafe { DependentSlice::new(self.elements::<T>()) }
     }
 
-    /// The same for a kernel that may write it.
+    /// [`Buffer::dependent_slice`] for a kernel that may write the buffer.
     pub fn dependent_slice_mut<T: Element>(&mut self) -> DependentSliceMut<'_, T> {
-        // SAFETY: as above; nobody else reaches what is borrowed mutably.
+        // SAFETY: as above. The mutable borrow excludes every other access.
         unsafe { DependentSliceMut::new(self.elements::<T>()) }
     }
 
@@ -146,8 +145,8 @@ impl Buffer {
         match &self.memory.backend {
             Backend::Cuda(context) => {
                 context.synchronize()?;
-                // SAFETY: `bytes` is as long as the allocation. The copy may end after the call
-                // returns, but not after the wait below; `bytes` itself is read before either.
+                // SAFETY: `bytes` is as long as the allocation, and the call has read it when it
+                // returns. The device's copy may end later; the wait below covers that.
                 unsafe { result::memcpy_htod_sync(self.addr(), bytes) }
                     .map_err(|e| failed("cuMemcpyHtoD", e))?;
                 context.synchronize()
@@ -156,8 +155,8 @@ impl Buffer {
         }
     }
 
-    /// Waits for the device, then sets every byte. `0xff` makes every float a NaN: the poison for
-    /// results that a kernel must write.
+    /// Waits for the device, then sets every byte. `0xff` makes every float a NaN, which exposes results
+    /// that a kernel does not write.
     pub fn fill(&mut self, byte: u8) -> Result<(), Error> {
         if self.is_empty() {
             return Ok(());
@@ -182,7 +181,7 @@ impl Buffer {
     }
 }
 
-/// Bytes from the first to one past the last of `rows` rows, `None` if that is no `u64`.
+/// Bytes from the start of the first row to the end of the last; `None` if that overflows.
 pub(crate) fn span(rows: u64, pitch: u64, width: u64) -> Option<u64> {
     match rows {
         0 => Some(0),
@@ -191,9 +190,9 @@ pub(crate) fn span(rows: u64, pitch: u64, width: u64) -> Option<u64> {
 }
 
 impl Device {
-    /// Copies rows from the start of `src` to the start of `dst`, in the order of `stream`.
+    /// Queues a copy of rows from the start of `src` to the start of `dst` on `stream`.
     ///
-    /// It is how rows come to a pitch that TMA takes, and back. Bytes between the rows of `dst`
+    /// The GEMM uses it to give operands a row pitch that TMA accepts. Bytes between the rows of `dst`
     /// keep their contents.
     pub fn copy_2d(
         &self,
@@ -208,7 +207,7 @@ impl Device {
         self.copy_2d_memory(&src.memory, &dst.memory, shape, stream)
     }
 
-    /// [`Device::copy_2d`] between memories that are known to be this device's.
+    /// [`Device::copy_2d`] between two memories that belong to this device.
     pub(crate) fn copy_2d_memory(
         &self,
         src: &Memory,

@@ -1,8 +1,8 @@
-//! The CUDA driver at the FFI edge: loading it, contexts, and its errors as [`Error`].
+//! The interface to the CUDA driver: loading it, contexts, and its errors as [`Error`].
 //!
-//! `cudarc` loads libcuda at the first call and panics if it can't; [`driver`] asks first, so that
-//! a machine without a driver gets an error. Everything else here goes through [`Context`], whose
-//! existence proves that the driver is loaded and initialised.
+//! A [`Context`] exists only after the driver was loaded and initialised, and all other driver calls
+//! need one. `cudarc` loads libcuda at the first call and panics if that fails. [`driver`] checks first,
+//! so that a machine without a driver gets an error instead.
 
 use crate::error::Error;
 use cudarc::driver::result::{self, DriverError};
@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 /// The oldest driver whose entry points this crate needs (`cuEventElapsedTime_v2`).
 const OLDEST_DRIVER: i32 = 12080;
 
-/// What a GPU is.
+/// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceInfo {
-    /// Ordinal, as CUDA counts.
+    /// CUDA device ordinal.
     pub index: usize,
-    /// Name, as the driver gives it.
+    /// Name that the driver reports.
     pub name: String,
     /// Compute capability.
     pub compute: (i32, i32),
@@ -28,39 +28,39 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Most shared memory that one CTA can opt in to, in bytes.
     pub smem_bytes: u32,
-    /// Second-level cache in bytes.
+    /// L2 cache in bytes.
     pub l2_bytes: u64,
     /// Highest clock of the SMs in kHz.
     pub clock_khz: u32,
-    /// Clock of the memory in kHz; two bits pass a pin in each cycle.
+    /// Memory clock in kHz. Each pin transfers two bits per cycle.
     pub memory_clock_khz: u32,
-    /// Pins of the memory.
+    /// Width of the memory bus in bits.
     pub memory_bits: u32,
-    /// Where it is on the bus, as NVML writes it.
+    /// PCI bus ID in NVML's format.
     pub pci: String,
     /// CUDA version that the driver supports.
     pub driver: (i32, i32),
 }
 
 impl DeviceInfo {
-    /// Whether kernels for sm_90a run on it.
+    /// Whether kernels for sm_90a run on this GPU.
     pub fn is_hopper(&self) -> bool {
         self.compute == (9, 0)
     }
 
-    /// Dense bf16 products with f32 sums at the highest clock, in 10^12 operations per second: 2048
-    /// multiplications and additions per clock and SM on Hopper.
+    /// Peak rate of dense bf16 products with f32 accumulators at the highest clock, in TFLOP/s. A Hopper
+    /// SM does 2048 multiply-adds per clock.
     pub fn peak_tflops(&self) -> f64 {
         f64::from(self.sms) * 4096.0 * f64::from(self.clock_khz) * 1e-9
     }
 
-    /// What the memory's pins carry, in 10^9 bytes per second.
+    /// Peak memory bandwidth in GB/s.
     pub fn peak_gbs(&self) -> f64 {
         2.0 * f64::from(self.memory_clock_khz) * 1e-6 * f64::from(self.memory_bits) / 8.0
     }
 }
 
-/// Proof that libcuda is loaded and initialised, and the CUDA version that it supports.
+/// Proof that libcuda is loaded and initialised, with the CUDA version that it supports.
 #[derive(Clone, Copy)]
 pub(crate) struct Driver {
     pub version: (i32, i32),
@@ -75,7 +75,7 @@ pub(crate) fn driver() -> Result<Driver, Error> {
             return Ok(());
         }
         let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
-        // SAFETY: as above. It is expected to fail, and says why.
+        // SAFETY: as above. This call is expected to fail, and its error says why.
         match unsafe { libloading::Library::new(name) } {
             Ok(_) => Err(format!("{name} loads under a name that cudarc does not try")),
             Err(e) => Err(loader(&e)),
@@ -98,21 +98,22 @@ pub(crate) fn driver() -> Result<Driver, Error> {
     Ok(Driver { version: (major, minor) })
 }
 
-/// What the loader said: libloading keeps it in the error's source.
+/// The dynamic loader's message, which libloading keeps in the error's source.
 pub(crate) fn loader(error: &libloading::Error) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     one_line(&cause.unwrap_or_else(|| error.to_string()))
 }
 
-/// The lines of a text as one.
+/// Joins the lines of a text into one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Every GPU of the machine, of whatever architecture.
+/// Lists every GPU of the machine, of any architecture.
 ///
 /// # Errors
-/// [`Error::NoDriver`] and its kin. A driver without a GPU is [`Error::NoGpu`].
+/// [`Error::NoDriver`] or [`Error::DriverTooOld`]; [`Error::NoGpu`] if the driver finds no GPU;
+/// [`Error::Driver`] if a driver call fails.
 pub fn cuda_devices() -> Result<Vec<DeviceInfo>, Error> {
     let driver = driver()?;
     let count = result::device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
@@ -156,7 +157,7 @@ fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
     })
 }
 
-/// The primary context of a GPU, and the stream that work goes to by default.
+/// The primary context of a GPU, and its default stream.
 pub(crate) struct Context {
     pub info: DeviceInfo,
     device: sys::CUdevice,
@@ -164,8 +165,8 @@ pub(crate) struct Context {
     pub stream: sys::CUstream,
 }
 
-// SAFETY: contexts and streams are handles that the driver guards; every use binds the context to
-// the calling thread first.
+// SAFETY: the driver synchronises access to contexts and streams, and every use first binds the context
+// to the calling thread.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -197,7 +198,7 @@ impl Context {
         unsafe { result::ctx::set_current(self.raw) }.map_err(|e| failed("cuCtxSetCurrent", e))
     }
 
-    /// Waits for everything on the device.
+    /// Waits until all work on the device is complete.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.bind()?;
         result::ctx::synchronize().map_err(|e| failed("cuCtxSynchronize", e))
@@ -206,7 +207,7 @@ impl Context {
     /// Allocates `bytes` > 0 bytes.
     pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
         self.bind()?;
-        // SAFETY: the context is bound; the address is given to `free` by `Buffer` alone.
+        // SAFETY: the context is bound; only `Buffer` passes the address to `free`.
         unsafe { result::malloc_sync(bytes) }.map_err(|e| match (e.0, result::mem_get_info()) {
             (sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, Ok((free, total))) => {
                 Error::OutOfMemory { bytes: bytes as u64, free: free as u64, total: total as u64 }
@@ -218,7 +219,7 @@ impl Context {
     /// Whether `addr` is memory of this context.
     pub fn holds(&self, addr: u64) -> bool {
         let mut owner: sys::CUcontext = std::ptr::null_mut();
-        // SAFETY: this attribute is a context's handle, for which there is room.
+        // SAFETY: the attribute is a context's handle, and `owner` has room for it.
         let status = unsafe {
             sys::cuPointerGetAttribute(
                 (&raw mut owner).cast(),
@@ -229,7 +230,7 @@ impl Context {
         status == sys::CUresult::CUDA_SUCCESS && owner == self.raw
     }
 
-    /// Frees what [`Context::alloc`] gave; waits for the device first (`cuMemFree` does).
+    /// Frees memory of [`Context::alloc`]. Waits for the device first (`cuMemFree` does).
     pub fn free(&self, addr: u64) {
         if self.bind().is_ok() {
             // SAFETY: `addr` came from `alloc`, and its owner is being dropped. A failure here is
@@ -250,12 +251,12 @@ impl Drop for Context {
     }
 }
 
-/// A status of the driver as a result.
+/// Turns a driver status into a result.
 pub(crate) fn check(call: &'static str, status: sys::CUresult) -> Result<(), Error> {
     status.result().map_err(|e| failed(call, e))
 }
 
-/// The error of a driver call.
+/// Makes the error of a failed driver call.
 pub(crate) fn failed(call: &'static str, error: DriverError) -> Error {
     let text = |r: Result<&std::ffi::CStr, DriverError>| {
         r.map_or_else(|_| "?".into(), |s| s.to_string_lossy().into_owned())

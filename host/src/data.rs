@@ -1,4 +1,4 @@
-//! Values on the host: seeded normal data, and conversions between f32 and the tensors' types.
+//! Values on the host: seeded normal data, and conversions between f32 and the element types.
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
@@ -11,7 +11,7 @@ use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-/// Values that one stream of the generator gives.
+/// Number of values from one stream of the generator.
 const CHUNK: usize = 1 << 16;
 
 /// `count` values of the standard normal distribution.
@@ -54,7 +54,7 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
 /// The values of `bytes` as f32, exactly.
 ///
 /// # Errors
-/// [`Error::GemmDtype`] for types that are not floats; [`Error::LengthMismatch`] if `bytes` is no
+/// [`Error::GemmDtype`] for types that are not floats; [`Error::LengthMismatch`] if `bytes` is not a
 /// whole number of elements.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
     let whole = bytes.len() - bytes.len() % dtype.size();
@@ -75,13 +75,13 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
 
 fn not_a_float(dtype: Dtype) -> Error {
     let dtype = dtype_name(dtype);
-    Error::GemmDtype { side: "values", dtype, right: "bf16, f16 and f32 are" }
+    Error::GemmDtype { side: "values", dtype, right: "bf16, f16 or f32" }
 }
 
-/// What `values` become as `dtype`: the operands that a device sees, for a reference to use.
+/// `values` rounded to `dtype`. A reference product uses these values, because the device sees them.
 ///
 /// # Errors
-/// As [`encode`].
+/// The errors of [`encode`].
 pub fn rounded(values: &[f32], dtype: Dtype) -> Result<Vec<f32>, Error> {
     decode(&encode(values, dtype)?, dtype)
 }

@@ -8,10 +8,10 @@ use crate::stream::Stream;
 use isa::slice::SliceAbi;
 use std::sync::Arc;
 
-/// Shared memory that one CTA can use on sm_90 (227 KiB): what the model grants.
+/// Shared memory in bytes that one CTA can use on sm_90 (227 KiB). The model has the same limit.
 pub const SM90_SMEM_BYTES: u32 = 227 * 1024;
 
-/// Where kernels run: a GPU through the CUDA driver, or the SM model. Cheap to clone.
+/// A device that runs kernels: a GPU through the CUDA driver, or the SM model. Clones are cheap.
 #[derive(Clone)]
 pub struct Device {
     pub(crate) backend: Backend,
@@ -26,7 +26,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Whether both are one device.
+    /// Whether both are the same device.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cuda(a), Self::Cuda(b)) => a.info.index == b.info.index,
@@ -52,27 +52,27 @@ impl Backend {
 }
 
 impl Device {
-    /// GPU `index`, which must be of compute capability 9.0.
+    /// Opens GPU `index`, which must have compute capability 9.0.
     ///
     /// # Errors
     /// [`Error::NoDriver`], [`Error::DriverTooOld`], [`Error::NoGpu`], [`Error::NoSuchDevice`],
-    /// [`Error::WrongArch`], or what the driver reports.
+    /// [`Error::WrongArch`], or [`Error::Driver`].
     pub fn cuda(index: usize) -> Result<Self, Error> {
         Ok(Self { backend: Backend::Cuda(Context::new(index)?), chosen: None })
     }
 
-    /// The SM model.
+    /// Makes a device of the SM model.
     pub fn sim(config: sim::Config) -> Self {
         Self { backend: Backend::Sim(Arc::new(Model::new(config))), chosen: None }
     }
 
-    /// The first Hopper GPU if there is one, else the SM model. [`Device::describe`] says which
-    /// and why.
+    /// Opens the first Hopper GPU if there is one, and the SM model otherwise. [`Device::describe`] says
+    /// which one was chosen, and why.
     pub fn auto() -> Self {
         Self::auto_with(sim::Config::default())
     }
 
-    /// [`Device::auto`], with the configuration that the model gets if it comes to that.
+    /// [`Device::auto`] with a configuration for the SM model.
     pub fn auto_with(config: sim::Config) -> Self {
         let found = cuda_devices().and_then(|devices| {
             let first = devices.iter().find(|d| d.is_hopper()).or(devices.first());
@@ -84,7 +84,7 @@ impl Device {
         }
     }
 
-    /// One line: what it is; and, if [`Device::auto`] chose it, why.
+    /// One line that names the device and, if [`Device::auto`] chose it, the reason.
     pub fn describe(&self) -> String {
         let what = self.backend.describe();
         match &self.chosen {
@@ -93,12 +93,12 @@ impl Device {
         }
     }
 
-    /// Whether it is the SM model.
+    /// Whether the device is the SM model.
     pub fn is_sim(&self) -> bool {
         matches!(self.backend, Backend::Sim(_))
     }
 
-    /// What the model has counted in all launches so far; none for a GPU.
+    /// Counters of the SM model over all launches so far; `None` for a GPU.
     pub fn model_stats(&self) -> Option<sim::Stats> {
         match &self.backend {
             Backend::Cuda(_) => None,
@@ -106,7 +106,7 @@ impl Device {
         }
     }
 
-    /// The GPU's facts; none for the model.
+    /// Properties of the GPU; `None` for the SM model.
     pub fn info(&self) -> Option<&crate::DeviceInfo> {
         match &self.backend {
             Backend::Cuda(context) => Some(&context.info),
@@ -114,7 +114,7 @@ impl Device {
         }
     }
 
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub fn sms(&self) -> u32 {
         match &self.backend {
             Backend::Cuda(context) => context.info.sms,
@@ -122,12 +122,12 @@ impl Device {
         }
     }
 
-    /// Most shared memory of one CTA in bytes.
+    /// Most bytes of shared memory that one CTA can have.
     pub fn smem_bytes(&self) -> u32 {
         self.info().map_or(SM90_SMEM_BYTES, |info| info.smem_bytes)
     }
 
-    /// Waits until everything launched on the device has ended.
+    /// Waits until all work on the device is complete.
     pub fn synchronize(&self) -> Result<(), Error> {
         match &self.backend {
             Backend::Cuda(context) => context.synchronize(),
@@ -135,39 +135,40 @@ impl Device {
         }
     }
 
-    /// The stream that is always there; launches that name none go to it.
+    /// The device's default stream.
     pub fn stream(&self) -> Stream {
         Stream::default_of(self)
     }
 
-    /// A stream of its own.
+    /// Makes a new stream.
     pub fn new_stream(&self) -> Result<Stream, Error> {
         Stream::new(self)
     }
 
-    /// Memory with arbitrary contents (on the model, contents that it knows to be uninitialised).
+    /// Allocates uninitialised memory. The SM model reports reads of it.
     pub fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
         Buffer::new(self, bytes)
     }
 
-    /// Memory full of zeros.
+    /// Allocates memory and fills it with zeros.
     pub fn alloc_zeroed(&self, bytes: usize) -> Result<Buffer, Error> {
         let mut buffer = self.alloc(bytes)?;
         buffer.fill(0)?;
         Ok(buffer)
     }
 
-    /// A copy of `bytes` on the device.
+    /// Allocates memory and copies `bytes` to it.
     pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, Error> {
         let mut buffer = self.alloc(bytes.len())?;
         buffer.write(bytes)?;
         Ok(buffer)
     }
 
-    /// Makes the GPU's primary context the calling thread's, as libraries of CUDA want it before a call.
+    /// Binds the GPU's primary context to the calling thread, which other CUDA libraries require.
+    /// (`cuCtxSetCurrent`.)
     ///
     /// # Errors
-    /// [`Error::NotOnModel`] on the model; what the driver reports.
+    /// [`Error::NotOnModel`] on the model; [`Error::Driver`] if the driver call fails.
     pub fn make_current(&self) -> Result<(), Error> {
         match &self.backend {
             Backend::Cuda(context) => context.bind(),
@@ -175,23 +176,23 @@ impl Device {
         }
     }
 
-    /// Refuses a buffer of another device, which `what` names in the error.
+    /// Checks that a buffer belongs to this device. `what` names the buffer in the error.
     ///
     /// # Errors
-    /// [`Error::ForeignDevice`].
+    /// [`Error::ForeignDevice`] if it does not.
     pub fn check_buffer(&self, what: &str, buffer: &Buffer) -> Result<(), Error> {
         self.owns(what, &buffer.memory.backend)
     }
 
-    /// Refuses a stream of another device, which `what` names in the error.
+    /// Checks that a stream belongs to this device. `what` names the stream in the error.
     ///
     /// # Errors
-    /// [`Error::ForeignDevice`].
+    /// [`Error::ForeignDevice`] if it does not.
     pub fn check_stream(&self, what: &str, stream: &Stream) -> Result<(), Error> {
         self.owns(what, stream.backend())
     }
 
-    /// Refuses memory of another device: a slice in a value says whose it is by its address alone.
+    /// Checks that the memory of a slice belongs to this device. Only its address tells.
     pub(crate) fn holds(&self, what: &str, slice: SliceAbi) -> Result<(), Error> {
         let SliceAbi { address, elements: bytes } = slice;
         let held = match &self.backend {
@@ -209,7 +210,7 @@ impl Device {
         })
     }
 
-    /// Refuses a handle that belongs to another device.
+    /// Checks that a handle belongs to this device.
     pub(crate) fn owns(&self, what: &str, theirs: &Backend) -> Result<(), Error> {
         if self.backend.same(theirs) {
             return Ok(());

@@ -1,21 +1,21 @@
-//! Everything that can go wrong, one line each: what was found, and what would be right.
+//! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::tensor_error::TensorError;
 
 /// An error of the host side.
 ///
-/// Every message is one line (a report of the SM model, which is a page, apart) and names the
-/// offending numbers. No input makes this crate panic.
+/// Every message is one line that contains the offending numbers; only a report of the SM model is
+/// longer. No input makes this crate panic.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     // Devices.
-    /// libcuda is not there.
+    /// libcuda could not be loaded.
     #[error(
         "no CUDA driver: libcuda could not be loaded ({reason}); install the NVIDIA driver, or use the SM model"
     )]
     NoDriver {
-        /// What the loader said.
+        /// The dynamic loader's message.
         reason: String,
     },
     /// The driver lacks entry points that this crate calls.
@@ -23,34 +23,34 @@ pub enum Error {
         "the CUDA driver supports CUDA {major}.{minor}; 12.8 or newer is needed (NVIDIA driver 570 or newer)"
     )]
     DriverTooOld {
-        /// What it supports.
+        /// Major CUDA version that the driver supports.
         major: i32,
-        /// What it supports.
+        /// Minor CUDA version that the driver supports.
         minor: i32,
     },
-    /// The driver is there, a GPU is not.
-    #[error("the CUDA driver is there, but it sees no GPU; use the SM model")]
+    /// The driver is installed, but it finds no GPU.
+    #[error("the CUDA driver is installed, but it finds no GPU; use the SM model")]
     NoGpu,
     /// The ordinal is out of range.
-    #[error("there is no CUDA device {index}: this machine has {count}, counted from 0")]
+    #[error("there is no CUDA device {index}: this machine has {count}, numbered from 0")]
     NoSuchDevice {
         /// The ordinal asked for.
         index: usize,
-        /// How many there are.
+        /// Number of CUDA devices.
         count: usize,
     },
-    /// Not Hopper.
+    /// The GPU is not a Hopper GPU.
     #[error(
-        "device {index} ({name}) has compute capability {major}.{minor}; sm_90a kernels run on 9.0 alone (H100, H200, H20, GH200)"
+        "device {index} ({name}) has compute capability {major}.{minor}; sm_90a kernels need 9.0 (H100, H200, H20, GH200)"
     )]
     WrongArch {
         /// Ordinal.
         index: usize,
         /// Its name.
         name: String,
-        /// Compute capability.
+        /// Major compute capability.
         major: i32,
-        /// Compute capability.
+        /// Minor compute capability.
         minor: i32,
     },
     /// A call of the driver failed.
@@ -62,17 +62,19 @@ pub enum Error {
         code: u32,
         /// Its name.
         name: String,
-        /// What the driver says about it.
+        /// The driver's description of the error.
         text: String,
     },
     /// Device memory is exhausted.
-    #[error("out of device memory: {bytes} bytes asked for, {free} of {total} are free")]
+    #[error(
+        "out of device memory: the allocation needs {bytes} bytes, and {free} of {total} are free"
+    )]
     OutOfMemory {
-        /// The request.
+        /// Bytes requested.
         bytes: u64,
         /// Free bytes on the device.
         free: u64,
-        /// All bytes of the device.
+        /// Total bytes of the device.
         total: u64,
     },
     /// The SM model stopped the kernel.
@@ -81,35 +83,35 @@ pub enum Error {
     /// The SM model's memory refused an access by the host.
     #[error("the SM model's global memory: {0}")]
     ModelMemory(sim::GlobalError),
-    /// A tensor map that a GPU takes and the model does not.
-    #[error("the SM model can't use this tensor map: {0}")]
+    /// A tensor map that a GPU supports and the model does not.
+    #[error("the SM model does not support this tensor map: {0}")]
     ModelTensor(sim::tensor_map::EncodeError),
     /// Something that only the SM model can do.
     #[error("{what} needs the SM model; this is a GPU")]
     NotOnGpu {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
     },
     /// Something that only a GPU can do.
     #[error("{what} needs a GPU; this is the SM model")]
     NotOnModel {
-        /// What was asked.
+        /// The operation.
         what: &'static str,
     },
-    /// A handle of one device used on another.
+    /// A handle of one device was used on another one.
     #[error("{what} belongs to {theirs}, and was used on {ours}")]
     ForeignDevice {
-        /// Which handle.
+        /// The handle.
         what: String,
-        /// Its device.
+        /// The handle's device.
         theirs: String,
         /// The device it was used on.
         ours: String,
     },
 
     // Buffers.
-    /// A range that a buffer does not have.
-    #[error("{what}: bytes {offset} to {end} are outside of the buffer's {len}")]
+    /// A byte range exceeds its buffer.
+    #[error("{what}: bytes {offset} to {end} exceed the buffer of {len} bytes")]
     OutOfBuffer {
         /// The operation.
         what: String,
@@ -120,7 +122,7 @@ pub enum Error {
         /// The buffer's size.
         len: u64,
     },
-    /// A host slice and a buffer that differ in size.
+    /// A host slice and a buffer differ in size.
     #[error("{what}: {host} bytes on the host and {device} on the device must be equal")]
     LengthMismatch {
         /// The operation.
@@ -130,28 +132,30 @@ pub enum Error {
         /// Bytes of the buffer.
         device: u64,
     },
-    /// A 2D copy whose rows overlap.
-    #[error("copy of rows of {width} bytes: {side} pitch {pitch} is smaller than a row")]
+    /// The rows of a 2D copy overlap.
+    #[error(
+        "copy of rows of {width} bytes: the {side} pitch of {pitch} bytes is smaller than a row"
+    )]
     CopyPitch {
         /// "source" or "destination".
         side: &'static str,
         /// Bytes of a row.
         width: u64,
-        /// Its pitch.
+        /// Bytes from one row to the next.
         pitch: u64,
     },
-    /// A size that does not fit.
+    /// A size exceeds its limit.
     #[error("{what} = {factors} overflows: {limit}")]
     SizeOverflow {
-        /// The name of the product.
+        /// Name of the size.
         what: &'static str,
-        /// Its factors, in numbers.
+        /// Its value, or its factors.
         factors: String,
         /// The bound.
         limit: &'static str,
     },
 
-    /// A tensor map that TMA can't use.
+    /// A tensor map that breaks a rule of TMA.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 
@@ -164,11 +168,11 @@ pub enum Error {
         /// Its target.
         arch: &'static str,
     },
-    /// The image has not the code of a kernel.
+    /// The image lacks the code of a kernel.
     #[error(transparent)]
     Image(#[from] isa::kernel::ImageError),
-    /// A kernel did not assemble.
-    #[error("the driver can't assemble kernel {kernel} of image {image}: {log}")]
+    /// The driver could not assemble a kernel.
+    #[error("the driver cannot assemble kernel {kernel} of image {image}: {log}")]
     ImageAssembly {
         /// The image's name.
         image: &'static str,
@@ -184,40 +188,40 @@ pub enum Error {
         image: String,
         /// The kernel asked for.
         kernel: String,
-        /// The kernels that there are.
+        /// The kernels of the image.
         have: String,
     },
-    /// The image was built from other source than this program.
+    /// The image was not built from the same source as this program.
     #[error(
-        "kernel {kernel}: the image says {field} = {image}, this program {program}; rebuild the image from the same source"
+        "kernel {kernel}: the image has {field} = {image}, this program has {program}; rebuild the image from the same source"
     )]
     ImageMismatch {
         /// The kernel.
         kernel: String,
-        /// The fact that differs.
+        /// The property that differs.
         field: &'static str,
-        /// In the image.
+        /// Its value in the image.
         image: String,
-        /// In this program.
+        /// Its value in this program.
         program: String,
     },
-    /// A block that no SM can hold.
-    #[error("kernel {kernel}: {threads} threads per CTA; 1 to 1024 are possible")]
+    /// The number of threads in a CTA is out of range.
+    #[error("kernel {kernel}: {threads} threads per CTA; the number must be 1 to 1024")]
     LaunchThreads {
         /// The kernel.
         kernel: String,
-        /// Its block.
+        /// Threads of a CTA.
         threads: u32,
     },
-    /// A grid dimension out of range.
-    #[error("kernel {kernel}: grid {grid:?}; x is 1 to 2^31-1, y and z are 1 to 65535")]
+    /// A grid dimension is out of range.
+    #[error("kernel {kernel}: grid {grid:?}; x must be 1 to 2^31-1, y and z 1 to 65535")]
     LaunchGrid {
         /// The kernel.
         kernel: String,
         /// The grid.
         grid: [u32; 3],
     },
-    /// A cluster that can't be, or that does not divide the grid.
+    /// The cluster is too large for the hardware, or it does not divide the grid.
     #[error("kernel {kernel}: grid {grid:?} with clusters of {cluster:?}: {right}")]
     LaunchCluster {
         /// The kernel.
@@ -229,53 +233,55 @@ pub enum Error {
         /// The rule.
         right: &'static str,
     },
-    /// More shared memory than there is.
+    /// The kernel needs more shared memory than the device has.
     #[error(
-        "kernel {kernel}: {bytes} bytes of shared memory per CTA; this device has {limit}: take fewer stages or smaller tiles"
+        "kernel {kernel}: {bytes} bytes of shared memory per CTA; this device has {limit}: use fewer stages or smaller tiles"
     )]
     LaunchSmem {
         /// The kernel.
         kernel: String,
-        /// What it needs.
+        /// Bytes that the kernel needs.
         bytes: u32,
-        /// What there is.
+        /// Bytes that a CTA can have.
         limit: u32,
     },
     /// Too few or too many parameters.
-    #[error("kernel {kernel} takes {want} parameters; {have} were given")]
+    #[error("kernel {kernel} takes {want} parameters; the launch passes {have}")]
     LaunchParamCount {
         /// The kernel.
         kernel: String,
-        /// What it takes.
+        /// Parameters that the kernel takes.
         want: usize,
-        /// What it got.
+        /// Parameters that the launch passes.
         have: usize,
     },
     /// A parameter of the wrong type.
-    #[error("kernel {kernel}, parameter {index}: the kernel takes {want}, the launch gives {have}")]
+    #[error(
+        "kernel {kernel}, parameter {index}: the kernel takes {want}, the launch passes {have}"
+    )]
     LaunchParam {
         /// The kernel.
         kernel: String,
-        /// Which parameter, from 0.
+        /// Index of the parameter, from 0.
         index: usize,
-        /// The kernel's side.
+        /// The type that the kernel takes.
         want: String,
-        /// The launch's side.
+        /// The type that the launch passes.
         have: String,
     },
 
     // GEMM.
-    /// An element type that the GEMM doesn't take.
-    #[error("GEMM {side} of type {dtype}; {right}")]
+    /// An element type that the GEMM does not support.
+    #[error("GEMM {side} of type {dtype}; {right} is supported")]
     GemmDtype {
-        /// "operands" or "result".
+        /// "operands", "result" or "values".
         side: &'static str,
         /// The type.
         dtype: &'static str,
-        /// What is supported.
+        /// The supported types.
         right: &'static str,
     },
-    /// No kernel fits.
+    /// No kernel computes the product.
     #[error(
         "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}"
     )]
@@ -288,19 +294,19 @@ pub enum Error {
         c: &'static str,
         /// Instances in the table.
         count: usize,
-        /// What it has.
+        /// The kinds of product that the table computes.
         have: String,
     },
-    /// A row of an instance table that contradicts its kernel.
+    /// A row of an instance table contradicts its kernel.
     #[error("GEMM instance {kernel}: {what}")]
     BadInstance {
         /// The kernel.
         kernel: String,
-        /// Both sides.
+        /// The table's value and the kernel's value.
         what: String,
     },
-    /// A row that the table does not have, or that computes another product.
-    #[error("GEMM instance {index} of {count} is not for this product: {have}")]
+    /// The row asked for is not in the table, or it computes another kind of product.
+    #[error("GEMM instance {index} of {count} does not compute this product: {have}")]
     WrongInstance {
         /// The row asked for.
         index: usize,
@@ -309,17 +315,17 @@ pub enum Error {
         /// What the row computes.
         have: String,
     },
-    /// A schedule that the device or the product has no room for.
-    #[error("a GEMM schedule of {clusters} clusters that share {streamed} tiles: {right}")]
+    /// The device, the product or the kernel does not allow the schedule.
+    #[error("a GEMM schedule of {clusters} clusters and {streamed} split tiles: {right}")]
     BadSchedule {
         /// Clusters asked for.
         clusters: u32,
-        /// Shared tiles asked for.
+        /// Split tiles asked for.
         streamed: u32,
-        /// What there is room for.
+        /// The limit.
         right: String,
     },
-    /// An operand of another size than the plan's.
+    /// The size of an operand differs from the plan.
     #[error(
         "GEMM operand {operand}: {rows} x {cols} {dtype} need {need} bytes; the buffer has {have}"
     )]
@@ -334,10 +340,10 @@ pub enum Error {
         dtype: &'static str,
         /// Bytes needed.
         need: u64,
-        /// Bytes there.
+        /// Bytes of the buffer.
         have: u64,
     },
-    /// C was planned for and is missing, or the reverse.
+    /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]
     OperandC {
         /// "with" or "without".

@@ -1,8 +1,9 @@
 //! Modules and checked launches.
 //!
-//! Everything that the driver would refuse with a number, or worse accept, is refused here with a
-//! line: another image than this program's, a grid that its clusters don't divide, shared memory
-//! beyond the device's, parameters that are not the kernel's.
+//! A launch that passes these checks matches its kernel. The driver would report some of these mistakes
+//! as a bare number and accept others. This module reports each with one line: an image that was not
+//! built with this program, a grid that its clusters do not divide, more shared memory than the device
+//! has, parameters that do not match the kernel's.
 
 use crate::assemble::Kernels;
 use crate::cuda::check;
@@ -15,7 +16,7 @@ use isa::kernel::{Image, KernelDesc, KernelMeta};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// The largest cluster that sm_90 has.
+/// Most CTAs in a cluster on sm_90.
 const LARGEST_CLUSTER: u32 = 16;
 
 /// An image loaded on a device. Cheap to clone.
@@ -27,12 +28,13 @@ pub struct Module {
 }
 
 impl Device {
-    /// Loads an image, which by itself assembles nothing: on a GPU the driver assembles a kernel's
-    /// PTX when the kernel is first used (and caches the result on disk), or when
-    /// [`Module::preload`] says so. On the model, kernels are functions of this program.
+    /// Loads an image.
+    ///
+    /// On a GPU, the driver assembles a kernel's PTX at its first use or in [`Module::preload`], and
+    /// caches the result on disk. On the model, kernels are functions of this program.
     ///
     /// # Errors
-    /// [`Error::ImageArch`].
+    /// [`Error::ImageArch`] if the image is not for sm_90a.
     pub fn load(&self, image: &'static Image) -> Result<Module, Error> {
         if image.arch != "sm_90a" {
             return Err(Error::ImageArch { image: image.name, arch: image.arch });
@@ -44,11 +46,11 @@ impl Device {
         Ok(Module { device: self.clone(), image, cuda })
     }
 
-    /// Launches a kernel of `module` on `stream`, after checking everything that can be.
+    /// Checks and launches a kernel of `module` on `stream`.
     ///
     /// # Errors
-    /// A line for each thing that is wrong; [`Error::ImageAssembly`] with the assembler's words;
-    /// [`Error::Model`] with the model's report.
+    /// An error for each kind of mistake in module, grid or parameters; [`Error::ImageAssembly`] with the
+    /// assembler's message; [`Error::Model`] with the model's report.
     pub fn launch(
         &self,
         module: &Module,
@@ -68,8 +70,8 @@ impl Device {
                 let function = module.function(index)?;
                 launch_cuda(function, &desc.meta, grid, &packed.pointers, stream)
             }
-            // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it
-            // points to is borrowed until after the call.
+            // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`. The bytes that it
+            // points to stay borrowed until after the call.
             Backend::Sim(model) => unsafe {
                 model.launch(desc, grid, &packed.pointers).map(|_| ())
             },
@@ -78,11 +80,11 @@ impl Device {
 }
 
 impl Device {
-    /// Launches a kernel of this program on the model, which needs no image: for tests of a kernel
-    /// beside its source. Checked as [`Device::launch`] is.
+    /// Checks and launches a kernel of this program on the model, without an image. It is meant for unit
+    /// tests beside a kernel's source.
     ///
     /// # Errors
-    /// As [`Device::launch`]; [`Error::NotOnGpu`] on a GPU.
+    /// The errors of [`Device::launch`]; [`Error::NotOnGpu`] on a GPU.
     pub fn launch_on_model(
         &self,
         desc: &KernelDesc,
@@ -94,19 +96,19 @@ impl Device {
         };
         check_shape(&desc.meta, grid, self.smem_bytes())?;
         let packed = pack(self, &desc.meta, params)?;
-        // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`; what it points to
-        // is borrowed until after the call.
+        // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`. The bytes that it
+        // points to stay borrowed until after the call.
         unsafe { model.launch(desc, grid, &packed.pointers).map(|_| ()) }
     }
 }
 
 impl Module {
-    /// The image that it was loaded from.
+    /// The image that this module was loaded from.
     pub fn image(&self) -> &'static Image {
         self.image
     }
 
-    /// Whether the image has this very kernel.
+    /// Checks that the image has this kernel, built from the same source.
     ///
     /// # Errors
     /// [`Error::NoSuchKernel`]; [`Error::ImageMismatch`] if image and program were built from
@@ -115,7 +117,7 @@ impl Module {
         self.index(desc).map(drop)
     }
 
-    /// The kernel's place in the image, which has this very kernel.
+    /// The kernel's index in the image, after the check of [`Module::check`].
     fn index(&self, desc: &KernelDesc) -> Result<usize, Error> {
         let (meta, image) = (&desc.meta, self.image);
         let Some(index) = image.kernels.iter().position(|k| k.name == meta.name) else {
@@ -134,10 +136,10 @@ impl Module {
         }
     }
 
-    /// Assembles kernels that will be used, so that their first launches don't wait.
+    /// Assembles kernels now, so that their first launches do not wait for it.
     ///
     /// # Errors
-    /// As [`Module::check`]; [`Error::ImageAssembly`] with the assembler's words.
+    /// The errors of [`Module::check`]; [`Error::ImageAssembly`] with the assembler's message.
     pub fn preload(&self, kernels: &[&KernelDesc]) -> Result<(), Error> {
         for desc in kernels {
             let index = self.index(desc)?;
@@ -148,12 +150,12 @@ impl Module {
         Ok(())
     }
 
-    /// What a variable of the kernel's module holds. Launches that write it must have ended: see
-    /// [`Device::synchronize`].
+    /// Reads a variable of the kernel's module. Launches that write it must be complete
+    /// ([`Device::synchronize`]).
     ///
     /// # Errors
-    /// As [`Module::check`]; what the driver says if there is no such variable;
-    /// [`Error::NotOnModel`].
+    /// The errors of [`Module::check`]; [`Error::Driver`] if there is no such variable;
+    /// [`Error::NotOnModel`] on the model.
     pub fn read_variable(&self, desc: &KernelDesc, name: &str) -> Result<Vec<u8>, Error> {
         let (at, len) = self.variable(desc, name)?;
         let mut bytes = vec![0; len];
@@ -162,10 +164,11 @@ impl Module {
         Ok(bytes)
     }
 
-    /// Fills a variable of the kernel's module with `bytes`, and zeros behind them.
+    /// Writes `bytes` to a variable of the kernel's module, and zeros to the rest of it.
     ///
     /// # Errors
-    /// As [`Module::read_variable`]; [`Error::OutOfBuffer`] for more bytes than it has.
+    /// The errors of [`Module::read_variable`]; [`Error::OutOfBuffer`] if `bytes` is longer than the
+    /// variable.
     pub fn write_variable(&self, desc: &KernelDesc, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let (at, len) = self.variable(desc, name)?;
         if bytes.len() > len {
@@ -176,7 +179,7 @@ impl Module {
                 len: len as u64,
             });
         }
-        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` are no more.
+        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` is not longer.
         unsafe {
             check("cuMemsetD8", sys::cuMemsetD8_v2(at, 0, len))?;
             check("cuMemcpyHtoD", sys::cuMemcpyHtoD_v2(at, bytes.as_ptr().cast(), bytes.len()))
@@ -200,10 +203,10 @@ impl Module {
         }
     }
 
-    /// How many clusters of the kernel the device holds at once.
+    /// Number of clusters of the kernel that the device can hold at one time.
     ///
-    /// GPCs with an odd number of SMs leave some of them out when clusters are larger than one CTA.
-    /// The model holds `sms / cluster size`.
+    /// A cluster does not span GPCs, so a GPC may leave some SMs idle. The model holds
+    /// `sms / cluster size`. (`cuOccupancyMaxActiveClusters`.)
     pub fn max_active_clusters(&self, desc: &KernelDesc) -> Result<u32, Error> {
         let index = self.index(desc)?;
         let (meta, size) = (&desc.meta, desc.meta.cluster_size());
@@ -238,7 +241,7 @@ impl Module {
     }
 }
 
-/// The first fact in which two descriptions of a kernel differ: its name, and both values.
+/// The first property in which two descriptions of a kernel differ: its name and both values.
 fn difference(image: &KernelMeta, program: &KernelMeta) -> Option<(&'static str, String, String)> {
     type Fact = (&'static str, fn(&KernelMeta) -> String);
     let facts: [Fact; 7] = [
@@ -262,7 +265,7 @@ fn difference(image: &KernelMeta, program: &KernelMeta) -> Option<(&'static str,
     })
 }
 
-/// Block, grid, cluster and shared memory.
+/// Checks block, grid, cluster and shared memory.
 pub(crate) fn check_shape(meta: &KernelMeta, grid: [u32; 3], limit: u32) -> Result<(), Error> {
     let kernel = || meta.name().to_owned();
     let (threads, cluster) = (meta.threads, meta.cluster);
@@ -288,10 +291,10 @@ pub(crate) fn check_shape(meta: &KernelMeta, grid: [u32; 3], limit: u32) -> Resu
     Ok(())
 }
 
-/// Builds the launch configuration of `meta` and lends it.
+/// Builds the launch configuration of `meta` and passes it to `then`.
 ///
-/// A kernel with `dependent = true` may start before the kernel ahead of it in the stream has ended;
-/// it waits for that end itself (`isa::kernel::AfterWait`).
+/// A kernel with `dependent = true` is a dependent grid: it may start before the primary grid is
+/// complete, and it waits for that itself (`isa::kernel::AfterWait`).
 fn with_config<R>(
     meta: &KernelMeta,
     grid: [u32; 3],
@@ -342,8 +345,8 @@ fn launch_cuda(
 ) -> Result<(), Error> {
     let mut params: Vec<*mut c_void> = params.iter().map(|p| p.cast_mut().cast()).collect();
     with_config(meta, grid, stream.raw(), |config| {
-        // SAFETY: function and stream are of the bound context; `params` has a pointer for each
-        // parameter, whose bytes the driver copies (and does not write) before it returns.
+        // SAFETY: function and stream belong to the bound context. `params` has a pointer for each
+        // parameter; the driver copies the bytes (and does not write them) before it returns.
         check("cuLaunchKernelEx", unsafe {
             sys::cuLaunchKernelEx(config, function, params.as_mut_ptr(), std::ptr::null_mut())
         })

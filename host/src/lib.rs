@@ -1,20 +1,21 @@
-//! The host side: devices, typed tensor maps, checked launches, and the GEMM on top of them.
+//! The host side: devices, typed tensor maps, checked launches, and the GEMM built on them.
 //!
-//! One API serves a GPU and the SM model:
+//! The same API serves a GPU and the SM model:
 //!
 //! ```text
 //! Device::cuda(i) | Device::sim(config) | Device::auto()
-//!   alloc / upload            -> Buffer        read back with Buffer::to_vec
+//!   alloc / upload            -> Buffer        Buffer::to_vec reads it back
 //!   tensor_map                -> TensorMap     checked against TMA's rules
-//!   load(&Image)              -> Module        a kernel is assembled when it is first used
+//!   load(&Image)              -> Module        the driver assembles a kernel at its first use
 //!   launch(&Module, &KernelDesc, grid, &[Param], &Stream)
 //!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
 //! ```
 //!
-//! [`data`] makes and converts values, [`mod@reference`] has the f64 product and the error of a result.
+//! [`data`] makes and converts values. [`mod@reference`] computes the product in f64 and the error of a
+//! result. [`testing`] runs a kernel on the SM model under many thread schedules.
 //!
-//! Libraries of CUDA are loaded at run time: a machine without a GPU gets an [`Error`] that says
-//! what is missing, and can use the model.
+//! The CUDA libraries are loaded at run time. On a machine without a GPU, an [`Error`] says what is
+//! missing, and the SM model can be used.
 
 mod assemble;
 mod buffer;

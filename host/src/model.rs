@@ -7,18 +7,18 @@ use crate::error::Error;
 use isa::kernel::KernelDesc;
 use std::sync::{Mutex, PoisonError};
 
-/// A model of an SM (and of a grid over several), with its own global memory.
+/// A model of the SMs of a device, with its own global memory.
 pub(crate) struct Model {
     pub config: sim::Config,
     memory: sim::GlobalMemory,
-    /// Of all launches that ended well.
+    /// Sum over all launches that completed without an error.
     stats: Mutex<sim::Stats>,
 }
 
 /// Parameter addresses, shared by the model's worker threads.
 struct ParamPtrs<'a>(&'a [*const u8]);
 
-// SAFETY: the pointers are to parameter bytes that `launch` borrows and nobody writes meanwhile.
+// SAFETY: the pointers point to parameter bytes that `launch` borrows, and nothing writes them meanwhile.
 unsafe impl Sync for ParamPtrs<'_> {}
 
 impl ParamPtrs<'_> {
@@ -41,7 +41,7 @@ impl Model {
     }
 
     pub fn free(&self, addr: u64) {
-        // Fails if `addr` is not allocated: its owner, a buffer, frees once.
+        // This fails only if `addr` is not allocated, and its owner, a buffer, frees it once.
         let _ = self.memory.free(addr);
     }
 
@@ -53,16 +53,16 @@ impl Model {
         self.memory.write(addr, bytes).map_err(Error::ModelMemory)
     }
 
-    /// Whether `bytes` > 0 bytes from `addr` on begin and end in its memory.
+    /// Whether the first and the last of `bytes` > 0 bytes at `addr` lie in the model's memory.
     pub fn holds(&self, addr: u64, bytes: u64) -> bool {
         [addr, addr + (bytes - 1)].iter().all(|&at| self.memory.read(at, &mut [0]).is_ok())
     }
 
-    /// Runs a kernel to its end.
+    /// Runs a kernel to completion.
     ///
     /// # Safety
-    /// `params` was checked against `desc.meta`: pointer `i` is to the bytes of parameter `i`,
-    /// aligned as it says, and stays valid during the call.
+    /// `params` must have been checked against `desc.meta`: pointer `i` points to the bytes of parameter
+    /// `i`, has the alignment that `desc.meta` states, and stays valid during the call.
     pub unsafe fn launch(
         &self,
         desc: &KernelDesc,

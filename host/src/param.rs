@@ -1,4 +1,4 @@
-//! Kernel parameters as the host gives them, and in words.
+//! Kernel parameters that the host passes, and their description in error messages.
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 
 /// One parameter of a launch.
 ///
-/// It borrows what it gives: a buffer that the kernel may write is borrowed mutably, so that one
-/// launch can't get it twice.
+/// A parameter borrows what it passes. A buffer that the kernel may write is borrowed mutably, so one
+/// launch cannot receive it twice.
 pub struct Param<'a>(Kind<'a>);
 
 enum Kind<'a> {
@@ -22,8 +22,8 @@ enum Kind<'a> {
 }
 
 impl<'a> Param<'a> {
-    /// A number, or a struct with `#[derive(KernelArg)]`, copied byte for byte. What its slices borrow
-    /// stays borrowed for as long as the parameter lives.
+    /// A number or a struct with `#[derive(KernelArg)]`, copied byte by byte. The buffers of its slices
+    /// stay borrowed while the parameter lives.
     pub fn value<T: ByValue + KernelArg + 'a>(value: T) -> Param<'a> {
         let mut slices = Vec::new();
         value.slices(&mut |slice| slices.push(slice));
@@ -34,14 +34,14 @@ impl<'a> Param<'a> {
         Param(Kind::Value { bytes, meta: T::META, slices })
     }
 
-    /// A whole buffer that the kernel reads as elements of type `T`: its
-    /// [`DeviceSlice`](isa::slice::DeviceSlice). Bytes behind the last whole element are left out.
+    /// A whole buffer that the kernel reads as a [`DeviceSlice`](isa::slice::DeviceSlice) of `T`. Bytes
+    /// after the last whole element are not part of it.
     pub fn slice<T: Element>(buffer: &'a Buffer) -> Param<'a> {
         Self::elements::<T>(buffer, false)
     }
 
-    /// A whole buffer that the kernel may write: its
-    /// [`DeviceSliceMut`](isa::slice::DeviceSliceMut).
+    /// A whole buffer that the kernel may write, as a [`DeviceSliceMut`](isa::slice::DeviceSliceMut) of
+    /// `T`.
     pub fn slice_mut<T: Element>(buffer: &'a mut Buffer) -> Param<'a> {
         Self::elements::<T>(buffer, true)
     }
@@ -73,10 +73,10 @@ impl<'a> Param<'a> {
     }
 }
 
-/// Whether a kernel that takes `want` can be given `have`.
+/// Whether a launch can pass `have` to a kernel that takes `want`.
 fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
     let slice = want.kind == ParamKind::Slice as u32 && have.kind == want.kind;
-    // A kernel may be lent more than it uses: a writable slice to read.
+    // A kernel that only reads a slice may receive a writable one.
     let box_rows = if slice && want.box_rows == 0 { 0 } else { have.box_rows };
     *want == ParamMeta { box_rows, ..*have }
 }
@@ -84,12 +84,12 @@ fn takes(want: &ParamMeta, have: &ParamMeta) -> bool {
 /// The bytes of a launch's parameters, and a pointer to each.
 pub(crate) struct Packed<'a> {
     pub pointers: Vec<*const u8>,
-    /// What the slices' pointers point to.
+    /// Storage that the slices' pointers point to.
     _slices: Vec<[u64; 2]>,
     _params: std::marker::PhantomData<&'a ()>,
 }
 
-/// Checks parameters against the kernel's, and packs them.
+/// Checks parameters against the kernel's and packs them.
 pub(crate) fn pack<'a>(
     device: &Device,
     meta: &KernelMeta,
@@ -101,7 +101,7 @@ pub(crate) fn pack<'a>(
         let (want, have) = (want.len(), params.len());
         return Err(Error::LaunchParamCount { kernel: kernel(), want, have });
     }
-    // Its buffer must not move once pointed into: reserved for all.
+    // The vector must not reallocate, because `pointers` points into it.
     let mut slices: Vec<[u64; 2]> = Vec::with_capacity(params.len());
     let mut pointers = Vec::with_capacity(params.len());
     for (index, (want, param)) in want.iter().zip(params).enumerate() {
@@ -139,7 +139,7 @@ pub(crate) fn pack<'a>(
     Ok(Packed { pointers, _slices: slices, _params: std::marker::PhantomData })
 }
 
-/// A parameter in words.
+/// Describes a parameter for an error message.
 pub(crate) fn describe(param: &ParamMeta) -> String {
     const KINDS: [ParamKind; 4] =
         [ParamKind::Value, ParamKind::Struct, ParamKind::Slice, ParamKind::TensorMap];

@@ -1,9 +1,9 @@
-//! The product in f64 on the CPU, and how far a result is from it.
+//! The product in f64 on the CPU, and the error of a result.
 //!
-//! Products of bf16 or f16 values are exact in f64, and so, up to 2^-52, are their sums. Up to
-//! [`FULL`] multiplications every element is compared; beyond, whole rows and columns are, chosen
-//! by a fixed seed with the first and the last among them: each tile of D is crossed by few of
-//! them, each row and column of tiles by some.
+//! Products of bf16 or f16 values are exact in f64, and each addition of their sums has a relative
+//! error of at most 2^-53. Up to [`FULL`] multiplications, every element is compared. Beyond that,
+//! [`SAMPLES`] whole rows and [`SAMPLES`] whole columns are compared. A fixed seed chooses them, and the
+//! first and the last are always among them.
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
@@ -14,16 +14,16 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Multiplications up to which every element is compared: 2048^3 and somewhat more.
+/// Most multiplications with which every element is compared: a little more than 2048^3.
 pub const FULL: u128 = 10_000_000_000;
-/// Rows and columns compared beyond that.
+/// Number of rows, and of columns, that are compared in a larger product.
 pub const SAMPLES: usize = 64;
-/// Columns of the product computed together.
+/// Columns of the product that are computed together.
 const WIDTH: usize = 8;
-/// Steps along K for which a panel of B stays in the first-level cache.
+/// Steps along K for which a block of B fits in the L1 cache of the CPU.
 const DEPTH: usize = 512;
 
-/// A product and its operands' values, row-major without gaps.
+/// A product with the values of its operands, row-major without gaps.
 #[derive(Clone, Copy)]
 pub struct Product<'a> {
     /// Rows of A, C and D.
@@ -36,7 +36,7 @@ pub struct Product<'a> {
     pub a: &'a [f32],
     /// B, [n, k].
     pub b: &'a [f32],
-    /// C, [m, n]; not read when `beta` is 0.
+    /// C, [m, n]. It is not read when `beta` is 0.
     pub c: Option<&'a [f32]>,
     /// Factor of A * B^T.
     pub alpha: f32,
@@ -44,13 +44,13 @@ pub struct Product<'a> {
     pub beta: f32,
 }
 
-/// How a result compares with the reference.
+/// The error of a result against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// Frobenius norm of the difference over that of the reference: NaN or infinite if the result
-    /// is, or if the reference is zero and the result is not.
+    /// Frobenius norm of the difference, divided by that of the reference. It is NaN or infinite if the
+    /// result contains such values, or if the reference is zero and the result is not.
     pub relative_error: f64,
-    /// Largest difference of one element.
+    /// Largest absolute difference of one element.
     pub max_abs_error: f64,
     /// Elements compared.
     pub compared: u64,
@@ -61,7 +61,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether the error is below `bound`. NaN is not.
+    /// Whether the relative error is below `bound`. NaN is not.
     pub fn below(&self, bound: f64) -> bool {
         self.relative_error < bound
     }
@@ -78,7 +78,7 @@ impl std::fmt::Display for Check {
     }
 }
 
-/// Sums of squares over some elements.
+/// Sums of squares, and the largest difference, over some elements.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     difference: f64,
@@ -87,10 +87,10 @@ struct Sums {
 }
 
 impl Product<'_> {
-    /// The whole product.
+    /// Computes the whole product.
     ///
     /// # Errors
-    /// [`Error::OperandSize`] if a slice is not as long as the sizes say.
+    /// [`Error::OperandSize`] if the length of a slice does not match the sizes.
     pub fn compute(&self) -> Result<Vec<f64>, Error> {
         self.sizes(None)?;
         let (rows, cols): (Vec<_>, Vec<_>) = ((0..self.m).collect(), (0..self.n).collect());
@@ -107,18 +107,18 @@ impl Product<'_> {
         Ok(out)
     }
 
-    /// Compares `d` with the product: all of it, or sampled rows and columns if it is large.
+    /// Compares `d` with the product: every element, or sampled rows and columns of a large product.
     ///
     /// # Errors
-    /// As [`Product::compute`].
+    /// The errors of [`Product::compute`].
     pub fn check(&self, d: &[f32]) -> Result<Check, Error> {
         self.check_up_to(d, FULL)
     }
 
-    /// [`Product::check`] that samples beyond `full` multiplications.
+    /// [`Product::check`] that samples a product of more than `full` multiplications.
     ///
     /// # Errors
-    /// As [`Product::compute`].
+    /// The errors of [`Product::compute`].
     pub fn check_up_to(&self, d: &[f32], full: u128) -> Result<Check, Error> {
         self.sizes(Some(d))?;
         let all = |len: usize| (0..len).collect::<Vec<_>>();
@@ -132,7 +132,7 @@ impl Product<'_> {
         let mut compared = 0;
         for (rows, cols) in &parts {
             compared += rows.len() as u64 * cols.len() as u64;
-            // In order, so that the sum does not depend on the threads.
+            // The blocks are added in order, so that the sum does not depend on the threads.
             for s in self.blocks(rows, cols, |cols, block| self.compare(rows, cols, block, d)) {
                 sums.difference += s.difference;
                 sums.reference += s.reference;
@@ -174,8 +174,8 @@ impl Product<'_> {
         Ok(())
     }
 
-    /// Computes the product at `rows` x `cols` in blocks of [`WIDTH`] columns, on all cores, and
-    /// gives each block (row after row) with its columns to `use_block`.
+    /// Computes the product at `rows` x `cols` in blocks of [`WIDTH`] columns, on all cores. Calls
+    /// `use_block` with the columns of each block and its values, row by row.
     fn blocks<R: Send>(
         &self,
         rows: &[usize],
@@ -204,7 +204,7 @@ impl Product<'_> {
             .collect()
     }
 
-    /// alpha * sum + beta * C.
+    /// Turns the sums in `block` into alpha * sum + beta * C.
     fn scale(&self, rows: &[usize], cols: &[usize], block: &mut [f64]) {
         let (alpha, beta) = (f64::from(self.alpha), f64::from(self.beta));
         for (&row, sums) in rows.iter().zip(block.chunks_exact_mut(WIDTH)) {
@@ -231,7 +231,7 @@ impl Product<'_> {
     }
 }
 
-/// Adds `a[i] * panel[i]` for all i; the lanes are independent sums, so that they vectorise.
+/// Adds `a[i] * panel[i]` for all i. The lanes are independent sums, so that the loop vectorises.
 fn accumulate(sums: &mut [f64], a: &[f32], panel: &[[f64; WIDTH]]) {
     let mut lanes: [f64; WIDTH] = std::array::from_fn(|j| sums[j]);
     for (&x, b) in a.iter().zip(panel) {
@@ -248,7 +248,7 @@ fn larger(a: f64, b: f64) -> f64 {
     if a > b || a.is_nan() { a } else { b }
 }
 
-/// Up to [`SAMPLES`] indices below `len`, sorted, with the first and the last among them.
+/// At most [`SAMPLES`] indices below `len`, sorted, including the first and the last.
 pub fn sample(len: usize, seed: u64) -> Vec<usize> {
     if len <= SAMPLES {
         return (0..len).collect();

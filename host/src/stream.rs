@@ -1,5 +1,5 @@
-//! Streams, events and graphs. On the model everything has ended when the call returns, and events
-//! read the host's clock.
+//! Streams, events and graphs. On the model, every operation is complete when its call returns, and
+//! events read the host's clock.
 
 use crate::cuda::{Context, check, failed};
 use crate::device::{Backend, Device};
@@ -8,7 +8,7 @@ use cudarc::driver::{result, sys};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A queue of work on a device. Cheap to clone; clones are one queue.
+/// A CUDA stream: work that runs in order on a device. Clones are cheap and refer to the same stream.
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -20,7 +20,7 @@ struct Inner {
     owned: bool,
 }
 
-// SAFETY: a stream is a handle that the driver guards; its context is bound before each use.
+// SAFETY: the driver synchronises access to a stream, and its context is bound before each use.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -63,8 +63,8 @@ impl Stream {
         &self.inner.backend
     }
 
-    /// The driver's handle, a `CUstream`, for other libraries of CUDA; null on the model. It is valid
-    /// while the stream lives.
+    /// The driver's handle (`CUstream`), for other CUDA libraries; null on the model. It is valid while
+    /// the stream lives.
     pub fn handle(&self) -> *mut std::ffi::c_void {
         self.raw().cast()
     }
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// Waits until everything in the queue has ended.
+    /// Waits until all work of the stream is complete. (`cuStreamSynchronize`.)
     pub fn synchronize(&self) -> Result<(), Error> {
         let Some(context) = self.context() else { return Ok(()) };
         context.bind()?;
@@ -90,7 +90,7 @@ impl Stream {
             .map_err(|e| failed("cuStreamSynchronize", e))
     }
 
-    /// Marks this place in the queue.
+    /// Records an event after the work queued so far. (`cuEventRecord`.)
     pub fn record(&self) -> Result<Event, Error> {
         let Some(context) = self.context() else {
             return Ok(Event { stream: self.clone(), mark: Mark::Sim(Instant::now()) });
@@ -105,11 +105,12 @@ impl Stream {
         Ok(event)
     }
 
-    /// Records what `work` puts into the queue as a graph, instead of running it.
+    /// Captures the work that `work` queues as a CUDA graph, instead of running it.
+    /// (`cuStreamBeginCapture`.)
     ///
     /// # Errors
-    /// [`Error::NotOnModel`] on the model; whatever `work` returns; and the driver's refusal of
-    /// calls that can't be captured (allocations, synchronisation).
+    /// [`Error::NotOnModel`] on the model; an error that `work` returns; the driver's error for a call
+    /// that cannot be captured, such as an allocation or a synchronisation.
     pub fn capture<E: From<Error>>(
         &self,
         work: impl FnOnce() -> Result<(), E>,
@@ -129,18 +130,18 @@ impl Stream {
         done?;
         let graph = graph?;
         let mut exec = std::ptr::null_mut();
-        // SAFETY: `graph` is the capture's; `exec` is a place for the result.
+        // SAFETY: `graph` came from the capture; `exec` receives the result.
         let made = check("cuGraphInstantiate", unsafe {
             sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)
         });
-        // SAFETY: an executable graph does not need its template any more.
+        // SAFETY: an executable graph does not need the captured graph any more.
         let _ = unsafe { result::graph::destroy(graph) };
         made?;
         Ok(Graph { stream: self.clone(), exec })
     }
 }
 
-/// A place in a stream's queue.
+/// A CUDA event: a point in a stream's work.
 pub struct Event {
     stream: Stream,
     mark: Mark,
@@ -151,7 +152,7 @@ enum Mark {
     Sim(Instant),
 }
 
-// SAFETY: an event is a handle that the driver guards; its context is bound before each use.
+// SAFETY: the driver synchronises access to an event, and its context is bound before each use.
 unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
@@ -168,10 +169,10 @@ impl Drop for Event {
 }
 
 impl Event {
-    /// Waits for this event, and gives the milliseconds since `earlier`.
+    /// Waits for this event and returns the milliseconds since `earlier`. (`cuEventElapsedTime`.)
     ///
     /// # Errors
-    /// [`Error::ForeignDevice`] if `earlier` is of another device.
+    /// [`Error::ForeignDevice`] if `earlier` belongs to another device.
     pub fn elapsed_ms(&self, earlier: &Self) -> Result<f64, Error> {
         let (ours, theirs) = (self.stream.backend(), earlier.stream.backend());
         match (&earlier.mark, &self.mark) {
@@ -179,7 +180,7 @@ impl Event {
                 if let Some(context) = self.stream.context() {
                     context.bind()?;
                 }
-                // SAFETY: both events are alive and were recorded; the end is waited for.
+                // SAFETY: both events are alive and were recorded; this waits for the later one.
                 unsafe { result::event::synchronize(*end) }
                     .map_err(|e| failed("cuEventSynchronize", e))?;
                 // SAFETY: as above.
@@ -199,13 +200,13 @@ impl Event {
     }
 }
 
-/// Work recorded by [`Stream::capture`].
+/// An executable CUDA graph, captured by [`Stream::capture`].
 pub struct Graph {
     stream: Stream,
     exec: sys::CUgraphExec,
 }
 
-// SAFETY: a handle used under its bound context; launches of one graph are ordered by the driver.
+// SAFETY: the handle is used only while its context is bound, and the driver orders launches of a graph.
 unsafe impl Send for Graph {}
 
 impl Drop for Graph {
@@ -213,14 +214,14 @@ impl Drop for Graph {
         if let Some(context) = self.stream.context()
             && context.bind().is_ok()
         {
-            // SAFETY: made by `capture`, dropped once; the driver keeps running launches alive.
+            // SAFETY: made by `capture`, destroyed once; the driver keeps running launches alive.
             let _ = unsafe { result::graph::exec_destroy(self.exec) };
         }
     }
 }
 
 impl Graph {
-    /// Puts the recorded work into the queue that it was recorded on.
+    /// Launches the captured work on the stream that it was captured from. (`cuGraphLaunch`.)
     pub fn launch(&self) -> Result<(), Error> {
         if let Some(context) = self.stream.context() {
             context.bind()?;

@@ -1,9 +1,8 @@
-//! Tensor maps: what TMA needs to know of a matrix in global memory, checked before the driver
-//! sees it.
+//! Tensor maps of matrices in global memory, checked against TMA's rules before the driver encodes them.
 //!
 //! The rules are those of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
-//! Managment"); the driver answers each breach with the same `CUDA_ERROR_INVALID_VALUE`, this
-//! module with a line that says which number is wrong.
+//! Managment"). The driver reports every breach as `CUDA_ERROR_INVALID_VALUE`; this module reports
+//! which number is wrong.
 
 use crate::buffer::{Buffer, Memory, span};
 use crate::cuda::check;
@@ -18,9 +17,9 @@ use std::sync::Arc;
 /// A row-major matrix inside a buffer.
 #[derive(Clone, Copy)]
 pub struct TensorSpec<'a> {
-    /// Where it lies.
+    /// The buffer that holds it.
     pub buffer: &'a Buffer,
-    /// Bytes from the buffer's start to its first element.
+    /// Bytes from the start of the buffer to the first element.
     pub offset: u64,
     /// Element type.
     pub dtype: Dtype,
@@ -32,7 +31,7 @@ pub struct TensorSpec<'a> {
     pub pitch_bytes: u64,
 }
 
-/// The box that one TMA instruction moves, and how it lies in shared memory.
+/// The box that one TMA instruction moves, and its swizzle in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorBox {
     /// Rows.
@@ -44,17 +43,17 @@ pub struct TensorBox {
 }
 
 impl TensorBox {
-    /// The box that a kernel's parameter asks for.
+    /// The box that a kernel's parameter states.
     pub const fn of(param: &ParamMeta) -> Self {
         Self { rows: param.box_rows, cols: param.box_cols, swizzle_bytes: param.swizzle_bytes }
     }
 }
 
-/// An encoded tensor map, and the memory that it points into.
+/// An encoded tensor map. It keeps the memory that it points to alive.
 #[derive(Clone)]
 pub struct TensorMap {
     bytes: TensorMapBytes,
-    /// None: the kernel's types don't name it.
+    /// `None` for a map of [`Device::tensor_map_nd`].
     dtype: Option<Dtype>,
     tile: TensorBox,
     memory: Arc<Memory>,
@@ -70,12 +69,12 @@ impl TensorMap {
         Self { bytes, dtype, tile, memory }
     }
 
-    /// The 128 bytes as the kernel gets them.
+    /// The 128 bytes that the kernel receives.
     pub fn bytes(&self) -> &TensorMapBytes {
         &self.bytes
     }
 
-    /// Element type; none for a map of [`Device::tensor_map_nd`].
+    /// Element type; `None` for a map of [`Device::tensor_map_nd`].
     pub fn dtype(&self) -> Option<Dtype> {
         self.dtype
     }
@@ -89,7 +88,7 @@ impl TensorMap {
         &self.memory.backend
     }
 
-    /// What a launch compares with the kernel's parameter.
+    /// The description that a launch compares with the kernel's parameter.
     pub(crate) fn meta(&self) -> ParamMeta {
         ParamMeta {
             kind: ParamKind::TensorMap as u32,
@@ -104,19 +103,20 @@ impl TensorMap {
 }
 
 impl Device {
-    /// Encodes a tensor map of `spec` for boxes of `tile`.
+    /// Encodes a tensor map of `spec` with boxes of `tile`. (`cuTensorMapEncodeTiled`.)
     ///
     /// # Errors
-    /// Any breach of TMA's rules; a matrix larger than its buffer; a buffer of another device.
+    /// [`Error::Tensor`] for a breach of TMA's rules or a matrix larger than its buffer;
+    /// [`Error::ForeignDevice`] for a buffer of another device.
     pub fn tensor_map(&self, spec: &TensorSpec<'_>, tile: TensorBox) -> Result<TensorMap, Error> {
         self.tensor_map_of(&spec.buffer.memory, &Matrix::of(spec), tile)
     }
 
-    /// Encodes a tensor map as the kernel argument `A` wants it: box, swizzle and element type come
-    /// from its type.
+    /// Encodes a tensor map for the kernel argument type `A`, which states box, swizzle and element type.
     ///
     /// # Errors
-    /// As [`Device::tensor_map`]; and [`Error::LaunchParam`] if `spec` has another element type.
+    /// The errors of [`Device::tensor_map`], and [`Error::LaunchParam`] if `spec` has another element
+    /// type.
     pub fn tensor_map_for<A: KernelArg>(&self, spec: &TensorSpec<'_>) -> Result<TensorMap, Error> {
         let param = A::META;
         if param.kind != ParamKind::TensorMap as u32 || param.dtype != spec.dtype as u32 {
@@ -130,7 +130,7 @@ impl Device {
         self.tensor_map(spec, TensorBox::of(&param))
     }
 
-    /// [`Device::tensor_map`] over shared memory.
+    /// [`Device::tensor_map`] for a matrix in memory that has several owners.
     pub(crate) fn tensor_map_of(
         &self,
         memory: &Arc<Memory>,
@@ -167,11 +167,11 @@ impl Matrix {
         Self { offset, dtype, rows, cols, pitch }
     }
 
-    /// TMA's rules.
+    /// Checks TMA's rules.
     fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), TensorError> {
         let Self { offset, dtype, rows, cols, pitch } = *self;
         let (name, size) = (dtype_name(dtype), dtype.size() as u64);
-        // Coordinates are i32: dimensions up to 2^32 could be encoded, but not reached.
+        // Coordinates are i32. Dimensions up to 2^32 could be encoded, but their ends not addressed.
         let extent = 1..1u64 << 31;
         if !extent.contains(&rows) || !extent.contains(&cols) {
             return Err(TensorError::Extent { rows, cols });
@@ -203,7 +203,7 @@ impl Matrix {
         if !bytes.is_multiple_of(16) || (span > 0 && bytes > u64::from(span)) {
             let limit = match span {
                 0 => String::new(),
-                _ => format!(", at most the {span} of the swizzle"),
+                _ => format!(" and at most the swizzle's {span}"),
             };
             return Err(TensorError::BoxRow { cols: tile.cols, dtype: name, bytes, limit });
         }
@@ -238,8 +238,8 @@ fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16],
     let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
     let (dims, strides) = ([matrix.cols, matrix.rows], [matrix.pitch]);
     let (box_dims, steps) = ([tile.cols, tile.rows], [1u32, 1]);
-    // SAFETY: every array has the rank's length (strides one less), and `map` is the driver's own
-    // type, aligned as it wants. The address is only recorded.
+    // SAFETY: every array has the rank's length (strides one less). `map` is the driver's own type, with
+    // its alignment. The driver only records the address.
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &raw mut map,
@@ -254,7 +254,7 @@ fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16],
             cuda_swizzle(tile.swizzle_bytes),
             // L2 sectors are fetched in lines of 128 bytes, the row of a swizzled tile.
             sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-            // Outside of the tensor reads give zero.
+            // Reads outside of the tensor give zero.
             sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     })?;

@@ -1,4 +1,4 @@
-//! What TMA can't do, one line each.
+//! Breaches of TMA's rules for tensor maps, one line each.
 
 use isa::kernel::Dtype;
 
@@ -6,19 +6,19 @@ use isa::kernel::Dtype;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The address is not aligned for TMA.
+    /// The address is not a multiple of 16 bytes.
     #[error("tensor map: address {addr:#x} is not a multiple of 16")]
     Address {
         /// The address.
         addr: u64,
     },
-    /// A row pitch that TMA can't take.
+    /// The row pitch is not a multiple of 16 bytes below 2^40.
     #[error("tensor map: row pitch {pitch} bytes is not a multiple of 16 below 2^40")]
     Pitch {
         /// The pitch.
         pitch: u64,
     },
-    /// Rows that overlap.
+    /// The row pitch is less than a row, so rows overlap.
     #[error(
         "tensor map: row pitch {pitch} bytes is less than a row of {cols} {dtype} = {row} bytes"
     )]
@@ -32,7 +32,7 @@ pub enum TensorError {
         /// Bytes of a row.
         row: u64,
     },
-    /// An empty or oversized dimension.
+    /// A dimension is empty or too large.
     #[error("tensor map: {rows} rows x {cols} columns; each must be 1 to 2^31-1")]
     Extent {
         /// Rows.
@@ -42,7 +42,7 @@ pub enum TensorError {
     },
     /// The tensor is larger than its buffer.
     #[error(
-        "tensor map: {rows} rows of {pitch} bytes, from byte {offset} on, need {need} bytes; the buffer has {len}"
+        "tensor map: {rows} rows of {pitch} bytes from byte {offset} need {need} bytes; the buffer has {len}"
     )]
     OutOfBuffer {
         /// Rows.
@@ -53,10 +53,10 @@ pub enum TensorError {
         offset: u64,
         /// Bytes needed from the buffer's start.
         need: u64,
-        /// Bytes there.
+        /// Bytes of the buffer.
         len: u64,
     },
-    /// A box that TMA can't move.
+    /// A dimension of the box is not 1 to 256.
     #[error("tensor map: box of {rows} rows x {cols} columns; each must be 1 to 256")]
     Box {
         /// Rows of the box.
@@ -64,7 +64,7 @@ pub enum TensorError {
         /// Columns of the box.
         cols: u32,
     },
-    /// A box row of an impossible size for the swizzle.
+    /// A row of the box is not a multiple of 16 bytes, or it exceeds the swizzle span.
     #[error(
         "tensor map: a box row of {cols} {dtype} is {bytes} bytes; it must be a multiple of 16{limit}"
     )]
@@ -75,12 +75,12 @@ pub enum TensorError {
         dtype: &'static str,
         /// Bytes of the box's row.
         bytes: u64,
-        /// The bound by the swizzle, if there is one.
+        /// The limit that the swizzle sets, if there is one.
         limit: String,
     },
-    /// Dimensions, strides and box that don't belong together.
+    /// The numbers of dimensions, strides and box dimensions do not agree.
     #[error(
-        "tensor map: {dims} dimensions, {strides} strides and a box of {box_dims}; 1 to 5 dimensions, none empty, one stride less, a box of as many"
+        "tensor map: {dims} dimensions, {strides} strides and a box of {box_dims}; expected 1 to 5 dimensions of at least 1, one stride fewer, and as many box dimensions"
     )]
     Rank {
         /// Dimensions.
@@ -90,15 +90,15 @@ pub enum TensorError {
         /// Dimensions of the box.
         box_dims: usize,
     },
-    /// A swizzle that does not exist.
-    #[error("tensor map: swizzle of {bytes} bytes; 0, 32, 64 and 128 exist")]
+    /// TMA has no such swizzle.
+    #[error("tensor map: swizzle of {bytes} bytes; expected 0, 32, 64 or 128")]
     Swizzle {
         /// The span asked for.
         bytes: u32,
     },
 }
 
-/// The name of a type in messages.
+/// The name of an element type, as messages print it.
 pub const fn dtype_name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bf16 => "bf16",

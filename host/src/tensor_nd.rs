@@ -1,8 +1,8 @@
-//! Tensor maps of any rank, for kernels that take a map whose box their types don't state.
+//! Tensor maps of any rank, for kernels whose parameter types do not state the box.
 //!
-//! The maps of [`crate::TensorSpec`] are matrices whose box a kernel's parameter names; the launch
-//! compares the two. Here the caller says all of it, and the kernel's parameter is a tensor map of
-//! no particular kind (`ParamMeta` with no element type and no box).
+//! The maps of [`crate::TensorSpec`] are matrices. The kernel's parameter states their box, and the
+//! launch compares the two. Here the caller states everything, and the kernel's parameter is an untyped
+//! tensor map (`ParamMeta` without element type and box).
 
 use crate::buffer::Buffer;
 use crate::cuda::check;
@@ -15,18 +15,18 @@ use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::Dtype;
 use std::sync::Arc;
 
-/// A tensor that starts where its buffer does, and the box that one instruction moves.
+/// A tensor at the start of a buffer, and the box that one TMA instruction moves.
 #[derive(Clone, Copy)]
 pub struct TensorNd<'a> {
-    /// Where it lies.
+    /// The buffer that holds it.
     pub buffer: &'a Buffer,
     /// Element type.
     pub dtype: Dtype,
-    /// Elements per dimension, innermost first: as many as the rank, 1 to 5.
+    /// Elements of each dimension, innermost first: 1 to 5 dimensions.
     pub dims: &'a [u64],
-    /// Bytes from one element to the next, of each dimension but the innermost.
+    /// Bytes from one element to the next, for each dimension except the innermost.
     pub strides: &'a [u64],
-    /// Elements of the box per dimension.
+    /// Elements of the box in each dimension.
     pub box_dims: &'a [u32],
     /// Span of the swizzle in bytes: 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
@@ -38,7 +38,7 @@ impl TensorNd<'_> {
         self.box_dims.iter().product::<u32>() * self.dtype.size() as u32
     }
 
-    /// Ranks that agree, and a tensor inside its buffer: what the encoder can't see.
+    /// Checks that the ranks agree and that the tensor lies in its buffer. The encoder cannot check this.
     fn check(&self) -> Result<(), TensorError> {
         let rank = self.dims.len();
         if !(1..=5).contains(&rank)
@@ -76,8 +76,8 @@ impl Device {
     /// Encodes a tensor map of any rank.
     ///
     /// # Errors
-    /// A tensor larger than its buffer, ranks that differ, a buffer of another device; what the
-    /// driver or the model say of the rest.
+    /// A tensor larger than its buffer; ranks that differ; a buffer of another device; any other error
+    /// that the driver or the model reports.
     pub fn tensor_map_nd(&self, spec: &TensorNd<'_>) -> Result<TensorMap, Error> {
         self.owns("the buffer of a tensor map", &spec.buffer.memory.backend)?;
         spec.check()?;
@@ -96,8 +96,8 @@ impl Device {
 fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
     let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
     let steps = [1u32; 5];
-    // SAFETY: dimensions, strides and box have the rank's length (strides one less), as checked, and
-    // `map` is the driver's own type, aligned as it wants. The address is only recorded.
+    // SAFETY: `check` ensured that dimensions and box have the rank's length and strides one less. `map`
+    // is the driver's own type, with its alignment. The driver only records the address.
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &raw mut map,

@@ -1,6 +1,6 @@
-//! Testing a kernel: running it on the SM model under many schedules, from `#[test]`.
+//! Tests of kernels: a `#[test]` runs a kernel on the SM model under many thread schedules.
 //!
-//! `docs/testing-a-kernel.md` has a whole example.
+//! `docs/testing-a-kernel.md` has a complete example.
 
 use crate::device::Device;
 use crate::{SimConfig, Strategy};
@@ -8,14 +8,14 @@ use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a case gives: any error is a failure, and so is a panic.
+/// Result of a test case. Any error is a failure, and so is a panic.
 pub type CaseResult = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs `case` under `seeds` schedules, each on a model of its own, and panics with the report of the
-/// first that fails.
+/// Runs `case` under `seeds` thread schedules, each on a new model, and panics with the report of the
+/// first schedule that fails.
 ///
-/// - `WARPIPE_SEEDS=10000` makes the schedules more, or fewer, than the test says.
-/// - `WARPIPE_SEED=7`, or a schedule as the failure prints it, runs that one alone.
+/// - `WARPIPE_SEEDS=10000` replaces the number of schedules that the test states.
+/// - `WARPIPE_SEED=7`, or a schedule as the failure prints it, runs only that schedule.
 ///
 /// ```
 /// host::testing::check(20, |model| {
@@ -30,8 +30,8 @@ pub fn check(seeds: u64, case: impl Fn(&Device) -> CaseResult + Sync) {
     check_with(&Strategy::Random { seeds: 0..seeds }, case);
 }
 
-/// The same under a strategy: by priorities, or exhaustively. `WARPIPE_SEEDS` is the number of seeds,
-/// or the limit.
+/// Runs `case` like [`check`], with the schedules of a strategy: random, by priorities, or exhaustive.
+/// `WARPIPE_SEEDS` replaces the number of seeds or the limit.
 #[track_caller]
 pub fn check_with(strategy: &Strategy, case: impl Fn(&Device) -> CaseResult + Sync) {
     let config = SimConfig::default();
@@ -45,14 +45,16 @@ pub fn check_with(strategy: &Strategy, case: impl Fn(&Device) -> CaseResult + Sy
     let strategy = match variable("WARPIPE_SEEDS").map(|text| (text.parse(), text)) {
         None => strategy.clone(),
         Some((Ok(count), _)) => widened(strategy, count),
-        Some((Err(_), text)) => panic!("WARPIPE_SEEDS={text}: a number of schedules is needed"),
+        Some((Err(_), text)) => {
+            panic!("WARPIPE_SEEDS={text} is not a number of schedules, for example 1000")
+        }
     };
     if let Err(finding) = sim::explore(&config, &strategy, |config| run(config, &case)) {
         panic!("{finding}\nWARPIPE_SEED='{}' repeats it", finding.schedule);
     }
 }
 
-/// A configuration that repeats a schedule: a seed, or what a finding prints.
+/// A configuration that repeats a schedule. `text` is a seed, or a schedule as a finding prints it.
 pub fn replay(config: &SimConfig, text: &str) -> Result<SimConfig, sim::ScheduleError> {
     if text.parse::<u64>().is_ok() {
         return config.replay(&format!("seed:{text}"));
@@ -60,7 +62,7 @@ pub fn replay(config: &SimConfig, text: &str) -> Result<SimConfig, sim::Schedule
     config.replay(text)
 }
 
-/// A variable that is set and not empty.
+/// The value of an environment variable, if it is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }

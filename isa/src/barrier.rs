@@ -1,46 +1,46 @@
-//! Named barriers: sixteen slots of hardware per CTA, without memory, phase or transactions.
+//! Named barriers: sixteen hardware barriers per CTA, without memory, phase or transactions.
 //!
 //! PTX manual: *Parallel Synchronization and Communication*, `barrier.cta`. PTX 7.8.
 //!
-//! `threads` counts those that `arrive` and those that `sync` together, and is a multiple of 32.
-//! Slot 0 is [`crate::thread::sync_threads`]'s. `arrive` does not wait. The plain forms are
-//! `.aligned`: all threads of the warp execute the same barrier instruction, convergent; the
-//! `_unaligned` ones count the warp when each of its threads has come.
+//! `threads` is the number of threads that `arrive` plus the number that `sync`, a multiple of 32.
+//! [`crate::thread::sync_threads`] uses barrier 0. `arrive` does not wait. The plain forms are `.aligned`:
+//! all threads of the warp execute the same barrier instruction, convergent. The `_unaligned` forms count
+//! the warp when each of its threads has arrived.
 
 ops! { barrier;
     /// `barrier.cta.sync.aligned id, threads;`: arrives, waits until `threads` have arrived, and
     /// orders the memory accesses of them all.
     ///
     /// # Safety
-    /// The warp is convergent; all participants of slot `id` (below 16) name the same `threads`, a
-    /// multiple of 32, and as many come.
+    /// The warp is convergent. All participants of barrier `id` (below 16) pass the same `threads`, a
+    /// multiple of 32, and that many threads participate.
     pub unsafe fn sync(id: u32, threads: u32) {
         trace!({
             ptx!("barrier.cta.sync.aligned {}, {};", in(reg32) id, in(reg32) threads);
         } is Sync, id);
     }
-    /// `barrier.cta.arrive.aligned id, threads;`: arrives, and does not wait.
+    /// `barrier.cta.arrive.aligned id, threads;`: arrives without waiting.
     ///
     /// # Safety
-    /// As [`sync`]; and nothing lets this warp arrive again before the barrier completed.
+    /// As [`sync`]. This warp must not arrive again before the barrier has completed.
     pub unsafe fn arrive(id: u32, threads: u32) {
         ptx!("barrier.cta.arrive.aligned {}, {};", in(reg32) id, in(reg32) threads)
     }
-    /// `barrier.cta.sync id, threads;`
+    /// `barrier.cta.sync id, threads;`: [`sync`] for a warp that may be divergent.
     ///
     /// # Safety
     /// As [`sync`], but the warp may be divergent.
     pub unsafe fn sync_unaligned(id: u32, threads: u32) {
         ptx!("barrier.cta.sync {}, {};", in(reg32) id, in(reg32) threads)
     }
-    /// `barrier.cta.arrive id, threads;`
+    /// `barrier.cta.arrive id, threads;`: [`arrive`] for a warp that may be divergent.
     ///
     /// # Safety
     /// As [`arrive`], but the warp may be divergent.
     pub unsafe fn arrive_unaligned(id: u32, threads: u32) {
         ptx!("barrier.cta.arrive {}, {};", in(reg32) id, in(reg32) threads)
     }
-    /// `barrier.cta.red.popc.aligned.u32`: as [`sync`], and gives in how many threads `p` holds.
+    /// `barrier.cta.red.popc.aligned.u32`: as [`sync`], and returns the number of threads where `p` holds.
     ///
     /// # Safety
     /// As [`sync`].
@@ -53,7 +53,7 @@ ops! { barrier;
         );
         out
     }
-    /// `barrier.cta.red.and.aligned.pred`: as [`sync`], and gives whether `p` holds in all threads.
+    /// `barrier.cta.red.and.aligned.pred`: as [`sync`], and returns whether `p` holds in all threads.
     ///
     /// # Safety
     /// As [`sync`].
@@ -66,7 +66,7 @@ ops! { barrier;
         );
         out != 0
     }
-    /// `barrier.cta.red.or.aligned.pred`: as [`sync`], and gives whether `p` holds in some thread.
+    /// `barrier.cta.red.or.aligned.pred`: as [`sync`], and returns whether `p` holds in any thread.
     ///
     /// # Safety
     /// As [`sync`].

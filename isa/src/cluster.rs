@@ -1,13 +1,13 @@
-//! Thread block clusters: place, cluster-wide barrier, addresses of peers' shared memory.
+//! Thread block clusters: ranks and sizes, the cluster-wide barrier, addresses of peers' shared memory.
 //!
 //! PTX manual: *Special Registers* (`%cluster_*`, `%clusterid`), *Parallel Synchronization and
 //! Communication* (`barrier.cluster`), *Data Movement* (`mapa`). PTX 7.8 (registers, `mapa`,
 //! barrier), 8.0 (`.relaxed`); sm_90.
 //!
-//! The barrier has two halves. What a thread wrote before `arrive_release` is visible to every
-//! thread of the cluster after its `wait_acquire`; `arrive_relaxed` promises nothing about memory,
-//! and is for a cluster that needs to know only that its peers have come so far (after
-//! [`crate::fence::mbarrier_init_release_cluster`], for instance).
+//! The barrier is split into arrive and wait. A thread's writes before `arrive_release` are visible to
+//! every thread of the cluster after its `wait_acquire`. `arrive_relaxed` does not order memory; it is for
+//! code that only needs to know that its peers have arrived (for example after
+//! [`crate::fence::mbarrier_init_release_cluster`]).
 
 macro_rules! place {
     ($($(#[$meta:meta])* $name:ident = $template:literal;)*) => {
@@ -23,11 +23,11 @@ macro_rules! place {
 }
 
 place! {
-    /// `%cluster_ctarank`: the CTA's number in its cluster.
+    /// `%cluster_ctarank`: the CTA's rank in its cluster.
     cta_rank = "mov.u32 {}, %cluster_ctarank;";
     /// `%cluster_nctarank`: CTAs of the cluster.
     num_ctas = "mov.u32 {}, %cluster_nctarank;";
-    /// `%cluster_ctaid.x`: the CTA's x place in its cluster.
+    /// `%cluster_ctaid.x`: the CTA's x index in its cluster.
     ctaid_x = "mov.u32 {}, %cluster_ctaid.x;";
     /// `%cluster_ctaid.y`.
     ctaid_y = "mov.u32 {}, %cluster_ctaid.y;";
@@ -39,7 +39,7 @@ place! {
     nctaid_y = "mov.u32 {}, %cluster_nctaid.y;";
     /// `%cluster_nctaid.z`.
     nctaid_z = "mov.u32 {}, %cluster_nctaid.z;";
-    /// `%clusterid.x`: the cluster's x place in the grid.
+    /// `%clusterid.x`: the cluster's x index in the grid.
     clusterid_x = "mov.u32 {}, %clusterid.x;";
     /// `%clusterid.y`.
     clusterid_y = "mov.u32 {}, %clusterid.y;";
@@ -97,8 +97,8 @@ ops! { cluster;
     pub unsafe fn wait_acquire_unaligned() {
         ptx!("barrier.cluster.wait.acquire;")
     }
-    /// `mapa.shared::cluster.u32`: the address, in the cluster's shared window, of what lies at
-    /// `addr` of CTA `rank`. A rank outside the cluster gives an address that must not be used.
+    /// `mapa.shared::cluster.u32`: the shared::cluster address of `addr` in CTA `rank`. The result for a
+    /// rank outside of the cluster must not be used.
     pub fn mapa(addr: u32, rank: u32) -> u32 {
         let out: u32;
         ptx_pure!(

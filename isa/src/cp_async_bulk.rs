@@ -1,18 +1,18 @@
-//! Bulk asynchronous copies (TMA): tensor tiles and plain byte runs, in the asynchronous proxy.
+//! Bulk asynchronous copies (TMA): tensor tiles and contiguous bytes, in the asynchronous proxy.
 //!
 //! PTX manual: *Data Movement*, `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk`.
-//! PTX 8.0, sm_90. One thread issues; the copy is the engine's.
+//! PTX 8.0, sm_90. One thread issues a copy, and the TMA unit executes it.
 //!
-//! Loads into shared memory complete on an mbarrier, byte by byte of its transaction count, and
-//! belong to no group. Stores and reductions belong to the issuing thread's bulk groups:
-//! [`commit_group`], then [`wait_group`] (done and visible) or [`wait_group_read`] (the source may
-//! be overwritten). That speaks for the issuing thread alone.
+//! Loads into shared memory complete on an mbarrier: they decrease its transaction count by their bytes.
+//! They belong to no group. Stores and reductions belong to the bulk groups of the issuing thread:
+//! [`commit_group`], then [`wait_group`] (complete and visible) or [`wait_group_read`] (the source may
+//! be overwritten). These waits cover only the issuing thread's groups.
 //!
-//! A box counts in full on the barrier even where it lies outside the tensor: reads there give
-//! zero, writes are dropped. Shared addresses are 128-byte aligned (a multiple of the swizzle's
-//! repeat, 1024 bytes for 128 B); runs are 16-byte aligned and multiples of 16 bytes.
+//! A box always counts in full on the barrier. Outside of the tensor, reads give zeros and writes are
+//! dropped. Shared addresses of boxes are 128-byte aligned (with a swizzle, aligned to its repeat: 1024
+//! bytes for 128 B). Contiguous copies are 16-byte aligned and multiples of 16 bytes.
 //!
-//! The rank is a number of the type, 1 to 5:
+//! The rank is a const parameter, 1 to 5:
 //! ```no_run
 //! # let map = std::ptr::null();
 //! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 5], 1024) }
@@ -24,12 +24,12 @@
 
 use crate::device;
 
-/// A tensor map as `cuTensorMapEncodeTiled` writes it: 128 opaque bytes.
+/// The 128 opaque bytes of a tensor map, from `cuTensorMapEncodeTiled`.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorMapBytes(pub [u64; 16]);
 
-/// What [`tensor_reduce`] does with the element in global memory.
+/// The operation of [`tensor_reduce`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReduceOp {
     /// Sum.
@@ -66,8 +66,8 @@ impl From<ReduceOp> for sim::ops::cp_async_bulk::ReduceOp {
     }
 }
 
-/// One instruction for each rank from 1 to 5: the template is `$head`, the rank, `$mid`, the
-/// coordinates in braces and `$tail`; coordinates are operands `c0` to `c4`.
+/// One instruction for each rank from 1 to 5. The template is `$head`, the rank, `$mid`, the coordinates
+/// in braces and `$tail`. The coordinates are operands `c0` to `c4`.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! by_rank {
     ($coords:ident, $head:expr, $mid:expr, $tail:expr, $($op:tt)*) => {
@@ -99,8 +99,8 @@ macro_rules! by_rank {
     };
 }
 
-/// Declares functions on tensor maps, generic over the rank `D`. The parameters before and after
-/// `map, coords` stand outside the semicolons.
+/// Declares functions on tensor maps, generic over the rank `D`. Parameters before and after `map, coords`
+/// are separated by semicolons.
 macro_rules! tensor_ops {
     ($($(#[$meta:meta])*
        pub unsafe fn $name:ident($($pre:ident: $pt:ty)?; $map:ident, $coords:ident; $($post:ident: $qt:ty),*)
@@ -126,10 +126,10 @@ tensor_ops! {
     /// box at `coords` (in elements, innermost first) to `dst`, completing on `bar`.
     ///
     /// # Safety
-    /// `map` is a tensor map of rank `D` in parameter, constant or global memory; the first coordinate
-    /// lies on a multiple of 16 bytes (or the chip ends with an illegal instruction); `dst` has the
-    /// box's bytes, suitably aligned, which nobody uses until `bar`'s phase has completed; `bar` is
-    /// an initialised mbarrier of this CTA that expects them.
+    /// `map` is a tensor map of rank `D` in parameter, constant or global memory. The first coordinate is a
+    /// multiple of 16 bytes (otherwise the GPU reports an illegal instruction). `dst` has room for the box,
+    /// suitably aligned, and no thread uses it until `bar`'s phase has completed. `bar` is an initialised
+    /// mbarrier of this CTA that expects the bytes.
     pub unsafe fn tensor_load(dst: u32; map, coords; bar: u32) {
         trace!(Load, crate::trace::own(bar), crate::trace::own(dst));
         by_rank!(
@@ -145,7 +145,7 @@ tensor_ops! {
     /// `dst` and `bar` in each CTA of the cluster whose bit in `mask` is set.
     ///
     /// # Safety
-    /// As [`tensor_load`], in each of those CTAs, none of which exits before the copy has landed.
+    /// As [`tensor_load`], in each of those CTAs. None of them exits before the copy has completed.
     pub unsafe fn tensor_load_multicast(dst: u32; map, coords; bar: u32, mask: u16) {
         trace!(Load, crate::trace::own(bar), crate::trace::own(dst), u32::from(mask));
         by_rank!(
@@ -162,9 +162,9 @@ tensor_ops! {
     /// `coords`.
     ///
     /// # Safety
-    /// `map` as for [`tensor_load`], of memory that nobody else uses; `src` has the box's bytes,
-    /// visible to the asynchronous proxy ([`crate::fence::proxy_async_shared_cta`] by each writer,
-    /// then a barrier), not overwritten until [`wait_group_read`].
+    /// `map` as for [`tensor_load`], of memory that no other thread or copy uses. `src` has the box's
+    /// bytes, visible to the asynchronous proxy ([`crate::fence::proxy_async_shared_cta`] by each writer,
+    /// then a barrier), and is not overwritten until [`wait_group_read`].
     pub unsafe fn tensor_store(; map, coords; src: u32) {
         trace!(Store, crate::trace::own(src));
         by_rank!(
@@ -180,8 +180,8 @@ tensor_ops! {
     /// `src` into `coords`, element by element, each atomically (relaxed, GPU scope).
     ///
     /// # Safety
-    /// As [`tensor_store`], but others may reduce into the same memory; `op` is one that the map's
-    /// element type has.
+    /// As [`tensor_store`], but others may reduce into the same memory. The map's element type supports
+    /// `op`.
     pub unsafe fn tensor_reduce(op: ReduceOp; map, coords; src: u32) {
         macro_rules! reduce {
             ($op:literal) => {
@@ -206,7 +206,7 @@ tensor_ops! {
         }
     }
 
-    /// `cp.async.bulk.prefetch.tensor.Dd.L2.global.tile`: brings the box at `coords` into L2.
+    /// `cp.async.bulk.prefetch.tensor.Dd.L2.global.tile`: prefetches the box at `coords` into L2.
     ///
     /// # Safety
     /// `map` as for [`tensor_load`].
@@ -221,7 +221,7 @@ tensor_ops! {
     }
 }
 
-/// `prefetch.tensormap [map];`: brings the map itself near, ahead of its first use.
+/// `prefetch.tensormap [map];`: prefetches the tensor map itself before its first use.
 ///
 /// # Safety
 /// `map` is a tensor map in parameter, constant or global memory.
@@ -238,9 +238,9 @@ ops! { cp_async_bulk;
     /// global memory, completing on `bar`.
     ///
     /// # Safety
-    /// `src` and `dst` are 16-byte aligned, `bytes` a multiple of 16, both runs exist; nobody uses
-    /// the one at `dst` until the phase of `bar`, an initialised mbarrier of this CTA that expects
-    /// the bytes, has completed.
+    /// `src` and `dst` are 16-byte aligned and valid for `bytes`, a multiple of 16. `bar` is an initialised
+    /// mbarrier of this CTA that expects the bytes. No thread uses those at `dst` until its phase has
+    /// completed.
     pub unsafe fn load(dst: u32, src: *const u8, bytes: u32, bar: u32) {
         ptx!(
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{}], [{}], {}, [{}];",
@@ -250,9 +250,9 @@ ops! { cp_async_bulk;
     /// `cp.async.bulk.global.shared::cta.bulk_group`: stores `bytes` to global memory.
     ///
     /// # Safety
-    /// `src` and `dst` are 16-byte aligned, `bytes` a multiple of 16, both runs exist; the one at
-    /// `src` is visible to the asynchronous proxy and not overwritten until [`wait_group_read`];
-    /// nobody else uses the one at `dst`.
+    /// `src` and `dst` are 16-byte aligned and valid for `bytes`, a multiple of 16. The bytes at `src` are
+    /// visible to the asynchronous proxy and not overwritten until [`wait_group_read`]. No other thread or
+    /// copy uses those at `dst`.
     pub unsafe fn store(dst: *mut u8, src: u32, bytes: u32) {
         ptx!(
             "cp.async.bulk.global.shared::cta.bulk_group [{}], [{}], {};",
@@ -260,11 +260,11 @@ ops! { cp_async_bulk;
         )
     }
     /// `cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes`: copies `bytes` to a
-    /// CTA of the cluster, completing on a barrier there.
+    /// CTA of the cluster, completing on an mbarrier there.
     ///
     /// # Safety
-    /// As [`load`], with `rdst` and `rbar` (from [`crate::cluster::mapa`]) in one CTA of the cluster
-    /// that does not exit before the copy has landed, and `src` visible to the asynchronous proxy.
+    /// As [`load`], with `rdst` and `rbar` (from [`crate::cluster::mapa`]) in one CTA of the cluster that
+    /// does not exit before the copy has completed. `src` is visible to the asynchronous proxy.
     pub unsafe fn copy_to_cta(rdst: u32, src: u32, bytes: u32, rbar: u32) {
         ptx!(
             "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes \
@@ -294,18 +294,18 @@ ops! { cp_async_bulk;
             in(reg64) dst, in(reg32) src, in(reg32) bytes
         )
     }
-    /// `cp.async.bulk.commit_group;`: closes the group of this thread's stores and reductions since
-    /// the last one.
+    /// `cp.async.bulk.commit_group;`: puts this thread's stores and reductions since the last call into a
+    /// group.
     pub fn commit_group() {
         ptx!("cp.async.bulk.commit_group;")
     }
-    /// `cp.async.bulk.wait_group N;`: waits until at most `N` of this thread's groups are pending;
-    /// the writes of the others are complete and visible to this thread.
+    /// `cp.async.bulk.wait_group N;`: waits until at most `N` of this thread's groups are pending. The
+    /// writes of the other groups are complete and visible to this thread.
     pub fn wait_group<const N: u32>() {
         trace!({ ptx!("cp.async.bulk.wait_group {};", const N); } is StoreWait, N, 0);
     }
-    /// `cp.async.bulk.wait_group.read N;`: waits until at most `N` of this thread's groups have
-    /// still to read their source; the sources of the others may be overwritten.
+    /// `cp.async.bulk.wait_group.read N;`: waits until at most `N` of this thread's groups have not yet
+    /// read their source. The sources of the other groups may be overwritten.
     pub fn wait_group_read<const N: u32>() {
         trace!({ ptx!("cp.async.bulk.wait_group.read {};", const N); } is StoreWait, N, 1);
     }

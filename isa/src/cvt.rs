@@ -1,11 +1,11 @@
-//! Conversions between `f32` and packed pairs of 16-bit floats. The low half is the element of the
-//! lower address.
+//! Conversions between `f32` and packed pairs of 16-bit floats. The low half is the element at the lower
+//! address.
 //!
-//! PTX manual: *Data Movement and Conversion*, `cvt`. Rounding is to nearest even, as the tensor
+//! PTX manual: *Data Movement and Conversion*, `cvt`. Rounding is to nearest even, as in the tensor
 //! core's own outputs. PTX 7.0, sm_80.
 
 ops! { cvt;
-    /// `cvt.rn.bf16x2.f32 d, hi, lo;`: two bf16 in one register.
+    /// `cvt.rn.bf16x2.f32 d, hi, lo;`: converts to two bf16 in one register.
     pub fn bf16x2(lo: f32, hi: f32) -> u32 {
         let out: u32;
         ptx_pure!(
@@ -14,7 +14,8 @@ ops! { cvt;
         );
         out
     }
-    /// `cvt.rn.f16x2.f32 d, hi, lo;`: two f16 in one register; beyond f16's range an infinity.
+    /// `cvt.rn.f16x2.f32 d, hi, lo;`: converts to two f16 in one register. Values beyond f16's range
+    /// become infinite.
     pub fn f16x2(lo: f32, hi: f32) -> u32 {
         let out: u32;
         ptx_pure!(
@@ -23,7 +24,8 @@ ops! { cvt;
         );
         out
     }
-    /// The two bf16 of `v` as `[lo, hi]`: a shift and a mask, since bf16 is the upper half of f32.
+    /// The two bf16 of `v` as `[lo, hi]`. It takes a shift and a mask, because bf16 is the upper half of
+    /// f32.
     pub fn bf16x2_to_f32(v: u32) -> [f32; 2] {
         [f32::from_bits(v << 16), f32::from_bits(v & 0xffff_0000)]
     }

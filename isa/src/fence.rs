@@ -1,8 +1,8 @@
-//! Fences: between proxies, of a barrier's initialisation, and of memory order by scope.
+//! Fences: proxy fences, the mbarrier-initialisation fence, and memory fences by scope.
 //!
-//! PTX manual: *membar / fence*. Proxy and init fences PTX 8.0, sm_90. A fence orders what this
-//! thread did before it against what it does after; it waits for nothing and tells nobody. Another
-//! thread learns of it through a barrier that follows.
+//! PTX manual: *membar / fence*. Proxy and init fences need PTX 8.0, sm_90. A fence orders this thread's
+//! accesses before it against those after it. It does not synchronise with other threads; a barrier after
+//! the fence does.
 
 macro_rules! fences {
     ($($(#[$meta:meta])* $name:ident = $template:literal;)*) => {
@@ -16,16 +16,16 @@ macro_rules! fences {
 }
 
 fences! {
-    /// `fence.proxy.async.shared::cta;`: ordinary writes to shared memory before it are seen by
-    /// TMA and wgmma (the asynchronous proxy) after it. Each *writing* thread executes it, then
-    /// the barrier, then one thread issues.
+    /// `fence.proxy.async.shared::cta;`: makes ordinary writes to shared memory before it visible to TMA
+    /// and wgmma (the asynchronous proxy) after it. Each *writing* thread executes it, then a barrier;
+    /// then one thread issues. (CUTLASS `fence_view_async_shared`.)
     proxy_async_shared_cta = "fence.proxy.async.shared::cta;";
     /// `fence.proxy.async.global;`: the same for global memory.
     proxy_async_global = "fence.proxy.async.global;";
     /// `fence.proxy.async;`: the same for all state spaces.
     proxy_async = "fence.proxy.async;";
-    /// `fence.mbarrier_init.release.cluster;`: this thread's `mbarrier.init`s are seen by the
-    /// cluster after a following cluster barrier (`arrive_relaxed` suffices).
+    /// `fence.mbarrier_init.release.cluster;`: makes this thread's `mbarrier.init`s visible to the cluster
+    /// after a following cluster barrier (`arrive_relaxed` suffices). (CUTLASS `fence_barrier_init`.)
     mbarrier_init_release_cluster = "fence.mbarrier_init.release.cluster;";
     /// `fence.acq_rel.cta;`
     acq_rel_cta = "fence.acq_rel.cta;";

@@ -1,17 +1,18 @@
 //! Accesses to global memory by raw pointer.
 //!
 //! PTX manual: *Data Movement*, `ld` and `st` with `.global`; *Parallel Synchronization*, `atom` and
-//! `red`. On the model a pointer is a made-up device address, looked up among the allocations.
+//! `red`. On the model, a pointer is an artificial device address that the model looks up among its
+//! allocations.
 
 use crate::Word;
 use crate::device;
 #[cfg(target_arch = "nvptx64")]
-use crate::patience::Patience;
+use crate::watchdog::Watchdog;
 
 /// `ld.global` (weak): reads a word.
 ///
 /// # Safety
-/// `p` points to a word of device memory, aligned to its size; nobody writes there at the same time.
+/// `p` points to a word of device memory, aligned to its size. No thread writes there at the same time.
 #[device]
 pub unsafe fn ld<T: Word>(p: *const T) -> T {
     #[cfg(target_arch = "nvptx64")]
@@ -26,7 +27,7 @@ pub unsafe fn ld<T: Word>(p: *const T) -> T {
 /// `st.global` (weak): writes a word.
 ///
 /// # Safety
-/// `p` points to a word of device memory, aligned to its size; nobody uses it at the same time.
+/// `p` points to a word of device memory, aligned to its size. No other thread uses it at the same time.
 #[device]
 pub unsafe fn st<T: Word>(p: *mut T, v: T) {
     #[cfg(target_arch = "nvptx64")]
@@ -39,17 +40,17 @@ pub unsafe fn st<T: Word>(p: *mut T, v: T) {
 }
 
 ops! { global;
-    /// `atom.global.add.u32` (relaxed, GPU scope): adds `v`, and gives what was there.
+    /// `atom.global.add.u32` (relaxed, GPU scope): adds `v` and returns the previous value.
     ///
     /// # Safety
-    /// `p` points to an aligned word of device memory that is accessed atomically alone.
+    /// `p` points to an aligned word of device memory with only atomic accesses.
     pub unsafe fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
         let out: u32;
         ptx!("atom.global.add.u32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
         out
     }
-    /// `atom.global.add.f32` (relaxed, GPU scope): adds `v`, and gives what was there. The order of
-    /// such additions, and so their rounding, differs from run to run.
+    /// `atom.global.add.f32` (relaxed, GPU scope): adds `v` and returns the previous value. The order of
+    /// such additions, and so their rounding, differs between runs.
     ///
     /// # Safety
     /// As [`atomic_add_u32`].
@@ -58,7 +59,7 @@ ops! { global;
         ptx!("atom.global.add.f32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
         out
     }
-    /// `ld.acquire.gpu.global.u32`: reads a flag; pairs with [`st_release_gpu_u32`] and
+    /// `ld.acquire.gpu.global.u32`: reads a flag. It pairs with [`st_release_gpu_u32`] and
     /// [`red_release_gpu_add_u32`] of another CTA. PTX 6.0, sm_70.
     ///
     /// # Safety
@@ -68,14 +69,14 @@ ops! { global;
         ptx!("ld.acquire.gpu.global.u32 {}, [{}];", out(reg32) out, in(reg64) p);
         out
     }
-    /// `st.release.gpu.global.u32`: writes a flag after all that this thread wrote. PTX 6.0, sm_70.
+    /// `st.release.gpu.global.u32`: writes a flag after all earlier writes of this thread. PTX 6.0, sm_70.
     ///
     /// # Safety
     /// As [`atomic_add_u32`].
     pub unsafe fn st_release_gpu_u32(p: *mut u32, v: u32) {
         ptx!("st.release.gpu.global.u32 [{}], {};", in(reg64) p, in(reg32) v)
     }
-    /// `red.release.gpu.global.add.u32`: adds to a counter after all that this thread wrote. PTX
+    /// `red.release.gpu.global.add.u32`: adds to a counter after all earlier writes of this thread. PTX
     /// 6.0, sm_70.
     ///
     /// # Safety
@@ -83,16 +84,16 @@ ops! { global;
     pub unsafe fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
         ptx!("red.release.gpu.global.add.u32 [{}], {};", in(reg64) p, in(reg32) v)
     }
-    /// A loop of [`ld_acquire_gpu_u32`]: returns when the flag is `v`. With the feature
-    /// `bounded-waits` a wait of two seconds traps.
+    /// A loop of [`ld_acquire_gpu_u32`] that waits until the flag is `v`. With the feature
+    /// `bounded-waits`, a wait longer than two seconds traps.
     ///
     /// # Safety
     /// As [`atomic_add_u32`].
     pub unsafe fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
-        let limit = Patience::new();
+        let watchdog = Watchdog::new();
         // SAFETY: the caller's contract.
         while unsafe { ld_acquire_gpu_u32(p) } != v {
-            limit.check();
+            watchdog.check();
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What a kernel is to the host: its name, its launch bounds and the types of its parameters.
+//! Kernel metadata: a kernel's name, its launch bounds and the types of its parameters.
 //!
-//! `#[kernel]` writes a [`KernelMeta`] beside each kernel. On the device it is a constant whose
-//! symbol starts with [`META_SYMBOL_PREFIX`]; `kernel-build` reads it from the LLVM IR, turns it
-//! into function attributes (`.maxntid`, `.minnctapersm`, `.reqnctapercluster`) and removes it. On
-//! the host the same value is in the [`KernelDesc`] that a launch is checked against. One value,
-//! computed once by rustc: a kernel's bounds can't differ between the two sides.
+//! Device code and host code use the same [`KernelMeta`], which rustc computes once, so a kernel's bounds
+//! cannot differ between the two sides. `#[kernel]` writes it beside each kernel. On the device it is a
+//! constant whose symbol starts with [`META_SYMBOL_PREFIX`]. `kernel-build` reads it from the LLVM IR,
+//! turns it into function attributes (`.maxntid`, `.minnctapersm`, `.reqnctapercluster`) and removes it.
+//! On the host it is part of the [`KernelDesc`] that a launch is checked against.
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod image;
@@ -14,7 +14,7 @@ mod value;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use image::{Code, Image, ImageError, KernelCode};
 pub use value::{ByValue, layout};
-/// Derives the trait for a struct of by-value arguments.
+/// Derives [`trait@KernelArg`] for a struct of by-value arguments.
 pub use warpipe_macros::KernelArg;
 
 /// Symbol prefix of a kernel's metadata constant in the device module.
@@ -24,8 +24,8 @@ pub const META_MAGIC: [u8; 8] = *b"WPKERN01";
 /// Most parameters that a kernel can have.
 pub const MAX_PARAMS: usize = 12;
 
-/// A kernel's launch facts. All fields are plain `u32`s or bytes: no padding, no pointers, so the
-/// value is one byte string in the IR.
+/// A kernel's name, launch bounds and parameters. All fields are `u32`s or bytes without padding, so that
+/// the value is one byte string in the IR.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelMeta {
@@ -41,16 +41,17 @@ pub struct KernelMeta {
     pub cluster: [u32; 3],
     /// Dynamic shared memory per CTA in bytes.
     pub smem_bytes: u32,
-    /// 1 if a launch may overlap the end of the kernel before it in its stream: the kernel reaches
-    /// no memory of others before `griddepcontrol.wait`. Else 0.
+    /// 1 for a dependent grid (programmatic dependent launch), otherwise 0. A dependent grid may start
+    /// before the primary grid is complete, and accesses no memory of other grids before
+    /// `griddepcontrol.wait`.
     pub dependent: u32,
-    /// How many of `params` count.
+    /// Number of entries of `params` that are used.
     pub param_count: u32,
-    /// The parameters in order.
+    /// The parameters, in order.
     pub params: [ParamMeta; MAX_PARAMS],
 }
 
-/// What the CTAs of a kernel need of a launch.
+/// Launch bounds of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaunchFacts {
     /// Threads per CTA.
@@ -64,8 +65,8 @@ pub struct LaunchFacts {
 }
 
 impl LaunchFacts {
-    /// The facts of a kernel: those of its CTA's token, which is at most one of `args`, or else those
-    /// that the attribute states. `#[kernel]` calls it in a constant.
+    /// The launch bounds of a kernel: those of its CTA's token, which is at most one of `args`, or
+    /// otherwise those that the attribute states. `#[kernel]` calls this function in a constant.
     #[track_caller]
     pub const fn of(args: &[Option<Self>], stated: Option<Self>) -> Self {
         match Self::of_token(args) {
@@ -76,7 +77,7 @@ impl LaunchFacts {
         }
     }
 
-    /// Refuses a key of the attribute that a token makes superfluous.
+    /// Fails if a token makes a key of the attribute superfluous.
     #[track_caller]
     pub const fn refuse_beside_a_token(args: &[Option<Self>], refusal: &str) {
         assert!(Self::of_token(args).is_none(), "{}", refusal);
@@ -96,7 +97,7 @@ impl LaunchFacts {
     }
 }
 
-/// One kernel parameter, as the host must pass it.
+/// Description of a kernel parameter.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParamMeta {
@@ -104,29 +105,29 @@ pub struct ParamMeta {
     pub kind: u32,
     /// Size of the parameter in bytes.
     pub size: u32,
-    /// Its alignment in bytes.
+    /// Alignment of the parameter in bytes.
     pub align: u32,
-    /// For tensor maps: the element's [`Dtype`] as `u32`; for slices likewise, or 0.
+    /// For tensor maps and slices: the element's [`Dtype`] as `u32`, or 0 if it has none.
     pub dtype: u32,
     /// For tensor maps: rows of the box (the outer dimension). For slices: 1 if the kernel may
-    /// write, else 0. For structs: the lower half of [`ByValue::LAYOUT`].
+    /// write, otherwise 0. For structs: the lower half of [`ByValue::LAYOUT`].
     pub box_rows: u32,
     /// For tensor maps: columns of the box in elements (the inner, contiguous dimension). For
     /// slices: bytes of an element. For structs: the upper half of [`ByValue::LAYOUT`].
     pub box_cols: u32,
-    /// For tensor maps: span of the swizzle in bytes: 0, 32, 64 or 128.
+    /// For tensor maps: span of the swizzle in bytes, 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
 }
 
 impl ParamMeta {
-    /// No parameter.
+    /// An unused entry.
     pub const NONE: Self =
         Self { kind: 0, size: 0, align: 0, dtype: 0, box_rows: 0, box_cols: 0, swizzle_bytes: 0 };
     /// A plain value of `size` bytes.
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }
     }
-    /// A struct of type `T`, which the kernel reads where it lies.
+    /// A struct of type `T`, which the kernel reads in place.
     pub const fn structure<T: ByValue>() -> Self {
         const { assert!(align_of::<T>() <= 16, "an argument is aligned to at most 16 bytes") };
         Self {
@@ -138,28 +139,28 @@ impl ParamMeta {
     }
 }
 
-/// How a parameter travels.
+/// How a parameter is passed.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamKind {
-    /// Nothing is passed: an unused entry, or an argument that is there without a launch's doing, as the
-    /// token of the CTA is.
+    /// Nothing is passed: an unused entry, or an argument that the launch does not pass, such as the token
+    /// of the CTA.
     None = 0,
     /// A scalar or `repr(C)` value, copied.
     Value = 1,
     /// A device slice: `{ pointer: u64, elements: u64 }`.
     Slice = 2,
-    /// A tensor map: 128 bytes, 64-byte aligned, a `__grid_constant__` of the kernel: in the IR a
-    /// `ptr` parameter that `kernel-build` turns into `byval([128 x i8]) align 64` with
-    /// `"nvvm.grid_constant"`, so that its address can be given to TMA.
+    /// A tensor map of 128 bytes, aligned to 64 bytes. It is a `__grid_constant__` of the kernel, so that
+    /// TMA can take its address. In the IR it is a `ptr` parameter, which `kernel-build` turns into
+    /// `byval([128 x i8]) align 64` with `"nvvm.grid_constant"`.
     TensorMap = 3,
-    /// A `repr(C)` struct, a `__grid_constant__` of the kernel as a tensor map is: the kernel reads its fields
-    /// from constant memory. (By value, LLVM keeps a struct of words of both sizes in local memory.) The host
-    /// passes it as it passes a [`Value`](Self::Value).
+    /// A `repr(C)` struct. Like a tensor map it is a `__grid_constant__`, and the kernel reads its fields
+    /// from constant memory. (LLVM would keep a struct that is passed by value, with words of 32 and 64
+    /// bits, in local memory.) The host passes it like a [`Value`](Self::Value).
     Struct = 4,
 }
 
-/// Element types that tensors and slices can have.
+/// Element types of tensors and slices.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Dtype {
@@ -189,31 +190,29 @@ impl Dtype {
 /// A type that can be an argument of a `#[kernel]`.
 ///
 /// # Safety
-/// `META` must describe `Abi` as the driver must pass it, and `from_abi` must be sound on every
-/// value that a launch checked against `META` passes.
+/// `META` must describe how the driver passes `Abi`, and `from_abi` must be sound for every value that
+/// a launch checked against `META` passes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel",
     label = "not a `KernelArg`",
     note = "arguments are u32, i32, u64, i64, f32, DeviceSlice, DeviceSliceMut, DependentSlice, DependentSliceMut, tensor maps, and repr(C) structs with #[derive(KernelArg)]"
 )]
 pub unsafe trait KernelArg {
-    /// What crosses the `ptx-kernel` boundary: a scalar, a `repr(C)` aggregate of alignment at
-    /// most 16 (passed by value), or a thin pointer ([`ParamKind::TensorMap`],
-    /// [`ParamKind::Struct`]).
+    /// The type of the `ptx-kernel` parameter: a scalar, a `repr(C)` aggregate of alignment at most 16
+    /// (passed by value), or a thin pointer ([`ParamKind::TensorMap`], [`ParamKind::Struct`]).
     type Abi: Copy;
-    /// How the host passes it.
+    /// How the host passes the argument.
     const META: ParamMeta;
-    /// What the argument says of the launch. Only the token of a kernel's CTA says anything, and then it
-    /// says all: `#[kernel]` takes threads, cluster, registers and shared memory from it.
+    /// Launch bounds that the argument states. Only the token of a kernel's CTA has them: threads, cluster,
+    /// registers and shared memory.
     const LAUNCH: Option<LaunchFacts> = None;
-    /// Makes the argument from what crossed.
+    /// Makes the argument from the parameter.
     ///
     /// # Safety
     /// `abi` comes from a launch that was checked against `META`.
     unsafe fn from_abi(abi: Self::Abi) -> Self;
-    /// Makes `Abi` from the address of the parameter's bytes, as `cuLaunchKernel`'s
-    /// `kernelParams` point to them. Used by the SM model. The default reads the value; tensor
-    /// maps return the address itself.
+    /// Makes `Abi` from the address of the parameter's bytes, as in `kernelParams` of `cuLaunchKernel`.
+    /// The SM model uses it. The default reads the value; tensor maps and structs return the address.
     ///
     /// # Safety
     /// `param` points to `META.size` readable bytes, aligned to `META.align`, alive for the launch.
@@ -224,16 +223,16 @@ pub unsafe trait KernelArg {
     }
 }
 
-/// An argument through which a kernel reaches no memory before it has executed
-/// `griddepcontrol.wait`: what every argument of a kernel with `dependent = true` must be.
+/// An argument that gives access to memory only after `griddepcontrol.wait`. Every argument of a kernel
+/// with `dependent = true` must implement it.
 ///
-/// Such a kernel may start while the one before it in its stream still runs (programmatic dependent
-/// launch). A value can't be too early, nor can what needs a token that a shared-memory plan of
-/// `pipeline` hands out, for its initialisation ends with that wait.
+/// Such a kernel is a dependent grid: it may start while the primary grid still runs (programmatic
+/// dependent launch). A value gives no access to memory. An argument that needs a token of a `pipeline`
+/// shared-memory plan is safe too, because the plan's initialisation ends with that wait.
 ///
 /// # Safety
-/// No safe function reads or writes memory of other grids by way of the argument before the calling
-/// thread has executed `griddepcontrol.wait`.
+/// No safe function reads or writes memory of other grids through the argument before the calling thread
+/// has executed `griddepcontrol.wait`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an argument of a kernel with `dependent = true`",
     label = "gives access to memory at once",
@@ -249,26 +248,27 @@ macro_rules! scalar_args {
             const META: ParamMeta = ParamMeta::value(size_of::<$t>(), align_of::<$t>());
             unsafe fn from_abi(abi: $t) -> $t { abi }
         }
-        // SAFETY: a value is no way to memory.
+        // SAFETY: a value gives no access to memory.
         unsafe impl AfterWait for $t {}
     )*};
 }
 scalar_args!(u32, i32, u64, i64, f32);
 
-/// A kernel as the host sees it: facts, and the function that the SM model runs.
+/// A kernel on the host: its metadata, and the function that the SM model runs.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct KernelDesc {
     /// The same value that the device image carries.
     pub meta: KernelMeta,
-    /// Runs one thread of the kernel on the model; `params[i]` points to the bytes of parameter i.
+    /// Runs one thread of the kernel on the model. `params[i]` points to the bytes of parameter i.
     pub entry: unsafe fn(params: &[*const u8]),
 }
 
-/// Implemented by the type that `#[kernel]` names after each kernel (`fn gemm` gets a `enum gemm {}`).
+/// The host side of a kernel. `#[kernel]` implements it for a type with the kernel's name (`enum gemm {}`
+/// for `fn gemm`).
 #[cfg(not(target_arch = "nvptx64"))]
 pub trait Kernel {
-    /// The description.
+    /// The kernel's description.
     const DESC: KernelDesc;
 }
 
@@ -290,17 +290,17 @@ pub const fn name64(name: &str) -> [u8; 64] {
 const WARP: u32 = 32;
 /// Most threads of a CTA.
 pub const MAX_THREADS: u32 = 1024;
-/// Most CTAs of a cluster on sm_90. More than 8 are not portable: the host opts in
-/// (`CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`), and a GPU may refuse.
+/// Most CTAs of a cluster on sm_90. More than 8 are not portable: the host must allow them
+/// (`CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`), and a GPU may not support them.
 pub const MAX_CLUSTER: u32 = 16;
-/// Most shared memory of a CTA on sm_90: 227 KiB.
+/// Most bytes of shared memory of a CTA on sm_90 (227 KiB).
 pub const MAX_SMEM_BYTES: u32 = 227 * 1024;
 
-/// Address of argument `index`'s bytes among a launch's parameters. An argument that is not passed has
-/// none.
+/// Address of the bytes of argument `index` among a launch's parameters. The address of an argument that
+/// is not passed is dangling.
 ///
 /// # Safety
-/// `launch` are the parameters of a launch that was checked against the kernel's metadata.
+/// `launch` must be the parameters of a launch that was checked against the kernel's metadata.
 #[cfg(not(target_arch = "nvptx64"))]
 pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *const u8 {
     let passed = |arg: &&ParamMeta| arg.kind != ParamKind::None as u32;
@@ -311,8 +311,8 @@ pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *
 }
 
 impl KernelMeta {
-    /// Puts a kernel's facts together. `#[kernel]` calls it in a constant, so that a bound which
-    /// the hardware does not have is a compile error.
+    /// Makes a kernel's metadata. `#[kernel]` calls it in a constant, so that a bound beyond the hardware's
+    /// limits is a compile error.
     #[track_caller]
     pub const fn new(name: &str, launch: LaunchFacts, dependent: bool, args: &[ParamMeta]) -> Self {
         let LaunchFacts { threads, min_ctas, cluster, smem_bytes } = launch;
@@ -360,12 +360,12 @@ impl KernelMeta {
             params,
         }
     }
-    /// The entry's name.
+    /// Entry name in PTX.
     pub fn name(&self) -> &str {
         let len = self.name.iter().position(|&b| b == 0).unwrap_or(64);
         core::str::from_utf8(&self.name[..len]).unwrap_or("?")
     }
-    /// The parameters that count.
+    /// The parameters that are used.
     pub fn params(&self) -> &[ParamMeta] {
         &self.params[..self.param_count as usize]
     }

@@ -19,8 +19,6 @@ pub mod math;
 pub mod matrix;
 pub mod mbarrier;
 pub mod misc;
-#[cfg(target_arch = "nvptx64")]
-mod patience;
 pub mod setmaxnreg;
 pub mod shared;
 pub mod slice;
@@ -28,13 +26,15 @@ pub mod sreg;
 pub mod thread;
 pub mod trace;
 pub mod warp;
+#[cfg(target_arch = "nvptx64")]
+mod watchdog;
 pub mod wgmma;
 mod word;
 
 pub use warpipe_macros::{device, kernel};
 pub use word::Word;
 
-/// A device panic ends the grid: there is nobody to print for.
+/// A panic on the device ends the grid with an error. It prints nothing.
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,7 +1,7 @@
-//! Arithmetic that `core` does not have.
+//! Arithmetic that `core` does not provide.
 //!
-//! PTX manual: *Floating Point Instructions*. A function is rounded to nearest even, as IEEE 754 says, so that
-//! the model and the chip agree bit for bit, unless its name says `approx`.
+//! PTX manual: *Floating Point Instructions*. Results are rounded to nearest even according to IEEE 754, so that
+//! the model and the GPU agree bit by bit. A function whose name says `approx` is an exception.
 
 ops! { math;
     /// `sqrt.rn.f32`: the square root. PTX 1.4.

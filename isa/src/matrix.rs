@@ -1,8 +1,8 @@
-//! Moving 8x8 matrices of 16-bit elements between shared memory and the fragments of a warp.
+//! Moves 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
 //!
 //! PTX manual: *Warp Level Matrix Instructions*, `ldmatrix` (PTX 6.5, sm_75) and `stmatrix` (PTX
-//! 7.8, sm_90). Lane `8 i + r` gives the address of row `r` (16 bytes) of matrix `i`; register `i`
-//! of lane `l` holds elements `2 (l % 4)` and `2 (l % 4) + 1` of row `l / 4` of matrix `i`. `_trans`
+//! 7.8, sm_90). Lane `8 i + r` passes the address of row `r` (16 bytes) of matrix `i`. Register `i` of
+//! lane `l` holds elements `2 (l % 4)` and `2 (l % 4) + 1` of row `l / 4` of matrix `i`. `_trans`
 //! transposes each matrix.
 
 macro_rules! ld {
@@ -11,7 +11,7 @@ macro_rules! ld {
             $($(#[$meta])*
             ///
             /// # Safety
-            /// All 32 lanes execute it, convergent; the rows' addresses are 16-byte aligned, in the
+            /// All 32 lanes execute it, convergent. The rows' addresses are 16-byte aligned, in the
             /// CTA's shared memory.
             pub unsafe fn $name(addr: u32) -> [u32; $n] {
                 $(let $r: u32;)*
@@ -28,8 +28,8 @@ macro_rules! st {
             $($(#[$meta])*
             ///
             /// # Safety
-            /// All 32 lanes execute it, convergent; the rows' addresses are 16-byte aligned, in the
-            /// CTA's shared memory, and nobody else uses those bytes.
+            /// All 32 lanes execute it, convergent. The rows' addresses are 16-byte aligned, in the
+            /// CTA's shared memory, and no other thread or copy uses those bytes.
             pub unsafe fn $name(addr: u32, v: [u32; $n]) {
                 let [$($r),*] = v;
                 ptx!($template, $($r = in(reg32) $r,)* addr = in(reg32) addr)

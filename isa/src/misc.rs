@@ -1,10 +1,10 @@
-//! Traps, sleeping, and what a loop's body says to the assembler.
+//! Traps, sleeping, and hints about loops to the assembler.
 //!
 //! PTX manual: *Miscellaneous*.
 
 use crate::device;
 
-/// `trap;`: ends the grid with an error. On the model: a report at the caller's line.
+/// `trap;`: ends the grid with an error. On the model, it is a report with the caller's line.
 #[device]
 pub fn trap() -> ! {
     #[cfg(target_arch = "nvptx64")]
@@ -16,9 +16,9 @@ pub fn trap() -> ! {
     sim::ops::misc::trap()
 }
 
-/// `.pragma "nounroll";`: the assembler leaves the loop that this stands in as it is. For loops of few
-/// instructions that run seldom: ptxas makes four to sixteen copies of them, and what lies behind is
-/// further away from what comes before.
+/// `.pragma "nounroll";`: ptxas does not unroll the loop that contains this call. Use it in short loops
+/// that rarely run: ptxas would make four to sixteen copies of them, which moves the code after the loop
+/// further away from the code before it.
 #[inline(always)]
 pub fn nounroll() {
     #[cfg(target_arch = "nvptx64")]
@@ -28,9 +28,10 @@ pub fn nounroll() {
     }
 }
 
-/// `x`, which the compiler is not to know: a bound of a loop of which it would otherwise make copies.
+/// Returns `x` and hides its value from the compiler, for example a loop bound, so that the loop is not
+/// unrolled.
 ///
-/// (`core::hint::black_box` goes through memory.)
+/// (`core::hint::black_box` would go through memory.)
 #[inline(always)]
 #[must_use]
 pub fn opaque(x: u32) -> u32 {

@@ -1,10 +1,10 @@
-//! The shape that all instructions share, written once.
+//! The macros that declare the instructions.
 
-/// Declares instructions: on the device the body as written (one [`ptx!`] or [`ptx_pure!`]), on
-/// the host a call of the same name in `sim::ops::<module>`.
+/// Declares instructions. On the device, a function is its body (one [`ptx!`] or [`ptx_pure!`]). On the
+/// host, it calls the function of the same name in `sim::ops::<module>`.
 ///
-/// On the host every function is `#[track_caller]`, so that the model can name the line of the
-/// kernel that issued the instruction.
+/// On the host every function is `#[track_caller]`, so that the model can report the kernel's line that
+/// issued the instruction.
 macro_rules! ops {
     ($module:ident;) => {};
     ($module:ident; $(#[$meta:meta])* pub unsafe fn $($rest:tt)*) => {
@@ -33,20 +33,19 @@ macro_rules! ops {
     };
 }
 
-/// One instruction that touches memory, barriers or other threads: the compiler keeps it, in
-/// order, and assumes that it reads and writes any memory.
+/// One instruction that affects memory, barriers or other threads. The compiler keeps it in order and
+/// assumes that it reads and writes any memory.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! ptx {
     ($($t:tt)*) => {
-        // SAFETY: the function that this stands in passes the instruction's rules on to its caller
-        // (`# Safety`), or is safe because the instruction has none. The template writes no
-        // register but its outputs.
+        // SAFETY: the enclosing function passes the instruction's rules on to its caller (`# Safety`),
+        // or is safe because the instruction has none. The template writes only its output registers.
         unsafe { core::arch::asm!($($t)*, options(nostack, preserves_flags)) }
     };
 }
 
-/// A record of an event with up to three fields, in a kernel that was built to be traced; else
-/// nothing. See [`crate::trace`].
+/// Records an event with up to three fields, if the kernel was built with the feature `trace`
+/// ([`crate::trace`]).
 #[cfg(target_arch = "nvptx64")]
 macro_rules! trace {
     // An arrival at a cluster address.
@@ -57,7 +56,7 @@ macro_rules! trace {
             crate::trace::record_each(crate::trace::Event::Arrive, bar, 0, rank);
         }
     };
-    // What the block waits for.
+    // A wait: the block is the wait itself.
     ({ $($wait:tt)* } is $event:ident $($field:tt)*) => {
         #[cfg(feature = "trace")]
         let since = crate::trace::now();
@@ -83,13 +82,13 @@ macro_rules! trace {
     };
 }
 
-/// One instruction whose result depends on its operands (and on what is constant for a thread)
-/// alone: the compiler may merge or drop it.
+/// One instruction whose result depends only on its operands and on constants of the thread. The compiler
+/// may merge or remove it.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! ptx_pure {
     ($($t:tt)*) => {
-        // SAFETY: reads and writes no memory, has no effect but its outputs, and gives the same
-        // outputs for the same inputs as long as the thread runs.
+        // SAFETY: the instruction accesses no memory, has no effect except its outputs, and gives the
+        // same outputs for the same inputs while the thread runs.
         unsafe { core::arch::asm!($($t)*, options(pure, nomem, nostack, preserves_flags)) }
     };
 }

@@ -1,13 +1,13 @@
-//! Moving registers between warp groups.
+//! Moves registers between warp groups.
 //!
-//! PTX manual: *Miscellaneous*, `setmaxnreg`. PTX 8.0, sm_90a. The kernel needs a register cap at
-//! entry, which `#[kernel]`'s `threads` and `min_ctas` give. The sum over the CTA's warp groups must
-//! fit the 64 Ki registers of the SM.
+//! The sum over the CTA's warp groups must fit the 64 Ki registers of the SM. The kernel needs a register
+//! limit at entry, which `threads` and `min_ctas` of `#[kernel]` set. PTX manual: *Miscellaneous*,
+//! `setmaxnreg`. PTX 8.0, sm_90a. (CUTLASS `warpgroup_reg_alloc`, `warpgroup_reg_dealloc`.)
 //!
 //! ```no_run
 //! unsafe { isa::setmaxnreg::dec::<40>() }
 //! ```
-//! A number that the instruction does not take is a compile error:
+//! A number that the instruction does not accept is a compile error:
 //! ```compile_fail,E0080
 //! unsafe { isa::setmaxnreg::dec::<20>() }
 //! ```
@@ -17,7 +17,7 @@
 
 use crate::device;
 
-/// What `setmaxnreg` takes: a multiple of 8 from 24 to 256.
+/// Checks that `n` is a multiple of 8 from 24 to 256, as `setmaxnreg` requires.
 const fn check(n: u32) {
     assert!(
         n.is_multiple_of(8) && n >= 24 && n <= 256,
@@ -25,12 +25,12 @@ const fn check(n: u32) {
     );
 }
 
-/// `setmaxnreg.inc.sync.aligned.u32 N;`: raises the limit of registers per thread to `N`, waiting
-/// until the CTA's pool has them.
+/// `setmaxnreg.inc.sync.aligned.u32 N;`: raises the limit of registers per thread to `N`. Waits until the
+/// CTA's register pool has them.
 ///
 /// # Safety
-/// All warps of the warp group execute it, convergent, with an `N` not below their present limit;
-/// another warp group gives up as many registers.
+/// All warps of the warp group execute it, convergent, with an `N` not below their current limit.
+/// Another warp group releases as many registers.
 #[device]
 pub unsafe fn inc<const N: u32>() {
     const { check(N) };
@@ -43,8 +43,8 @@ pub unsafe fn inc<const N: u32>() {
 /// `setmaxnreg.dec.sync.aligned.u32 N;`: lowers the limit of registers per thread to `N`.
 ///
 /// # Safety
-/// All warps of the warp group execute it, convergent, with an `N` not above their present limit;
-/// what they run after it fits `N` registers (ptxas sees to that, or says that it can't).
+/// All warps of the warp group execute it, convergent, with an `N` not above their current limit.
+/// The code that they run afterwards fits in `N` registers (ptxas ensures this or reports an error).
 #[device]
 pub unsafe fn dec<const N: u32>() {
     const { check(N) };
@@ -54,14 +54,14 @@ pub unsafe fn dec<const N: u32>() {
     sim::ops::setmaxnreg::dec::<N>();
 }
 
-/// The instruction takes an immediate, and a role's budget is an associated constant, which can't be
-/// a const argument: one arm for each value, of which constant folding leaves one.
+/// One arm for each value, of which constant folding leaves one. The instruction takes an immediate, and a
+/// role's budget is an associated constant, which cannot be a const argument.
 macro_rules! by_value {
     ($op:ident, $n:expr, [$($value:literal)*]) => {
         match $n {
             // SAFETY: the caller's contract.
             $($value => unsafe { $op::<$value>() },)*
-            // Not reached: the budgets of roles are checked at compile time.
+            // Unreachable: the budgets of roles are checked at compile time.
             _ => crate::misc::trap(),
         }
     };
@@ -73,7 +73,7 @@ macro_rules! by_value {
     };
 }
 
-/// [`inc`] to a constant that is not a const argument.
+/// [`inc`] with a number that is not a const argument. It must be constant after inlining.
 ///
 /// # Safety
 /// As [`inc`]; `n` is a multiple of 8 from 24 to 256.
@@ -82,7 +82,7 @@ pub unsafe fn inc_to(n: u32) {
     by_value!(inc, n);
 }
 
-/// [`dec`] to a constant that is not a const argument.
+/// [`dec`] with a number that is not a const argument. It must be constant after inlining.
 ///
 /// # Safety
 /// As [`dec`]; `n` is a multiple of 8 from 24 to 256.

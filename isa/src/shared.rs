@@ -1,7 +1,7 @@
-//! Ordinary (generic-proxy) accesses to shared memory, this CTA's and the cluster's.
+//! Ordinary (generic-proxy) accesses to shared memory of this CTA and of the cluster.
 //!
 //! PTX manual: *Data Movement*, `ld` and `st` with `.shared` and `.shared::cluster`; *Parallel
-//! Synchronization*, `atom`. Weak accesses: order between threads comes from barriers and fences.
+//! Synchronization*, `atom`. The accesses are weak; barriers and fences order them between threads.
 
 use crate::Word;
 use crate::device;
@@ -10,17 +10,17 @@ use crate::device;
 core::arch::global_asm!(".extern .shared .align 1024 .b8 dyn_smem[];");
 
 ops! { shared;
-    /// The address of the CTA's dynamic shared memory: aligned to 1024 bytes, the same in all CTAs
-    /// of a grid.
+    /// The address of the CTA's dynamic shared memory. It is aligned to 1024 bytes and the same in all
+    /// CTAs of a grid.
     pub fn dynamic_base() -> u32 {
         let out: u32;
         ptx_pure!("mov.u32 {}, dyn_smem;", out(reg32) out);
         out
     }
-    /// `atom.shared.add.u32` (relaxed): adds `v`, and gives what was there.
+    /// `atom.shared.add.u32` (relaxed): adds `v` and returns the previous value.
     ///
     /// # Safety
-    /// `addr` is 4 aligned bytes of this CTA's shared memory that are accessed atomically alone.
+    /// `addr` is 4 aligned bytes of this CTA's shared memory with only atomic accesses.
     pub unsafe fn atomic_add_u32(addr: u32, v: u32) -> u32 {
         let out: u32;
         ptx!("atom.shared.add.u32 {}, [{}], {};", out(reg32) out, in(reg32) addr, in(reg32) v);
@@ -31,8 +31,8 @@ ops! { shared;
 /// `ld.shared`: reads a word of this CTA's shared memory.
 ///
 /// # Safety
-/// `addr` is aligned to the word's size, inside the CTA's shared memory and written before; nobody
-/// writes there at the same time.
+/// `addr` is aligned to the word's size, lies in the CTA's shared memory and was written before. No
+/// thread writes there at the same time.
 #[device]
 pub unsafe fn ld<T: Word>(addr: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
@@ -47,8 +47,8 @@ pub unsafe fn ld<T: Word>(addr: u32) -> T {
 /// `st.shared`: writes a word of this CTA's shared memory.
 ///
 /// # Safety
-/// `addr` is aligned to the word's size, inside the CTA's shared memory; nobody uses those bytes at
-/// the same time.
+/// `addr` is aligned to the word's size and lies in the CTA's shared memory. No other thread uses those
+/// bytes at the same time.
 #[device]
 pub unsafe fn st<T: Word>(addr: u32, v: T) {
     #[cfg(target_arch = "nvptx64")]
@@ -63,8 +63,8 @@ pub unsafe fn st<T: Word>(addr: u32, v: T) {
 /// `ld.shared::cluster`: reads a word of a CTA of the cluster. PTX 7.8, sm_90.
 ///
 /// # Safety
-/// As [`ld`], for an address from [`crate::cluster::mapa`]; that CTA has started and does not exit
-/// before.
+/// As [`ld`], for an address from [`crate::cluster::mapa`]. That CTA has started and does not exit before
+/// the access.
 #[device]
 pub unsafe fn ld_cluster<T: Word>(raddr: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
@@ -79,8 +79,8 @@ pub unsafe fn ld_cluster<T: Word>(raddr: u32) -> T {
 /// `st.shared::cluster`: writes a word of a CTA of the cluster. PTX 7.8, sm_90.
 ///
 /// # Safety
-/// As [`st`], for an address from [`crate::cluster::mapa`]; that CTA has started and does not exit
-/// before.
+/// As [`st`], for an address from [`crate::cluster::mapa`]. That CTA has started and does not exit before
+/// the access.
 #[device]
 pub unsafe fn st_cluster<T: Word>(raddr: u32, v: T) {
     #[cfg(target_arch = "nvptx64")]

@@ -1,11 +1,11 @@
-//! Slices of device memory as kernel arguments: a pointer with its length, so that every access is
-//! checked.
+//! Slices of device memory as kernel arguments.
 //!
-//! A launch lends the memory: the host checks that each slice lies inside a live buffer, that a
-//! [`DeviceSliceMut`]'s buffer is given to no other argument of the launch, and keeps both until the
-//! grid has ended. Among the threads of the grid the memory is shared. Two threads that write the
-//! same element, or one that reads what another writes without a barrier between, have a race: the
-//! value is then one of those written, no language rule is broken, and the SM model reports it.
+//! A slice is a pointer with a length, and every access is checked against the length. The host checks that
+//! each slice lies in a live buffer and that the buffer of a [`DeviceSliceMut`] is passed only once per
+//! launch, and it keeps the buffers until the grid has completed. All threads of the grid share the memory.
+//! It is a race if two threads write the same element, or if one reads what another one writes without a
+//! barrier between them. The value is then one of those written, without undefined behaviour in Rust, and
+//! the SM model reports the race.
 
 use crate::device;
 use core::marker::PhantomData;
@@ -22,11 +22,11 @@ use crate::{Word, global};
 pub unsafe trait Element: Copy + 'static {
     /// The word that one access moves.
     type Word: Word;
-    /// The element's type for the host's check of the launch; `None`: only the size is checked.
+    /// The element type that a launch checks. With `None`, it checks only the size.
     const DTYPE: Option<Dtype>;
-    /// The element that the word's bytes are.
+    /// Converts a word to the element with the same bytes.
     fn from_word(w: Self::Word) -> Self;
-    /// The element's bytes as a word.
+    /// Converts the element to the word with the same bytes.
     fn to_word(self) -> Self::Word;
 }
 
@@ -55,7 +55,7 @@ elements! {
     [f32; 4] as [u32; 4], None, |w: [u32; 4]| w.map(f32::from_bits), |v: [f32; 4]| v.map(f32::to_bits);
 }
 
-/// What crosses the kernel's boundary for a slice.
+/// The kernel parameter of a slice.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SliceAbi {
@@ -65,7 +65,7 @@ pub struct SliceAbi {
     pub elements: u64,
 }
 
-/// How the host passes a slice of `T`.
+/// Description of the parameter of a slice of `T`.
 const fn meta<T: Element>(writes: bool) -> ParamMeta {
     ParamMeta {
         kind: ParamKind::Slice as u32,
@@ -81,7 +81,7 @@ const fn meta<T: Element>(writes: bool) -> ParamMeta {
     }
 }
 
-/// Elements that the kernel reads.
+/// A slice that the kernel reads.
 #[derive(Clone, Copy)]
 pub struct DeviceSlice<'a, T> {
     ptr: *const T,
@@ -100,7 +100,7 @@ impl<T: Element> DeviceSlice<'_, T> {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The address of the first element, for copies that the slice does not make itself.
+    /// The address of the first element, for asynchronous copies.
     #[inline(always)]
     pub fn as_ptr(&self) -> *const T {
         self.ptr
@@ -116,8 +116,8 @@ impl<T: Element> DeviceSlice<'_, T> {
     }
 }
 
-/// Elements that the kernel writes (and may read): shared by all threads of the grid, so `set` takes
-/// `&self`, as a slice of cells would.
+/// A slice that the kernel writes and may read. All threads of the grid share it, so `set` takes `&self`,
+/// like a slice of cells.
 pub struct DeviceSliceMut<'a, T> {
     ptr: *mut T,
     len: usize,
@@ -145,8 +145,8 @@ impl<T: Element> DeviceSliceMut<'_, T> {
         // SAFETY: `i < len`, and the launch lends `len` elements at `ptr` (`from_abi`).
         Some(T::from_word(unsafe { global::ld(p.cast_const()) }))
     }
-    /// Writes element `i`. Beyond the end it traps: a report on the model, an error of the launch on
-    /// a GPU.
+    /// Writes element `i`. Beyond the end it traps, which is a report on the model and a launch error on a
+    /// GPU.
     #[device]
     pub fn set(&self, i: usize, v: T) {
         if i >= self.len {
@@ -169,7 +169,7 @@ unsafe impl<T: Element> KernelArg for DeviceSlice<'_, T> {
     }
 }
 
-// SAFETY: as for `DeviceSlice`; the launch gives the buffer to no other argument.
+// SAFETY: as for `DeviceSlice`. The launch passes the buffer to no other argument.
 unsafe impl<T: Element> KernelArg for DeviceSliceMut<'_, T> {
     type Abi = SliceAbi;
     const META: ParamMeta = meta::<T>(true);

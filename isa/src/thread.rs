@@ -1,8 +1,8 @@
-//! A thread's place in its CTA and grid, with `cuda_std`'s names, and the CTA-wide barrier.
+//! A thread's index in its CTA and grid, with the names of `cuda_std`, and the CTA-wide barrier.
 //!
-//! PTX manual: *Special Registers* `%tid`, `%ntid`, `%ctaid`, `%nctaid`. LLVM's intrinsics are used
-//! instead of `asm!`: they carry the registers' ranges, and the optimiser knows which of them
-//! differ between the threads of a warp.
+//! PTX manual: *Special Registers* `%tid`, `%ntid`, `%ctaid`, `%nctaid`. The functions use LLVM's
+//! intrinsics instead of `asm!`, because the intrinsics carry the registers' ranges and tell the optimiser
+//! which values differ between the threads of a warp.
 
 macro_rules! place {
     ($($(#[$meta:meta])* $name:ident = $intrinsic:ident;)*) => {
@@ -44,11 +44,11 @@ place! {
 }
 
 ops! { thread;
-    /// `barrier.cta.sync.aligned 0;` (`__syncthreads`): waits until all threads of the CTA are
-    /// here, and orders their memory accesses. PTX 7.8.
+    /// `barrier.cta.sync.aligned 0;` (`__syncthreads`): waits until all threads of the CTA have arrived,
+    /// and orders their memory accesses. PTX 7.8.
     ///
     /// # Safety
-    /// All threads of the CTA that have not exited execute it, each warp convergent.
+    /// All threads of the CTA that have not exited must execute it, each warp convergent.
     pub unsafe fn sync_threads() {
         ptx!("barrier.cta.sync.aligned 0;")
     }

@@ -1,43 +1,43 @@
-//! What the warps of a cluster did and when, written down by a kernel that was built to be traced.
+//! Records of what the warps of a cluster did, for kernels built with the feature `trace`.
 //!
-//! With the feature `trace`, the instructions that wait, arrive, copy and multiply also write a
-//! record: the time, what it was, and which barrier or address. Without it they are what they are:
-//! there is no trace of it in the PTX. Records go to a variable of the kernel's module, one list per
-//! thread. Where a thread's next record goes is in a register, so that a record waits for no memory:
-//! it is a store and a dozen other instructions, and the pattern of who waits on whom stays.
+//! With the feature, the instructions that wait, arrive, copy and multiply also write a record: the time,
+//! the event, and the barrier or address. Without it, the PTX has no trace of the records. The records go
+//! to a variable of the kernel's module, with one list for each thread. A register holds the address of
+//! the thread's next record, so that a record does not wait for memory. It costs a store and a dozen other
+//! instructions, and the pattern of waits stays the same.
 //!
-//! `record` is no instruction of the PTX manual, and this module is no part of the instruction
-//! layer: the host reads here how the variable is laid out.
+//! This module is not a part of the instruction layer. The host uses its constants to read the variable.
 
 /// Name of the variable.
 pub const VARIABLE: &str = "WARPIPE_TRACE";
-/// CTAs of a cluster that are recorded: the first ones.
+/// Number of CTAs of a cluster that are recorded, from rank 0.
 pub const CTAS: usize = 4;
-/// Warps of a CTA that are recorded: the first ones.
+/// Number of warps of a CTA that are recorded, from warp 0.
 pub const WARPS: usize = 16;
-/// Lanes of a warp. Nearly all records are the first one's; elected lanes, and those that arrive at
+/// Lanes of a warp. Nearly all records belong to the first lane. Elected lanes, and lanes that arrive at
 /// other CTAs, have some too.
 pub const LANES: usize = 32;
-/// Records of a thread: the first ones. A power of two.
+/// Most records of a thread. A power of two.
 pub const RECORDS: usize = 2048;
-/// A thread that has written a multiple of so many records adds an [`Event::Time`]. `%globaltimer` takes far
-/// longer to read than `%clock`: this is often enough to tell what the clock's cycles are in
-/// nanoseconds. A power of two.
+/// After each multiple of this many records, a thread adds an [`Event::Time`]. Reading `%globaltimer` takes
+/// far longer than reading `%clock`; this interval suffices to convert cycles to nanoseconds. A power of
+/// two.
 pub const TIMED: usize = 64;
-/// A record is four 32-bit numbers: the event, in two, then `%clock` when it began, and when it was
-/// over. The event has its [`Event`] in the highest byte, and below it three fields: see the fields'
-/// constants. Zeros are no record.
+/// Bytes of a record: two 32-bit words with the event, then `%clock` at its begin and at its end. The
+/// event's highest byte is its [`Event`]; below it are three fields ([`FIELD`]). A record of zeros marks
+/// the end of a list.
 pub const RECORD_BYTES: usize = 16;
-/// Before the records: the cluster that is recorded (`u32`), and at [`PAD`] a second number.
+/// Bytes of the header before the records: the index of the recorded cluster (`u32`) and the number at
+/// [`PAD`].
 pub const HEADER_BYTES: usize = 16;
-/// Where the header says how many bytes lie between it and the records (`u32`), fewer than those of
-/// [`TIMED`] records: a kernel begins them at an address that tells which of the records are timed.
+/// Offset in the header of the number of bytes (`u32`) between the header and the records. It is less than
+/// [`TIMED`] records; the kernel chooses it so that a record's address tells whether a time follows.
 pub const PAD: usize = 4;
-/// The whole variable: lists in the order of CTAs, warps, lanes.
+/// Bytes of the whole variable. The lists are in the order of CTAs, warps, lanes.
 pub const BYTES: usize = HEADER_BYTES + RECORD_BYTES * (TIMED + RECORDS * LANES * WARPS * CTAS);
 
-/// Bits of the event's lower two fields; the third has 16. An address is an offset in the CTA's
-/// dynamic shared memory.
+/// Bits of each of the event's lower two fields; the third one has 16. An address is an offset in the
+/// CTA's dynamic shared memory.
 pub const FIELD: u32 = 20;
 
 const _: () = assert!(227 * 1024 < 1 << FIELD, "a field holds an offset in shared memory");
@@ -45,35 +45,35 @@ const _: () = assert!(8 + 16 + 2 * FIELD == 64, "an event and its fields fill a 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(16), "records are aligned");
 const _: () = assert!(RECORDS.is_multiple_of(TIMED) && RECORDS.is_power_of_two());
 
-/// What a record is about, and what its fields are: first, second (of [`FIELD`] bits), third.
+/// The event of a record. Each variant lists its fields: first and second (of [`FIELD`] bits), third.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Event {
     /// A wait on an mbarrier: its address, the parity.
     Wait = 1,
-    /// An arrival at an mbarrier: its address, 0, and the CTA's rank plus one if it may be another's.
+    /// An arrival at an mbarrier: its address, 0, and for a remote arrival the CTA's rank plus one.
     Arrive,
-    /// A copy to shared memory: the mbarrier, the destination, the mask of CTAs or 0 for the own.
+    /// A copy to shared memory: the mbarrier, the destination, and the mask of CTAs (0 for this CTA).
     Load,
     /// A copy from shared memory: the source.
     Store,
-    /// A wait for bulk groups: how many may be left, and whether it is for their reads.
+    /// A wait for bulk groups: how many may be pending, and 1 if it waits only for their reads.
     StoreWait,
     /// A wait at a named barrier: its number.
     Sync,
-    /// wgmmas will be issued.
+    /// `wgmma.fence` before the issue of wgmmas.
     Mma,
-    /// A wait for groups of wgmmas: how many may be left.
+    /// A wait for groups of wgmmas: how many may be pending.
     MmaWait,
     /// A wait at the cluster's barrier.
     ClusterWait,
-    /// What time it is: in place of fields `%globaltimer`, its lower 56 bits; in place of the two clocks
+    /// The time. Instead of fields, it has the lower 56 bits of `%globaltimer`; instead of the two clocks,
     /// `%clock64`.
     Time,
 }
 
 impl Event {
-    /// All, by their numbers from 1.
+    /// All events, in the order of their numbers from 1.
     pub const ALL: [Self; 10] = [
         Self::Wait,
         Self::Arrive,
@@ -100,7 +100,7 @@ mod device {
     #[repr(C, align(16))]
     pub struct Log(UnsafeCell<[u8; BYTES]>);
 
-    // SAFETY: only this module touches it, and each thread only its own part.
+    // SAFETY: only this module accesses it, and each thread only its own part.
     unsafe impl Sync for Log {}
 
     #[used]
@@ -123,11 +123,11 @@ mod device {
     const LIST: usize = RECORD_BYTES * RECORDS;
     const BLOCK: usize = RECORD_BYTES * TIMED;
 
-    /// Declares the two registers that stay with a thread as long as the kernel runs, and which no
-    /// value of Rust could be without being handed to every function: where its next record goes,
-    /// and a mask. The mask is `%lanemask_lt`, so that a lane whose active lanes it has none of is the
-    /// first; or it is all ones, in a thread that is not recorded. A name that is declared outside braces
-    /// holds for the rest of the entry, into which all is inlined.
+    /// Declares two registers that a thread keeps while the kernel runs: the address of its next record,
+    /// and a mask. (A Rust value would have to be passed to every function.) The mask is `%lanemask_lt`, so
+    /// that a lane is the first active one if no active lane is in its mask. In a thread that is not
+    /// recorded, the mask is all ones. A PTX name that is declared outside of braces is visible in the rest
+    /// of the entry, into which everything is inlined.
     #[inline(always)]
     pub fn begin() {
         ptx!(".reg .b64 warpipe_to; .reg .b32 warpipe_mask;");
@@ -169,7 +169,7 @@ mod device {
         );
     }
 
-    /// Writes down what time it is when a thread is done.
+    /// Records the time at the end of a thread.
     #[inline(always)]
     pub fn end() {
         ptx!(
@@ -186,13 +186,13 @@ mod device {
         );
     }
 
-    /// An own address as a field.
+    /// An address of this CTA as a field.
     #[inline(always)]
     pub fn own(addr: u32) -> u32 {
         addr - shared::dynamic_base()
     }
 
-    /// A cluster address as a field, and the rank of its CTA plus one.
+    /// A shared::cluster address as a field, and the rank of its CTA plus one.
     #[inline(always)]
     pub fn remote(addr: u32) -> (u32, u32) {
         let rank: u32;
@@ -203,7 +203,7 @@ mod device {
         (addr - cluster::mapa(shared::dynamic_base(), rank), rank + 1)
     }
 
-    /// The time at which something begins: the lower half of `%clock64`.
+    /// The begin of an event: the lower half of `%clock64`.
     #[inline(always)]
     pub fn now() -> u32 {
         let clock: u32;
@@ -220,10 +220,10 @@ mod device {
             | u64::from(first & ((1 << FIELD) - 1))
     }
 
-    /// A record by the lanes for which `$who` sets the predicate `p`, of what began at `$since`.
+    /// Writes a record of an event that began at `$since`, in the lanes where `$who` sets the predicate `p`.
     ///
-    /// Predicates, not branches: the warp stays together. The one branch is for the time: under a
-    /// predicate ptxas has every record read the slow timer, and selects among what it has read.
+    /// It uses predicates instead of branches, so that the warp stays converged. The only branch is for the
+    /// time: with a predicate, ptxas would read the slow timer for every record.
     macro_rules! put {
         ($who:expr, $since:literal, $($operands:tt)*) => {
             ptx!(
@@ -266,14 +266,13 @@ mod device {
         };
     }
 
-    /// Writes a record of something that is about to happen, by the first lane of those that are
-    /// here.
+    /// Records an event that is about to happen, in the first active lane.
     #[inline(always)]
     pub fn record(event: Event, first: u32, second: u32, third: u32) {
         put!(first!(), "t", word = in(reg64) word(event, first, second, third));
     }
 
-    /// Writes a record of something that began at `since` and is over, by the first lane likewise.
+    /// Records an event that began at `since` and has ended, in the first active lane.
     #[inline(always)]
     pub fn record_since(since: u32, event: Event, first: u32, second: u32, third: u32) {
         put!(
@@ -283,8 +282,8 @@ mod device {
         );
     }
 
-    /// Writes a record of an arrival at another CTA's barrier, by each lane that is here: they
-    /// arrive at different CTAs.
+    /// Records an arrival at another CTA's barrier, in each active lane: the lanes arrive at different
+    /// CTAs.
     #[inline(always)]
     pub fn record_each(event: Event, first: u32, second: u32, third: u32) {
         put!(
@@ -300,7 +299,7 @@ pub use device::{begin, end};
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 pub(crate) use device::{now, own, record, record_each, record_since, remote};
 
-/// What an entry begins and ends with; nothing in a kernel that is not built to be traced.
+/// Begin and end of an entry without the feature `trace`: they do nothing.
 #[cfg(all(not(feature = "trace"), target_arch = "nvptx64"))]
 #[doc(hidden)]
 mod nothing {

@@ -1,18 +1,19 @@
-//! Warp-wide operations: identity, election, shuffles, votes.
+//! Warp-wide operations: lane and warp index, election, shuffles, votes.
 //!
 //! PTX manual: *Parallel Synchronization and Communication* (`bar.warp.sync`, `elect.sync`,
-//! `vote.sync`) and *Data Movement* (`shfl.sync`). All use the full member mask, and so are
-//! collective: all 32 lanes execute them, convergent. They are `unsafe` for that alone.
+//! `vote.sync`) and *Data Movement* (`shfl.sync`). All of them use the full member mask, so all 32 lanes
+//! must execute them, convergent. This is the only reason why they are `unsafe`.
 
 ops! { warp;
-    /// `%laneid`: 0 to 31.
+    /// `%laneid`: the lane's index in its warp, 0 to 31.
     pub fn lane_id() -> u32 {
         let out: u32;
         ptx_pure!("mov.u32 {}, %laneid;", out(reg32) out);
         out
     }
-    /// The warp's index in its CTA, `thread_idx_x / 32`, taken from lane 0 with a shuffle so that
-    /// ptxas sees it as uniform: branches on it need no divergence handling.
+    /// The warp's index in its CTA, `thread_idx_x / 32`. A shuffle takes it from lane 0, so that ptxas
+    /// knows that it is uniform and branches on it need no divergence handling. (CUTLASS
+    /// `canonical_warp_idx_sync`.)
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -20,7 +21,7 @@ ops! { warp;
         // SAFETY: the caller's contract.
         unsafe { shfl_idx(crate::thread::thread_idx_x() / 32, 0) }
     }
-    /// `bar.warp.sync mask;`: waits for the lanes in `mask`, and orders their memory accesses.
+    /// `bar.warp.sync mask;`: waits for the lanes in `mask` and orders their memory accesses.
     ///
     /// # Safety
     /// The calling lane is in `mask`, and every lane of `mask` executes it with the same mask.
@@ -28,7 +29,7 @@ ops! { warp;
         ptx!("bar.warp.sync {};", in(reg32) mask)
     }
     /// `elect.sync _|p, 0xffffffff;`: true in one lane of the warp, the same one each time.
-    /// PTX 8.0, sm_90.
+    /// PTX 8.0, sm_90. (CUTLASS `elect_one_sync`.)
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -40,7 +41,7 @@ ops! { warp;
         );
         out != 0
     }
-    /// `shfl.sync.idx.b32`: `v` of lane `lane`.
+    /// `shfl.sync.idx.b32`: returns `v` of lane `lane`.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -52,7 +53,7 @@ ops! { warp;
         );
         out
     }
-    /// `shfl.sync.bfly.b32`: `v` of the lane whose number differs in the bits of `mask`.
+    /// `shfl.sync.bfly.b32`: returns `v` of the lane with index `lane_id ^ mask`.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -64,7 +65,7 @@ ops! { warp;
         );
         out
     }
-    /// `shfl.sync.up.b32`: `v` of the lane `delta` below; the lowest lanes keep their own.
+    /// `shfl.sync.up.b32`: returns `v` of lane `lane_id - delta`. The lowest `delta` lanes get their own.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -76,7 +77,7 @@ ops! { warp;
         );
         out
     }
-    /// `shfl.sync.down.b32`: `v` of the lane `delta` above; the highest lanes keep their own.
+    /// `shfl.sync.down.b32`: returns `v` of lane `lane_id + delta`. The highest `delta` lanes get their own.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -88,7 +89,7 @@ ops! { warp;
         );
         out
     }
-    /// `vote.sync.any.pred`: whether `p` holds in some lane.
+    /// `vote.sync.any.pred`: returns whether `p` holds in any lane.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -101,7 +102,7 @@ ops! { warp;
         );
         out != 0
     }
-    /// `vote.sync.all.pred`: whether `p` holds in all lanes.
+    /// `vote.sync.all.pred`: returns whether `p` holds in all lanes.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.
@@ -114,7 +115,7 @@ ops! { warp;
         );
         out != 0
     }
-    /// `vote.sync.ballot.b32`: bit i is `p` of lane i.
+    /// `vote.sync.ballot.b32`: returns a mask; bit i is `p` of lane i.
     ///
     /// # Safety
     /// All 32 lanes execute it, convergent.

@@ -1,16 +1,16 @@
-//! Warp-group matrix multiply-accumulate, asynchronous: D (registers) += A (shared memory or
-//! registers) times B (shared memory).
+//! Asynchronous warp-group matrix multiply-accumulate: D (registers) += A (shared memory or registers)
+//! times B (shared memory).
+//!
+//! Between the issue of a wgmma and the wait for its group, neither the accumulators nor the shared memory
+//! that it reads may be accessed. The order is: [`fence`] (orders this thread's register writes before the
+//! wgmmas), one or more [`Shape::mma`], [`commit_group`], [`wait_group`]. After the wait,
+//! [`Shape::fence_operand`] keeps the compiler from moving the accumulators' first use above it.
+//!
+//! Accumulator layout (manual, *D fragments*): thread `t` of the warp group holds row
+//! `r = 16 (t / 32) + (t % 32) / 4` and row `r + 8`. Register `4 j + 2 h + e` holds row `r + 8 h`, column
+//! `8 j + 2 (t % 4) + e`.
 //!
 //! PTX manual: *Asynchronous Warpgroup Level Matrix Instructions*. PTX 8.0, sm_90a.
-//!
-//! The order of a batch: [`fence`] (registers that this thread wrote become wgmma's), one or more
-//! [`Shape::mma`], [`commit_group`], [`wait_group`]. Until the wait, neither the accumulators nor
-//! the shared memory that the batch reads may be touched. After it, [`Shape::fence_operand`] keeps
-//! the compiler from moving the accumulators' first use above it.
-//!
-//! Accumulator layout (manual, *D fragments*): thread `t` of the warp group holds rows
-//! `16 (t / 32) + (t % 32) / 4` and that plus 8. Register `4 j + 2 h + e` is row half `h`, column
-//! `8 j + 2 (t % 4) + e`.
 
 mod descriptor;
 mod shape;
@@ -20,8 +20,8 @@ pub use shape::{M64, Operand, OperandType, Shape};
 
 ops! { wgmma;
     /// `wgmma.fence.sync.aligned;`: orders this thread's accesses to registers (accumulators, A
-    /// fragments) before the wgmmas that follow. Not a memory fence: for shared memory written by
-    /// ordinary stores see [`crate::fence::proxy_async_shared_cta`].
+    /// fragments) before the wgmmas that follow. It is not a memory fence; for shared memory written by
+    /// ordinary stores see [`crate::fence::proxy_async_shared_cta`]. (CUTLASS `warpgroup_arrive`.)
     ///
     /// # Safety
     /// All warps of the warp group execute it, convergent.
@@ -29,14 +29,16 @@ ops! { wgmma;
         trace!(Mma);
         ptx!("wgmma.fence.sync.aligned;")
     }
-    /// `wgmma.commit_group.sync.aligned;`: closes a group of the wgmmas since the last one.
+    /// `wgmma.commit_group.sync.aligned;`: puts the wgmmas since the last call into a group. (CUTLASS
+    /// `warpgroup_commit_batch`.)
     ///
     /// # Safety
     /// All warps of the warp group execute it, convergent.
     pub unsafe fn commit_group() {
         ptx!("wgmma.commit_group.sync.aligned;")
     }
-    /// `wgmma.wait_group.sync.aligned N;`: waits until at most `N` groups are pending.
+    /// `wgmma.wait_group.sync.aligned N;`: waits until at most `N` groups are pending. (CUTLASS
+    /// `warpgroup_wait<N>`.)
     ///
     /// # Safety
     /// All warps of the warp group execute it, convergent.

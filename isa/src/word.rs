@@ -1,15 +1,15 @@
-//! What one load or store moves.
+//! The values that one load or store moves.
 
 /// A value that one load or store instruction moves: `u16`, `u32`, `u64`, `f32`, `[u32; 2]` and
-/// `[u32; 4]` (one vector access of 8 or 16 bytes, aligned as much).
+/// `[u32; 4]` (one vector access, aligned to its 8 or 16 bytes).
 pub trait Word: access::Access {}
 
 #[cfg(target_arch = "nvptx64")]
 pub(crate) mod access {
-    /// The six instructions on a word. Sealed: the instruction set knows no other words.
+    /// The six instructions on a word. The trait is sealed, because PTX has no other words.
     ///
-    /// Safety of all: the address is aligned to the word's size and the bytes are the caller's to
-    /// read or write.
+    /// Safety of all functions: the address is aligned to the word's size, and the caller may read or
+    /// write the bytes.
     #[allow(missing_docs, clippy::missing_safety_doc)]
     pub trait Access: Copy {
         unsafe fn ld_shared(addr: u32) -> Self;

@@ -1,4 +1,4 @@
-//! [`KernelBuilder`]: what a build script says, and the order of the steps.
+//! [`KernelBuilder`]: the settings of a device build, and the order of its steps.
 
 use crate::{
     DeviceImage, Error, PtxasCheck, depinfo,
@@ -26,7 +26,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// As PTX, rustc and ptxas spell it.
+    /// The name that PTX, rustc and ptxas use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sm90a => "sm_90a",
@@ -34,7 +34,7 @@ impl Arch {
     }
 }
 
-/// Builds a kernel crate for the device. The shape is that of rust-cuda's `CudaBuilder`.
+/// Builds a kernel crate for the device. The interface follows rust-cuda's `CudaBuilder`.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is built before `build`"]
 #[expect(clippy::struct_excessive_bools, reason = "each is one switch of the builder")]
@@ -54,7 +54,7 @@ pub struct KernelBuilder {
 }
 
 impl KernelBuilder {
-    /// A build of the crate in the folder `crate_dir`; a relative one counts from the folder of
+    /// Makes a build of the crate in the folder `crate_dir`. A relative path is relative to the folder of
     /// the build script's package.
     pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -73,70 +73,71 @@ impl KernelBuilder {
         }
     }
 
-    /// The architecture to build for.
+    /// Sets the architecture to build for.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
         self
     }
 
-    /// Turns on a feature of the kernel crate.
+    /// Enables a feature of the kernel crate.
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
         self.features.push(feature.into());
         self
     }
 
-    /// Whether the kernel crate's default features are on.
+    /// Sets whether the kernel crate's default features are enabled.
     pub fn default_features(mut self, on: bool) -> Self {
         self.default_features = on;
         self
     }
 
-    /// What to do with ptxas.
+    /// Sets how ptxas checks the image.
     pub fn ptxas(mut self, check: PtxasCheck) -> Self {
         self.ptxas = check;
         self
     }
 
-    /// Whether PTX tells the source line of each instruction, for profilers and
-    /// compute-sanitizer. The instructions stay the same.
+    /// Sets whether the PTX has the source line of each instruction, for profilers and compute-sanitizer.
+    /// The instructions stay the same.
     pub fn line_info(mut self, on: bool) -> Self {
         self.line_info = on;
         self
     }
 
-    /// Where the image goes instead of `OUT_DIR`.
+    /// Sets the output folder, `OUT_DIR` by default.
     pub fn out_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.out_dir = Some(dir.into());
         self
     }
 
-    /// The nested cargo's target folder, instead of one inside the outer cargo's.
+    /// Sets the nested cargo's target folder. By default it is a folder inside of the outer cargo's.
     pub fn target_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.target_dir = Some(dir.into());
         self
     }
 
-    /// Lets each kernel have a copy of its own of this variable, which is an error otherwise: a
-    /// kernel is a module by itself, so what one writes there another does not see.
+    /// Allows each kernel to have its own copy of a variable. Without this, a variable that several kernels
+    /// use is an error: each kernel is a module of its own, so one kernel's writes are not visible to
+    /// another one.
     pub fn own_variable(mut self, name: impl Into<String>) -> Self {
         self.own_variables.push(name.into());
         self
     }
 
-    /// Copies the unoptimised, the marked and the optimised module beside the image.
+    /// Copies the unoptimised, the marked and the optimised module to the output folder.
     pub fn keep_intermediate(mut self, on: bool) -> Self {
         self.keep = on;
         self
     }
 
-    /// Leaves `convergent` out: for the test that shows what the mark is for.
+    /// Omits `convergent`, for the test that shows why the mark is necessary.
     #[doc(hidden)]
     pub fn without_convergence(mut self) -> Self {
         self.convergent = false;
         self
     }
 
-    /// Builds, and ends the build script with the error if there is one.
+    /// Builds, and ends the build script with a message if there is an error.
     pub fn build_or_exit(self) -> DeviceImage {
         self.build().unwrap_or_else(|error| {
             eprintln!("error: {error}");
@@ -144,15 +145,15 @@ impl KernelBuilder {
         })
     }
 
-    /// Assembles the whole image to `<crate>.cubin` beside the PTX, if there is a ptxas: for
-    /// disassemblers. The check alone needs no such file.
+    /// Also assembles the whole image to `<crate>.cubin` beside the PTX, if there is a ptxas. It is meant
+    /// for disassemblers; the check does not need it.
     pub fn cubin(mut self, on: bool) -> Self {
         self.cubin = on;
         self
     }
 
-    /// Builds: writes `<crate>.ptx`, `<crate>.rs` and what that embeds into the output folder, and
-    /// in a build script tells cargo what to watch.
+    /// Builds. Writes `<crate>.ptx`, `<crate>.rs` and the files that it embeds into the output folder. In a
+    /// build script, tells cargo which files to watch.
     pub fn build(self) -> Result<DeviceImage, Error> {
         let in_build_script = self.out_dir.is_none();
         let crate_dir = self.absolute_crate_dir()?;
@@ -202,7 +203,7 @@ impl KernelBuilder {
         Ok(image)
     }
 
-    /// Marked IR to PTX, and the check.
+    /// Lowers marked IR to PTX and checks it.
     fn lower(
         &self,
         toolchain: &Toolchain,
@@ -294,21 +295,22 @@ impl KernelBuilder {
         if !dir.join("Cargo.toml").is_file() {
             return Err(Error::NoCrate(dir));
         }
-        // One spelling for one folder: the work folder's name is made from it.
+        // The work folder's name depends on the path, so each folder must have one spelling.
         dir.canonicalize().map_err(Error::io("cannot resolve", &dir))
     }
 }
 
-/// A folder that every build of the workspace shares: inside cargo's target folder, which is above
-/// `OUT_DIR`, or else inside `OUT_DIR`.
+/// A folder that all builds of the workspace share. It lies in cargo's target folder above `OUT_DIR`, or
+/// otherwise in `OUT_DIR`.
 fn nested_target_dir(out_dir: &Path) -> PathBuf {
-    // cargo writes the first into every target folder, the second only into one that it created.
+    // cargo writes the first file into every target folder, and the second one only into a folder that it
+    // created.
     const MARKS: [&str; 2] = [".rustc_info.json", "CACHEDIR.TAG"];
     let target = out_dir.ancestors().find(|dir| MARKS.iter().any(|mark| dir.join(mark).is_file()));
     target.unwrap_or(out_dir).join("kernel-build")
 }
 
-/// The name of the kernel crate's library target, as cargo sees it.
+/// The name of the kernel crate's library target, from `cargo metadata`.
 fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error> {
     let output = Command::new(&toolchain.cargo)
         .args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"])
@@ -342,16 +344,16 @@ fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error
         .ok_or(Error::NoLibrary(manifest))
 }
 
-/// Tells cargo what this build has read.
+/// Tells cargo which files this build has read.
 fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path) {
-    // Without a list, the crate's folder as a whole is the next best.
+    // Without a list, cargo watches the whole folder of the crate.
     let sources = sources.unwrap_or_else(|| vec![crate_dir.join("src")]);
     for file in depinfo::with_manifests(sources, crate_dir) {
         println!("cargo::rerun-if-changed={}", file.display());
     }
 }
 
-/// Passes warnings on to cargo, which shows one line per directive.
+/// Passes warnings to cargo, which shows one line per directive.
 fn pass_on(warnings: &[String]) {
     for line in warnings.iter().flat_map(|warning| warning.lines()) {
         println!("cargo::warning={line}");

@@ -1,5 +1,5 @@
-//! What can go wrong in a device build. Each error is one line that says what would be right,
-//! except where the line is followed by the diagnostics of the tool that found it.
+//! Errors of a device build. Each one is a line that says what would be right, in some cases followed by
+//! the diagnostics of a tool.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ pub enum Error {
         /// The command that installs them.
         command: String,
     },
-    /// `CARGO_MANIFEST_DIR` and friends are absent: not called from a build script.
+    /// A variable such as `CARGO_MANIFEST_DIR` is not set: the caller is not a build script.
     #[error("{0} is not set: call this from a build script, or give the folder explicitly")]
     NoEnv(&'static str),
-    /// There is no kernel crate where one was named.
+    /// The named folder has no kernel crate.
     #[error("no kernel crate at {}: there is no Cargo.toml", .0.display())]
     NoCrate(PathBuf),
     /// The named package has no library target.
@@ -31,13 +31,13 @@ pub enum Error {
         name: String,
         /// The target architecture.
         arch: &'static str,
-        /// rustc's and cargo's own words.
+        /// Messages of rustc and cargo.
         diagnostics: String,
     },
-    /// cargo succeeded, and the module it should have written is not there.
+    /// cargo succeeded, but the LLVM module is missing.
     #[error("rustc wrote no LLVM module at {}", .0.display())]
     NoModule(PathBuf),
-    /// The LLVM module has a form which the pass does not know.
+    /// The LLVM module has a form that the pass does not know.
     #[error("LLVM IR, line {line}: {what}")]
     Ir {
         /// Line in the unoptimised module.
@@ -45,7 +45,7 @@ pub enum Error {
         /// What was unexpected.
         what: String,
     },
-    /// PTX text that can't be divided into modules.
+    /// PTX text that cannot be split into modules.
     #[error("PTX, line {line}: {what}")]
     Ptx {
         /// Line where the item begins.
@@ -53,7 +53,8 @@ pub enum Error {
         /// What was unexpected.
         what: String,
     },
-    /// A variable of global memory that kernels would share, were they not loaded one by one.
+    /// Several kernels use a variable in global memory. Kernels are loaded one by one, so they would not
+    /// share it.
     #[error(
         "kernels {} and {} refer to the variable {variable}; each kernel is loaded by itself and would \
          have its own: pass it as a buffer",
@@ -65,7 +66,7 @@ pub enum Error {
         /// Two kernels that refer to it.
         kernels: [String; 2],
     },
-    /// A kernel and the metadata beside it do not agree.
+    /// A kernel and its metadata do not agree.
     #[error("kernel {kernel}: {what}")]
     Metadata {
         /// The kernel's entry name, or its metadata symbol.
@@ -80,12 +81,12 @@ pub enum Error {
         tool: &'static str,
         /// Its exit status.
         status: std::process::ExitStatus,
-        /// What it was run on.
+        /// Its input file.
         input: PathBuf,
-        /// What it said.
+        /// Its output.
         output: String,
     },
-    /// ptxas assembled the image, and reported what costs more than an optimisation gains.
+    /// ptxas assembled the image, but reported spills, stack use or serialised wgmmas.
     #[error("ptxas {version} finds fault with the image {}:\n{faults}", ptx.display())]
     Ptxas {
         /// Version of the ptxas.
@@ -95,7 +96,7 @@ pub enum Error {
         /// One line per fault.
         faults: String,
     },
-    /// A ptxas was asked for by an environment variable, and there is none.
+    /// An environment variable names a ptxas that does not exist.
     #[error("{variable}={value}: no ptxas there; unset it to build without the check")]
     NoPtxas {
         /// The environment variable.
@@ -106,17 +107,17 @@ pub enum Error {
     /// A file or program could not be used.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: adds what was tried, and on what.
+    /// For `map_err`: adds the operation and the path.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,

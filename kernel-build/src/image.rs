@@ -10,23 +10,23 @@ use crate::{
 use miniz_oxide::deflate::compress_to_vec;
 use std::{fmt::Write as _, fs, path::PathBuf};
 
-/// Effort of the compression, from 0 to 10: those above this one cost more than they save.
+/// Compression level, from 0 to 10. Higher levels cost more time than they save.
 const EFFORT: u8 = 6;
 
-/// A device image: PTX, and what is known of its kernels.
+/// A device image: PTX, and the metadata of its kernels.
 #[derive(Clone, Debug)]
 pub struct DeviceImage {
     /// Library name of the kernel crate.
     pub name: String,
-    /// Target as PTX spells it.
+    /// PTX target.
     pub arch: &'static str,
     /// PTX text of all kernels, one module.
     pub ptx: String,
-    /// Its file.
+    /// File with the PTX text.
     pub ptx_path: PathBuf,
-    /// Each kernel's own module, which is what is embedded.
+    /// A module for each kernel. The image embeds these.
     pub modules: Vec<KernelPtx>,
-    /// File with the modules, each deflated, one after the other.
+    /// File with the deflated modules, one after the other.
     pub code_path: PathBuf,
     /// File with an expression of type `isa::kernel::Image`, for `include!`.
     pub rust_path: PathBuf,
@@ -34,14 +34,14 @@ pub struct DeviceImage {
     pub kernels: Vec<KernelMeta>,
     /// Kernels without metadata.
     pub bare_kernels: Vec<String>,
-    /// Warnings of rustc, cargo and ptxas; a build script has passed them on to cargo.
+    /// Warnings of rustc, cargo and ptxas. A build script has passed them to cargo.
     pub warnings: Vec<String>,
-    /// The ptxas that assembled the image, and what it said.
+    /// The ptxas that assembled the image, and its report.
     pub ptxas: Option<(ptxas::Ptxas, ptxas::Report)>,
 }
 
 impl DeviceImage {
-    /// Writes the deflated modules, and the Rust file that embeds them.
+    /// Writes the deflated modules and the Rust file that embeds them.
     pub(crate) fn write(&self) -> Result<(), Error> {
         let deflated =
             parallel::map(&self.modules, |module| compress_to_vec(module.text.as_bytes(), EFFORT));

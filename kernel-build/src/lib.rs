@@ -7,40 +7,40 @@
 //!     KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a).build_or_exit();
 //! }
 //! ```
-//! and in the crate that the build script belongs to:
+//! The crate of the build script embeds the result:
 //! ```text
 //! static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
 //! ```
 //!
-//! # What happens
+//! # The steps
 //! ```text
 //!  kernel crate ──cargo rustc──▶ one unoptimised LLVM module   (nested cargo, fat LTO, core included)
 //!               ──ir pass──────▶ convergent, launch bounds     (module ir)
-//!               ──opt, llc─────▶ PTX                           (the llvm-tools of this very rustc)
+//!               ──opt, llc─────▶ PTX                           (the llvm-tools of the same rustc)
 //!               ──split────────▶ a module per kernel           (module ptx)
-//!               ──ptxas────────▶ cubins, only to be checked    (when a ptxas is found)
+//!               ──ptxas────────▶ cubins, only as a check       (when a ptxas is found)
 //!               ──deflate──────▶ the image
 //! ```
-//! The driver assembles a module whole before it runs any of it; so each kernel of the image is a
-//! module by itself, and a program waits for the kernels that it uses.
+//! The driver assembles a whole module before it runs any kernel of it. In the image, each kernel is a
+//! module of its own, so that a program waits only for the kernels that it uses.
 //!
-//! The nested cargo alone runs with `RUSTC_BOOTSTRAP=1`, for `-Zbuild-std=core` and the device
-//! features; the host side stays plain stable Rust. Its target folder is shared by all builds of
-//! the workspace, so `core` is compiled once.
+//! Only the nested cargo runs with `RUSTC_BOOTSTRAP=1`, for `-Zbuild-std=core` and the device features;
+//! the host side is stable Rust. All builds of the workspace share the nested target folder, so `core` is
+//! compiled once.
 //!
 //! # Why the IR pass
-//! rustc marks nothing `convergent`. LLVM may then duplicate a barrier into the two arms of a
-//! branch, and for an `.aligned` instruction that is undefined behaviour. So rustc is stopped
-//! before its first optimisation, everything is marked as clang marks CUDA code, and only then
-//! optimised. See [`ir`].
+//! rustc does not mark anything `convergent`. LLVM may then duplicate a barrier into the two arms of a
+//! branch, which is undefined behaviour for an `.aligned` instruction. This crate therefore stops rustc
+//! before its first optimisation, marks everything as clang marks CUDA code, and then optimises. See
+//! [`ir`].
 //!
-//! # What a kernel crate must bring
+//! # Requirements of a kernel crate
 //! `#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]`, a panic handler (the crate
-//! `isa` has one) and kernels. Needed components of the toolchain: `rust-src` and `llvm-tools`.
+//! `isa` has one) and kernels. The toolchain needs the components `rust-src` and `llvm-tools`.
 //!
 //! # The check by ptxas
-//! Spills, stack use and serialised wgmmas are errors where a ptxas is found; where none is, the
-//! build says so and goes on, for the driver assembles PTX itself. It is looked for in this order:
+//! If a ptxas is found, spills, stack use and serialised wgmmas are errors. Without one, the build reports
+//! that and continues, because the driver assembles PTX itself. The search order is:
 //!
 //! | variable | value |
 //! |---|---|
@@ -49,11 +49,11 @@
 //! | `CUDA_HOME` | a CUDA installation |
 //! | `PATH` | folders |
 //!
-//! # When it runs again
-//! A build script that uses this crate runs again when a source, manifest or lock file of the
-//! kernel crate or of a path crate below it changed: cargo's own list of what the nested build
-//! read. Each step is skipped when its input is what it was. What goes on in between can be looked
-//! at without a build script:
+//! # Rebuilds
+//! A build script that uses this crate runs again when a source, manifest or lock file of the kernel crate
+//! or of one of its path dependencies changes. The list of files comes from cargo's dep-info of the nested
+//! build. A step is skipped if its input is unchanged. This command shows the intermediate files without a
+//! build script:
 //! `KEEP=1 cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir>`.
 
 mod builder;

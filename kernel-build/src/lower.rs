@@ -1,4 +1,4 @@
-//! From marked IR to PTX, with the `opt` and `llc` of the LLVM that rustc itself uses.
+//! Lowers marked IR to PTX with `opt` and `llc` of the LLVM that rustc uses.
 
 use crate::{Error, ir::Marked, toolchain::Toolchain};
 use std::{
@@ -12,14 +12,14 @@ use std::{
 /// PTX ISA version that sm_90a's instructions need; the backend writes `.version 8.0`.
 const PTX_FEATURE: &str = "+ptx80";
 
-/// What device code needs of the optimiser beyond `O3`.
+/// Optimiser options that device code needs in addition to `O3`.
 const OPT_FLAGS: [&str; 3] = [
-    // Fragments of a tile live in registers only if every loop over them is unrolled completely,
-    // up to the 128 accumulators of a 64x256 tile.
+    // The fragments of a tile stay in registers only if every loop over them is unrolled completely, up to
+    // the 128 accumulators of a 64x256 tile.
     "-unroll-threshold=20000",
     "-unroll-full-max-count=256",
-    // A role that stays a function of its own passes its state through memory, and cuts the
-    // asynchronous wgmmas off at the call: ptxas then serialises them (C7510).
+    // A role must be inlined. As a function it would pass its state through memory, and ptxas would
+    // serialise the wgmmas around the call (C7510).
     "-inline-threshold=100000",
 ];
 
@@ -47,7 +47,7 @@ pub(crate) struct Files<'a> {
     pub optimised: &'a Path,
     /// PTX.
     pub ptx: &'a Path,
-    /// What the PTX was made from, in one word: when it is unchanged, so is the PTX.
+    /// File with a hash of the PTX's inputs. If it is unchanged, so is the PTX.
     pub key: &'a Path,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn lower(
     fs::write(files.marked, &marked.text).map_err(Error::io("cannot write", files.marked))?;
     run("opt", &toolchain.opt, opt, files.marked, files.optimised)?;
     run("llc", &toolchain.llc, llc, files.optimised, files.ptx)?;
-    // Last, so that a build that was cut short is not taken for a whole one.
+    // The key is written last, so that an interrupted build is not taken for a complete one.
     fs::write(files.key, &key).map_err(Error::io("cannot write", files.key))
 }
 

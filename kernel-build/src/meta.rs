@@ -1,15 +1,14 @@
-//! A kernel's launch facts, as its metadata constant carries them.
+//! A kernel's metadata, read from its metadata constant.
 //!
-//! The layout is that of `isa::kernel::KernelMeta`, written once more here because a build script
-//! must not pull the instruction layer and the SM model into every build; a test holds the two
-//! equal.
+//! The layout is the same as in `isa::kernel::KernelMeta`; a test checks that the two are equal. It is
+//! repeated here because a build script must not depend on the instruction layer and the SM model.
 
 use crate::Error;
 use std::fmt::Write as _;
 
 /// Symbol prefix of the metadata constants.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
-/// First bytes of each.
+/// First bytes of each metadata constant.
 pub const META_MAGIC: [u8; 8] = *b"WPKERN01";
 /// Entries of the parameter table.
 pub const MAX_PARAMS: usize = 12;
@@ -28,7 +27,7 @@ pub(crate) const KIND_TENSOR_MAP: u32 = 3;
 /// `ParamKind::Struct`.
 pub(crate) const KIND_STRUCT: u32 = 4;
 
-/// The facts of one kernel.
+/// The metadata of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelMeta {
     /// Entry name in PTX.
@@ -41,13 +40,13 @@ pub struct KernelMeta {
     pub cluster: [u32; 3],
     /// Dynamic shared memory per CTA in bytes.
     pub smem_bytes: u32,
-    /// Whether a launch may overlap the end of the kernel before it.
+    /// Whether the kernel is a dependent grid (programmatic dependent launch).
     pub dependent: bool,
     /// The parameters in order.
     pub params: Vec<ParamMeta>,
 }
 
-/// The facts of one parameter; the fields are those of `isa::kernel::ParamMeta`.
+/// The metadata of a parameter. The fields are those of `isa::kernel::ParamMeta`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParamMeta {
     /// A `ParamKind` as `u32`.
@@ -131,7 +130,7 @@ impl KernelMeta {
         if self.min_ctas > 0 {
             let _ = write!(text, " \"nvvm.minctasm\"=\"{}\"", self.min_ctas);
         }
-        // Without a cluster a launch may still ask for one; with (1, 1, 1) it may not.
+        // Without the attribute a launch may still set a cluster; with (1, 1, 1) it may not.
         if self.cluster != [1, 1, 1] {
             let [x, y, z] = self.cluster;
             let _ = write!(text, " \"nvvm.cluster_dim\"=\"{x},{y},{z}\"");

@@ -1,4 +1,4 @@
-//! The nested cargo build: from a kernel crate to one unoptimised LLVM module.
+//! The nested cargo build, which compiles a kernel crate to one unoptimised LLVM module.
 
 use crate::{Error, depinfo, toolchain::Toolchain};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// rustc's name of the device.
+/// The device's target triple.
 const TARGET: &str = "nvptx64-nvidia-cuda";
 /// The cargo profile of device builds, defined on the command line so that a workspace's own
 /// profiles do not matter.
@@ -54,8 +54,8 @@ impl Nested<'_> {
     /// Runs cargo.
     pub fn run(&self, toolchain: &Toolchain) -> Result<Module, Error> {
         let (path, stamp_path) = (self.file("module.ll"), self.file("module.stamp"));
-        // cargo's own lock ends with its process; the list of sources, which builds with other
-        // features overwrite, is read after that.
+        // cargo's own lock ends with its process. The list of sources is read later, and a build with
+        // other features could overwrite it.
         let _lock = lock(self.target_dir)?;
         let out = self.target_dir.join(TARGET).join(PROFILE);
         let archive = out.join(format!("lib{}.a", self.lib_name));
@@ -124,12 +124,12 @@ impl Nested<'_> {
         args.extend(["--target-dir".into(), self.target_dir.into()]);
         for setting in [
             "inherits='release'",
-            // One whole module, core included.
+            // One module, with core in it.
             "lto='fat'",
             "codegen-units=1",
             "panic='abort'",
             "opt-level=3",
-            // The one form of debug information that PTX has a plain notation for: `.loc`.
+            // PTX has a directive only for this form of debug information: `.loc`.
             if self.line_info { "debug='line-directives-only'" } else { "debug=false" },
             "debug-assertions=false",
             "overflow-checks=false",
@@ -150,7 +150,7 @@ impl Nested<'_> {
     }
 }
 
-/// Length and time of a file.
+/// Length and modification time of a file, as text.
 fn stamp(file: &Path) -> std::io::Result<String> {
     let metadata = fs::metadata(file)?;
     Ok(format!("{} {:?}", metadata.len(), metadata.modified()?))
@@ -176,9 +176,9 @@ pub(crate) fn lock(folder: &Path) -> Result<fs::File, Error> {
 fn rustflags(arch: &str) -> String {
     [
         &format!("-Ctarget-cpu={arch}"),
-        // The pass must see the IR before any optimisation does.
+        // The pass must run before any optimisation.
         "-Cno-prepopulate-passes",
-        // A panic is a trap: no formatting machinery on the device.
+        // A panic is a trap, without code for formatting.
         "-Zunstable-options",
         "-Cpanic=immediate-abort",
     ]
@@ -238,7 +238,7 @@ fn remove_archives(deps: &Path, name: &str) {
     }
 }
 
-/// What rustc and cargo said.
+/// The messages of rustc and cargo.
 #[derive(Default, Debug)]
 struct Diagnostics {
     errors: Vec<String>,

@@ -1,4 +1,4 @@
-//! Work on the kernels of an image, several at a time.
+//! Processes the kernels of an image in parallel.
 
 use std::{
     env,
@@ -10,7 +10,8 @@ use std::{
     thread,
 };
 
-/// `work` on each of `items`, in as many threads as cargo may use; results in the order of `items`.
+/// Calls `work` on each of `items` in as many threads as cargo may use. The results are in the order of
+/// `items`.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));

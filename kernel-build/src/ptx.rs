@@ -1,10 +1,10 @@
-//! PTX text: from one module with many kernels to a module per kernel.
+//! Splits a PTX module with many kernels into a module for each kernel.
 //!
-//! The driver assembles a module whole, so a kernel that is to be loaded by itself needs a module of
-//! its own: the header, the kernel, and every function and variable that it reaches. Which those are
-//! is read from the text, by names: a name in an item refers to the items that declare it. A name that
-//! happens to be declared and is not meant (an instruction's, say) keeps an item too many, which the
-//! assembler drops; it never keeps one too few.
+//! The driver assembles whole modules, so a kernel that is loaded by itself needs its own module: the
+//! header, the kernel, and every function and variable that it reaches. The split finds these by name: a
+//! name in an item refers to all items that declare it. If an unrelated word (such as an instruction) has
+//! the same name as an item, the split keeps an item too many, which the assembler drops. It never keeps
+//! one too few.
 
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
             declares.entry(name).or_default().push(i);
         }
     }
-    // What belongs to the module as a whole: version and target, source files, sections.
+    // Items that belong to the whole module: version and target, source files, sections.
     let everywhere: BTreeSet<usize> =
         (0..items.len()).filter(|&i| items[i].names.is_empty()).collect();
     let entries = items.iter().filter(|item| item.is_entry);
@@ -47,8 +47,8 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
         .collect())
 }
 
-/// Refuses a variable that several kernels refer to: each module would have a copy of its own.
-/// `variables` are those of global memory; constants may be copied.
+/// Fails if several kernels refer to a variable, because each module would have its own copy. `variables`
+/// are those in global memory; constants may be copied.
 pub(crate) fn check_variables(modules: &[KernelPtx], variables: &[String]) -> Result<(), Error> {
     for variable in variables {
         let names = |text| words(text).any(|word| word.text == variable);
@@ -67,13 +67,13 @@ pub(crate) fn check_variables(modules: &[KernelPtx], variables: &[String]) -> Re
 struct Item<'a> {
     /// Its text, and the comments before it.
     text: &'a str,
-    /// What it declares.
+    /// The names that it declares.
     names: Vec<&'a str>,
-    /// It is a kernel.
+    /// Whether it is a kernel.
     is_entry: bool,
 }
 
-/// The items of a module; together they are its text, but for what follows the last.
+/// The items of a module. Together they are its text, except for the text after the last item.
 fn items(text: &str) -> Result<Vec<Item<'_>>, Error> {
     let mut items = Vec::new();
     let mut start = 0;
@@ -103,7 +103,7 @@ fn error(text: &str, at: usize, what: &str) -> Error {
     Error::Ptx { line, what: what.to_owned() }
 }
 
-/// How an item ends, and where its names stand.
+/// The kind of an item, which decides how it ends and where its names are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// `.version`, `.target`, `.address_size`, `.file`: with the line.
@@ -129,7 +129,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Takes a word; whether it is the item's last.
+    /// Reads a word. Returns whether it is the item's last one.
     fn read(&mut self, word: &Word<'a>) -> bool {
         use Kind::{Entry, Function, Line, Section, Statement};
         let first = self.kind.is_none();

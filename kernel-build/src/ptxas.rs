@@ -1,8 +1,8 @@
-//! The check by NVIDIA's assembler, when there is one.
+//! The check by NVIDIA's assembler, if it is installed.
 //!
-//! A user needs no ptxas: the driver assembles PTX when it loads it. But only ptxas tells at build
-//! time that a kernel spills registers, keeps an array in local memory, or had its wgmmas
-//! serialised, each of which costs more than any tuning gains; so these are errors.
+//! A user does not need ptxas, because the driver assembles PTX. But only ptxas reports at build time that a
+//! kernel spills registers, keeps an array in local memory, or has serialised wgmmas. Each of these costs
+//! more than any tuning gains, so they are errors.
 
 use crate::{Error, parallel, ptx::KernelPtx};
 use std::{
@@ -21,10 +21,10 @@ pub const WHEEL_VARIABLE: &str = "WARPIPE_PTXAS_WHEEL";
 /// The environment variables that say where ptxas is.
 pub(crate) const VARIABLES: [&str; 3] = ["PTXAS", WHEEL_VARIABLE, "CUDA_HOME"];
 
-/// What to do with ptxas.
+/// How a build uses ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PtxasCheck {
-    /// Spills, stack use and serialised wgmmas are errors; no ptxas is a notice.
+    /// Spills, stack use and serialised wgmmas are errors. A missing ptxas is only reported.
     #[default]
     Strict,
     /// They are warnings.
@@ -33,20 +33,20 @@ pub enum PtxasCheck {
     Off,
 }
 
-/// Words of ptxas that mean serialised wgmmas or an ignored `setmaxnreg` (it has a dozen reasons, each
-/// with a code of its own), and `wgmma.fence`s and waits that nobody wrote.
+/// Parts of ptxas messages about serialised wgmmas or an ignored `setmaxnreg` (there are a dozen messages,
+/// each with its own code), and about inserted `wgmma.fence`s and waits.
 const LOSSES: [&str; 2] = ["Potential Performance Loss", " is injected in around line"];
 
-/// A ptxas.
+/// A ptxas program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ptxas {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
     /// Its version, like `13.0.88`.
     pub version: String,
 }
 
-/// What ptxas says of one kernel.
+/// Resources of a kernel, from ptxas.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Entry name.
@@ -61,19 +61,19 @@ pub struct Usage {
     pub spill_loads: u32,
 }
 
-/// What ptxas says of an image.
+/// The report of ptxas about an image.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Per kernel.
     pub kernels: Vec<Usage>,
-    /// What costs speed though no register spills: wgmmas that were serialised, above all.
+    /// Performance losses without spills, mainly serialised wgmmas.
     pub losses: Vec<String>,
     /// Other warnings.
     pub warnings: Vec<String>,
 }
 
 impl Ptxas {
-    /// Looks where the environment says, then in the path.
+    /// Searches the folders that the environment names, then `PATH`.
     pub fn find() -> Result<Option<Self>, Error> {
         let program = format!("ptxas{}", env::consts::EXE_SUFFIX);
         for variable in VARIABLES {
@@ -88,7 +88,7 @@ impl Ptxas {
             };
             match candidates.into_iter().find(|path| path.is_file()) {
                 Some(path) => return Self::at(path).map(Some),
-                // CUDA_HOME is set for many reasons; the others for this one.
+                // CUDA_HOME is set for many reasons, so a missing ptxas there is not an error.
                 None if variable == "CUDA_HOME" => {}
                 None => {
                     return Err(Error::NoPtxas { variable, value: value.display().to_string() });
@@ -134,7 +134,7 @@ impl Ptxas {
         Ok(report)
     }
 
-    /// What ptxas says of one module.
+    /// The messages of ptxas about one module.
     fn words(&self, arch: &str, module: &KernelPtx, folder: &Path) -> Result<String, Error> {
         let file = |suffix: &str| folder.join(format!("{}.{suffix}", module.kernel));
         let (ptx, log) = (file("ptx"), file("ptxas.log"));
@@ -151,7 +151,7 @@ impl Ptxas {
         Ok(text)
     }
 
-    /// Runs ptxas and returns its words.
+    /// Runs ptxas and returns its messages.
     pub(crate) fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
         let output = Command::new(&self.path)
             .arg(format!("-arch={arch}"))
@@ -175,7 +175,7 @@ impl Ptxas {
     }
 }
 
-/// Where the wheel's layouts put the program below the folder it was installed into.
+/// Possible paths of the program below the folder into which the wheel was installed.
 fn in_wheel(folder: &Path, program: &str) -> Vec<PathBuf> {
     let mut roots = vec![folder.to_owned()];
     // A virtual environment: lib/python3.x/site-packages.
@@ -208,7 +208,7 @@ impl Report {
                 if line.contains(" bytes stack frame") {
                     let numbers = numbers(line);
                     if let [stack, stores, loads, ..] = numbers[..] {
-                        // A kernel's own line, or one of a function that it calls.
+                        // The line of a kernel, or of a function that it calls.
                         usage.stack = usage.stack.max(stack);
                         usage.spill_stores += stores;
                         usage.spill_loads += loads;
@@ -221,7 +221,7 @@ impl Report {
         report
     }
 
-    /// One line per thing that must not be, or nothing.
+    /// One line for each fault; empty if there is none.
     pub fn faults(&self) -> String {
         let mut text = String::new();
         for usage in &self.kernels {

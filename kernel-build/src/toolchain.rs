@@ -1,4 +1,4 @@
-//! The pieces of the Rust toolchain that a device build uses, and what to say when one is missing.
+//! The parts of the Rust toolchain that a device build uses, and the error if one is missing.
 
 use crate::Error;
 use std::{
@@ -7,24 +7,24 @@ use std::{
     process::Command,
 };
 
-/// Where things are.
+/// Paths of the toolchain's programs.
 #[derive(Debug)]
 pub struct Toolchain {
     /// cargo.
     pub cargo: PathBuf,
     /// The optimiser of rustc's LLVM.
     pub opt: PathBuf,
-    /// Its code generator.
+    /// The code generator of rustc's LLVM.
     pub llc: PathBuf,
-    /// `rustc --version --verbose`: names the compiler and its LLVM.
+    /// Output of `rustc --version --verbose`, with the versions of the compiler and its LLVM.
     pub version: String,
 }
 
 impl Toolchain {
     /// Finds the toolchain that cargo uses for this build, and checks its components.
     pub fn find() -> Result<Self, Error> {
-        // cargo tells build scripts which rustc and cargo it uses; rustup's proxies, which the
-        // plain names would find, then follow the same RUSTUP_TOOLCHAIN.
+        // cargo tells build scripts which rustc and cargo it uses. The plain names find rustup's proxies,
+        // which follow the same RUSTUP_TOOLCHAIN.
         let rustc = env::var_os("RUSTC").map_or_else(|| "rustc".into(), PathBuf::from);
         let cargo = env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
         let sysroot = PathBuf::from(ask(&rustc, &["--print", "sysroot"])?.trim());
@@ -55,8 +55,8 @@ impl Toolchain {
 
 /// The error, with a command for the toolchain at `sysroot`.
 fn missing_components(missing: &[&str], sysroot: &Path) -> Error {
-    // A folder below rustup's `toolchains` has a name that rustup knows; any other toolchain was
-    // installed by other means, and rustup can provide one.
+    // rustup knows the name of a folder below its `toolchains`. Any other toolchain was installed by other
+    // means; then rustup can install one.
     let name = sysroot.file_name().unwrap_or_default().to_string_lossy();
     let of_rustup = sysroot.parent().is_some_and(|parent| parent.ends_with("toolchains"));
     let command = if of_rustup {

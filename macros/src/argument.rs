@@ -1,4 +1,4 @@
-//! What `#[derive(KernelArg)]` generates.
+//! Generates the code of `#[derive(KernelArg)]`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -39,11 +39,12 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             None => Member::Unnamed(Index { index, span: Span::call_site() }),
         })
         .collect();
-    // What must hold stands in the bounds, each at its own place: then nothing inside of the
+    // All requirements are bounds with the span of their field, so that nothing inside of the
     // implementations can fail a second time.
     let given = input.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
     let copy = quote_spanned!(name.span()=> #name #of_type: ::core::marker::Copy);
-    // A bound on a type with a lifetime is not looked at before the argument is used: this is.
+    // rustc checks a bound on a type with a lifetime only where the argument is used. A constant function
+    // for each such field checks it here.
     let parameters: Vec<_> =
         input.generics.type_params().map(|parameter| parameter.ident.to_string()).collect();
     let borrowing = types.iter().filter(|ty| {
@@ -69,8 +70,8 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #(#borrowing)*
         const _: () = {
-            // SAFETY: `repr(C)`, and every field is a by-value argument, at the place and of the layout
-            // that `LAYOUT` says.
+            // SAFETY: the struct is `repr(C)`, and every field is a by-value argument with the offset and
+            // layout that `LAYOUT` states.
             unsafe impl #of_impl ::isa::kernel::ByValue for #name #of_type
             where #bounds
             {
@@ -88,7 +89,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 }
             }
 
-            // SAFETY: the kernel gets the address of its bytes, and `META` has its layout.
+            // SAFETY: the kernel gets the address of the struct's bytes, and `META` has its layout.
             unsafe impl #of_impl ::isa::kernel::KernelArg for #name #of_type
             where #bounds
             {
@@ -96,7 +97,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 const META: ::isa::kernel::ParamMeta = ::isa::kernel::ParamMeta::structure::<Self>();
                 #[inline(always)]
                 unsafe fn from_abi(abi: *const Self) -> Self {
-                    // SAFETY: a checked launch passes such a struct, for as long as the kernel runs.
+                    // SAFETY: a checked launch passes such a struct, which lives while the kernel runs.
                     unsafe { abi.read() }
                 }
                 #[cfg(not(target_arch = "nvptx64"))]
@@ -105,7 +106,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 }
             }
 
-            // SAFETY: no field reaches memory before the wait: each is a by-value argument.
+            // SAFETY: each field is a by-value argument, which gives no access to memory before the wait.
             unsafe impl #of_impl ::isa::kernel::AfterWait for #name #of_type
             where #bounds
             {
@@ -114,7 +115,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The words and signs of a type.
+/// The tokens of a type as text.
 fn words(tokens: TokenStream) -> Vec<String> {
     let mut all = Vec::new();
     for token in tokens {
@@ -126,7 +127,7 @@ fn words(tokens: TokenStream) -> Vec<String> {
     all
 }
 
-/// Whether a `repr` says C. A packed one is refused: fields are read by reference.
+/// Whether a `repr` contains `C`. `packed` is an error, because fields are read by reference.
 fn is_c(attr: &Attribute) -> Result<bool> {
     let mut c = false;
     attr.parse_nested_meta(|meta| {
@@ -134,7 +135,7 @@ fn is_c(attr: &Attribute) -> Result<bool> {
         if meta.path.is_ident("packed") {
             return Err(meta.error("an argument can't be packed: a GPU reads aligned words"));
         }
-        // `align(16)`: its value is of no interest here; `KernelArg` refuses more than 16.
+        // The value of `align(16)` is skipped here; `KernelArg` rejects more than 16.
         if meta.input.peek(syn::token::Paren) {
             let content;
             syn::parenthesized!(content in meta.input);

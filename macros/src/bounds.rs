@@ -1,19 +1,19 @@
-//! The attribute's arguments: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`.
+//! The arguments of `#[kernel]`: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token, parse_quote};
 
-/// What the author wrote, each value a constant expression of type `u32`;
-/// `dependent` is a literal, for the arguments are checked by it.
+/// The parsed arguments. Each value is a constant expression of type `u32`, except `dependent`, which is a
+/// literal because it decides how the arguments are checked.
 pub struct Bounds {
-    /// Needed, but not beside a `Cta`: the compiler knows then which it is.
+    /// Required without a `Cta` and refused beside one. Only the types tell whether there is a `Cta`.
     pub threads: Option<Expr>,
     pub min_ctas: Expr,
     pub cluster: [Expr; 3],
     pub smem: Expr,
     pub dependent: bool,
-    /// The keys that a `Cta` makes superfluous, as they were written.
+    /// The given keys that a `Cta` makes superfluous.
     pub stated: Vec<Ident>,
 }
 
@@ -73,7 +73,7 @@ impl Parse for Bounds {
     }
 }
 
-/// `true` or `false`, in so many words.
+/// Parses the literal `true` or `false`.
 fn literal(value: Expr) -> Result<bool> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Bool(value), .. }) => Ok(value.value()),
@@ -84,7 +84,7 @@ fn literal(value: Expr) -> Result<bool> {
 /// The three dimensions of a cluster.
 fn triple(value: Expr) -> Result<[Expr; 3]> {
     match value {
-        // What comes out of a `$cluster:expr` fragment is in an invisible group.
+        // An expression from a `$cluster:expr` fragment is in an invisible group.
         Expr::Group(group) => triple(*group.expr),
         Expr::Tuple(tuple) if tuple.elems.len() == 3 => {
             let mut dims = tuple.elems.into_iter();

@@ -1,11 +1,11 @@
-//! What `#[device]` generates.
+//! Generates the code of `#[device]`.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{Error, Result};
 
-/// The function, with its two attributes. Its tokens are passed on as they are: it may be a free
-/// function, a method, or one that a macro is about to write.
+/// Adds two attributes to the function. Its tokens are not parsed, so it may be a free function, a method,
+/// or a function inside of a macro's body.
 pub fn expand(args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
     if !args.is_empty() {
         return Err(Error::new_spanned(args, "#[device] has no arguments: write #[device] alone"));

@@ -1,4 +1,4 @@
-//! What `#[kernel]` generates.
+//! Generates the code of `#[kernel]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,7 +8,7 @@ use syn::{Ident, ItemFn};
 use crate::bounds::Bounds;
 use crate::signature::Signature;
 
-/// The function, its entry and metadata on the device, its description on the host.
+/// Generates the function, its entry and metadata on the device, and its description on the host.
 pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> TokenStream {
     let name = &function.sig.ident;
     let vis = &function.vis;
@@ -17,7 +17,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent, stated } = bounds;
     let types = &signature.params;
     let indices = 0..types.len();
-    // Names of our own, whatever patterns the author's parameters have.
+    // Fresh names, because the author's parameters may be patterns.
     let args: Vec<Ident> =
         (0..types.len()).map(|i| Ident::new(&format!("arg{i}"), Span::mixed_site())).collect();
     let host_doc = format!("The kernel [`{symbol}`](fn@{symbol}) as the host sees it.");
@@ -39,7 +39,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
             })
         },
     };
-    // Whether there is a token is known to the types alone; the error is to stand at the key.
+    // Only the types tell whether there is a token, so the check is a constant with the key's span.
     let refusals = stated.iter().map(|key| {
         let refusal = format!("`{key}` follows from the type of the kernel's Cta: leave it out");
         quote_spanned! {key.span()=>
@@ -47,8 +47,8 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
         }
     });
 
-    // In a constant of each side, which rustc evaluates even if nobody uses it: bounds that the
-    // hardware does not have are an error on both.
+    // A constant on each side. rustc evaluates it even if nothing uses it, so bounds beyond the hardware's
+    // limits are an error on both sides.
     let meta = quote! {
         const ARGS: &[::isa::kernel::ParamMeta] =
             &[#(<#types as ::isa::kernel::KernelArg>::META),*];

@@ -1,5 +1,5 @@
-//! The attributes `#[kernel]` and `#[device]`, used as `isa::kernel` and `isa::device`, and
-//! `#[derive(KernelArg)]`, which comes with the trait `isa::kernel::KernelArg`.
+//! The attributes `#[kernel]` and `#[device]` and the derive `#[derive(KernelArg)]`. The crate `isa`
+//! re-exports them as `isa::kernel`, `isa::device` and `isa::kernel::KernelArg`.
 
 mod argument;
 mod bounds;
@@ -10,8 +10,8 @@ mod signature;
 use proc_macro::TokenStream;
 use syn::{Item, ItemFn, parse_macro_input};
 
-/// Makes a safe function the entry of a grid. The crate depends on `warpipe-isa` under its library
-/// name, `isa`.
+/// Makes a safe function a kernel entry (CUDA `__global__`). The crate must depend on `warpipe-isa` under
+/// its library name, `isa`.
 ///
 /// ```
 /// use isa::kernel;
@@ -32,36 +32,36 @@ use syn::{Item, ItemFn, parse_macro_input};
 /// assert_eq!(scale::DESC.meta.threads, 128);
 /// ```
 ///
-/// A kernel whose first parameter is the token of its CTA, `pipeline::cta::Cta`, states none of these: the
-/// token's type has the threads, the cluster, the registers and the shared memory. Without one, each value
-/// is a constant expression of type `u32`:
-/// - `threads`: threads of a CTA, a multiple of 32 up to 1024. It must be given.
-/// - `cluster`: CTAs of a cluster along x, y and z; default `(1, 1, 1)`, which is no cluster; 16
-///   at most in all, and more than 8 not on every GPU.
-/// - `min_ctas`: CTAs that an SM must be able to hold. With `threads` it caps the registers. Default 1.
-/// - `smem`: bytes of dynamic shared memory of a CTA; default 0, at most 232448.
+/// If the first parameter is the token of the CTA (`pipeline::cta::Cta`), its type has the threads, the
+/// cluster, the registers and the shared memory, and the attribute must not state them. Without a token, the
+/// attribute has these keys, each a constant expression of type `u32`:
+/// - `threads`: threads of a CTA, a multiple of 32 up to 1024. Required.
+/// - `cluster`: CTAs of a cluster along x, y and z, at most 16 in total. More than 8 do not run on every
+///   GPU. The default is `(1, 1, 1)`, no cluster.
+/// - `min_ctas`: CTAs that an SM must be able to hold. Together with `threads` it limits the registers. The
+///   default is 1.
+/// - `smem`: bytes of dynamic shared memory of a CTA, at most 232448. The default is 0.
 ///
 /// With or without a token:
-/// - `dependent`: `true` lets a launch overlap the end of the kernel before it in its stream
-///   (programmatic dependent launch). Every argument must then be `isa::kernel::AfterWait`; default
-///   `false`.
+/// - `dependent`: `true` makes the kernel a dependent grid, which may start before the primary grid is
+///   complete (programmatic dependent launch). Every argument must then be `isa::kernel::AfterWait`. The
+///   default is `false`.
 ///
-/// Each parameter's type implements `isa::kernel::KernelArg`; there are at most 12. The function
-/// itself stays as it is. Beside it come
-/// - on the device: the entry, `extern "ptx-kernel"` with the function's name as its symbol, and its
-///   `KernelMeta` in a constant of which the device build makes `.maxntid` and the like;
-/// - on the host: a type of the function's name that implements `isa::kernel::Kernel`, with the same
+/// A kernel has at most 12 parameters. The type of each one implements `isa::kernel::KernelArg`. The macro
+/// keeps the function and adds
+/// - on the device: the entry, `extern "ptx-kernel"` with the function's name as its symbol, and a constant
+///   with its `KernelMeta`, from which the device build makes `.maxntid` and similar directives;
+/// - on the host: a type with the function's name that implements `isa::kernel::Kernel`, with the same
 ///   `KernelMeta` and the function that the SM model runs.
 ///
-/// The generated code is the only unsafe code, so a crate of kernels can say
-/// `#![forbid(unsafe_code)]`.
+/// Only the generated code is unsafe, so a crate of kernels can have `#![forbid(unsafe_code)]`.
 #[proc_macro_attribute]
 pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = parse_macro_input!(args as bounds::Bounds);
     let function = match syn::parse::<ItemFn>(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            // What is a whole item, but no function, is the attribute's error and not the item's.
+            // If the item is valid but not a function, the error belongs to the attribute.
             let error = match syn::parse::<Item>(item) {
                 Ok(other) => syn::Error::new_spanned(other, "#[kernel] goes on a function"),
                 Err(_) => error,
@@ -75,9 +75,8 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// Makes a function one that kernels call: it becomes a part of each kernel that calls it, and on the
-/// host it passes the line of its caller on, so that a report of the SM model names the kernel's line and
-/// not one in between.
+/// Marks a function that kernels call (CUDA `__device__`). It is inlined into each kernel that calls it. On
+/// the host it is `#[track_caller]`, so that a report of the SM model names the kernel's line.
 ///
 /// ```
 /// use isa::device;
@@ -93,8 +92,8 @@ pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
     device::expand(&args.into(), &item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes a `repr(C)`, `Copy` struct of by-value arguments a by-value argument itself: it implements
-/// `isa::kernel::KernelArg`, with itself as what crosses the launch, and `isa::kernel::AfterWait`.
+/// Makes a `repr(C)`, `Copy` struct of by-value arguments a by-value argument. It implements
+/// `isa::kernel::ByValue`, `isa::kernel::KernelArg` and `isa::kernel::AfterWait`.
 ///
 /// ```
 /// use isa::kernel;
@@ -120,9 +119,9 @@ pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Every field's type must be `isa::kernel::ByValue`: numbers, arrays of them, structs with this derive,
-/// and the slices of `pipeline` that are of use after the wait alone. Type parameters may have any bounds;
-/// that a field of such a type is `ByValue` is checked where the struct is used as an argument.
+/// Every field's type must be `isa::kernel::ByValue`: a number, an array of such types, a struct with this
+/// derive, or a dependent slice of `pipeline`. Type parameters may have any bounds; the use as an argument
+/// checks that a field of such a type is `ByValue`.
 #[proc_macro_derive(KernelArg)]
 pub fn kernel_arg(item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as syn::DeriveInput);

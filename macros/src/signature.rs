@@ -1,4 +1,4 @@
-//! What a kernel's signature may be.
+//! Checks a kernel's signature.
 
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type};
@@ -12,7 +12,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Takes a function's signature, or says what a kernel can't have.
+    /// Reads a function's signature, or reports everything that a kernel cannot have.
     pub fn new(function: &ItemFn) -> Result<Self> {
         let sig = &function.sig;
         let mut errors: Option<Error> = None;

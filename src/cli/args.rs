@@ -1,4 +1,4 @@
-//! The values that options take: tensors in files, devices, element types.
+//! Values of options: tensors in files, devices, element types.
 
 use isa::kernel::Dtype;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct TensorRef {
 impl FromStr for TensorRef {
     type Err = String;
 
-    /// The name begins behind the first `.safetensors:`, or else behind the last colon.
+    /// The tensor's name begins after the first `.safetensors:`, or otherwise after the last colon.
     fn from_str(text: &str) -> Result<Self, String> {
         const SUFFIX: &str = ".safetensors";
         let marked = text.find(&format!("{SUFFIX}:")).map(|at| at + SUFFIX.len());
@@ -26,18 +26,18 @@ impl FromStr for TensorRef {
             return Err("no file before the colon; write FILE:TENSOR".to_owned());
         }
         if tensor == Some("") {
-            return Err("no tensor behind the colon; write FILE:TENSOR".to_owned());
+            return Err("no tensor after the colon; write FILE:TENSOR".to_owned());
         }
         Ok(Self { file: file.into(), tensor: tensor.map(str::to_owned) })
     }
 }
 
-/// Where to run.
+/// The device that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceArg {
-    /// A Hopper GPU if there is one, else the SM model.
+    /// A Hopper GPU if there is one, otherwise the SM model.
     Auto,
-    /// This GPU.
+    /// The GPU with this ordinal.
     Cuda(usize),
     /// The SM model.
     Sim,
@@ -55,7 +55,7 @@ impl FromStr for DeviceArg {
                 .strip_prefix("cuda:")
                 .and_then(|index| index.parse().ok())
                 .map(Self::Cuda)
-                .ok_or_else(|| "auto, cuda, cuda:N (N from 0) or sim are possible".to_owned()),
+                .ok_or_else(|| "expected auto, cuda, cuda:N (N from 0) or sim".to_owned()),
         }
     }
 }
@@ -66,7 +66,7 @@ pub fn result_dtype(text: &str) -> Result<Dtype, String> {
         "bf16" => Ok(Dtype::Bf16),
         "f16" => Ok(Dtype::F16),
         "f32" => Ok(Dtype::F32),
-        _ => Err("bf16, f16 or f32 are possible".to_owned()),
+        _ => Err("expected bf16, f16 or f32".to_owned()),
     }
 }
 
@@ -74,11 +74,11 @@ pub fn result_dtype(text: &str) -> Result<Dtype, String> {
 pub fn operand_dtype(text: &str) -> Result<Dtype, String> {
     match result_dtype(text) {
         Ok(dtype) if dtype != Dtype::F32 => Ok(dtype),
-        _ => Err("bf16 or f16 are possible".to_owned()),
+        _ => Err("expected bf16 or f16".to_owned()),
     }
 }
 
-/// A number that is one.
+/// A finite number.
 pub fn finite(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(number) if number.is_finite() => Ok(number),

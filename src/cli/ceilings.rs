@@ -1,4 +1,4 @@
-//! `warpipe ceilings`: what the GPU does at most, and how near the GEMM comes.
+//! `warpipe ceilings`: the measured ceilings of a GPU, and what the GEMM reaches of them.
 
 use super::args::DeviceArg;
 use super::error::Error;
@@ -11,7 +11,7 @@ use warpipe_bench::ceilings::Ceilings;
 /// Options of `warpipe ceilings`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Timed samples of each, after as many others: a GPU takes a while to come to its clocks
+    /// Timed samples of each measurement, after as many untimed ones in which the clock settles
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
     /// Seed of the operands
@@ -29,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Error> {
     let device = open(args.device, SimConfig::default())?;
     if device.is_sim() {
-        let usage = format!("ceilings are a GPU's; this is the {}", device.describe());
+        let usage = format!("warpipe ceilings needs a GPU; this is the {}", device.describe());
         return Err(Error::Usage(usage));
     }
     let rounds = args.rounds as usize;

@@ -1,4 +1,4 @@
-//! `--check`: what error a product may have.
+//! `--check`: the error bound of a product.
 
 use super::error::Error;
 use super::operands::Operands;
@@ -8,23 +8,23 @@ use host::reference::{Check, Product};
 use isa::kernel::Dtype;
 use serde::Serialize;
 
-/// A check and what it means.
+/// A comparison with its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// How the result compares with the f64 product.
+    /// Comparison of the result with the f64 product.
     #[serde(flatten)]
     pub check: Check,
-    /// What the relative error has to be below.
+    /// Limit of the relative error.
     pub bound: f64,
-    /// Whether it is.
+    /// Whether the relative error is below the bound.
     pub passed: bool,
 }
 
 /// The bound for results of type `out` and sums of `k` terms.
 ///
-/// Rounding the result gives at most half a unit in the last place: 2^-9 = 2.0e-3 for bf16 and
-/// 2^-12 = 2.4e-4 for f16, and the bounds are twice that. An f32 result shows the accumulation
-/// itself, whose error grows with the number of partial sums: the tensor core truncates.
+/// Rounding the result changes it by at most half a unit in the last place: 2^-9 = 2.0e-3 for bf16 and
+/// 2^-12 = 2.4e-4 for f16. The bounds are twice that. The error of an f32 result comes from the
+/// accumulation and grows with the number of partial sums, because the tensor core truncates.
 pub fn bound(out: Dtype, k: u64) -> f64 {
     match out {
         Dtype::Bf16 => 4e-3,
@@ -60,7 +60,7 @@ impl Judged {
         Self { check, bound, passed: check.below(bound) }
     }
 
-    /// The check as a verdict.
+    /// An error if the check failed.
     pub fn verdict(&self, out: Dtype, k: u64) -> Result<(), Error> {
         if self.passed {
             return Ok(());

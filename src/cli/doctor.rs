@@ -1,4 +1,4 @@
-//! `warpipe doctor`: what this machine has, and what each missing thing costs.
+//! `warpipe doctor`: what this machine has, and what does not work without the rest.
 
 use super::error::Error;
 use super::say;
@@ -11,23 +11,23 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// Name each kernel of the image
+    /// List the kernels of the image
     #[arg(long)]
     kernels: bool,
 }
 
-/// One thing that there is, or is not.
+/// One component of the machine, present or missing.
 #[derive(Clone, Serialize)]
 struct Finding {
     what: &'static str,
-    /// Whether it is as it should be.
+    /// Whether the component is present and complete.
     good: bool,
     /// What was found, or why nothing was.
     detail: String,
-    /// What it costs if it is not.
+    /// What does not work without the component.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<&'static str>,
-    /// The kernels of an image, if they are asked for.
+    /// The kernels of the image, with `--kernels`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<&'static str>,
 }
@@ -45,7 +45,7 @@ impl Finding {
         }
     }
 
-    /// What has a cost is not as it should be.
+    /// A component with a cost is missing or incomplete.
     fn new(what: &'static str, detail: String, cost: Option<&'static str>) -> Self {
         Self { what, good: cost.is_none(), detail, cost, kernels: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Runs the command. What is missing is a finding, not an error.
+/// Runs the command. A missing component is a finding, not an error.
 pub fn run(args: &Args) -> Result<(), Error> {
     let findings =
         [vec![toolchain(), image(args.kernels), ptxas()], gpus(), vec![cublaslt()]].concat();
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     say(&text.join("\n"))
 }
 
-/// What builds kernels.
+/// The Rust toolchain that compiles kernels.
 fn toolchain() -> Finding {
     Finding::of(
         "toolchain",
@@ -82,11 +82,11 @@ fn toolchain() -> Finding {
             let rustc = found.version.lines().next().unwrap_or_default();
             format!("{rustc}, with rust-src and llvm-tools")
         },
-        "this program runs as it is, but kernels can't be built anew",
+        "this program runs, but kernels cannot be built",
     )
 }
 
-/// The kernels inside of this program.
+/// The embedded image of this program.
 fn image(name_kernels: bool) -> Finding {
     let image = &warpipe::GEMM_IMAGE;
     let detail = format!(
@@ -109,24 +109,27 @@ fn image(name_kernels: bool) -> Finding {
     Finding { kernels, ..Finding::new("image", detail, cost) }
 }
 
-/// NVIDIA's assembler, for the next build.
+/// NVIDIA's assembler, which checks kernels when they are built.
 fn ptxas() -> Finding {
     let found = Ptxas::find().map_err(|e| e.to_string()).and_then(|found| {
         found.ok_or_else(|| {
-            format!("none in PTXAS, {}, CUDA_HOME or the path", kernel_build::ptxas::WHEEL_VARIABLE)
+            format!(
+                "not found in PTXAS, {}, CUDA_HOME or PATH",
+                kernel_build::ptxas::WHEEL_VARIABLE
+            )
         })
     });
     Finding::of(
         "ptxas",
         found,
         |ptxas| format!("{} at {}", ptxas.version, ptxas.path.display()),
-        "a build can't check its kernels for spilled registers and serialised wgmmas",
+        "a build cannot check its kernels for spilled registers and serialised wgmmas",
     )
 }
 
-/// The driver, and each GPU.
+/// The driver and each GPU.
 fn gpus() -> Vec<Finding> {
-    const MODEL: &str = "kernels run on the SM model, which is very much slower";
+    const MODEL: &str = "kernels run on the SM model, which is much slower";
     let devices = match host::cuda_devices() {
         Ok(devices) => devices,
         Err(e) => return vec![Finding::of("driver", Err::<(), _>(e), |()| String::new(), MODEL)],
@@ -146,13 +149,13 @@ fn gpus() -> Vec<Finding> {
             gpu.sms,
             gpu.memory_bytes >> 20
         );
-        let cost = (!gpu.is_hopper()).then_some("it can't run sm_90a kernels, which need 9.0");
+        let cost = (!gpu.is_hopper()).then_some("it cannot run sm_90a kernels, which need 9.0");
         findings.push(Finding::new("GPU", detail, cost));
     }
     findings
 }
 
-/// What benchmarks compare with.
+/// cuBLASLt, the reference of the benchmarks.
 fn cublaslt() -> Finding {
     Finding::of(
         "cuBLASLt",

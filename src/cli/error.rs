@@ -1,25 +1,25 @@
-//! Everything that the command can refuse or fail at, one line each, and its exit code.
+//! The command's errors, one line each, and their exit codes.
 
 use std::path::PathBuf;
 
-/// An error of the command line: what was found, and what would be right.
+/// An error of the command. The message says what was found and what would be right.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     // Files that are read.
     #[error("{}: {source}", file.display())]
     Open { file: PathBuf, source: std::io::Error },
-    #[error("{}: not a regular file; a .safetensors file is needed", file.display())]
+    #[error("{}: not a regular file; expected a .safetensors file", file.display())]
     NotAFile { file: PathBuf },
     #[error("{}: {len} bytes are too short for safetensors, whose header length takes 8", file.display())]
     TooShort { file: PathBuf, len: u64 },
-    #[error("{}: header of {header} bytes is beyond the file's {len}; not safetensors, or truncated", file.display())]
+    #[error("{}: header of {header} bytes exceeds the file's {len}; not safetensors, or truncated", file.display())]
     HeaderBeyondFile { file: PathBuf, header: u64, len: u64 },
     #[error("{}: header of {header} bytes; safetensors allows at most {limit}", file.display())]
     HeaderTooLarge { file: PathBuf, header: u64, limit: u64 },
     #[error("{}: the header of {header} bytes is not safetensors JSON: {reason}", file.display())]
     HeaderJson { file: PathBuf, header: u64, reason: String },
     #[error(
-        "{}: tensor {tensor}: bytes {start} to {end} are outside of the file's {data} bytes of data",
+        "{}: tensor {tensor}: bytes {start} to {end} exceed the file's {data} bytes of data",
         file.display()
     )]
     OffsetsBeyondFile { file: PathBuf, tensor: String, start: usize, end: usize, data: u64 },
@@ -28,7 +28,7 @@ pub enum Error {
     #[error(
         "{}: tensor {tensor} starts at byte {start}, but {before} ends at {end}: {}",
         file.display(),
-        if start < end { "they overlap" } else { "a hole lies between them" }
+        if start < end { "they overlap" } else { "there is a hole between them" }
     )]
     OffsetsDisjoint { file: PathBuf, tensor: String, start: usize, before: String, end: usize },
     #[error(
@@ -54,9 +54,9 @@ pub enum Error {
     #[error("{}: which tensor? Write {}:NAME; it has: {have}", file.display(), file.display())]
     TensorNotNamed { file: PathBuf, have: String },
 
-    // Tensors that don't fit.
+    // Tensors that do not match.
     #[error(
-        "{operand} = {name} has rank {} {shape:?}; a matrix of rank 2 is needed",
+        "{operand} = {name} has rank {} {shape:?}; expected a matrix of rank 2",
         shape.len()
     )]
     Rank { operand: char, name: String, shape: Vec<usize> },
@@ -70,7 +70,7 @@ pub enum Error {
     InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
     #[error("C = {c} is [{rows}, {cols}]; it must be [M, N] = [{m}, {n}] like the result")]
     ShapeOfC { c: String, rows: u64, cols: u64, m: u64, n: u64 },
-    #[error("{what} = {value}; at most {limit} is possible")]
+    #[error("{what} = {value}; the limit is {limit}")]
     Dimension { what: char, value: u64, limit: u64 },
     #[error("{operand} of {rows} x {cols} {dtype}: the number of bytes overflows 64 bits")]
     SizeOverflow { operand: char, rows: u64, cols: u64, dtype: &'static str },
@@ -79,15 +79,15 @@ pub enum Error {
     )]
     Memory { m: u64, n: u64, k: u64, need: u64, have: u64 },
 
-    #[error("{}: not a benchmark as `warpipe bench --json` writes it: {reason}", file.display())]
+    #[error("{}: not a benchmark report of `warpipe bench --json`: {reason}", file.display())]
     NotAReport { file: PathBuf, reason: String },
 
-    #[error("{}: not a tune cache: {reason}; it stays as it is", file.display())]
+    #[error("{}: not a tune cache: {reason}; the file is unchanged", file.display())]
     NotATuneCache { file: PathBuf, reason: String },
-    #[error("{}: it has {instance} for {shape}, but {reason}; give --tune to time again", file.display())]
+    #[error("{}: the cache has {instance} for {shape}, but {reason}; give --tune to time again", file.display())]
     TuneStale { file: PathBuf, instance: String, shape: String, reason: String },
 
-    // Options that don't fit.
+    // Options that contradict each other.
     #[error("{0}")]
     Usage(String),
 
@@ -107,16 +107,16 @@ pub enum Error {
     )]
     Check { error: f64, bound: f64, dtype: &'static str, k: u64 },
     #[error(
-        "{instance} gave other bits for {shape} the second time: one plan must give one result"
+        "{instance} gave different bits in two runs of {shape}; runs of one plan must give the same bits"
     )]
     Bits { shape: String, instance: String },
     #[error("{0}")]
     Wrong(String),
-    #[error("{case}: a finding after {after} schedules; --seed '{schedule}' repeats it")]
+    #[error("{case}: finding after {after} schedules; --seed '{schedule}' repeats it")]
     Finding { case: String, after: u64, schedule: String },
 }
 
-/// What the host reports is the same error, whoever called it.
+/// An error of the host stays the same, whether the bench crate or the command called it.
 impl From<warpipe_bench::Error> for Error {
     fn from(error: warpipe_bench::Error) -> Self {
         match error {
@@ -127,7 +127,7 @@ impl From<warpipe_bench::Error> for Error {
 }
 
 impl Error {
-    /// 2 where the request can't be met as it stands, 1 where it was met and the outcome is bad.
+    /// 2 if the request cannot be met; 1 if it was carried out and the outcome is bad.
     pub fn exit_code(&self) -> u8 {
         use host::Error as Host;
         use warpipe_bench::Error as Bench;

@@ -1,4 +1,4 @@
-//! `warpipe gemm`: one product, from files or generated, on a GPU or on the SM model.
+//! `warpipe gemm`: one product, with operands from files or generated, on a GPU or on the SM model.
 
 use super::args::{DeviceArg, TensorRef, finite, operand_dtype, result_dtype};
 use super::check::Judged;
@@ -50,7 +50,7 @@ pub struct Args {
     /// Factor of the product
     #[arg(help_heading = RESULT, long, value_parser = finite, default_value = "1", allow_hyphen_values = true, value_name = "X")]
     alpha: f32,
-    /// Factor of C [default: 1 with --c, else 0]; with generated A and B, C is generated too
+    /// Factor of C [default: 1 with --c, otherwise 0]; with generated A and B, C is generated too
     #[arg(help_heading = RESULT, long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
     /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
@@ -60,8 +60,8 @@ pub struct Args {
     /// unless --check is given. An existing file is replaced once the result is complete
     #[arg(help_heading = RESULT, long, value_name = "FILE[:TENSOR]")]
     out: Option<TensorRef>,
-    /// Where to run: auto, cuda, cuda:N or sim. auto takes an sm_90 GPU if there is one, else the
-    /// SM model, and says which
+    /// Device: auto, cuda, cuda:N or sim. auto uses an sm_90 GPU if there is one, otherwise the SM
+    /// model, and reports which
     #[arg(long, default_value = "auto")]
     device: DeviceArg,
     /// Compare with an f64 product on the CPU; exit with 1 if the error is too large
@@ -74,15 +74,15 @@ pub struct Args {
     tuning: TuneArgs,
 }
 
-/// What a run gives, as `--json` prints it.
+/// The report of a run, as `--json` prints it.
 #[derive(Serialize)]
 struct Report {
     device: String,
     plan: PlanInfo,
     alpha: f32,
     beta: f32,
-    /// From launch to the end of the last copy on the device. On the SM model it says how long the
-    /// model took, and nothing about a GPU.
+    /// Seconds from the launch to the end of the last copy on the device. On the SM model, this is the
+    /// time of the model, which says nothing about a GPU.
     seconds: f64,
     simulated: bool,
     check: Option<Judged>,
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         let b = device.upload(&operands.b.data)?;
         let c = operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
         let mut d = device.alloc(problem.bytes('D') as usize)?;
-        // All bits set is NaN in every type: an element that is not written shows.
+        // All bits set is NaN in every type, so that the check finds elements that are not written.
         d.fill(0xff)?;
         device.synchronize()?;
         let start = Instant::now();
@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         None
     };
     let verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
-    // A result that failed its check is not written: a file is there only if it is good.
+    // A result that failed its check is not written.
     if let (Some(output), Ok(())) = (&output, &verdict) {
         let shape = [problem.m as usize, problem.n as usize];
         progress.step("writing", || output.write(file_dtype(problem.out), shape, &d))?;
@@ -147,7 +147,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     verdict
 }
 
-/// The device that an option names; if it is the SM model, one that runs as `model` says.
+/// Opens the device that an option names. `model` configures the SM model.
 pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
     match device {
         DeviceArg::Auto => Ok(Device::auto_with(model)),
@@ -157,12 +157,12 @@ pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
 }
 
 impl Args {
-    /// The place of the result, made sure of before any work.
+    /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
         let inputs: Vec<&Path> =
             [&self.a, &self.b, &self.c].into_iter().flatten().map(|t| t.file.as_path()).collect();
         if self.a.is_some() && self.out.is_none() && !self.check {
-            let usage = "nothing to do with the result: give --out FILE[:TENSOR], --check or both";
+            let usage = "the result is not used: give --out FILE[:TENSOR], --check or both";
             return Err(Error::Usage(usage.to_owned()));
         }
         self.out.as_ref().map(|out| Output::prepare(out, &inputs)).transpose()
@@ -171,13 +171,14 @@ impl Args {
     fn operands(&self) -> Result<Operands, Error> {
         if let (Some(a), Some(b)) = (&self.a, &self.b) {
             if self.beta.is_some() && self.c.is_none() {
-                let usage = "--beta is a factor of C: give --c FILE:TENSOR, or leave --beta out";
+                let usage = "--beta is a factor of C: give --c FILE:TENSOR, or omit --beta";
                 return Err(Error::Usage(usage.to_owned()));
             }
             return Operands::read(a, b, self.c.as_ref(), self.out_dtype);
         }
         let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
-            let usage = "what to multiply? Give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
+            let usage =
+                "no operands: give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
             return Err(Error::Usage(usage.to_owned()));
         };
         let ab = self.dtype.unwrap_or(Dtype::Bf16);
@@ -200,7 +201,7 @@ impl fmt::Display for Report {
         if self.simulated {
             writeln!(
                 f,
-                "time    {:.2} s on the model, which says nothing about a GPU",
+                "time    {:.2} s on the model (this says nothing about a GPU)",
                 self.seconds
             )?;
         } else {

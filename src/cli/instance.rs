@@ -1,11 +1,11 @@
-//! A kernel of the table by its name.
+//! Finds a kernel of the table by its name.
 
 use crate::cli::error::Error;
 use host::gemm::Gemm;
 use warpipe::gpu_kernels::gemm::Instance;
 
-/// The row of the first kernel among those that fit whose name is `asked`, or ends in it behind an
-/// underscore: `128x256_2x1` for `gemm_bf16_bf16_128x256_2x1`.
+/// The row of the first kernel that `fits` and whose name is `asked` or ends in `_` and `asked`. For
+/// example, `128x256_2x1` names `gemm_bf16_bf16_128x256_2x1`.
 pub fn named(gemm: &Gemm, asked: &str, fits: impl Fn(&Instance) -> bool) -> Result<usize, Error> {
     let fitting = || gemm.instances().iter().enumerate().filter(|(_, i)| fits(i));
     let end = format!("_{asked}");

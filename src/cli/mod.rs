@@ -1,4 +1,4 @@
-//! The command `warpipe`: what it understands, and how it ends.
+//! The command `warpipe`: its options and exit codes.
 
 mod args;
 mod bench;
@@ -22,9 +22,9 @@ use error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// GEMM on Hopper GPUs, written in Rust; on a machine without one, on a model of its SM.
+/// GEMM on Hopper GPUs, written in Rust; without a GPU, on a model of the SM.
 ///
-/// Start with `warpipe doctor`, which says what this machine has, and
+/// Start with `warpipe doctor`, which reports what this machine has, and
 /// `warpipe gemm --m 512 --n 512 --k 512 --check`, which multiplies two random matrices and
 /// compares the result with an f64 product.
 #[derive(Parser, Debug)]
@@ -35,16 +35,16 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a check failed, or a kernel did not run to its end; 2 the request can't be \
-met (bad input, no such device, unwritable output). Errors are one line on stderr.";
+Exit codes: 0 success; 1 a check failed or a kernel did not complete; 2 the request cannot be met \
+(bad input, no such device, unwritable output). Errors are one line on stderr.";
 
 const GEMM_ABOUT: &str = "\
 Multiply two matrices, from .safetensors files or generated
 
-Computes D = alpha * A * B^T + beta * C with A [M, K], B [N, K], C and D [M, N], all row-major: B \
-lies as a Linear layer's weight does in a checkpoint. A and B are bf16 or f16, sums are f32, C and \
-D are bf16, f16 or f32. FILE:TENSOR names a tensor of a .safetensors file; a file with one tensor \
-needs no name.";
+Computes D = alpha * A * B^T + beta * C with A [M, K], B [N, K], C and D [M, N], all row-major. B \
+has the layout of a Linear layer's weight in a checkpoint. A and B are bf16 or f16, the accumulators \
+are f32, C and D are bf16, f16 or f32. FILE:TENSOR names a tensor of a .safetensors file; a file \
+with one tensor needs no name.";
 
 const GEMM_EXAMPLES: &str = "\
 Examples:
@@ -76,23 +76,23 @@ Examples:
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Say what this machine has, and what each missing thing costs
+    /// Report what this machine has, and what does not work without the rest
     Doctor(doctor::Args),
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
-    /// Say what the picker predicts for every kernel that computes a product; needs no GPU
+    /// List the predicted time of every kernel and schedule for a product; needs no GPU
     Plan(plan::Args),
     /// Run a kernel on the SM model under many schedules, and compare every result
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<schedules::Args>),
-    /// Draw one run of a kernel, on the SM model or a GPU: who loads, who waits, what the slots hold
+    /// Draw one run of a kernel on the SM model or a GPU: loads, waits, and the ring's slots
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<trace::Args>),
-    /// Time products on a GPU, in turn with cuBLASLt if asked to
+    /// Time products on a GPU, optionally in turn with cuBLASLt
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
-    /// Measure what a GPU does at most, multiplying or reading alone, and how near the GEMM comes
+    /// Measure the rates of wgmma alone and of TMA loads alone, and what the GEMM reaches of them
     Ceilings(ceilings::Args),
 }
 
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints a result. A reader that has had enough, such as `head`, is no error.
+/// Prints a result. A closed pipe, for example to `head`, is not an error.
 fn say(text: &str) -> Result<(), Error> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Stdout(e)),
@@ -128,7 +128,7 @@ fn say(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Prints help where it was asked for; what was wrong, in one line, where something was.
+/// Prints the help text, or one line that says what is wrong with the options.
 fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -141,7 +141,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let text = error.render().to_string();
-            // What follows is the usage of the whole command.
+            // The rest of the text is the usage of the whole command.
             let end =
                 text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more")).unwrap_or(text.len());
             let command = Cli::command().get_name().to_owned();

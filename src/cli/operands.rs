@@ -1,4 +1,4 @@
-//! The operands of a product: read from files, or generated; and everything that must agree.
+//! The operands of a product, read from files or generated, and the checks that they match.
 
 use super::args::TensorRef;
 use super::error::Error;
@@ -14,7 +14,7 @@ const MAX_DIMENSION: u64 = i32::MAX as u64;
 /// A row-major matrix.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Where it comes from, for messages.
+    /// Its source, for messages.
     pub name: String,
     pub rows: u64,
     pub cols: u64,
@@ -39,7 +39,7 @@ pub struct Generate {
 }
 
 impl Operands {
-    /// Reads A, B and C; D is of type `out`, or of A's.
+    /// Reads A, B and C. D has type `out`, or A's type by default.
     pub fn read(
         a: &TensorRef,
         b: &TensorRef,
@@ -71,11 +71,11 @@ impl Operands {
         Ok(Self { problem, a, b, c })
     }
 
-    /// Makes matrices of random normal numbers, the same for the same seed on every machine.
+    /// Makes matrices of normal values. The same seed gives the same values on every machine.
     pub fn generate(Generate { problem, seed }: Generate) -> Result<Self, Error> {
         check_size(&problem)?;
         let GemmProblem { m, n, k, ab, out, beta_c } = problem;
-        // Three seeds for each one, so that no two matrices of any two seeds are the same.
+        // Each seed yields three seeds, so that no two matrices of any two seeds are equal.
         let make = |which: u64, rows: u64, cols: u64, dtype| {
             let seed = seed.wrapping_mul(3).wrapping_add(which);
             let values = host::data::normal(seed, (rows * cols) as usize);
@@ -97,7 +97,7 @@ fn read_c(c: &TensorRef, problem: &GemmProblem) -> Result<Matrix, Error> {
     if c.dtype != out {
         let dtype = dtype_name(c.dtype);
         let right = format!(
-            "the result is {}, and C must be too: give --out-dtype {dtype}",
+            "the result is {}, and C must have the same type: give --out-dtype {dtype}",
             dtype_name(out)
         );
         return Err(Error::Dtype { operand: 'C', name: c.name, dtype: dtype.to_owned(), right });
@@ -105,7 +105,7 @@ fn read_c(c: &TensorRef, problem: &GemmProblem) -> Result<Matrix, Error> {
     Ok(c)
 }
 
-/// A tensor as a matrix of a type that the GEMM knows.
+/// Converts a tensor to a matrix of a type that the GEMM supports.
 fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
     let Tensor { name, dtype, shape, data } = tensor;
     let [rows, cols] = shape[..] else {
@@ -127,7 +127,7 @@ fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
     Ok(Matrix { name, rows: rows as u64, cols: cols as u64, dtype, data })
 }
 
-/// The type under which a matrix is written.
+/// The safetensors type of an element type.
 pub fn file_dtype(dtype: Dtype) -> FileDtype {
     match dtype {
         Dtype::Bf16 => FileDtype::BF16,
@@ -138,7 +138,7 @@ pub fn file_dtype(dtype: Dtype) -> FileDtype {
     }
 }
 
-/// Dimensions that TMA can address, bytes that can be counted, and memory that is there.
+/// Checks that TMA can address the dimensions and that the host has memory for the operands.
 pub fn check_size(problem: &GemmProblem) -> Result<(), Error> {
     let GemmProblem { m, n, k, ab, out, beta_c } = *problem;
     for (what, value) in [('M', m), ('N', n), ('K', k)] {
@@ -168,7 +168,7 @@ pub fn check_size(problem: &GemmProblem) -> Result<(), Error> {
     }
 }
 
-/// Bytes of memory that this machine can still give, where it says so (Linux).
+/// Available memory in bytes; `None` where the system does not report it (it does on Linux).
 fn free_memory() -> Option<u64> {
     let about = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = about.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,8 +1,8 @@
-//! Writing the result so that a reader sees the old file or the new one, never a part.
+//! Atomic output files: a reader sees the old file or the complete new one.
 //!
-//! [`Place::prepare`] runs before any work, so that an unwritable place is refused at once; the
-//! bytes go to a temporary file in the same folder, which is renamed at the end. Whatever fails
-//! before that leaves the folder as it was.
+//! [`Place::prepare`] runs before any work, so that an unwritable file is reported at once. The bytes go
+//! to a temporary file in the same folder, which is renamed at the end. A failure before that leaves the
+//! folder unchanged.
 
 use super::args::TensorRef;
 use super::error::Error;
@@ -13,16 +13,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// The tensor's name where none is given.
+/// The default name of the tensor.
 pub const DEFAULT_TENSOR: &str = "d";
 
-/// A file that can be written.
+/// An output file that was checked to be writable.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
 }
 
-/// A tensor of a file that can be written.
+/// A tensor in an output file.
 #[derive(Debug)]
 pub struct Output {
     place: Place,
@@ -30,7 +30,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes sure that `target` can be written, and that it is none of the files in `inputs`.
+    /// Checks that `target` can be written and is not one of `inputs`.
     pub fn prepare(target: &TensorRef, inputs: &[&Path]) -> Result<Self, Error> {
         let tensor = target.tensor.clone().unwrap_or_else(|| DEFAULT_TENSOR.to_owned());
         if tensor == "__metadata__" {
@@ -45,7 +45,7 @@ impl Output {
         format!("{}:{}", self.place.path.display(), self.tensor)
     }
 
-    /// Writes one matrix and puts it in place.
+    /// Writes a file with one matrix.
     pub fn write(&self, dtype: FileDtype, shape: [usize; 2], data: &[u8]) -> Result<(), Error> {
         let view = TensorView::new(dtype, shape.to_vec(), data)
             .map_err(|e| self.place.refuse(&e.to_string()))?;
@@ -56,10 +56,10 @@ impl Output {
 }
 
 impl Place {
-    /// Makes sure that `file` can be written, and that it is none of the files in `inputs`.
+    /// Checks that `file` can be written and is not one of `inputs`.
     pub fn prepare(file: &Path, inputs: &[&Path]) -> Result<Self, Error> {
         let refuse = |reason: &str| Error::Output { file: file.into(), reason: one_line(reason) };
-        // A link is followed: its target is replaced, not the link.
+        // A symbolic link is followed: its target is replaced, not the link.
         let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         for input in inputs {
             if input.canonicalize().is_ok_and(|input| input == path) {
@@ -79,17 +79,17 @@ impl Place {
         Ok(place)
     }
 
-    /// The error of what could not be written here.
+    /// The error for a failed write to this file.
     pub fn refuse(&self, reason: &str) -> Error {
         Error::Output { file: self.path.clone(), reason: one_line(reason) }
     }
 
-    /// Writes the whole file and puts it in place.
+    /// Writes the whole file.
     pub fn write(&self, bytes: &[u8]) -> Result<(), Error> {
         let write = || {
             let mut file = self.temporary()?;
             file.write_all(bytes)?;
-            // The data are on the disk before the name is: a crash can't leave an empty file.
+            // The data must be on the disk before the rename, so that a crash cannot leave an empty file.
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|e| e.error)?;
             Ok(())
@@ -97,12 +97,12 @@ impl Place {
         write().map_err(|e: std::io::Error| self.refuse(&e.to_string()))
     }
 
-    /// A file beside the target. It is gone when dropped.
+    /// A temporary file beside the target. Dropping it deletes it.
     fn temporary(&self) -> std::io::Result<NamedTempFile> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut builder = tempfile::Builder::new();
         builder.prefix(".warpipe-").suffix(".tmp");
-        // The umask applies, as to any file that a program makes; an existing file's mode stays.
+        // A new file gets the mode of the umask; an existing file keeps its mode.
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! `warpipe plan`: what the picker thinks of every instance and schedule for a product. Needs no device.
+//! `warpipe plan`: the predicted time of every instance and schedule for a product. Needs no device.
 
 use super::args::{operand_dtype, result_dtype};
 use super::error::Error;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fmt;
 use warpipe::gpu_kernels::gemm::INSTANCES;
 
-/// Rows that are shown unless all are asked for.
+/// Rows that are shown without `--all`.
 const ROWS: usize = 12;
 
 /// Options of `warpipe plan`.
@@ -31,13 +31,13 @@ pub struct Args {
     /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
     #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
-    /// With C, as `warpipe gemm --beta` has it
+    /// Plan for beta * C, as in `warpipe gemm --beta`
     #[arg(long)]
     with_c: bool,
     /// Streaming multiprocessors of the GPU: 132 of an H100 (SXM) or H200, 114 of an H100 (PCIe)
     #[arg(long, value_name = "SMS", default_value_t = 132, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sms: u32,
-    /// Show every candidate instead of the best 12
+    /// Show all candidates instead of the best 12
     #[arg(long)]
     all: bool,
     /// Print one JSON object instead of text
@@ -58,12 +58,12 @@ struct Row {
     whole_us: f64,
     run_us: f64,
     epilogues_us: f64,
-    /// How much of what the clusters have time for is done.
+    /// Utilisation of the clusters.
     filled: f64,
     fetched_bytes: u64,
-    /// Stages that a CTA prefetches while the grid ahead still runs.
+    /// K tiles that a CTA prefetches while the primary grid still runs.
     prefetch: u32,
-    /// Whether CTAs keep pace.
+    /// Whether the grid is throttled.
     throttled: bool,
     #[serde(flatten)]
     prediction: host::gemm::Prediction,
@@ -91,15 +91,15 @@ impl Row {
         }
     }
 
-    /// What it does besides.
+    /// The last column: prefetch and throttle.
     fn besides(&self) -> String {
         let prefetch = (self.prefetch > 0).then(|| format!("prefetch {}", self.prefetch));
-        let throttled = self.throttled.then(|| "pace".into());
+        let throttled = self.throttled.then(|| "throttle".into());
         prefetch.into_iter().chain(throttled).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The best of them first.
+/// All candidates, best first.
 #[derive(Serialize)]
 struct Report {
     m: u64,
@@ -109,9 +109,9 @@ struct Report {
     out: &'static str,
     with_c: bool,
     sms: u32,
-    /// What has to be moved at least: A, B, D and C if there is one.
+    /// Least memory traffic: A, B, D, and C if there is one.
     bytes: u64,
-    /// How many candidates there are.
+    /// Number of candidates.
     count: usize,
     candidates: Vec<Row>,
 }
@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let Args { m, n, k, sms, .. } = *args;
     let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.with_c };
     problem.check()?;
-    // Says what the table has if it has nothing for these types.
+    // Fails with a list of the table's types if no instance has these.
     pick(&INSTANCES, &problem, args.with_c, sms)?;
     let mut all: Vec<Candidate<'_>> = candidates(&INSTANCES, &problem, args.with_c, sms).collect();
     all.sort_by(Candidate::order);
@@ -152,11 +152,11 @@ impl fmt::Display for Report {
         let c = if self.with_c { " + C" } else { "" };
         writeln!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}{c} on {sms} SMs")?;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        writeln!(f, "at least {:.1} MiB are moved", mib(self.bytes))?;
+        writeln!(f, "{:.1} MiB of operands and result", mib(self.bytes))?;
         let rows = &self.candidates;
         writeln!(
             f,
-            "the best {} of {} instances in a schedule; times in us",
+            "the best {} of {} pairs of instance and schedule; times in us",
             rows.len(),
             self.count
         )?;
@@ -177,7 +177,7 @@ impl fmt::Display for Report {
             "fix-up",
             "memory",
             "power",
-            "stages",
+            "k tiles",
             "tiles",
             "clusters",
             "filled",
@@ -199,7 +199,7 @@ impl fmt::Display for Report {
                 p.fixup_us,
                 p.memory_us,
                 p.power_us,
-                format!("{} x {} + {}", p.rounds, p.stages, p.run),
+                format!("{} x {} + {}", p.rounds, p.k_tiles, p.run),
                 p.tiles,
                 p.cluster_tiles,
                 100.0 * row.filled,

@@ -1,4 +1,4 @@
-//! A line on a terminal that says what is going on. Nothing is drawn where stderr is no terminal.
+//! A progress line on the terminal. Nothing is drawn if stderr is not a terminal.
 
 use host::{SimConfig, SimProgress};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -6,15 +6,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Steps of a command, shown as a bar with the time that they have taken, and how many clusters
-/// the SM model has finished, which may be a long work.
+/// A progress bar over the steps of a command, with the elapsed time and the number of clusters that the
+/// SM model has finished.
 pub struct Progress {
     bar: ProgressBar,
     model: Arc<SimProgress>,
 }
 
 impl Progress {
-    /// A bar of `steps` steps.
+    /// Makes a bar of `steps` steps.
     pub fn new(steps: u64) -> Self {
         let bar = ProgressBar::new(steps);
         let model = Arc::new(SimProgress::default());
@@ -32,7 +32,7 @@ impl Progress {
         Self { bar, model }
     }
 
-    /// The configuration of a model that is watched.
+    /// A model configuration that reports its progress to the bar.
     pub fn model(&self) -> SimConfig {
         SimConfig { progress: Some(Arc::clone(&self.model)), ..SimConfig::default() }
     }
@@ -47,7 +47,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Leaves nothing on the terminal, whichever way the command ends.
+    /// Clears the line, however the command ends.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -1,9 +1,8 @@
-//! Reading one matrix out of a `.safetensors` file.
+//! Reads one matrix from a `.safetensors` file.
 //!
-//! The header is read and checked whole, then only the wanted tensor's bytes: a checkpoint of many
-//! gigabytes costs what one of its tensors costs. `safetensors` knows the format and has the last
-//! word ([`Metadata::new`]); the checks before it say the same with names and numbers, which its
-//! errors lack.
+//! The whole header is read and checked, and then only the bytes of one tensor, however large the file
+//! is. The crate `safetensors` decides what is valid ([`Metadata::new`]). The checks before it find the
+//! same faults and report them with names and numbers.
 
 use super::args::TensorRef;
 use super::error::Error;
@@ -15,13 +14,14 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the header's length, and the format's bound of it.
+/// Bytes of the field with the header's length.
 const LENGTH_BYTES: u64 = 8;
+/// The format's limit of the header's length.
 const MAX_HEADER: u64 = 100_000_000;
-/// Names that an error message lists.
+/// Most names that an error message lists.
 const LISTED: usize = 16;
 
-/// One tensor, as it lies in the file.
+/// One tensor, with the bytes of the file.
 #[derive(Debug)]
 pub struct Tensor {
     /// `file:tensor`, for messages.
@@ -36,12 +36,12 @@ pub struct Tensor {
 pub struct TensorFile {
     path: PathBuf,
     file: File,
-    /// Where the data begin.
+    /// Offset of the data in the file.
     start: u64,
     metadata: Metadata,
 }
 
-/// The header as it is written: a map from names to tensors, besides free-form metadata.
+/// The JSON header: free-form metadata, and a map from names to tensors.
 #[derive(Deserialize)]
 struct Header {
     #[serde(rename = "__metadata__")]
@@ -54,7 +54,7 @@ impl TensorFile {
     /// Opens `path`, reads its header and checks it against the file's length.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let io = |source| Error::Open { file: path.into(), source };
-        // Asked before opening: a named pipe would block there.
+        // Checked before opening, because opening a named pipe would block.
         let about = std::fs::metadata(path).map_err(io)?;
         if !about.is_file() {
             return Err(Error::NotAFile { file: path.into() });
@@ -80,7 +80,7 @@ impl TensorFile {
         Ok(Self { path: path.into(), file, start, metadata })
     }
 
-    /// Reads the tensor `name`; without a name the file's only one.
+    /// Reads the tensor `name`; without a name, the file's only tensor.
     pub fn read(mut self, name: Option<&str>) -> Result<Tensor, Error> {
         let only = || match &self.metadata.offset_keys()[..] {
             [only] => Some(only.clone()),
@@ -119,7 +119,7 @@ impl TensorFile {
         })
     }
 
-    /// The file's tensors in words, those that begin like `wanted` first.
+    /// Lists the file's tensors, those with the longest common prefix with `wanted` first.
     fn list(&self, wanted: &str) -> String {
         let mut names = self.metadata.offset_keys();
         if names.is_empty() {
@@ -141,7 +141,7 @@ pub fn read(tensor: &TensorRef) -> Result<Tensor, Error> {
     TensorFile::open(&tensor.file)?.read(tensor.tensor.as_deref())
 }
 
-/// Parses a header and checks it against the bytes of data behind it.
+/// Parses a header and checks it against the number of data bytes.
 fn parse_header(path: &Path, json: &[u8], data: u64) -> Result<Metadata, Error> {
     let file = || path.to_path_buf();
     let header: Header = serde_json::from_slice(json).map_err(|e| Error::HeaderJson {
@@ -182,7 +182,7 @@ fn parse_header(path: &Path, json: &[u8], data: u64) -> Result<Metadata, Error> 
         .map_err(|e| Error::Header { file: file(), reason: one_line(&e.to_string()) })
 }
 
-/// Text without line breaks.
+/// Joins the lines of a text into one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

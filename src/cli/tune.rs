@@ -1,8 +1,8 @@
-//! `--tune`: the fastest instance and schedule of a product, found by timing all of them, and kept in a
-//! file.
+//! `--tune`: finds the fastest instance and schedule of a product by timing all of them, and stores it in
+//! a file.
 //!
-//! The file is one JSON object with a line of its own for each product on each kind of GPU. It is
-//! replaced as a whole, and never when it could not be read: what is not a tune cache stays as it is.
+//! A file that is not a tune cache is never overwritten. A tune cache is one JSON object with a line for
+//! each product on each kind of GPU. It is replaced as a whole.
 
 use super::check::bound;
 use super::error::Error;
@@ -16,22 +16,22 @@ use std::path::{Path, PathBuf};
 use warpipe::gpu_kernels::gemm::Instance;
 use warpipe_bench::{Bench, BenchConfig};
 
-/// What the file's first field must be.
+/// Value of the file's first field.
 const FORMAT: &str = "warpipe tune cache 1";
 
 /// Options of commands that plan products.
 #[derive(clap::Args, Debug, Default)]
 pub struct TuneArgs {
-    /// Time every instance that computes the product in every schedule on the GPU, and keep the
-    /// fastest in the tune cache; what is there already is not timed again
+    /// Time every instance and schedule for the product on the GPU, and store the fastest in the
+    /// tune cache; a product that the cache has is not timed again
     #[arg(help_heading = "Tuning", long, requires = "tune_cache")]
     tune: bool,
-    /// Take instances and schedules from this file where it has the product; the picker's otherwise
+    /// Use the instance and schedule that this file has for the product, or otherwise the picker's
     #[arg(help_heading = "Tuning", long, value_name = "FILE")]
     tune_cache: Option<PathBuf>,
 }
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cache {
@@ -46,11 +46,11 @@ struct Entry {
     key: Key,
     instance: String,
     schedule: Schedule,
-    /// Its median when it was found.
+    /// Median time in microseconds when it was tuned.
     us: f64,
 }
 
-/// What decides which one is the fastest.
+/// The GPU and product that an entry is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Key {
     gpu: String,
@@ -65,23 +65,23 @@ struct Key {
 impl Key {
     fn new(device: &Device, problem: &GemmProblem) -> Self {
         let GemmProblem { m, n, k, ab, out, .. } = *problem;
-        // The model has no times, so nothing is ever kept under its name.
+        // The model has no times, so no entry ever has this name.
         let gpu = device.info().map_or_else(|| "SM model".to_owned(), |info| info.name.clone());
         let [ab, out] = [ab, out].map(|dtype| dtype_name(dtype).to_owned());
         Self { gpu, sms: device.sms(), m, n, k, ab, out }
     }
 }
 
-/// Plans products with the instances and schedules of a tune cache.
+/// Plans products with a tune cache.
 pub struct Tuner {
     file: PathBuf,
     cache: Cache,
-    /// Where to write what is found; none if nothing is to be.
+    /// The file to write new entries to; `None` without `--tune`.
     place: Option<Place>,
 }
 
 impl Tuner {
-    /// Reads the file that the options name; none if they name none.
+    /// Reads the file that the options name. Returns `None` if they name none.
     pub fn new(args: &TuneArgs) -> Result<Option<Self>, Error> {
         let Some(file) = args.tune_cache.clone() else { return Ok(None) };
         let cache = read(&file, args.tune)?;
@@ -89,7 +89,7 @@ impl Tuner {
         Ok(Some(Self { file, cache, place }))
     }
 
-    /// A plan with what the cache has, or that is found now, or else the picker's.
+    /// Plans a product with the cache's entry, or by timing (`--tune`), or otherwise with the picker.
     pub fn plan(
         &mut self,
         device: &Device,
@@ -132,7 +132,7 @@ impl Tuner {
     }
 }
 
-/// The plan of an entry, or why there is none.
+/// The plan of an entry, or the reason why it cannot be planned.
 fn cached(gemm: &Gemm, problem: &GemmProblem, entry: &Entry) -> Result<GemmPlan, String> {
     let named = |i: &Instance| {
         i.desc.meta.name() == entry.instance
@@ -143,7 +143,7 @@ fn cached(gemm: &Gemm, problem: &GemmProblem, entry: &Entry) -> Result<GemmPlan,
     gemm.plan_scheduled(problem, index, entry.schedule).map_err(|e| e.to_string())
 }
 
-/// Times every instance in every schedule; the fastest whose result is right.
+/// Times every instance in every schedule and returns the fastest one with a correct result.
 fn fastest(
     gemm: &Gemm,
     problem: &GemmProblem,
@@ -167,7 +167,7 @@ fn fastest(
     Ok((plan, Entry { key, instance, schedule, us: ours.timing.median_us }))
 }
 
-/// The cache in `file`; an empty one where there is no file, if it `may_be_new`.
+/// Reads the cache in `file`. If there is no file and `may_be_new`, returns an empty cache.
 fn read(file: &Path, may_be_new: bool) -> Result<Cache, Error> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -185,7 +185,7 @@ fn read(file: &Path, may_be_new: bool) -> Result<Cache, Error> {
     Ok(cache)
 }
 
-/// The file's contents: an entry a line, so that differences show.
+/// The file's contents, with one entry per line, so that a diff shows changed entries.
 fn text(cache: &Cache) -> String {
     let lines: Vec<String> =
         cache.entries.iter().map(|entry| serde_json::json!(entry).to_string()).collect();
@@ -235,8 +235,8 @@ mod tests {
             Ok::<_, Error>(plan.describe().kernel.clone().unwrap())
         };
         let kernel = planned(512, 64).unwrap();
-        assert_eq!((kernel.name.as_str(), kernel.why.as_str()), (NAME, "it was asked for"));
-        // Eight tiles on three CTAs: no schedule that the picker looks at.
+        assert_eq!((kernel.name.as_str(), kernel.why.as_str()), (NAME, "the caller asked for it"));
+        // The picker never tries eight tiles on three CTAs.
         assert_eq!((kernel.tiles, kernel.schedule().to_string().as_str()), (8, "3/0"));
         // Another K is another product: the picker's.
         assert!(planned(512, 72).unwrap().why.contains("predicted"));

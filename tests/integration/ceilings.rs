@@ -71,7 +71,7 @@ fn ceilings_are_above_what_the_gemm_reaches() {
 fn the_model_has_no_ceilings() {
     let (code, stdout, stderr) = outcome(&warpipe(["ceilings", "--device", "sim"]));
     assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
-    assert!(stderr.contains("ceilings are a GPU's; this is the SM model"), "{stderr}");
+    assert!(stderr.contains("warpipe ceilings needs a GPU; this is the SM model"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 

@@ -229,7 +229,7 @@ fn unwritable_output() {
     to(&f.folder.arg("d.safetensors"), &["cannot write", "d.safetensors", "not a regular file"]);
     to("/proc/out.safetensors", &["cannot write /proc/out.safetensors"]);
     to(&f.folder.arg("out.safetensors:__metadata__"), &["__metadata__"]);
-    to(&f.folder.arg("out.safetensors:"), &["no tensor behind the colon"]);
+    to(&f.folder.arg("out.safetensors:"), &["no tensor after the colon"]);
 
     let only_read = f.folder.path("locked.safetensors");
     std::fs::write(&only_read, PRECIOUS).unwrap();
@@ -282,7 +282,7 @@ fn tune_caches() {
     let sizes = ["--m", "8", "--n", "8", "--k", "8", "--device", "sim"];
     for command in [&["gemm"][..], &["gemm", "--tune"], &["bench", "--tune"]] {
         let of = |file| [command, &sizes[..], &["--tune-cache", file]].concat();
-        refused(&of(&out), &["out.safetensors", "not a tune cache", "stays as it is"]);
+        refused(&of(&out), &["out.safetensors", "not a tune cache", "unchanged"]);
         assert!(same_bytes(&f.folder.path("out.safetensors"), PRECIOUS));
         assert_eq!(f.folder.list(), before);
     }

@@ -35,7 +35,7 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
             .map(|row| format!("{} {} {}", row["name"], row["clusters"], row["streamed"]))
             .collect();
         assert_eq!(kinds.len(), rows.len(), "a schedule is listed twice");
-        assert!(rows.iter().any(|row| row["streamed"] != 0), "no tile is shared");
+        assert!(rows.iter().any(|row| row["streamed"] != 0), "no tile is split");
         let problem = GemmProblem { m, n, k, ab, out, beta_c: false };
         let picked = pick(&INSTANCES, &problem, false, sms).expect("an instance").index;
         assert_eq!(rows[0]["index"], picked);
@@ -47,8 +47,8 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
             let busiest: f64 = terms.iter().map(|name| number(row, name)).sum();
             let longest = [busiest, number(row, "memory_us"), number(row, "power_us")];
             let norm = longest.map(|us| us.powi(6)).iter().sum::<f64>().powf(1.0 / 6.0);
-            let stages = number(row, "rounds") * number(row, "stages") + number(row, "run");
-            let outside = stages * number(row, "outside_us");
+            let k_tiles = number(row, "rounds") * number(row, "k_tiles") + number(row, "run");
+            let outside = k_tiles * number(row, "outside_us");
             let sum = number(row, "launch_us") + norm + outside;
             assert!((sum - number(row, "predicted_us")).abs() < 1e-6, "{row}");
         }
@@ -64,7 +64,7 @@ fn the_table_names_every_term() {
         Some("D[16, 4096] f32 = A[16, 4096] B[4096, 4096]^T bf16 + C on 132 SMs")
     );
     // A, B, and C and D of f32.
-    assert_eq!(lines.next(), Some("at least 32.6 MiB are moved"));
+    assert_eq!(lines.next(), Some("32.6 MiB of operands and result"));
     let counts = lines.next().expect("how many");
     for term in ["launch", "whole", "run", "epilogues", "fix-up", "schedule", "smem", "fetched"] {
         assert!(text.contains(term), "{term} is not in: {text}");

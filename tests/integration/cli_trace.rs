@@ -233,7 +233,7 @@ fn all_ctas_of_a_cluster_are_drawn() {
     for rank in 0..4 {
         assert!(svg.contains(&format!("CTA {rank} of its cluster")), "{rank}");
     }
-    for text in ["<title>step 0, slot 0: filling", "waits", "Scale, group 0", "are on their way"] {
+    for text in ["<title>step 0, slot 0: filling", "waits", "Scale, group 0", "are in flight"] {
         assert!(svg.contains(text), "{text}");
     }
     let open = svg.matches("<rect").count();
@@ -252,7 +252,7 @@ fn what_can_t_be_traced_is_refused() {
     let nowhere = folder.arg("none/t.svg");
     let before = folder.list();
     let cases: [(&[&str], &[&str]); 16] = [
-        (&["example"], &["which example", "stream_copy"]),
+        (&["example"], &["no example given", "stream_copy"]),
         (&["example", "nothing"], &["no example nothing", "two_rings"]),
         (&["example", "two_rings", "--m", "1", "--n", "1", "--k", "1"], &["its own shape"]),
         (&["example", "two_rings", "--rows", "0"], &["0", "1..="]),
@@ -262,15 +262,15 @@ fn what_can_t_be_traced_is_refused() {
         (&["gemm", "--m", "0", "--n", "64", "--k", "64"], &["0 x 64 x 64", "empty"]),
         (&["gemm", "--instance", "gemm_none"], &["no instance gemm_none"]),
         (&["gemm", "--seed", "x"], &["\"x\"", "seed:SEED"]),
-        (&["gemm", "--cta", "first"], &["first", "all are possible"]),
+        (&["gemm", "--cta", "first"], &["first", "from 0) or all"]),
         (&["gemm", "--svg", &nowhere], &["cannot write", "none/t.svg", "No such file"]),
-        (&["gemm", "--device", "cuda", "--beta", "1"], &["bf16", "no C"]),
+        (&["gemm", "--device", "cuda", "--beta", "1"], &["bf16", "without C"]),
         (
             &["gemm", "--device", "cuda", "--instance", "64x64_1x1"],
             &["only gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp", "64x64_1x1"],
         ),
         (&["gemm", "--device", "cuda", "--seed", "5"], &["--seed", "of the model"]),
-        (&["example", "two_rings", "--device", "cuda"], &["on the model alone"]),
+        (&["example", "two_rings", "--device", "cuda"], &["only on the model"]),
     ];
     for (options, words) in cases {
         refused(&[&["trace"], options].concat(), words);

@@ -38,8 +38,8 @@ fn double(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: 
             for panel in 0..panels {
                 let slot = arrived.wait();
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, slot.fragment(&group, strip).map(|x| 2.0 * x));
+                for fragment in 0..4 {
+                    out.put(fragment, slot.fragment(&group, fragment).map(|x| 2.0 * x));
                 }
                 slot.release();
                 out.publish().store(to, 64 * panel, 0);

@@ -1,4 +1,4 @@
-//! The bundle: what runs on a GPU, in one folder, for machines without a toolchain.
+//! The bundle: a folder with the programs that use a GPU, for machines without a toolchain.
 //!
 //! ```text
 //! bundle/
@@ -9,9 +9,10 @@
 //!   run-tests         runs every test program
 //!   manifest.json     what is in here, from which commit and compiler
 //! ```
-//! In it is what can reach a device (the packages that are linked to the one which talks to the
-//! driver) and needs no toolchain, or what `--only` names. A test finds the command through `WARPIPE_BIN`, which `run-tests` sets: the path that cargo
-//! compiled into it does not exist elsewhere.
+//! It has the programs that can use a device (those of packages linked to the one that calls the driver)
+//! and that need no toolchain, or the programs that `--only` names. A test finds the command through
+//! `WARPIPE_BIN`, which `run-tests` sets, because the path that cargo compiled into the test does not exist
+//! on other machines.
 
 mod devices;
 mod options;
@@ -26,9 +27,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-/// A bundle is there to be copied: of a larger one the largest programs are named.
+/// Size in bytes above which a warning names the largest programs.
 const MANY_BYTES: u64 = 256 << 20;
-/// Marks a folder as a bundle, so that nothing else is ever deleted.
+/// File that marks a folder as a bundle. Only such a folder is ever deleted.
 const MANIFEST: &str = "manifest.json";
 
 const RUN_TESTS: &str = r#"#!/bin/sh
@@ -51,7 +52,7 @@ fi
 echo "all passed"
 "#;
 
-/// What can go wrong.
+/// An error of the bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("unknown option {0}; {KNOWN} are known")]
@@ -140,7 +141,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes an empty folder with its subfolders; deletes an older bundle, and nothing else.
+/// Makes an empty folder with its subfolders. Deletes an older bundle, but no other folder.
 fn clear(folder: &Path) -> Result<(), Error> {
     let fail = |source| Error::File { path: folder.to_path_buf(), source };
     if folder.exists() {
@@ -170,7 +171,7 @@ fn write_script(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what there is, and what makes it large if it is.
+/// Prints a summary, and the largest programs if the bundle is large.
 fn report(folder: &Path, manifest: &Manifest) {
     let bytes: u64 = manifest.files.iter().map(|f| f.bytes).sum();
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
@@ -197,7 +198,7 @@ fn report(folder: &Path, manifest: &Manifest) {
     }
 }
 
-/// `llvm-strip`'s sibling from the pinned toolchain's own component llvm-tools.
+/// Path of the strip program of the pinned toolchain's component llvm-tools.
 fn strip_tool() -> Result<String, Error> {
     let sysroot = output("rustc", &["--print", "sysroot"])?;
     let version = output("rustc", &["-vV"])?;
@@ -212,7 +213,7 @@ fn strip_tool() -> Result<String, Error> {
     })
 }
 
-/// Runs a command and gives its output, trimmed.
+/// Runs a command and returns its output, trimmed.
 fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
     let fail = |reason: String| Error::Command {
         command: format!("{program} {}", arguments.join(" ")),

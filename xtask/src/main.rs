@@ -9,18 +9,18 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
-    Builds the command, the tests and the benchmarks, and puts them, stripped, into DIR (bundle/
-    by default): a folder that runs on any Linux machine of this architecture without a toolchain.
-    Programs that can't reach a GPU are left out. Each --only WORD takes, besides the command,
-    the programs whose name contains the word, and no others; --features goes to cargo.
+    Builds the command, the tests and the benchmarks, and puts the stripped programs into DIR
+    (bundle/ by default). The folder runs on any Linux machine of this architecture without a
+    toolchain. Programs that cannot use a GPU are left out. With --only WORD, the bundle has the
+    command and only the programs whose name contains a WORD. --features is passed to cargo.
     DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
 cargo xtask count [DIR]
     Prints counts of the source code of this repository, or of another checkout of it in DIR: lines,
     generic parameters, public types, `unsafe`, and the largest circle of imports of each crate.
 cargo xtask mutate [CASE ...]
-    Loosens the types of pipeline, one stop at a time, in a copy under target/mutate, and runs the
-    stop's compile-fail case, which must notice. All cases, or those whose name contains CASE.
-    Takes minutes.";
+    Mutation test of the compile-fail cases: removes one check of pipeline at a time, in a copy
+    under target/mutate, and runs the check's compile-fail case, which must then fail. Runs all
+    cases, or those whose name contains a CASE. Takes minutes.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,8 +1,8 @@
-//! Mutation check of the compile-fail cases: does each of them notice when its stop is gone?
+//! Mutation test of the compile-fail cases: each case must fail when the check that it tests is removed.
 //!
-//! One mutation at a time is applied to a copy of the repository in `target/mutate`; then the case
-//! must fail because its mistake now compiles. A case that still passes proves nothing about the
-//! stop, and a mutation that doesn't compile proves nothing about the case: both are errors.
+//! One mutation at a time is applied to a copy of the repository in `target/mutate`. The case must then
+//! fail, because its mistake compiles. A case that still passes does not test the check, and a mutation
+//! that does not compile does not test the case. Both are errors.
 
 mod table;
 
@@ -12,10 +12,10 @@ use std::process::Command;
 use std::{fs, io};
 use table::{MUTATIONS, Mutation};
 
-/// What trybuild says when a case compiles.
+/// The message of trybuild when a case compiles.
 const COMPILES: &str = "Expected test case to fail to compile, but it succeeded.";
 
-/// What can go wrong.
+/// An error of the mutation test.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}: {source}", path.display())]
@@ -24,21 +24,23 @@ pub enum Error {
     Git(String),
     #[error("no mutation's case contains {0}; see xtask/src/mutate/table.rs")]
     NoSuchCase(String),
-    #[error("{file} has {found} times, not once, what the mutation for {case} replaces: {from}")]
+    #[error(
+        "{file} has {found} occurrences of the text that the mutation for {case} replaces, expected 1: {from}"
+    )]
     Text { case: &'static str, file: &'static str, from: &'static str, found: usize },
     #[error("the cases fail before anything is changed:\n{0}")]
     Unchanged(String),
-    #[error("{failed} of {all} mutations were not noticed or do not compile")]
+    #[error("{failed} of {all} mutations were not detected or do not compile")]
     Survivors { failed: usize, all: usize },
 }
 
-/// What a case did under a mutation.
+/// The outcome of a case under a mutation.
 enum Outcome {
-    /// The mistake compiled, and the case said so.
+    /// The mistake compiled, and the case failed.
     Noticed,
-    /// The case passed: the mistake is still refused, in the same words.
+    /// The case passed: the mistake is still refused, with the same message.
     StillRefused,
-    /// Something else failed: the end of what cargo said.
+    /// Something else failed. Holds the end of cargo's output.
     Other(String),
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Noticed => write!(f, "noticed"),
-            Self::StillRefused => write!(f, "NOT NOTICED: the mistake is still refused"),
+            Self::StillRefused => write!(f, "NOT DETECTED: the mistake is still refused"),
             Self::Other(output) => write!(f, "INVALID: other errors than expected\n{output}"),
         }
     }
@@ -62,7 +64,7 @@ pub fn run(words: &[&str]) -> Result<(), Error> {
         return Err(Error::NoSuchCase(words.join(", ")));
     }
     let copy = Copy::of_the_repository()?;
-    // A text that is gone is found before anything runs.
+    // A mutation whose text is missing is reported before anything runs.
     for mutation in &chosen {
         mutation.apply(&copy)?;
         copy.restore(mutation)?;
@@ -89,7 +91,7 @@ pub fn run(words: &[&str]) -> Result<(), Error> {
     if failed > 0 {
         return Err(Error::Survivors { failed, all: chosen.len() });
     }
-    println!("{} mutations, each noticed by its case", chosen.len());
+    println!("{} mutations, each detected by its case", chosen.len());
     Ok(())
 }
 
@@ -135,7 +137,7 @@ impl Copy {
         let copy = Self { root, tree, build };
         let names = String::from_utf8_lossy(&listed.stdout).into_owned();
         let names: Vec<&str> = names.split('\0').filter(|name| !name.is_empty()).collect();
-        // Files of an earlier copy that are no longer in the repository would still be compiled.
+        // Files of an earlier copy that are no longer in the repository would be compiled too.
         let ui = copy.tree.join("pipeline/tests/ui");
         if ui.exists() {
             fs::remove_dir_all(&ui).map_err(|source| Error::File { path: ui, source })?;
@@ -148,7 +150,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Brings one file up to date; an equal one keeps its time, and cargo what it has built of it.
+    /// Updates one file. An equal file keeps its modification time, so that cargo does not rebuild it.
     fn refresh(&self, name: &str) -> Result<(), Error> {
         let (from, to) = (self.root.join(name), self.tree.join(name));
         let wanted = fs::read(&from).map_err(|source| Error::File { path: from, source })?;
@@ -166,7 +168,7 @@ impl Copy {
         mutation.edits.iter().try_for_each(|(file, ..)| self.refresh(file))
     }
 
-    /// Runs the compile-fail cases whose path contains `filter`: whether they pass, and the output.
+    /// Runs the compile-fail cases whose path contains `filter`. Returns whether they pass, and the output.
     fn test(&self, filter: &str) -> (bool, String) {
         let result = Command::new("cargo")
             .args(["test", "--quiet", "--package", "warpipe-pipeline", "--test", "compile_fail"])

@@ -1,4 +1,4 @@
-//! Named barriers of a CTA, and the registers that its warp groups share.
+//! Named barriers of a CTA, and the register pool of its warp groups.
 
 use isa::slice::DeviceSliceMut;
 use isa::{barrier, kernel, setmaxnreg, shared, thread, warp};
@@ -83,8 +83,8 @@ pub fn named_reductions(out: DeviceSliceMut<'_, u32>, bound: u32) {
     out.set(at + 3, bound);
 }
 
-/// Three warp groups move registers: the first gives up, the others take, give back and take again.
-/// `out[group]` is 3 when the group came to the end.
+/// Three warp groups move registers: the first one releases some; the others take, release and take again.
+/// `out[group]` is 3 if the group reached the end.
 #[kernel(threads = 384)]
 pub fn register_pool(out: DeviceSliceMut<'_, u32>) {
     let me = thread::thread_idx_x();

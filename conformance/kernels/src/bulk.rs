@@ -1,4 +1,4 @@
-//! Bulk copies of plain runs: bytes that complete on a barrier, and the groups of stores.
+//! Bulk copies of contiguous bytes: completion on an mbarrier, and bulk groups of stores.
 
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::{cp_async_bulk, fence, kernel, mbarrier, shared, thread};

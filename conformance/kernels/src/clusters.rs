@@ -1,4 +1,4 @@
-//! The cluster's barrier in its two halves, and ordinary accesses to a peer's shared memory.
+//! The cluster barrier with separate arrive and wait, and ordinary accesses to a peer's shared memory.
 
 use isa::slice::DeviceSliceMut;
 use isa::{cluster, fence, kernel, shared, thread};

@@ -1,8 +1,8 @@
-//! Litmus kernels: each does one thing with the machine and writes down what it saw.
+//! Litmus kernels: each kernel tests one property of the machine and records what it observes.
 //!
-//! They are written with `isa` alone, in the order in which the instructions are to be executed. No
-//! wait is unbounded: a wait that should not pass is tried a number of times and the outcome
-//! recorded, so that a wrong belief about the machine gives a value and not a hang.
+//! They use only `isa`, and their instructions execute in program order. No wait is unbounded: a wait that
+//! should not pass is tried a limited number of times and its outcome is recorded. A wrong assumption about
+//! the machine therefore gives a wrong value and not a hang.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 pub mod barriers;

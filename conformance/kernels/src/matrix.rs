@@ -1,4 +1,4 @@
-//! `ldmatrix` and `stmatrix`: which register of which lane is which element.
+//! `ldmatrix` and `stmatrix`: the element in each register of each lane.
 
 use isa::slice::DeviceSliceMut;
 use isa::{kernel, matrix, shared, thread, warp};
@@ -6,8 +6,8 @@ use isa::{kernel, matrix, shared, thread, warp};
 /// Bytes of the four matrices.
 pub const BYTES: u32 = 512;
 
-/// The 16-byte row whose address lane `lane` gives. Rows are dealt out in an order of their own, so
-/// that a wrong lane shows: row `(5 lane) mod 32`.
+/// The 16-byte row whose address lane `lane` passes: row `(5 lane) mod 32`. The order is irregular, so that
+/// a wrong lane shows.
 #[inline(always)]
 fn row(base: u32, lane: u32) -> u32 {
     base + 16 * (5 * lane % 32)

@@ -156,8 +156,8 @@ pub fn mbar_tokens(out: DeviceSliceMut<'_, u32>) {
     }
 }
 
-/// A barrier that was left in its second phase, its memory used otherwise, and a barrier there again:
-/// it starts in its first phase.
+/// A barrier is invalidated in its second phase, its memory is used for something else, and a new barrier is
+/// initialised there. The new one starts in its first phase.
 #[kernel(threads = 32, smem = 64)]
 pub fn mbar_reinit(out: DeviceSliceMut<'_, u32>) {
     let Some((base, mut notes)) = alone(&out) else { return };
@@ -220,9 +220,9 @@ pub fn mbar_limits(out: DeviceSliceMut<'_, u32>) {
     }
 }
 
-/// 128 threads meet nine times at a barrier of 128: thread i writes, all arrive, and thread i reads
-/// what its neighbour wrote. `out[i]` counts the rounds in which the wait passed, `out[128 + i]` those
-/// in which the value was the neighbour's of that round.
+/// 128 threads synchronise nine times at a barrier of 128 arrivals: thread i writes, all arrive, and thread
+/// i reads its neighbour's word. `out[i]` counts the rounds in which the wait passed, and `out[128 + i]`
+/// those in which the value was the neighbour's of that round.
 #[kernel(threads = 128, smem = 1024)]
 pub fn mbar_threads(out: DeviceSliceMut<'_, u32>) {
     let me = thread::thread_idx_x();

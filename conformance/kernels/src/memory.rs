@@ -79,9 +79,9 @@ pub fn memory_atomics(out: DeviceSliceMut<'_, u32>, sums: u64) {
     }
 }
 
-/// Three CTAs hand a value on: CTA i waits for flag i, reads word i, writes word i + 1 as three times
-/// that plus one, and raises flag i + 1. Flags are `chain[0..4]`, words `chain[4..8]`; `out[i]` counts
-/// whether CTA i saw its flag, within a bounded number of looks.
+/// Three CTAs pass a value on: CTA i waits for flag i, reads word i, writes three times that plus one to
+/// word i + 1, and sets flag i + 1. Flags are `chain[0..4]`, words `chain[4..8]`. `out[i]` is 1 if CTA i
+/// saw its flag within a limited number of tries.
 #[kernel(threads = 32)]
 pub fn memory_flags(out: DeviceSliceMut<'_, u32>, chain: u64) {
     if thread::thread_idx_x() != 0 {

@@ -1,11 +1,11 @@
-//! Special registers: where a thread is, in its CTA, cluster and grid.
+//! Special registers: a thread's indices in its CTA, cluster and grid.
 
 use isa::slice::DeviceSliceMut;
 use isa::{cluster, kernel, shared, sreg, thread, warp};
 
 /// Words that each CTA writes.
 pub const WORDS: u32 = 30;
-/// Shared memory of the kernels, a size that nothing rounds to.
+/// Bytes of shared memory of the kernels. The size is not a round number, so that rounding would show.
 pub const SMEM: u32 = 1040;
 
 /// The words of one CTA, by its last thread.

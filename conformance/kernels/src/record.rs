@@ -1,16 +1,16 @@
-//! Writing down what a thread saw, and looking at mbarriers a bounded number of times.
+//! Recording of what a thread observes, and bounded waits on mbarriers.
 
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::{fence, mbarrier, misc, shared, thread};
 
-/// A thread's notes: one word after the other.
+/// The record of a thread: one word after the other.
 pub struct Notes<'a> {
     out: &'a DeviceSliceMut<'a, u32>,
     at: usize,
 }
 
 impl<'a> Notes<'a> {
-    /// Notes that start at word `at` of `out`.
+    /// Makes a record that starts at word `at` of `out`.
     #[inline(always)]
     pub fn at(out: &'a DeviceSliceMut<'a, u32>, at: usize) -> Self {
         Self { out, at }
@@ -21,21 +21,21 @@ impl<'a> Notes<'a> {
         self.out.set(self.at, value);
         self.at += 1;
     }
-    /// Writes how many arrivals were pending when `token` was made.
+    /// Writes the number of arrivals that were pending when `token` was made.
     #[inline(always)]
     pub fn put_pending(&mut self, token: u64) {
         self.put(mbarrier::pending_count(token));
     }
 }
 
-/// For a kernel of one thread: the first word of its shared memory, and its notes. `None` to the
-/// others.
+/// For a kernel of one active thread: the address of its shared memory, and its record. Returns `None` in
+/// the other threads.
 #[inline(always)]
 pub fn alone<'a>(out: &'a DeviceSliceMut<'a, u32>) -> Option<(u32, Notes<'a>)> {
     (thread::thread_idx_x() == 0).then(|| (shared::dynamic_base(), Notes::at(out, 0)))
 }
 
-/// Puts the words of `from` at `s` in shared memory, with 128 threads, and publishes them to the
+/// Copies the words of `from` to `s` in shared memory with 128 threads, and makes them visible to the
 /// asynchronous proxy.
 ///
 /// # Safety
@@ -54,8 +54,8 @@ pub unsafe fn publish(s: u32, from: &DeviceSlice<'_, u32>) {
     }
 }
 
-/// Looks at a parity that nothing in flight will change: 0 when no look passes, 1 when all do, 2
-/// when some do.
+/// Tests a parity repeatedly while nothing in flight can change it. Returns 0 if no test passes, 1 if all
+/// pass, and 2 if some pass.
 ///
 /// # Safety
 /// As [`mbarrier::test_wait_parity`].
@@ -76,7 +76,7 @@ pub unsafe fn look(bar: u32, parity: u32) -> u32 {
     }
 }
 
-/// The same with a token.
+/// [`look`] with a token.
 ///
 /// # Safety
 /// As [`mbarrier::test_wait`].
@@ -97,12 +97,12 @@ pub unsafe fn look_token(bar: u32, token: u64) -> u32 {
     }
 }
 
-/// Tries of a wait that should pass. The model counts a loop of 64 looks at an unchanged machine as a
-/// deadlock; this stays below.
+/// Number of tries of a wait that should pass. It stays below 64, because the model reports a loop of 64
+/// tests on an unchanged machine as a deadlock.
 const TRIES: u32 = 40;
 
-/// Waits, but not for ever: 1 when the phase of that parity completed, 0 when the tries ran out
-/// (some milliseconds on a chip).
+/// Waits with a limited number of tries (some milliseconds on a GPU). Returns 1 if the phase of that parity
+/// completed, and otherwise 0.
 ///
 /// # Safety
 /// As [`mbarrier::try_wait_parity`].
@@ -118,7 +118,7 @@ pub unsafe fn passes(bar: u32, parity: u32) -> u32 {
     0
 }
 
-/// As [`passes`], acquiring at cluster scope.
+/// [`passes`] with acquire at cluster scope.
 ///
 /// # Safety
 /// As [`mbarrier::test_wait_parity_cluster`].

@@ -17,7 +17,7 @@ pub const BOX: u32 = 2048;
 /// Words that each CTA writes in a multicast.
 pub const MULTICAST_WORDS: u32 = 4 + BOX / 4;
 
-/// All threads of the cluster meet.
+/// Synchronises all threads of the cluster.
 ///
 /// # Safety
 /// All threads of the cluster execute it.

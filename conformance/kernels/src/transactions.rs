@@ -1,4 +1,4 @@
-//! mbarriers that count bytes: every order of expecting, completing and arriving.
+//! mbarrier transaction counts: every order of expect, complete and arrive.
 
 use isa::slice::DeviceSliceMut;
 use isa::{kernel, mbarrier};
@@ -91,8 +91,8 @@ pub fn tx_two_arrivals(out: DeviceSliceMut<'_, u32>) {
     }
 }
 
-/// Beyond the rules: all arrivals came, and more bytes landed than were expected. Then the missing
-/// bytes are expected after all.
+/// Outside of PTX's rules: all threads arrived, and more bytes completed than were expected. Then the
+/// missing bytes are expected.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_overrun(out: DeviceSliceMut<'_, u32>) {
     let Some((bar, mut notes)) = alone(&out) else { return };
@@ -112,7 +112,7 @@ pub fn tx_overrun(out: DeviceSliceMut<'_, u32>) {
     }
 }
 
-/// Beyond the rules: more bytes landed than are expected, and then the last arrival comes.
+/// Outside of PTX's rules: more bytes completed than are expected, and then the last thread arrives.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_overrun_first(out: DeviceSliceMut<'_, u32>) {
     let Some((bar, mut notes)) = alone(&out) else { return };
@@ -129,7 +129,7 @@ pub fn tx_overrun_first(out: DeviceSliceMut<'_, u32>) {
     }
 }
 
-/// Beyond the rules: the kernel ends while bytes are owed.
+/// Outside of PTX's rules: the kernel ends while bytes are expected.
 #[kernel(threads = 32, smem = 64)]
 pub fn tx_short(out: DeviceSliceMut<'_, u32>) {
     let Some((bar, mut notes)) = alone(&out) else { return };

@@ -1,4 +1,4 @@
-//! What a warp does together: shuffles, votes, election, conversions.
+//! Warp-wide operations and conversions: shuffles, votes, election.
 
 use isa::slice::{DeviceSlice, DeviceSliceMut};
 use isa::{cvt, kernel, math, thread, warp};

@@ -1,4 +1,4 @@
-//! wgmma: the operands as the host laid them out, the accumulators register by register.
+//! wgmma with operands in the host's layout; the accumulators are recorded register by register.
 
 use half::{bf16, f16};
 use isa::kernel::KernelArg;
@@ -9,7 +9,8 @@ use isa::{fence, kernel, shared, thread};
 /// Bytes for the two operands.
 pub const SMEM: u32 = 48 * 1024;
 
-/// Where the operands lie and how they are read; addresses from the start of shared memory.
+/// Positions of the operands and their descriptors' fields. Addresses are relative to the start of shared
+/// memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, KernelArg)]
 pub struct Operands {
@@ -25,9 +26,9 @@ pub struct Operands {
     pub step: [u32; 2],
     /// Steps.
     pub steps: u32,
-    /// What the accumulators hold before; every other one its negative.
+    /// Initial value of the accumulators. Every other one has its negative.
     pub before: f32,
-    /// Whether the first step adds to that.
+    /// Whether the first step adds to the initial value.
     pub scale_d: u32,
 }
 
@@ -46,7 +47,7 @@ impl Operands {
     }
 }
 
-/// Brings the operands' bytes into shared memory, ready for wgmma.
+/// Copies the operands to shared memory and makes them visible to wgmma.
 #[inline(always)]
 fn bring(bytes: &DeviceSlice<'_, u32>) {
     let base = shared::dynamic_base();
@@ -109,7 +110,7 @@ fn multiply<S: Shape, T: Operand>(
     write::<S>(out, &d);
 }
 
-/// The same with A from registers: word `4 tid + r` of `a` is register r of thread tid. One step.
+/// One step with A in registers. Word `4 tid + r` of `a` is register r of thread tid.
 #[inline(always)]
 fn multiply_rs<S: Shape, T: Operand>(
     out: &DeviceSliceMut<'_, u32>,

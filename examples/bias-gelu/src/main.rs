@@ -35,7 +35,7 @@ fn run(device: &Device, [m, n, k]: [usize; 3]) -> Result<f64, Error> {
         let (row, col) = (i / n, i % n);
         let product = |x: usize| f64::from(a[row * k + x]) * f64::from(b[col * k + x]);
         let x = (0..k).map(product).sum::<f64>() + f64::from(bias[col]);
-        let want = 0.5 * x * (1.0 + (0.797_884_56 * (x + 0.044_715 * x.powi(3))).tanh());
+        let want = 0.5 * x * (1.0 + (0.797_884_560_8 * (x + 0.044_715 * x.powi(3))).tanh());
         worst = worst.max((f64::from(have) - want).abs() / (1.0 + want.abs()));
     }
     Ok(worst)

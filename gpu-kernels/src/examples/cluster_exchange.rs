@@ -58,8 +58,8 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
             for row in rows() {
                 let panel = arrived.wait();
                 let mut own = [0.0; 2];
-                for strip in 0..4 {
-                    let x = panel.fragment(&group, strip);
+                for fragment in 0..4 {
+                    let x = panel.fragment(&group, fragment);
                     for i in 0..8 {
                         own[row_of(i)] += x[i].abs();
                     }
@@ -74,9 +74,9 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
                 let scale = sums.map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
 
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    let x = panel.fragment(&group, strip);
-                    out.put(strip, core::array::from_fn(|i| x[i] * scale[row_of(i)]));
+                for fragment in 0..4 {
+                    let x = panel.fragment(&group, fragment);
+                    out.put(fragment, core::array::from_fn(|i| x[i] * scale[row_of(i)]));
                 }
                 panel.release();
                 out.publish().store(y, row, col);

@@ -71,9 +71,9 @@ pub fn ordered_loads(
             for row in rows() {
                 let (x, y) = (xs.wait(), ys.wait());
                 let mut sum = stores.acquire();
-                for strip in 0..4 {
-                    let (a, b) = (x.fragment(&group, strip), y.fragment(&group, strip));
-                    sum.put(strip, core::array::from_fn(|i| a[i] + b[i]));
+                for fragment in 0..4 {
+                    let (a, b) = (x.fragment(&group, fragment), y.fragment(&group, fragment));
+                    sum.put(fragment, core::array::from_fn(|i| a[i] + b[i]));
                 }
                 // y first: x's release lets the next x be loaded, whose arrival would be a second
                 // one ahead if y's thread were still waiting for its slot.

@@ -87,8 +87,8 @@ pub fn ping_pong(
                 let write = turns.wait();
                 for panel in 0..2 {
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, sum.fragment(4 * panel + strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, sum.fragment(4 * panel + fragment));
                     }
                     out.publish().store(d, row, col + 64 * panel as u32);
                 }

@@ -61,8 +61,8 @@ pub fn rms_norm(
                 let block = arrived.wait();
                 let mut squares = [0.0; 2];
                 for panel in 0..PANELS {
-                    for strip in 0..4 {
-                        let x = block.fragment(&group, panel, strip);
+                    for fragment in 0..4 {
+                        let x = block.fragment(&group, panel, fragment);
                         for i in 0..8 {
                             squares[row_of(i)] += x[i] * x[i];
                         }
@@ -74,12 +74,12 @@ pub fn rms_norm(
 
                 for panel in 0..PANELS {
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        let x = block.fragment(&group, panel, strip);
+                    for fragment in 0..4 {
+                        let x = block.fragment(&group, panel, fragment);
                         out.put(
-                            strip,
+                            fragment,
                             core::array::from_fn(|i| {
-                                let col = 64 * panel + 16 * strip + group.place(i).1 as usize;
+                                let col = 64 * panel + 16 * fragment + group.place(i).1 as usize;
                                 x[i] * scale[row_of(i)] * weight.get(col).unwrap_or(0.0)
                             }),
                         );

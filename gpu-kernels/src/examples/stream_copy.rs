@@ -42,8 +42,8 @@ pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>,
             for row in rows() {
                 let panel = arrived.wait();
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, panel.fragment(&group, strip));
+                for fragment in 0..4 {
+                    out.put(fragment, panel.fragment(&group, fragment));
                 }
                 panel.release();
                 out.publish().store(to, row, 0);

@@ -59,8 +59,8 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
             for _ in rows() {
                 let panel = arrived.wait();
                 let mut out = passed_on.acquire();
-                for strip in 0..4 {
-                    out.put(strip, panel.fragment(&transform, strip).map(squared_relu));
+                for fragment in 0..4 {
+                    out.put(fragment, panel.fragment(&transform, fragment).map(squared_relu));
                 }
                 panel.release();
                 out.commit();
@@ -73,8 +73,8 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
             for row in rows() {
                 let panel = arrived.wait();
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, panel.fragment(&store, strip));
+                for fragment in 0..4 {
+                    out.put(fragment, panel.fragment(&store, fragment));
                 }
                 panel.release();
                 out.publish().store(to, row, 0);

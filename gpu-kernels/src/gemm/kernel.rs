@@ -30,7 +30,7 @@ use pipeline::tile::{EpilogueElement, TileShape};
 
 /// One CTA of the GEMM that `G` describes. The number of stages follows from `G`.
 ///
-/// May start before the grid ahead of it in the stream has ended, and lets the dependent grid start.
+/// May start before the primary grid has ended, and lets the dependent grid start.
 #[inline(always)]
 pub fn gemm<G, const STAGES: usize>(
     cta: GemmCta<G>,

@@ -1,20 +1,20 @@
-//! How an operand reaches TMA.
+//! Layout of an operand as TMA sees it: in place, or in a copy with padded rows.
 
 use super::GemmProblem;
 use isa::kernel::Dtype;
 
-/// TMA's row pitch is a multiple of this.
+/// TMA requires a row pitch that is a multiple of this many bytes.
 const PITCH: u64 = 16;
 
-/// Where an operand's rows lie when the kernel runs.
+/// Memory that holds an operand's rows while the kernel runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// Where the caller put them.
+    /// The caller's buffer.
     Own,
-    /// In a copy with padded rows.
+    /// A copy with padded rows.
     Staged,
-    /// Nowhere: K is 0, and one zero row of 16 bytes stands for the operand. TMA fills the rest of
-    /// each box with zeros, as it does outside of any tensor.
+    /// K is 0, and one zero row of 16 bytes stands for the operand. TMA fills the rest of each box with
+    /// zeros, as it does outside of any tensor.
     Zero,
 }
 
@@ -25,9 +25,9 @@ pub(super) struct Layout {
     pub dtype: Dtype,
     pub rows: u64,
     pub cols: u64,
-    /// Bytes of a row, as the caller has it.
+    /// Bytes of a row in the caller's buffer.
     pub row_bytes: u64,
-    /// Bytes from row to row, as the kernel sees it.
+    /// Bytes from row to row in the memory that the kernel uses.
     pub pitch: u64,
     pub place: Place,
 }
@@ -38,8 +38,8 @@ impl Layout {
         let size = dtype.size() as u64;
         let row_bytes = cols * size;
         let pitch = row_bytes.next_multiple_of(PITCH);
-        // A single row has no next one: any pitch describes it. D is written in runs of 16 bytes,
-        // so its last row needs them all too.
+        // Any pitch describes a single row. But TMA writes D in units of 16 bytes, so even a single row
+        // of D must be padded.
         let place = match () {
             () if cols == 0 => Place::Zero,
             () if pitch == row_bytes || (rows <= 1 && operand != 'D') => Place::Own,
@@ -53,7 +53,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of the staging copy, or of the zero row; 0 without.
+    /// Bytes of the staging copy or of the zero row; 0 if the operand is used in place.
     pub fn staging_bytes(&self) -> u64 {
         match self.place {
             Place::Own => 0,

@@ -1,9 +1,9 @@
-//! D = alpha * A * B^T + beta * C: planned once, run many times.
+//! GEMM, D = alpha * A * B^T + beta * C: planned once, run many times.
 //!
-//! A is [M, K], B is [N, K] (a Linear layer's weight as checkpoints keep it), C and D are [M, N];
-//! all are row-major without gaps between rows. A plan picks a kernel, its grid and its raster, and
-//! how each operand reaches TMA: as it lies, or staged through a padded copy when its rows are not
-//! a multiple of 16 bytes.
+//! A is [M, K], B is [N, K] (as checkpoints store a Linear layer's weight), C and D are [M, N]. All
+//! are row-major without gaps between rows. [`Gemm::plan`] picks the kernel, its grid and its raster
+//! swizzle. An operand whose rows are not a multiple of 16 bytes goes through a padded copy, because
+//! TMA requires that pitch; every other operand is used in place.
 
 mod calibration;
 mod layout;
@@ -29,7 +29,7 @@ use gpu_kernels::gemm::{Epilogue, INSTANCES, Instance, Linear, StreamKArgs, Tile
 use isa::kernel::{Image, KernelArg, ParamKind, ParamMeta};
 use std::marker::PhantomData;
 
-/// The GEMM of an image on a device, with the epilogue `E`.
+/// The GEMM kernels of an image, loaded on a device, with the epilogue `E`.
 pub struct Gemm<E = Linear> {
     device: Device,
     module: Module,
@@ -38,18 +38,18 @@ pub struct Gemm<E = Linear> {
 }
 
 impl Gemm {
-    /// The kernels of `gpu_kernels` from their image.
+    /// Loads the GEMM kernels of `gpu_kernels` from their image.
     pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
         Self::with_instances(device, image, INSTANCES)
     }
 }
 
 impl<E: Epilogue> Gemm<E> {
-    /// The kernels of a table of your own, which [`gpu_kernels::gemm_kernels!`] makes.
+    /// Loads the kernels of a table that you made with [`gpu_kernels::gemm_kernels!`].
     ///
     /// # Errors
-    /// What [`Device::load`] finds; a row of the table that contradicts its kernel; a kernel that
-    /// the image has not.
+    /// An error of [`Device::load`]; a row of the table that contradicts its kernel; a kernel that the
+    /// image does not have.
     pub fn with_instances(
         device: &Device,
         image: &'static Image,
@@ -66,17 +66,17 @@ impl<E: Epilogue> Gemm<E> {
         Ok(Self { device: device.clone(), module, instances, epilogue: PhantomData })
     }
 
-    /// The kernels' module.
+    /// The module that holds the kernels.
     pub fn module(&self) -> &Module {
         &self.module
     }
 
-    /// The table.
+    /// The instance table.
     pub fn instances(&self) -> &'static [Instance] {
         self.instances
     }
 
-    /// Plans a product with the picker's choice.
+    /// Plans a product with the instance and schedule that [`pick`] chooses.
     pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, None)
     }
@@ -86,11 +86,12 @@ impl<E: Epilogue> Gemm<E> {
         GemmPlan::new(self, problem, Some((index, None)))
     }
 
-    /// Plans a product with row `index` of the table and a schedule of one's own.
+    /// Plans a product with row `index` of the table and a given schedule.
     ///
     /// # Errors
-    /// [`Error::BadSchedule`] if the device does not hold so many clusters, there are fewer tiles than are
-    /// to be shared, the row's kernel shares none, or they have 2^30 stages or more.
+    /// [`Error::BadSchedule`] in these cases: the device does not hold that many clusters; the schedule
+    /// splits more tiles than there are; the kernel does not split tiles; the split tiles have 2^30 k tiles
+    /// or more.
     pub fn plan_scheduled(
         &self,
         problem: &GemmProblem,
@@ -100,11 +101,11 @@ impl<E: Epilogue> Gemm<E> {
         GemmPlan::new(self, problem, Some((index, Some(schedule))))
     }
 
-    /// Plans a product with every row of the table that computes it, each in every schedule that is
-    /// worth a look: what is to be timed to find the fastest.
+    /// Plans a product with every instance that computes it, in every schedule that is worth trying.
+    /// A tuner times these plans to find the fastest one.
     ///
     /// # Errors
-    /// What [`Gemm::plan_scheduled`] finds.
+    /// The errors of [`Gemm::plan_scheduled`].
     pub fn plan_every(&self, problem: &GemmProblem) -> Result<Vec<GemmPlan<E>>, Error> {
         let mut plans = Vec::new();
         for (index, instance) in self.instances.iter().enumerate() {
@@ -118,13 +119,15 @@ impl<E: Epilogue> Gemm<E> {
     }
 }
 
-/// A row of the table must say what its kernel says.
+/// Checks that a row of the table agrees with its kernel.
 fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error> {
     let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = *instance;
     let meta = &instance.desc.meta;
     let bad = |what| Err(Error::BadInstance { kernel: meta.name().into(), what });
     if [bm, bn, bk, cluster_m, cluster_n].contains(&0) {
-        return bad(format!("tile {bm}x{bn}x{bk}, cluster {cluster_m}x{cluster_n}: none may be 0"));
+        return bad(format!(
+            "tile {bm}x{bn}x{bk}, cluster {cluster_m}x{cluster_n}: no size may be 0"
+        ));
     }
     if u64::from(cluster_m) * u64::from(cluster_n) != u64::from(meta.cluster_size()) {
         return bad(format!(
@@ -144,8 +147,8 @@ fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error>
     let right = [<LoadArgs<'_> as KernelArg>::META, epilogue, scheduler];
     if maps.len() != 4 || rest != right {
         return bad(format!(
-            "{} tensor maps, then parameters of {:?} bytes; 4, then LoadArgs, the epilogue and the scheduler's \
-             arguments, {:?} bytes, are right",
+            "{} tensor maps, then parameters of {:?} bytes; expected 4 tensor maps, then LoadArgs, the epilogue and \
+             the scheduler's arguments of {:?} bytes",
             maps.len(),
             sizes(rest),
             sizes(&right)
@@ -154,7 +157,7 @@ fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error>
     let (ab, out) = (instance.ab as u32, instance.out as u32);
     if maps.iter().map(|p| p.dtype).ne([ab, ab, out, out]) {
         return bad(format!(
-            "operands {} and result {} in the table, other types in the kernel's tensor maps",
+            "the table says operands {} and result {}; the kernel's tensor maps have other types",
             dtype_name(instance.ab),
             dtype_name(instance.out)
         ));

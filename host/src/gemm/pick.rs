@@ -1,4 +1,4 @@
-//! Which instance, which grid, which raster.
+//! Picks the instance, its schedule and its raster swizzle.
 
 use super::GemmProblem;
 use super::predict::{Candidate, candidates};
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-/// What the picker chose, and why.
+/// The picker's choice, with its reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pick {
     /// Row of the table.
     pub index: usize,
-    /// One sentence.
+    /// The reason, in one sentence.
     pub why: String,
 }
 
-/// How a problem falls into an instance's tiles.
+/// How an instance tiles a problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tiling {
     /// Tiles of D that have at least one element.
     pub tiles: u64,
-    /// Rows of clusters.
+    /// Cluster tiles along the instance's M.
     pub clusters_m: u64,
-    /// Columns of clusters.
+    /// Cluster tiles along the instance's N.
     pub clusters_n: u64,
-    /// Whether rows are columns of D.
+    /// Whether the instance exchanges A and B: its M is the problem's N.
     pub swap_ab: bool,
 }
 
@@ -56,23 +56,24 @@ pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool 
     (instance.ab, instance.out, instance.has_c) == (problem.ab, problem.out, c)
 }
 
-/// Stages that a cluster must have for a part of a tile to be worth its while.
-const SHORTEST_RUN: u64 = 2;
-/// Most parts of a tile that are tried.
-const MOST_PARTS: u64 = 16;
-/// Stages of all shared tiles are fewer: kernels divide their numbers by multiplying.
-const MOST_STAGES: u64 = FastDivmod::DIVIDENDS as u64;
+/// Fewest k tiles that are worth a cluster's time.
+const MIN_RUN: u64 = 2;
+/// Most parts that a tile is split into.
+const MAX_PARTS: u64 = 16;
+/// All split tiles together have fewer k tiles than this: kernels divide k tile numbers by multiplying
+/// ([`FastDivmod`]).
+const MAX_K_TILES: u64 = FastDivmod::DIVIDENDS as u64;
 
-/// How the cluster tiles are shared out (`gpu_kernels::gemm::scheduler`).
+/// How the cluster tiles are distributed among clusters (`gpu_kernels::gemm::scheduler`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Schedule {
     /// Clusters of the grid.
     pub clusters: u32,
-    /// Cluster tiles whose stages all clusters share; the others are computed whole, in turn.
+    /// Cluster tiles that are split along K among all clusters (stream-K). The others are data-parallel.
     pub streamed: u32,
 }
 
-/// As it is written and read: clusters, then shared tiles.
+/// Written as `CLUSTERS/STREAMED`, for example `66/22`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}/{}", self.clusters, self.streamed))
@@ -92,72 +93,72 @@ impl FromStr for Schedule {
 }
 
 impl Schedule {
-    /// Every tile computed whole, in as few rounds as there is room for, by no more clusters than
-    /// these rounds need.
+    /// Only data-parallel tiles, in the fewest rounds, with the fewest clusters that do so.
     pub fn whole(tiles: u64, active: u64) -> Self {
         let rounds = tiles.div_ceil(active.max(1)).max(1);
         Self { clusters: tiles.div_ceil(rounds) as u32, streamed: 0 }
     }
 
-    /// This schedule, if `active` clusters can do it.
+    /// This schedule, if the device holds its clusters and the instance can split its tiles.
     pub(super) fn checked(
         self,
-        shares: bool,
+        splits_k: bool,
         tiling: &Tiling,
         k_tiles: u64,
         active: u64,
     ) -> Result<Self, Error> {
         let Self { clusters, streamed } = self;
         let tiles = tiling.clusters();
-        let stages = u64::from(streamed).saturating_mul(k_tiles);
+        let split = u64::from(streamed).saturating_mul(k_tiles);
         let right = if clusters == 0 || u64::from(clusters) > active {
             format!("this device holds 1 to {active} clusters")
         } else if u64::from(streamed) > tiles {
             format!("there are {tiles} cluster tiles")
-        } else if streamed > 0 && !shares {
-            "this kernel computes tiles whole, 0 are shared".to_owned()
-        } else if stages >= MOST_STAGES {
-            format!("they have {stages} stages, and less than {MOST_STAGES} can be shared")
+        } else if streamed > 0 && !splits_k {
+            "this kernel does not split tiles, so the number must be 0".to_owned()
+        } else if split >= MAX_K_TILES {
+            format!("they have {split} k tiles, and the limit is {}", MAX_K_TILES - 1)
         } else {
             return Ok(self);
         };
         Err(Error::BadSchedule { clusters, streamed, right })
     }
 
-    /// What is worth a look for `tiles` cluster tiles of `k_tiles` stages on `active` clusters.
-    pub(super) fn worth_a_look(
-        shares: bool,
+    /// The schedules that are worth trying for `tiles` cluster tiles of `k_tiles` k tiles on `active`
+    /// clusters.
+    pub(super) fn worth_trying(
+        splits_k: bool,
         tiles: u64,
         k_tiles: u64,
         active: u64,
     ) -> impl Iterator<Item = Self> {
-        let streams = shares && k_tiles > 1 && tiles.min(active) * k_tiles < MOST_STAGES;
+        let streams = splits_k && k_tiles > 1 && tiles.min(active) * k_tiles < MAX_K_TILES;
         let of = |clusters: u64, streamed: u64| Self {
             clusters: clusters as u32,
             streamed: streamed as u32,
         };
-        // A last round that does not fill the machine is shared out.
+        // The tiles of a last round that does not fill the device are split.
         let rest = if tiles > active { tiles % active } else { 0 };
         let tail = (rest > 0).then_some(of(active, rest));
-        // Fewer tiles than clusters: as many clusters for each as there is room for, or, if that is
-        // one, all for all.
-        let times = (active / tiles.max(1)).min(k_tiles / SHORTEST_RUN).min(MOST_PARTS);
+        // Fewer tiles than clusters: two or more clusters for each tile. If there are fewer than two for
+        // each, all clusters split all tiles.
+        let times = (active / tiles.max(1)).min(k_tiles / MIN_RUN).min(MAX_PARTS);
         let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
-        let long = tiles * k_tiles >= SHORTEST_RUN * active;
+        let long = tiles * k_tiles >= MIN_RUN * active;
         let all = (tiles < active && long && times < 2).then_some(of(active, tiles));
-        let shared = tail.into_iter().chain(split).chain(all);
-        std::iter::once(Self::whole(tiles, active)).chain(shared.filter(move |_| streams))
+        let split = tail.into_iter().chain(split).chain(all);
+        std::iter::once(Self::whole(tiles, active)).chain(split.filter(move |_| streams))
     }
 }
 
-/// Picks the instance for `problem` (with C if `c`) on a device of `sms` SMs: the one with the
-/// shortest predicted time in any schedule. Among equals the larger cluster (more multicast), then the
-/// deeper ring.
+/// Picks the instance for `problem` (with C if `c`) on a device of `sms` SMs: the one with the shortest
+/// predicted time in any schedule. Among equals it prefers the larger cluster (more multicast), then the
+/// ring with more stages.
 ///
 /// # Errors
-/// [`Error::NoInstance`] names what the table has.
+/// [`Error::NoInstance`] if no instance computes the problem. It lists what the table has.
 pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Result<Pick, Error> {
-    // `min_by` moves each candidate from hand to hand, which takes longer than to predict it.
+    // `min_by` copies each candidate several times, which takes longer than the prediction.
     let mut best: Option<Candidate<'_>> = None;
     candidates(table, problem, c, sms).for_each(|candidate| {
         if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
@@ -182,7 +183,7 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
     Ok(Pick { index: best.index, why })
 }
 
-/// The kinds of product that a table has.
+/// The kinds of product that a table computes, as text.
 fn table_in_words(table: &[Instance]) -> String {
     let mut kinds: Vec<String> = table.iter().map(kind_in_words).collect();
     kinds.sort();
@@ -190,19 +191,19 @@ fn table_in_words(table: &[Instance]) -> String {
     if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") }
 }
 
-/// What an instance computes.
+/// The kind of product that an instance computes, as text.
 pub(super) fn kind_in_words(i: &Instance) -> String {
     let mut s = format!("{} to {}", dtype_name(i.ab), dtype_name(i.out));
     let _ = write!(s, " {} C", if i.has_c { "with" } else { "without" });
     s
 }
 
-/// Rows of clusters in a raster group.
+/// Raster swizzle: rows of cluster tiles that the scheduler walks before it goes on to the next column.
 ///
-/// Tiles are walked group by group, down the rows of a group before along its columns, so that the
-/// clusters that run at one time cover a rectangle of D. Of all rectangles with `active` clusters
-/// the one nearest to a square in elements reads the fewest rows of A and B: its height in
-/// clusters is the root of `active * cluster columns / cluster rows`.
+/// The clusters that run at one time then cover a rectangle of D. Of all rectangles of `active` cluster
+/// tiles, the one nearest to a square in elements needs the fewest rows of A and B. Its height in
+/// cluster tiles is `sqrt(active * cluster_tile_columns / cluster_tile_rows)`. (CUTLASS
+/// `max_swizzle_size`.)
 pub(super) fn raster_swizzle(instance: &Instance, tiling: &Tiling, active: u64) -> u32 {
     let rows = f64::from(instance.bm * instance.cluster_m);
     let cols = f64::from(instance.bn * instance.cluster_n);

@@ -1,4 +1,4 @@
-//! A plan: everything about a product that does not depend on where its operands lie.
+//! A plan holds everything about a product that does not depend on the addresses of its operands.
 
 use super::layout::{Layout, Place};
 use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
@@ -23,38 +23,38 @@ pub struct GemmPlan<E = Linear> {
     pub(super) device: Device,
     pub(super) module: Module,
     pub(super) problem: GemmProblem,
-    /// What to launch; the first is the plan's. With C there may be a second one without, for
-    /// `beta = 0`. Empty when D is.
+    /// Kernels to launch. The first one is the plan's. With C there may be a second one without C, for
+    /// `beta = 0`. The list is empty when D is.
     pub(super) choices: Vec<Choice>,
-    /// A, B, C, D.
+    /// Layouts of A, B, C and D.
     pub(super) layouts: [Layout; 4],
-    /// Copies of what can't be used in place, in the same order.
+    /// Copies of the operands that cannot be used in place, in the same order.
     pub(super) staging: [Option<Buffer>; 4],
-    /// For each choice, where its CTAs leave sums for one another; empty if they do not.
+    /// Stream-K workspace of each choice; empty if the choice splits no tile.
     pub(super) partials: Vec<Buffer>,
-    /// Where CTAs count their epochs; empty if no kernel of the plan keeps pace.
-    pub(super) pace: Buffer,
-    /// The stream that last used the staging copies and the partial sums.
+    /// The counter of the grid throttle; empty if no kernel of the plan is throttled.
+    pub(super) throttle: Buffer,
+    /// The stream that last used the staging copies and the workspaces.
     pub(super) last: Mutex<Option<Stream>>,
     pub(super) epilogue: PhantomData<fn() -> E>,
     info: PlanInfo,
 }
 
-/// An instance with its grid and raster.
+/// An instance with its grid and raster swizzle.
 pub(super) struct Choice {
     pub instance: &'static Instance,
     pub grid: [u32; 3],
-    pub group: u32,
+    pub raster_swizzle: u32,
     pub streamed: u32,
-    /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
+    /// K tiles that each CTA prefetches into L2 while the primary grid still runs.
     pub prefetch: u32,
-    /// Whether its CTAs keep pace.
+    /// Whether the grid is throttled.
     pub throttled: bool,
-    /// Its predicted time in microseconds.
+    /// Predicted time in microseconds.
     pub predicted_us: f64,
 }
 
-/// A plan in words and numbers.
+/// Description of a plan, as text and as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanInfo {
     /// The device.
@@ -71,11 +71,11 @@ pub struct PlanInfo {
     pub out: &'static str,
     /// Whether C is added.
     pub with_c: bool,
-    /// The kernel; none when D is empty.
+    /// The kernel, or `None` when D is empty.
     pub kernel: Option<KernelInfo>,
-    /// Operands that are copied to rows that TMA can read or write.
+    /// Operands that are copied to a row pitch that TMA accepts.
     pub staging: Vec<StagingInfo>,
-    /// What else is to say.
+    /// Special cases of this plan, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -88,35 +88,35 @@ pub struct KernelInfo {
     pub index: usize,
     /// BM, BN, BK.
     pub tile: [u32; 3],
-    /// CTAs of a cluster along M and N.
+    /// CTAs of a cluster, along M and along N.
     pub cluster: [u32; 2],
-    /// Stages of the ring.
+    /// Stages (slots) of the ring.
     pub stages: u32,
     /// Threads of a CTA.
     pub threads: u32,
     /// Shared memory of a CTA in bytes.
     pub smem_bytes: u32,
-    /// CTAs.
+    /// CTAs of the grid.
     pub ctas: u32,
     /// Tiles of D.
     pub tiles: u64,
-    /// Tiles over CTAs.
+    /// Tiles per CTA.
     pub waves: f64,
-    /// Rows of clusters in a raster group.
+    /// Raster swizzle, in rows of cluster tiles.
     pub raster_swizzle: u32,
-    /// Cluster tiles whose K is shared by all clusters.
+    /// Cluster tiles that are split along K among all clusters (stream-K).
     pub streamed: u32,
-    /// Stages that each CTA brings into the L2 cache before the grid ahead has ended.
+    /// K tiles that each CTA prefetches into L2 while the primary grid still runs.
     pub prefetch: u32,
-    /// Whether its CTAs keep pace.
+    /// Whether the grid is throttled.
     pub throttled: bool,
-    /// Its predicted time in microseconds.
+    /// Predicted time in microseconds.
     pub predicted_us: f64,
-    /// Why this one.
+    /// Why this kernel was chosen.
     pub why: String,
 }
 
-/// An operand that is staged.
+/// An operand that reaches TMA through a padded copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StagingInfo {
     /// A, B, C or D.
@@ -145,7 +145,7 @@ impl<E: Epilogue> GemmPlan<E> {
         } else {
             let schedule = asked.and_then(|(_, schedule)| schedule);
             let (index, why) = if let Some((index, _)) = asked {
-                (gemm.checked(problem, index)?, "it was asked for".into())
+                (gemm.checked(problem, index)?, "the caller asked for it".into())
             } else {
                 let p = pick(gemm.instances, problem, problem.beta_c, gemm.device.sms())?;
                 (p.index, p.why)
@@ -153,7 +153,7 @@ impl<E: Epilogue> GemmPlan<E> {
             let choice = gemm.choose(problem, index, schedule)?;
             info.kernel = Some(KernelInfo::of(problem, index, &choice, why));
             choices.push(choice);
-            // BLAS does not read C when beta is 0, so that it may hold anything, NaN included.
+            // BLAS does not read C when beta is 0, so C may hold anything, NaN included.
             if problem.beta_c
                 && let Ok(p) = pick(gemm.instances, problem, false, gemm.device.sms())
             {
@@ -165,10 +165,10 @@ impl<E: Epilogue> GemmPlan<E> {
                 }
             }
         }
-        // Each kernel has its own: the flags of one lie where the other has sums.
+        // Each kernel has its own workspace: the flags of one would overlap the partials of the other.
         let partials = choices.iter().map(|c| gemm.device.alloc_zeroed(c.partial_bytes()));
         let partials = partials.collect::<Result<_, _>>()?;
-        let pace = if choices.iter().any(|c| c.throttled) { Throttle::BYTES } else { 0 };
+        let throttle = if choices.iter().any(|c| c.throttled) { Throttle::BYTES } else { 0 };
         Ok(Self {
             device: gemm.device.clone(),
             module: gemm.module.clone(),
@@ -177,67 +177,70 @@ impl<E: Epilogue> GemmPlan<E> {
             layouts,
             staging,
             partials,
-            pace: gemm.device.alloc_zeroed(pace)?,
+            throttle: gemm.device.alloc_zeroed(throttle)?,
             last: Mutex::new(None),
             epilogue: PhantomData,
             info,
         })
     }
 
-    /// What it does, in words and numbers.
+    /// Description of the plan: kernel, grid and staging copies.
     pub fn describe(&self) -> &PlanInfo {
         &self.info
     }
 
-    /// The same plan whose CTAs keep pace ([`Throttle`]), though that is not expected to be of use.
+    /// The same plan with the grid throttle ([`Throttle`]), even if the prediction leaves it out.
     ///
     /// # Errors
-    /// No memory for the counter.
+    /// [`Error`] of the allocation of the throttle's counter.
     pub fn throttle(mut self) -> Result<Self, Error> {
-        self.pace = self.device.alloc_zeroed(Throttle::BYTES)?;
+        self.throttle = self.device.alloc_zeroed(Throttle::BYTES)?;
         if let Some(kernel) = &mut self.info.kernel {
             kernel.throttled = true;
         }
         Ok(self)
     }
 
-    /// How often the CTAs of its launches have met to keep pace, all runs so far together.
+    /// Number of throttle epochs that all runs of this plan have completed so far.
     ///
     /// # Errors
     /// What [`Buffer::read`] reports.
     pub fn epochs(&self) -> Result<u32, Error> {
         let mut counter = [0; Throttle::BYTES];
-        if self.pace.is_empty() {
+        if self.throttle.is_empty() {
             return Ok(0);
         }
-        self.pace.read(&mut counter)?;
+        self.throttle.read(&mut counter)?;
         Ok(u32::from_ne_bytes(counter) / Throttle::EPOCH)
     }
 
-    /// What it was made for.
+    /// The problem that the plan was made for.
     pub fn problem(&self) -> &GemmProblem {
         &self.problem
     }
 }
 
 impl<E: Epilogue> Gemm<E> {
-    /// `index`, if that row of the table computes `problem`.
+    /// Returns `index` if that row of the table computes `problem`.
     fn checked(&self, problem: &GemmProblem, index: usize) -> Result<usize, Error> {
         let count = self.instances.len();
         match self.instances.get(index) {
             Some(i) if fits(i, problem, problem.beta_c) => Ok(index),
             other => {
-                let have = other.map_or_else(|| "there is no such row".into(), kind_in_words);
+                let have = other.map_or_else(
+                    || "the table has no such row".into(),
+                    |i| format!("it computes {}", kind_in_words(i)),
+                );
                 Err(Error::WrongInstance { index, count, have })
             }
         }
     }
 
-    /// The schedules that are worth a look for row `index` of the table, and their predicted times in
+    /// The schedules that are worth trying for row `index` of the table, each with its predicted time in
     /// microseconds.
     ///
     /// # Errors
-    /// A row that is not for this product.
+    /// [`Error::WrongInstance`] if that row does not compute `problem`.
     pub fn schedules(
         &self,
         problem: &GemmProblem,
@@ -248,8 +251,8 @@ impl<E: Epilogue> Gemm<E> {
         Ok(schedules(instance, problem, active).map(|p| (p.predicted_us, p.schedule)).collect())
     }
 
-    /// How many clusters of an instance run at one time: what the device holds, but no more than one
-    /// CTA on an SM. Where there is room for two, the other is of the grid behind.
+    /// Number of clusters of an instance that run at one time, with at most one CTA on each SM. Where two
+    /// fit on an SM, the second one belongs to the dependent grid.
     fn active(&self, instance: &Instance) -> Result<u64, Error> {
         let held = u64::from(self.module.max_active_clusters(instance.desc)?);
         let cluster = instance.desc.meta.cluster_size();
@@ -284,12 +287,12 @@ impl<E: Epilogue> Gemm<E> {
             None => schedule(instance, problem, fit),
         };
         let Schedule { clusters, streamed } = schedule;
-        let group = raster_swizzle(instance, &tiling, u64::from(clusters));
+        let raster_swizzle = raster_swizzle(instance, &tiling, u64::from(clusters));
         let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);
-        Ok(Choice { instance, grid, group, streamed, prefetch, throttled, predicted_us })
+        Ok(Choice { instance, grid, raster_swizzle, streamed, prefetch, throttled, predicted_us })
     }
 }
 
@@ -299,13 +302,13 @@ impl Choice {
         Schedule { clusters: self.grid[0] / cluster, streamed: self.streamed }
     }
 
-    /// What the kernel's scheduler has to know of a product of that many rows, columns and summands.
+    /// The tile scheduler's parameters for a product of `[M, N, K]` as the instance sees them.
     pub(super) fn scheduler(&self, size: [u64; 3]) -> TileSchedulerParams {
         let Schedule { clusters, streamed } = self.schedule();
-        self.instance.scheduler(size.map(|x| x as u32), self.group, clusters, streamed)
+        self.instance.scheduler(size.map(|x| x as u32), self.raster_swizzle, clusters, streamed)
     }
 
-    /// Bytes of the partial sums.
+    /// Bytes of the stream-K workspace.
     fn partial_bytes(&self) -> usize {
         if self.streamed == 0 {
             return 0;
@@ -331,19 +334,19 @@ impl PlanInfo {
         }
     }
 
-    /// Allocates what an operand's place needs, and notes it.
+    /// Allocates the staging copy that an operand needs, and notes it in the description.
     fn stage(&mut self, device: &Device, layout: &Layout) -> Result<Option<Buffer>, Error> {
         let bytes = layout.staging_bytes();
         let size = usize::try_from(bytes).map_err(|_| Error::SizeOverflow {
             what: "bytes of a staging copy",
             factors: format!("{} x {}", layout.rows, layout.pitch),
-            limit: "more than this machine addresses",
+            limit: "the host's address space is smaller",
         })?;
         match layout.place {
             Place::Own => Ok(None),
             Place::Zero => {
                 if layout.operand == 'A' {
-                    self.notes.push("K is 0: one block of zeros is multiplied".into());
+                    self.notes.push("K is 0: one k tile of zeros is multiplied".into());
                 }
                 device.alloc_zeroed(size).map(Some)
             }
@@ -377,7 +380,7 @@ impl KernelInfo {
             ctas: choice.grid[0],
             tiles,
             waves: tiles as f64 / f64::from(choice.grid[0]),
-            raster_swizzle: choice.group,
+            raster_swizzle: choice.raster_swizzle,
             streamed: choice.streamed,
             prefetch: choice.prefetch,
             throttled: choice.throttled,
@@ -386,7 +389,7 @@ impl KernelInfo {
         }
     }
 
-    /// How the cluster tiles are shared out.
+    /// The schedule: clusters of the grid and split tiles.
     pub fn schedule(&self) -> Schedule {
         let [m, n] = self.cluster;
         Schedule { clusters: self.ctas / (m * n), streamed: self.streamed }
@@ -412,22 +415,25 @@ impl fmt::Display for PlanInfo {
             )?;
             writeln!(
                 f,
-                "  {} tiles on {} CTAs ({:.2} waves), raster groups of {} rows of clusters",
+                "  {} tiles on {} CTAs ({:.2} waves), raster swizzle of {} cluster-tile rows",
                 kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_swizzle
             )?;
             if kernel.streamed > 0 {
                 writeln!(
                     f,
-                    "  K of {} cluster tiles is shared by all clusters (stream-K)",
+                    "  {} cluster tiles are split along K among all clusters (stream-K)",
                     kernel.streamed
                 )?;
             }
             if kernel.prefetch > 0 {
                 let prefetch = kernel.prefetch;
-                writeln!(f, "  {prefetch} stages are prefetched while the grid ahead still runs")?;
+                writeln!(
+                    f,
+                    "  {prefetch} k tiles per CTA are prefetched while the primary grid still runs"
+                )?;
             }
             if kernel.throttled {
-                writeln!(f, "  CTAs wait a little for one another between tiles (pace)")?;
+                writeln!(f, "  the grid throttle keeps CTAs close together between tiles")?;
             }
         }
         for s in &self.staging {

@@ -1,14 +1,16 @@
-//! How long a product takes with an instance and a schedule, term by term.
+//! Predicted time of a product with an instance and a schedule, term by term.
 //!
 //! ```text
 //! launch + the longest of { whole tiles + run + epilogues + fix-up, memory, power } + outside
 //! ```
-//! The first of the three is what the cluster with the most to do does, one after the other: `rounds`
-//! whole tiles of `stages` stages each; its run of the shared tiles' stages, if there are any; the
-//! epilogue of each tile that it finishes; and the sums that others give. No product is faster than
-//! its operands come from memory, and none than the power limit lets the tensor cores multiply. Where
-//! two of the three are equal, neither hides all of the other: the sixth root of the sum of sixth
-//! powers.
+//! - The first of the three is the time of the busiest cluster. It computes `rounds` data-parallel
+//!   tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
+//!   each tile that it finishes; and it loads and reduces the partials of other clusters.
+//! - `memory` is the time to read the operands from memory and to write the result.
+//! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
+//!
+//! "The longest" is a smooth maximum, the sixth root of the sum of sixth powers: where two of the three
+//! are equal, neither hides all of the other.
 
 use super::GemmProblem;
 use super::calibration::*;
@@ -20,53 +22,53 @@ use std::cmp::Ordering;
 /// A predicted time and what it is made of.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Prediction {
-    /// How the cluster tiles are shared out.
+    /// Clusters of the grid, and cluster tiles that are split along K.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// All of it, in microseconds, as are all times here.
+    /// Total time in microseconds. All times here are in microseconds.
     pub predicted_us: f64,
     /// Tiles of D.
     pub tiles: u64,
-    /// Clusters of tiles; those at the edges may hang over.
+    /// Cluster tiles of D. Those at the edges may extend beyond D.
     pub cluster_tiles: u64,
-    /// Stages of one tile.
-    pub stages: u64,
-    /// Whole tiles that the busiest cluster computes.
+    /// K tiles of one tile.
+    pub k_tiles: u64,
+    /// Data-parallel tiles that the busiest cluster computes.
     pub rounds: u64,
-    /// Stages of the shared tiles that it computes.
+    /// K tiles of split tiles that the busiest cluster computes.
     pub run: u64,
-    /// Shared tiles that it finishes.
+    /// Split tiles that the busiest cluster finishes.
     pub finished: u64,
-    /// A launch.
+    /// Launch, start and end of the kernel.
     pub launch_us: f64,
-    /// One stage.
-    pub stage_us: f64,
-    /// What one of a shared tile takes, by that.
-    shared_stage: f64,
+    /// One k tile of a data-parallel tile.
+    pub k_tile_us: f64,
+    /// Time of a k tile of a split tile, relative to `k_tile_us`.
+    split_k_tile_factor: f64,
     /// One epilogue.
     pub epilogue_us: f64,
-    /// Whether epilogues are hidden by the next tile's main loop.
+    /// Whether the next tile's main loop hides the epilogue.
     pub pingpong: bool,
-    /// Taking the sums that others gave; 0 if no tile is shared.
+    /// Stream-K fix-up: other clusters' partials are loaded and reduced. 0 if no tile is split.
     pub fixup_us: f64,
-    /// What rows outside of the tensors add to a stage, hidden by nothing.
+    /// Time that rows outside of the tensors add to each k tile. Nothing hides it.
     pub outside_us: f64,
-    /// Operands and result, from and to memory, which is idle while CTAs wait for sums.
+    /// Reading the operands from memory and writing the result, with the time in which memory is idle.
     pub memory_us: f64,
-    /// The part of that which bytes take, if nothing holds them up.
+    /// The part of `memory_us` that the bytes take at full rate.
     pub bytes_us: f64,
-    /// The multiplications, as fast as the power limit allows.
+    /// The multiplications at the rate that the power limit allows.
     pub power_us: f64,
     /// CTAs of the grid.
     pub ctas: u64,
-    /// Bytes of A and B in a stage.
+    /// Bytes of A and B in a k tile.
     pub stage_bytes: u32,
-    /// Whether A and B are more than the L2 cache holds.
+    /// Whether A and B together exceed the L2 cache.
     pub beyond_l2: bool,
 }
 
 impl Prediction {
-    /// Of a problem that falls into `tiling`, on a device that holds `active` clusters.
+    /// Predicts `problem`, tiled as `tiling`, on a device that holds `active` clusters.
     pub(super) fn new(
         instance: &Instance,
         tiling: &Tiling,
@@ -76,19 +78,19 @@ impl Prediction {
     ) -> Self {
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
-        let (cluster_tiles, stages) = (tiling.clusters(), stages(instance, problem.k));
+        let (cluster_tiles, k_tiles) = (tiling.clusters(), k_tiles(instance, problem.k));
         let i = instance;
         let elements = f64::from(i.bm * i.bn);
         let bytes = bytes_from_memory(tiling, problem);
-        let fetched = fetched_bytes(i, cluster_tiles * stages, problem) as f64;
+        let fetched = fetched_bytes(i, cluster_tiles * k_tiles, problem) as f64;
         let beyond = (fetched - bytes).max(0.0);
-        // Whole panels of 128 bytes are stored.
-        let panel = 128 / problem.out.size() as u32;
-        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(panel) };
-        // A warp group alone writes 64 rows as fast as two write 128.
+        // Epilogue tiles have rows of 128 bytes and are stored whole.
+        let columns = 128 / problem.out.size() as u32;
+        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
+        // One warp group writes 64 rows in the time in which two write 128.
         let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
         let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
-        let fixup_us = match givers(clusters, streamed) {
+        let fixup_us = match contributors(clusters, streamed) {
             0 => 0.0,
             n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
         };
@@ -97,13 +99,17 @@ impl Prediction {
             predicted_us: 0.0,
             tiles: tiling.tiles,
             cluster_tiles,
-            stages,
+            k_tiles,
             rounds: (cluster_tiles - streamed).div_ceil(clusters),
-            run: (streamed * stages).div_ceil(clusters),
+            run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
             launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
-            stage_us: stage_us(instance, problem, clusters),
-            shared_stage: if whole_lines(problem) { SHARED_STAGE } else { SHARED_STAGE_TWO_LINES },
+            k_tile_us: k_tile_us(instance, problem, clusters),
+            split_k_tile_factor: if whole_lines(problem) {
+                SPLIT_K_TILE_FACTOR
+            } else {
+                SPLIT_K_TILE_FACTOR_TWO_LINES
+            },
             epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
             pingpong: pingpong(i),
             fixup_us,
@@ -119,37 +125,37 @@ impl Prediction {
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
         };
-        prediction.launch_us += prediction.beside_us(i, busy);
+        prediction.launch_us += prediction.two_fit_us(i, busy);
         prediction.predicted_us = prediction.total_us();
         prediction
     }
 
-    /// Main loops of the whole tiles.
+    /// Main loops of the data-parallel tiles.
     pub fn whole_us(&self) -> f64 {
-        (self.rounds * self.stages) as f64 * self.stage_us
+        (self.rounds * self.k_tiles) as f64 * self.k_tile_us
     }
 
-    /// Main loops of the shared tiles.
+    /// Main loops of the split tiles.
     pub fn run_us(&self) -> f64 {
-        self.run as f64 * self.stage_us * self.shared_stage
+        self.run as f64 * self.k_tile_us * self.split_k_tile_factor
     }
 
-    /// Epilogues of the whole tiles and of the shared ones, as far as they are not hidden.
+    /// The exposed part of the epilogues, of data-parallel and of split tiles.
     pub fn epilogues_us(&self) -> f64 {
         if self.pingpong {
-            let main_loop = self.stages as f64 * self.stage_us;
-            let seen = (self.epilogue_us - main_loop).max(0.0);
-            return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * seen;
+            let main_loop = self.k_tiles as f64 * self.k_tile_us;
+            let exposed = (self.epilogue_us - main_loop).max(0.0);
+            return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * exposed;
         }
         (self.rounds + self.finished) as f64 * self.epilogue_us
     }
 
-    /// What the busiest cluster does.
+    /// Time of the busiest cluster.
     pub fn busiest_us(&self) -> f64 {
         self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
     }
 
-    /// What runs side by side takes as long as the longest, and a little more where others are as long.
+    /// The smooth maximum of the three concurrent terms, and what is added to it.
     fn total_us(&self) -> f64 {
         let sixth = |x: f64| x.powi(6);
         let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
@@ -157,50 +163,50 @@ impl Prediction {
         self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
     }
 
-    /// What it costs that an SM has room for two CTAs of the instance, of whose clusters as many run as
-    /// make `busy` of the device.
-    fn beside_us(&self, instance: &Instance, busy: f64) -> f64 {
-        let whole = self.schedule.streamed == 0 && (self.rounds > 1 || ROOM_ASIDE.contains(&busy));
+    /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied.
+    fn two_fit_us(&self, instance: &Instance, busy: f64) -> f64 {
+        let whole =
+            self.schedule.streamed == 0 && (self.rounds > 1 || TWO_FIT_BUSY.contains(&busy));
         let streams = whole && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
-            true if streams => -ROOM_FOR_TWO_US,
-            true => CROWDED_US,
+            true if streams => -TWO_FIT_GAIN_US,
+            true => TWO_FIT_LOSS_US,
         }
     }
 
-    /// Whether CTAs keep pace: where they compute several tiles, long ones, of operands that the L2
-    /// cache does not hold.
+    /// Whether the grid is throttled ([`pipeline::grid::Throttle`]): its CTAs compute several long tiles,
+    /// and the operands exceed the L2 cache.
     pub fn throttled(&self) -> bool {
-        let tile = self.stages as f64 * self.stage_us;
-        self.rounds > 1 && tile >= PACED_TILE_US && self.beyond_l2
+        let tile = self.k_tiles as f64 * self.k_tile_us;
+        self.rounds > 1 && tile >= THROTTLED_TILE_US && self.beyond_l2
     }
 
-    /// Stages of its first tile that a CTA brings into the L2 cache while the grid ahead still runs, on
-    /// a device of `sms` SMs. That is of use where the grid leaves half of the SMs to the one behind, so
-    /// that it is there early, and where memory decides.
+    /// K tiles of its first tile that a CTA prefetches into L2 while the primary grid still runs, on a
+    /// device of `sms` SMs. Prefetch pays in two cases: the grid leaves half of the SMs free, so that the
+    /// next one starts early; or memory decides the time.
     pub fn prefetch(&self, sms: u32) -> u32 {
         let room = 2 * self.ctas <= u64::from(sms);
-        let memory = self.bytes_us >= EARLY_MEMORY * self.busiest_us();
-        if room || memory { EARLY_BYTES / self.stage_bytes } else { 0 }
+        let memory = self.bytes_us >= PREFETCH_MEMORY * self.busiest_us();
+        if room || memory { PREFETCH_BYTES / self.stage_bytes } else { 0 }
     }
 
-    /// Stages of the busiest cluster.
+    /// K tiles of the busiest cluster.
     fn busiest(&self) -> u64 {
-        self.rounds * self.stages + self.run
+        self.rounds * self.k_tiles + self.run
     }
 
-    /// The shorter time first; among equals the fewer shared tiles.
+    /// Orders by time, then by the number of split tiles.
     fn order(&self, other: &Self) -> Ordering {
         let time = self.predicted_us.total_cmp(&other.predicted_us);
         time.then(self.schedule.streamed.cmp(&other.schedule.streamed))
     }
 
-    /// How many of the stages that all clusters have time for are done: 1 if none waits for the
-    /// busiest.
+    /// Utilisation of the clusters: k tiles over the k tiles that all clusters could compute while the
+    /// busiest one does. It is 1 if no cluster waits for the busiest one.
     pub fn filled(&self) -> f64 {
         let room = u64::from(self.schedule.clusters) * self.busiest();
-        (self.cluster_tiles * self.stages) as f64 / room.max(1) as f64
+        (self.cluster_tiles * self.k_tiles) as f64 / room.max(1) as f64
     }
 }
 
@@ -208,24 +214,24 @@ fn pingpong(instance: &Instance) -> bool {
     instance.kernel_schedule == KernelSchedule::Pingpong
 }
 
-/// Stages of a tile. An empty K is one block of zeros.
-fn stages(instance: &Instance, k: u64) -> u64 {
+/// K tiles of a tile. An empty K counts as one k tile of zeros.
+fn k_tiles(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
 }
 
-/// Whether what a box takes of a row of A or B lies in one line of the L2 cache, not in two.
+/// Whether each row of a TMA box of A or B lies in one line of the L2 cache, not in two.
 fn whole_lines(problem: &GemmProblem) -> bool {
     (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES)
 }
 
-/// One stage of the main loop, when `clusters` clusters run: the tensor cores, the L2 cache and the way
-/// into the SM work side by side, and the slowest counts.
-fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
+/// Time of one k tile of the main loop when `clusters` clusters run. The tensor cores, the L2 cache and
+/// the path into the SM work concurrently; the slowest decides.
+fn k_tile_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let i = instance;
     let bytes = f64::from(i.bk) * problem.ab.size() as f64;
     let (m, n) = sides(i, problem);
     let larger = |rows: f64| 1.0 + LARGER_OPERAND * rows / (m + n);
-    // Multicast: a CTA fetches its share of the rows, and receives them all.
+    // Multicast: each CTA loads its part of the rows and receives all of them.
     let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
     let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
     let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
@@ -234,29 +240,29 @@ fn stage_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let l2 = ctas * (a + b) / l2_rate;
     let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
     let issue = match (i.kernel_schedule, i.groups) {
-        (KernelSchedule::Pingpong, _) => STAGE_IN_TURN_US,
-        (KernelSchedule::Cooperative, 1) => STAGE_OF_ONE_US,
-        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => STAGE_US,
+        (KernelSchedule::Pingpong, _) => K_TILE_PINGPONG_US,
+        (KernelSchedule::Cooperative, 1) => K_TILE_ONE_GROUP_US,
+        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => K_TILE_US,
     };
-    let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_STAGE_US } else { 0.0 };
+    let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_K_TILE_US } else { 0.0 };
     issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
 }
 
-/// Rows of a stage's boxes that lie outside of a tensor which has fewer than one tile.
+/// Time that a k tile loses to rows of its TMA boxes outside of a tensor smaller than one tile.
 fn outside_us(instance: &Instance, problem: &GemmProblem) -> f64 {
     let (m, n) = sides(instance, problem);
     let outside = |tile: u32, side: f64| (f64::from(tile) - side - OUTSIDE_FREE).max(0.0);
     OUTSIDE_US * (outside(instance.bm, m) + outside(instance.bn, n))
 }
 
-/// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs: clusters of more
-/// than two leave some of them out. (The launch asks the driver.)
-fn held(sms: u32, size: u32) -> u64 {
+/// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
+/// than two CTAs leave some SMs idle. (The launch asks the driver.)
+fn resident(sms: u32, size: u32) -> u64 {
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
 }
 
-/// How many clusters give sums to the one that finishes a shared tile, at most.
-fn givers(clusters: u64, streamed: u64) -> u64 {
+/// Most clusters that store partials for the one that finishes a split tile.
+fn contributors(clusters: u64, streamed: u64) -> u64 {
     if streamed == 0 {
         return 0;
     }
@@ -264,8 +270,8 @@ fn givers(clusters: u64, streamed: u64) -> u64 {
     (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
 }
 
-/// Bytes of A and B in and D out. An operand that one cluster holds for all of the tiles' rows or columns
-/// is read once.
+/// Bytes of A and B read from memory, and of D written. An operand is read once if one row or one
+/// column of cluster tiles covers D.
 fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
     let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
@@ -274,15 +280,15 @@ fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
     again(rows, tiling.clusters_n) + again(columns, tiling.clusters_m) + problem.bytes('D') as f64
 }
 
-/// Bytes of A and B that the clusters fetch in `stages` stages: each row of a cluster tile once, thanks
-/// to multicast. What the L2 cache does not hold of it comes from memory.
-fn fetched_bytes(instance: &Instance, stages: u64, problem: &GemmProblem) -> u64 {
+/// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
+/// tile is loaded once. Loads that miss L2 come from memory.
+fn fetched_bytes(instance: &Instance, k_tiles: u64, problem: &GemmProblem) -> u64 {
     let i = instance;
     let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
-    stages * rows * u64::from(i.bk) * problem.ab.size() as u64
+    k_tiles * rows * u64::from(i.bk) * problem.ab.size() as u64
 }
 
-/// What the power limit asks for `flops` operations and `fetched` bytes.
+/// Time that the power limit imposes on `flops` operations and `fetched` bytes.
 fn power_us(flops: f64, fetched: f64) -> f64 {
     let us = flops / POWER_FLOPS_PER_US;
     if us < HELD_US { us } else { us + fetched / POWER_BYTES_PER_US }
@@ -294,40 +300,40 @@ fn sides(instance: &Instance, problem: &GemmProblem) -> (f64, f64) {
     if instance.swap_ab { (n, m) } else { (m, n) }
 }
 
-/// The schedules of an instance that are worth a look on a device that holds `active` of its clusters.
+/// The schedules of an instance that are worth trying on a device that holds `active` of its clusters.
 pub(super) fn schedules(
     instance: &Instance,
     problem: &GemmProblem,
     active: u64,
 ) -> impl Iterator<Item = Prediction> {
     let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
-    let stages = stages(instance, problem.k);
-    Schedule::worth_a_look(instance.splits_k, tiling.clusters(), stages, active.max(1))
+    let k_tiles = k_tiles(instance, problem.k);
+    Schedule::worth_trying(instance.splits_k, tiling.clusters(), k_tiles, active.max(1))
         .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule, active))
 }
 
-/// The one of them with the shortest time; among equals the one with the fewest shared tiles.
+/// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
 pub(super) fn schedule(instance: &Instance, problem: &GemmProblem, active: u64) -> Schedule {
     schedules(instance, problem, active)
         .min_by(Prediction::order)
-        .expect("there is always the one of whole tiles")
+        .expect("the data-parallel schedule is always among them")
         .schedule
 }
 
-/// An instance that computes a problem in some schedule, and its prediction.
+/// An instance with a schedule, and its predicted time for a problem.
 #[derive(Clone, Copy)]
 pub struct Candidate<'t> {
     /// Row of the table.
     pub index: usize,
     /// The row.
     pub instance: &'t Instance,
-    /// Its schedule and time.
+    /// The schedule and its predicted time.
     pub prediction: Prediction,
 }
 
 impl Candidate<'_> {
-    /// Whether it goes before `other`: the shorter time; among equals the larger cluster (more
-    /// multicast), then the deeper ring, then the fewer shared tiles.
+    /// Orders by time; then the larger cluster (more multicast), the ring with more stages and the
+    /// schedule with fewer split tiles come first.
     pub fn order(&self, other: &Self) -> Ordering {
         let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);
         let time = self.prediction.predicted_us.total_cmp(&other.prediction.predicted_us);
@@ -335,23 +341,23 @@ impl Candidate<'_> {
             .then_with(|| self.prediction.order(&other.prediction))
     }
 
-    /// Bytes of A and B that the clusters fetch.
+    /// Bytes of A and B that the clusters load.
     pub fn fetched_bytes(&self, problem: &GemmProblem) -> u64 {
         let p = &self.prediction;
-        fetched_bytes(self.instance, p.cluster_tiles * p.stages, problem)
+        fetched_bytes(self.instance, p.cluster_tiles * p.k_tiles, problem)
     }
 }
 
-/// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in its order, each in
-/// every schedule that is worth a look.
+/// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order,
+/// each with every schedule that is worth trying.
 pub fn candidates<'t>(
     table: &'t [Instance],
     problem: &'t GemmProblem,
     c: bool,
     sms: u32,
 ) -> impl Iterator<Item = Candidate<'t>> {
-    // A cluster that the device has no room for is no candidate.
-    let room = move |i: &Instance| held(sms, i.cluster_m * i.cluster_n);
+    // An instance whose cluster does not fit on the device is not a candidate.
+    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
     let fitting = table.iter().enumerate();
     let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
     fitting.flat_map(move |(index, instance)| {

@@ -5,7 +5,7 @@ use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::divmod::FastDivmod;
 use isa::kernel::Dtype;
 
-/// A product to plan for.
+/// Sizes and types of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct GemmProblem {
     /// Rows of A, C and D.
@@ -18,17 +18,17 @@ pub struct GemmProblem {
     pub ab: Dtype,
     /// Element type of C and D: bf16, f16 or f32.
     pub out: Dtype,
-    /// Whether C is added.
+    /// Whether beta * C is added.
     pub beta_c: bool,
 }
 
 impl GemmProblem {
-    /// Multiplications and additions of the product.
+    /// Floating-point operations of the product, 2 * M * N * K.
     pub fn flops(&self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// Bytes of A, B, C (or D).
+    /// Bytes of operand 'A', 'B', 'C' or 'D'.
     pub fn bytes(&self, operand: char) -> u64 {
         let (rows, cols, dtype) = self.shape(operand);
         rows.saturating_mul(cols).saturating_mul(dtype.size() as u64)
@@ -43,10 +43,10 @@ impl GemmProblem {
         }
     }
 
-    /// Refuses a buffer of `have` bytes if this operand (A, B, C or D) has another number of them.
+    /// Checks that a buffer of `have` bytes has the size of this operand ('A', 'B', 'C' or 'D').
     ///
     /// # Errors
-    /// [`Error::OperandSize`].
+    /// [`Error::OperandSize`] if it has another size.
     pub fn check_size(&self, operand: char, have: u64) -> Result<(), Error> {
         let (rows, cols, dtype) = self.shape(operand);
         let (need, dtype) = (self.bytes(operand), dtype_name(dtype));
@@ -56,29 +56,30 @@ impl GemmProblem {
         Err(Error::OperandSize { operand, rows, cols, dtype, need, have })
     }
 
-    /// Types that exist and sizes that fit.
+    /// Checks the types and sizes.
     ///
     /// # Errors
-    /// [`Error::GemmDtype`] and [`Error::SizeOverflow`].
+    /// [`Error::GemmDtype`] for types that no kernel supports, [`Error::SizeOverflow`] for sizes that a
+    /// GPU cannot address.
     pub fn check(&self) -> Result<(), Error> {
         if !matches!(self.ab, Dtype::Bf16 | Dtype::F16) {
             let dtype = dtype_name(self.ab);
-            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 and f16 are" });
+            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 or f16" });
         }
         if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32) {
             let dtype = dtype_name(self.out);
-            return Err(Error::GemmDtype { side: "result", dtype, right: "bf16, f16 and f32 are" });
+            return Err(Error::GemmDtype { side: "result", dtype, right: "bf16, f16 or f32" });
         }
         for (what, value) in [("M", self.m), ("N", self.n), ("K", self.k)] {
             if value > i32::MAX as u64 {
-                let limit = "a dimension is at most 2^31-1, as TMA's coordinates are";
+                let limit = "a dimension is at most 2^31-1, the limit of a TMA coordinate";
                 return Err(Error::SizeOverflow { what, factors: value.to_string(), limit });
             }
         }
         for (what, operand) in [("bytes of A", 'A'), ("bytes of B", 'B'), ("bytes of D", 'D')] {
             let (rows, cols, dtype) = self.shape(operand);
-            // Each factor is below 2^31: the product with 4 bytes fits in a u64. An address space
-            // of 47 bits is what a GPU has.
+            // Each factor is below 2^31, so the product with 4 bytes fits in a u64. A GPU's address space
+            // has 47 bits.
             let bytes = rows * cols * dtype.size() as u64;
             if bytes >= 1 << 47 {
                 let factors = format!("{rows} x {cols} x {}", dtype.size());
@@ -86,12 +87,12 @@ impl GemmProblem {
                 return Err(Error::SizeOverflow { what, factors, limit });
             }
         }
-        // Kernels divide the numbers of tiles by multiplying (`FastDivmod`). No tile of the table is smaller than
-        // 16 x 16.
+        // Kernels divide tile numbers by multiplying (`FastDivmod`), which limits them to 2^30. No tile of
+        // the table is smaller than 16 x 16.
         let (rows, cols) = (self.m.div_ceil(16), self.n.div_ceil(16));
         if rows * cols >= u64::from(FastDivmod::DIVIDENDS) {
             let factors = format!("{rows} x {cols}");
-            let limit = "a grid walks less than 2^30 of 16 x 16 elements";
+            let limit = "a grid computes less than 2^30 tiles of 16 x 16 elements";
             return Err(Error::SizeOverflow { what: "tiles of D", factors, limit });
         }
         Ok(())

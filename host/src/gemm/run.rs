@@ -1,4 +1,4 @@
-//! A plan with its operands.
+//! A plan bound to its operands.
 
 use super::layout::{Layout, Place};
 use super::plan::{Choice, GemmPlan};
@@ -13,15 +13,15 @@ use isa::kernel::KernelArg;
 use pipeline::grid::{Partials, Throttle};
 use std::sync::{Arc, PoisonError};
 
-/// A plan bound to its operands: tensor maps encoded, ready to run again and again.
+/// A plan with its operands. The tensor maps are encoded once, for any number of runs.
 pub struct BoundGemm<'p, E = Linear> {
     plan: &'p GemmPlan<E>,
-    /// A, B, C, D as the caller has them.
+    /// The caller's A, B, C and D.
     operands: [Option<Arc<Memory>>; 4],
     launches: Vec<Launch<'p>>,
 }
 
-/// One kernel with its maps and the memory of its partial sums.
+/// One kernel with its tensor maps and its stream-K workspace.
 struct Launch<'p> {
     choice: &'p Choice,
     partials: &'p Buffer,
@@ -29,10 +29,10 @@ struct Launch<'p> {
 }
 
 impl GemmPlan {
-    /// Computes D = alpha * A * B^T + beta * C on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
+    /// Queues D = alpha * A * B^T + beta * C on the device's stream. [`Buffer::read`] waits for it.
     ///
     /// # Errors
-    /// An operand of another size than planned, or on another device; what launches report.
+    /// An operand whose size differs from the plan or that is on another device; errors of the launch.
     pub fn run(
         &self,
         a: &Buffer,
@@ -47,10 +47,10 @@ impl GemmPlan {
 }
 
 impl<E: Epilogue> GemmPlan<E> {
-    /// Computes D with this epilogue on the device's stream. Returns when it is queued; [`Buffer::read`] waits.
+    /// Queues the product with this epilogue on the device's stream. [`Buffer::read`] waits for it.
     ///
     /// # Errors
-    /// An operand of another size than planned, or on another device; what launches report.
+    /// An operand whose size differs from the plan or that is on another device; errors of the launch.
     pub fn run_with(
         &self,
         a: &Buffer,
@@ -89,7 +89,7 @@ impl<E: Epilogue> GemmPlan<E> {
             .map(|(choice, partials)| {
                 let swapped = choice.instance.swap_ab;
                 let map = |i: usize| {
-                    // Without C the kernel ignores its map, and gets D's; a swapped one takes B for A.
+                    // A kernel without C ignores C's map, so it gets D's. A swap_ab kernel gets B as its A.
                     let from = match i {
                         0 | 1 if swapped => 1 - i,
                         2 if !choice.instance.has_c => 3,
@@ -117,8 +117,8 @@ fn matrix(layout: &Layout) -> Matrix {
 impl BoundGemm<'_> {
     /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
     ///
-    /// A plan with staging copies or a workspace has one set of them: runs on different streams wait
-    /// for one another.
+    /// A plan has one set of staging copies and workspaces. If it has any, a run on one stream waits for
+    /// the runs on other streams.
     pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
         let launch = match &self.launches[..] {
             [_, without_c] if beta == 0.0 => Some(without_c),
@@ -129,8 +129,8 @@ impl BoundGemm<'_> {
 }
 
 impl<E: Epilogue> BoundGemm<'_, E> {
-    /// Queues the product with this epilogue on `stream`. Runs on different streams wait for one another, as
-    /// those of [`BoundGemm::run`] do.
+    /// Queues the product with this epilogue on `stream`. Like [`BoundGemm::run`], it may wait for runs on
+    /// other streams.
     pub fn run_with(&self, epilogue: E, stream: &Stream) -> Result<(), Error> {
         self.queue(self.launches.first(), epilogue, stream)
     }
@@ -145,7 +145,7 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let plan = self.plan;
         let shared =
             plan.staging.iter().any(Option::is_some) || plan.partials.iter().any(|b| !b.is_empty());
-        // Held while queueing: two threads must not interleave their copies and launches.
+        // The lock is held while queueing: two threads must not interleave their copies and launches.
         let mut last = plan.last.lock().unwrap_or_else(PoisonError::into_inner);
         if shared {
             if let Some(other) = last.as_ref().filter(|s| s.raw() != stream.raw()) {
@@ -161,10 +161,11 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let swapped = launch.choice.instance.swap_ab;
         let (m, n) = if swapped { (problem.n, problem.m) } else { (problem.m, problem.n) };
         let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
-        // SAFETY: both are memory of the plan, which lives as long as its launches and which only they use.
+        // SAFETY: both buffers belong to the plan. They live as long as its launches, and nothing else
+        // uses them.
         let (throttle, workspace) = unsafe {
             (
-                Throttle::from_abi(plan.pace.elements::<u32>()),
+                Throttle::from_abi(plan.throttle.elements::<u32>()),
                 Partials::from_abi(launch.partials.elements::<[f32; 4]>()),
             )
         };
@@ -185,7 +186,7 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         self.copy(3, stream, false)
     }
 
-    /// Copies operand `i` into its staging copy, or back, if it has one.
+    /// Copies operand `i` into its staging copy (`inward`) or back out of it, if it has one.
     fn copy(&self, i: usize, stream: &Stream, inward: bool) -> Result<(), Error> {
         let layout = &self.plan.layouts[i];
         let (Place::Staged, Some(copy), Some(own)) =

@@ -69,13 +69,13 @@ fn tensor_maps_of_any_rank_have_as_many_of_everything() {
     device.tensor_map_nd(&good).unwrap();
     assert_eq!(
         line(device.tensor_map_nd(&TensorNd { strides: &[64], ..good })),
-        "tensor map: 3 dimensions, 1 strides and a box of 3; 1 to 5 dimensions, none empty, one \
-         stride less, a box of as many"
+        "tensor map: 3 dimensions, 1 strides and a box of 3; expected 1 to 5 dimensions of at least 1, one \
+         stride fewer, and as many box dimensions"
     );
     // 7 * 512 + 8 * 64 + 64 bytes.
     assert_eq!(
         line(device.tensor_map_nd(&TensorNd { dims: &[16, 9, 8], ..good })),
-        "tensor map: 72 rows of 64 bytes, from byte 0 on, need 4160 bytes; the buffer has 4096"
+        "tensor map: 72 rows of 64 bytes from byte 0 need 4160 bytes; the buffer has 4096"
     );
     let other = model();
     assert!(line(other.tensor_map_nd(&good)).contains("belongs to"));
@@ -98,23 +98,26 @@ fn tensor_maps_are_checked_before_the_driver() {
     );
     tensor(
         |s, _| s.rows = 102,
-        "tensor map: 102 rows of 144 bytes, from byte 0 on, need 14688 bytes; the buffer has 14416",
+        "tensor map: 102 rows of 144 bytes from byte 0 need 14688 bytes; the buffer has 14416",
     );
     tensor(
         |s, _| s.offset = 32,
-        "tensor map: 100 rows of 144 bytes, from byte 32 on, need 14432 bytes; the buffer has 14416",
+        "tensor map: 100 rows of 144 bytes from byte 32 need 14432 bytes; the buffer has 14416",
     );
     tensor(|_, t| t.rows = 257, "tensor map: box of 257 rows x 64 columns; each must be 1 to 256");
     tensor(|_, t| t.cols = 0, "tensor map: box of 64 rows x 0 columns; each must be 1 to 256");
     tensor(
         |_, t| t.cols = 128,
-        "tensor map: a box row of 128 bf16 is 256 bytes; it must be a multiple of 16, at most the 128 of the swizzle",
+        "tensor map: a box row of 128 bf16 is 256 bytes; it must be a multiple of 16 and at most the swizzle's 128",
     );
     tensor(
         |_, t| *t = TensorBox { cols: 20, swizzle_bytes: 0, ..*t },
         "tensor map: a box row of 20 bf16 is 40 bytes; it must be a multiple of 16",
     );
-    tensor(|_, t| t.swizzle_bytes = 96, "tensor map: swizzle of 96 bytes; 0, 32, 64 and 128 exist");
+    tensor(
+        |_, t| t.swizzle_bytes = 96,
+        "tensor map: swizzle of 96 bytes; expected 0, 32, 64 or 128",
+    );
 }
 
 #[test]
@@ -168,15 +171,15 @@ fn copies_change_the_pitch_and_stay_inside() {
     let wide = Copy2d { dst_pitch: 6, ..copy };
     assert_eq!(
         line(device.copy_2d(&src, &mut dst, wide, &stream)),
-        "copy of 2 rows, destination: bytes 0 to 9 are outside of the buffer's 8"
+        "copy of 2 rows, destination: bytes 0 to 9 exceed the buffer of 8 bytes"
     );
     let tight = Copy2d { dst_pitch: 2, ..copy };
     assert_eq!(
         line(device.copy_2d(&src, &mut dst, tight, &stream)),
-        "copy of rows of 3 bytes: destination pitch 2 is smaller than a row"
+        "copy of rows of 3 bytes: the destination pitch of 2 bytes is smaller than a row"
     );
     let huge = Copy2d { rows: u64::MAX, src_pitch: u64::MAX, ..copy };
-    assert!(line(device.copy_2d(&src, &mut dst, huge, &stream)).contains("outside"));
+    assert!(line(device.copy_2d(&src, &mut dst, huge, &stream)).contains("exceed"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn kernels_are_assembled_one_by_one() {
     for _ in 0..2 {
         let said = module.preload(&[&FILL, &broken]).unwrap_err().to_string();
         assert!(
-            said.starts_with("the driver can't assemble kernel broken of image mixed: "),
+            said.starts_with("the driver cannot assemble kernel broken of image mixed: "),
             "{said}"
         );
         assert!(!said.contains('\n'), "{said}");

@@ -49,22 +49,22 @@ fn parameters_must_be_the_kernels() {
     let one = [1, 1, 1];
     assert_eq!(
         refused(&device, &FILL, one, &[Param::value(1u32)]),
-        "kernel fill takes 2 parameters; 1 were given"
+        "kernel fill takes 2 parameters; the launch passes 1"
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::value(1u32), Param::value(1u32)]),
-        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch gives a value of 4 bytes aligned to 4"
+        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a value of 4 bytes aligned to 4"
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::slice::<u32>(&out), Param::value(1u32)]),
-        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch gives a slice of u32 of 4 bytes"
+        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a slice of u32 of 4 bytes"
     );
     let floats = Param::slice_mut::<f32>(&mut out);
     assert!(refused(&device, &FILL, one, &[floats, Param::value(1u32)]).contains("slice of f32"));
     let slice = Param::slice_mut::<u32>(&mut out);
     assert_eq!(
         refused(&device, &FILL, one, &[slice, Param::value(1u64)]),
-        "kernel fill, parameter 1: the kernel takes a value of 4 bytes aligned to 4, the launch gives a value of 8 bytes aligned to 8"
+        "kernel fill, parameter 1: the kernel takes a value of 4 bytes aligned to 4, the launch passes a value of 8 bytes aligned to 8"
     );
     let mut theirs = model().alloc(64).unwrap();
     let slice = Param::slice_mut::<u32>(&mut theirs);
@@ -96,7 +96,7 @@ fn a_tensor_map_of_another_box_or_swizzle_is_refused() {
         ];
         refused(&device, &TILE_COPY, [1, 1, 1], &params)
     };
-    let want = "kernel tile, parameter 0: the kernel takes a tensor map of bf16 with box 64x64 and swizzle 128, the launch gives a tensor map of";
+    let want = "kernel tile, parameter 0: the kernel takes a tensor map of bf16 with box 64x64 and swizzle 128, the launch passes a tensor map of";
     let said = launch(&spec, TensorBox { rows: 32, ..right });
     assert_eq!(said, format!("{want} bf16 with box 32x64 and swizzle 128"));
     let said = launch(&spec, TensorBox { swizzle_bytes: 0, ..right });
@@ -105,7 +105,7 @@ fn a_tensor_map_of_another_box_or_swizzle_is_refused() {
     assert_eq!(said, format!("{want} f16 with box 64x64 and swizzle 128"));
     let floats = TensorSpec { dtype: Dtype::F16, ..spec };
     let said = device.tensor_map_for::<&probe::Map>(&floats).err().unwrap().to_string();
-    assert!(said.contains("the launch gives a tensor of f16"), "{said}");
+    assert!(said.contains("the launch passes a tensor of f16"), "{said}");
 }
 
 #[test]
@@ -121,15 +121,15 @@ fn shapes_must_be_possible() {
     );
     assert_eq!(
         one(&RANKS2, [2, 0, 1]),
-        "kernel ranks2: grid [2, 0, 1]; x is 1 to 2^31-1, y and z are 1 to 65535"
+        "kernel ranks2: grid [2, 0, 1]; x must be 1 to 2^31-1, y and z 1 to 65535"
     );
-    assert!(one(&RANKS2, [2, 1, 65536]).contains("y and z are 1 to 65535"));
+    assert!(one(&RANKS2, [2, 1, 65536]).contains("y and z 1 to 65535"));
     let mut big = SHARED;
     big.meta.smem_bytes += 4;
     // A kernel that differs from the image's is named before its shape is looked at.
     assert_eq!(
         one(&big, [1, 1, 1]),
-        "kernel shared_memory: the image says smem_bytes = 232448, this program 232452; rebuild the image from the same source"
+        "kernel shared_memory: the image has smem_bytes = 232448, this program has 232452; rebuild the image from the same source"
     );
 }
 
@@ -158,11 +158,11 @@ fn blocks_clusters_and_shared_memory_beyond_the_device_are_refused() {
     };
     assert_eq!(
         said(&IMAGES[0]),
-        "kernel shared_memory: 232452 bytes of shared memory per CTA; this device has 232448: take fewer stages or smaller tiles"
+        "kernel shared_memory: 232452 bytes of shared memory per CTA; this device has 232448: use fewer stages or smaller tiles"
     );
     assert_eq!(
         said(&IMAGES[1]),
-        "kernel shared_memory: 1056 threads per CTA; 1 to 1024 are possible"
+        "kernel shared_memory: 1056 threads per CTA; the number must be 1 to 1024"
     );
     assert_eq!(
         said(&IMAGES[2]),

@@ -59,14 +59,14 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
         all.find(|c| c.index == 1 && c.prediction.schedule == schedule).expect("worth a look")
     };
     let whole = of(3, 0);
-    let Prediction { tiles, cluster_tiles, rounds, stages, run, finished, .. } = whole.prediction;
-    assert_eq!((tiles, cluster_tiles, rounds, stages, run, finished), (9, 6, 2, 113, 0, 0));
+    let Prediction { tiles, cluster_tiles, rounds, k_tiles, run, finished, .. } = whole.prediction;
+    assert_eq!((tiles, cluster_tiles, rounds, k_tiles, run, finished), (9, 6, 2, 113, 0, 0));
     assert!((whole.prediction.filled() - 1.0).abs() < 1e-12);
     // Each cluster tile fetches 256 rows of A and 256 of B.
     assert_eq!(whole.fetched_bytes(&p), 6 * 512 * 113 * 64 * 2);
-    let Prediction { launch_us, stage_us, epilogue_us, fixup_us, memory_us, power_us, .. } =
+    let Prediction { launch_us, k_tile_us, epilogue_us, fixup_us, memory_us, power_us, .. } =
         whole.prediction;
-    let sum = 2.0 * (113.0 * stage_us + epilogue_us);
+    let sum = 2.0 * (113.0 * k_tile_us + epilogue_us);
     assert!((whole.prediction.busiest_us() - sum).abs() < 1e-9 && sum > 100.0, "{sum}");
     // Neither memory nor power is what a product on 8 SMs waits for.
     assert!(memory_us < sum / 8.0 && power_us < sum / 8.0, "{memory_us} {power_us}");
@@ -74,15 +74,15 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!(fixup_us.abs() < f64::EPSILON, "{fixup_us}");
 
     // Two tiles of the second round shared by four clusters: half a tile each, the longer half 57.
-    let shared = of(4, 2);
-    let Prediction { rounds, run, finished, stage_us, fixup_us, .. } = shared.prediction;
+    let split = of(4, 2);
+    let Prediction { rounds, run, finished, k_tile_us, fixup_us, .. } = split.prediction;
     assert_eq!((rounds, run, finished), (1, 57, 1));
     // A stage of a shared tile takes a little longer than one of a whole tile, where rows of 14400 bytes
     // lie across lines of the cache.
-    let sum = (113.0 + 57.0 * 1.2) * stage_us + 2.0 * epilogue_us + fixup_us;
-    assert!((shared.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
-    assert!((shared.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
-    assert!(shared.prediction.predicted_us < whole.prediction.predicted_us);
+    let sum = (113.0 + 57.0 * 1.2) * k_tile_us + 2.0 * epilogue_us + fixup_us;
+    assert!((split.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
+    assert!((split.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
+    assert!(split.prediction.predicted_us < whole.prediction.predicted_us);
 }
 
 /// What is decided beside the schedule: which launches prefetch, and whose CTAs keep pace.
@@ -93,7 +93,7 @@ fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
         let best = candidates(&INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
         (best.prediction.throttled(), best.prediction.prefetch(132), best.instance.two_fit())
     };
-    // Operands of 1 GiB, tiles of 256 stages.
+    // Operands of 1 GiB, tiles of 256 k tiles.
     assert!(picked(16384, 16384, 16384).0);
     // What the L2 cache holds is read once, whoever comes first; and one round has nothing to wait for.
     assert!(!picked(4096, 4096, 1024).0);
@@ -198,7 +198,7 @@ fn empty_results_launch_nothing_and_empty_k_multiplies_zeros() {
         plan.run(&a, &b, None, &mut d, 1.0, 0.0).unwrap();
     }
     let plan = gemm.plan(&problem(8, 8, 0)).unwrap();
-    assert_eq!(plan.describe().notes, ["K is 0: one block of zeros is multiplied"]);
+    assert_eq!(plan.describe().notes, ["K is 0: one k tile of zeros is multiplied"]);
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn products_that_cannot_be_are_refused() {
     let gemm = gemm();
     let p = problem(8, 8, 8);
     let said = line(gemm.plan(&GemmProblem { ab: Dtype::F32, ..p }));
-    assert_eq!(said, "GEMM operands of type f32; bf16 and f16 are");
+    assert_eq!(said, "GEMM operands of type f32; bf16 or f16 is supported");
     let said = line(gemm.plan(&GemmProblem { out: Dtype::U8, ..p }));
-    assert_eq!(said, "GEMM result of type u8; bf16, f16 and f32 are");
+    assert_eq!(said, "GEMM result of type u8; bf16, f16 or f32 is supported");
     let said = line(gemm.plan(&GemmProblem { ab: Dtype::F16, out: Dtype::F16, ..p }));
     assert!(said.starts_with("no GEMM kernel for f16 operands, f16 result, without C; the table of 5 has: bf16 to bf16 with C, bf16 to bf16 without C, bf16 to f32"), "{said}");
     let said = line(gemm.plan(&problem(u64::MAX, 1, 1)));
@@ -241,8 +241,11 @@ fn products_that_cannot_be_are_refused() {
     let said = line(gemm.plan(&problem(huge, 8192, 1)));
     assert!(said.starts_with("tiles of D = 134217728 x 512 overflows"), "{said}");
     let said = line(gemm.plan_with(&p, 3));
-    assert_eq!(said, "GEMM instance 3 of 5 is not for this product: bf16 to bf16 with C");
-    assert!(line(gemm.plan_with(&p, 5)).ends_with("there is no such row"));
+    assert_eq!(
+        said,
+        "GEMM instance 3 of 5 does not compute this product: it computes bf16 to bf16 with C"
+    );
+    assert!(line(gemm.plan_with(&p, 5)).ends_with("the table has no such row"));
 }
 
 #[test]
@@ -257,11 +260,11 @@ fn schedules_that_cannot_be_are_refused() {
     let p = problem(300, 520, 7200);
     for clusters in [0, sms + 1] {
         let right = format!("this device holds 1 to {sms} clusters");
-        let all = format!("a GEMM schedule of {clusters} clusters that share 0 tiles: {right}");
+        let all = format!("a GEMM schedule of {clusters} clusters and 0 split tiles: {right}");
         assert_eq!(refused(&p, index, clusters, 0), all);
     }
     let said = refused(&p, index, 1, 1000);
-    assert!(said.ends_with("share 1000 tiles: there are 45 cluster tiles"), "{said}");
+    assert!(said.ends_with("1000 split tiles: there are 45 cluster tiles"), "{said}");
     static ALONE: KernelDesc = {
         let mut meta = SMALL.meta;
         meta.params[6] = <TileSchedulerParams as KernelArg>::META;
@@ -272,12 +275,12 @@ fn schedules_that_cannot_be_are_refused() {
     let whole = Gemm::with_instances(&device, &ALONE_IMAGE, table(&WHOLE)).unwrap();
     let said = line(whole.plan_scheduled(&p, 0, Schedule { clusters: 1, streamed: 1 }));
     assert!(
-        said.ends_with("share 1 tiles: this kernel computes tiles whole, 0 are shared"),
+        said.ends_with("1 split tiles: this kernel does not split tiles, so the number must be 0"),
         "{said}"
     );
     let long = problem(64, 64 * 32, (1 << 31) - 1);
     let said = refused(&long, index, 1, 32);
-    let right = "they have 1073741824 stages, and less than 1073741824 can be shared";
+    let right = "they have 1073741824 k tiles, and the limit is 1073741823";
     assert!(said.ends_with(right), "{said}");
 }
 
@@ -301,9 +304,12 @@ fn tables_and_images_must_agree_with_their_kernels() {
     );
     assert_eq!(
         new(&IMAGE, &SHORT),
-        "GEMM instance mid: 4 tensor maps, then parameters of [24, 8] bytes; 4, then LoadArgs, the epilogue and the scheduler's arguments, [24, 8, 104] bytes, are right"
+        "GEMM instance mid: 4 tensor maps, then parameters of [24, 8] bytes; expected 4 tensor maps, then LoadArgs, the epilogue and the scheduler's arguments of [24, 8, 104] bytes"
     );
-    assert!(new(&IMAGE, &TYPES).starts_with("GEMM instance mid: operands bf16 and result f32"));
+    assert!(
+        new(&IMAGE, &TYPES)
+            .starts_with("GEMM instance mid: the table says operands bf16 and result f32")
+    );
     assert_eq!(new(&EMPTY, &TABLE[..1]), "image x has no kernel small; it has: none");
     assert_eq!(new(&OTHER, &TABLE), "image x is for sm_100a; this device runs sm_90a");
 }
@@ -317,7 +323,7 @@ fn an_image_of_other_source_is_named() {
     let said = line(Gemm::with_instances(&device, &IMAGE, table(&TABLE[2..3])));
     assert_eq!(
         said,
-        "kernel mid: the image says smem_bytes = 1024, this program 204800; rebuild the image from the same source"
+        "kernel mid: the image has smem_bytes = 1024, this program has 204800; rebuild the image from the same source"
     );
 }
 

@@ -1,25 +1,25 @@
-//! A device image: the facts of its kernels, and each kernel's code by itself.
+//! A device image: the metadata of its kernels, and a PTX module for each kernel.
 //!
-//! A driver assembles all of the PTX that it is given before it launches any of it, and a GEMM kernel
-//! takes it a good part of a second. So an image is not one module but one per kernel, and a program
-//! waits for the kernels that it runs.
+//! The driver assembles a whole PTX module before it launches any kernel of it, and a GEMM kernel takes a
+//! considerable part of a second. With a module for each kernel, a program waits only for the kernels that
+//! it runs.
 
 use super::KernelMeta;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use std::borrow::Cow;
 
-/// A device image that `kernel-build` wrote: the code and the facts of each kernel.
+/// A device image that `kernel-build` wrote: code and metadata of each kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
-    /// The crate it was built from.
+    /// Name of the kernel crate.
     pub name: &'static str,
-    /// Target, as PTX spells it: `sm_90a`.
+    /// PTX target, `sm_90a`.
     pub arch: &'static str,
-    /// Each kernel's code, a module by itself.
+    /// A module for each kernel.
     pub code: &'static [KernelCode],
-    /// The kernels in it, in the order of their names.
+    /// The kernels, in the order of their names.
     pub kernels: &'static [KernelMeta],
-    /// Version of the ptxas that checked it at build time, if one was found.
+    /// Version of the ptxas that checked the image at build time, if there was one.
     pub ptxas: Option<&'static str>,
 }
 
@@ -28,11 +28,11 @@ pub struct Image {
 pub struct KernelCode {
     /// Entry name in PTX.
     pub kernel: &'static str,
-    /// The module that defines the entry and everything that it refers to.
+    /// A module with the entry and everything that it refers to.
     pub code: Code,
 }
 
-/// A form of code.
+/// The code of a module.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Code {
@@ -42,33 +42,33 @@ pub enum Code {
     Deflated {
         /// Bytes of the text.
         bytes: usize,
-        /// What it inflates from.
+        /// The compressed bytes.
         data: &'static [u8],
     },
 }
 
-/// Why an image does not give a kernel's code.
+/// Why a kernel's code cannot be read from an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// There is none.
+    /// The image has no code for the kernel.
     #[error("image {image} has no code for kernel {kernel}; it has code for {have} kernels")]
     NoCode {
         /// The image's name.
         image: &'static str,
         /// The kernel.
         kernel: String,
-        /// How many kernels have code.
+        /// Number of kernels that have code.
         have: usize,
     },
-    /// It does not inflate to the text that was deflated.
+    /// The compressed bytes do not inflate to the original text.
     #[error("image {image}, kernel {kernel}: its PTX is damaged: {what}")]
     Damaged {
         /// The image's name.
         image: &'static str,
         /// The kernel.
         kernel: String,
-        /// What was found, and what would be right.
+        /// What was found, and what was expected.
         what: String,
     },
 }
@@ -77,7 +77,7 @@ impl Image {
     /// The PTX module of a kernel.
     ///
     /// # Errors
-    /// [`ImageError`].
+    /// [`ImageError`] if the image has no code for the kernel, or damaged code.
     pub fn ptx(&self, kernel: &str) -> Result<Cow<'static, str>, ImageError> {
         let Some(found) = self.code.iter().find(|code| code.kernel == kernel) else {
             let have = self.code.len();
@@ -90,14 +90,14 @@ impl Image {
         })
     }
 
-    /// Bytes of code in the program.
+    /// Bytes of code that the program embeds.
     pub fn code_bytes(&self) -> usize {
         self.code.iter().map(|code| code.code.bytes()).sum()
     }
 }
 
 impl Code {
-    /// Bytes in the program.
+    /// Bytes that the program embeds.
     fn bytes(&self) -> usize {
         match self {
             Self::Ptx(text) => text.len(),
@@ -105,7 +105,7 @@ impl Code {
         }
     }
 
-    /// The text, or what is wrong with it.
+    /// The PTX text, or a message that says what is wrong with it.
     fn ptx(&self) -> Result<Cow<'static, str>, String> {
         let (bytes, data) = match *self {
             Self::Ptx(text) => return Ok(Cow::Borrowed(text)),

@@ -10,12 +10,12 @@
 //! bits 63-62   swizzle mode: 0 none, 1 128 B, 2 64 B, 3 32 B
 //! ```
 
-/// The swizzle of a tile in shared memory; the value is the descriptor's code.
+/// The swizzle of a tile in shared memory. The value is the descriptor's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Swizzle {
     /// No swizzle: core matrices of 8 rows of 16 bytes.
     None = 0,
-    /// Rows of 128 bytes; the 16-byte unit of a row is xored with the row modulo 8.
+    /// Rows of 128 bytes. The index of a 16-byte unit is xored with the row modulo 8.
     B128 = 1,
     /// Rows of 64 bytes.
     B64 = 2,
@@ -24,7 +24,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// Bytes of a swizzled row; 0 for none.
+    /// Bytes of a swizzled row; 0 without a swizzle.
     pub const fn span_bytes(self) -> u32 {
         match self {
             Self::None => 0,
@@ -33,8 +33,8 @@ impl Swizzle {
             Self::B32 => 32,
         }
     }
-    /// The alignment that a tile needs so that the descriptor's base offset is 0: the bytes after
-    /// which the pattern repeats (8 rows), and 16 without a swizzle.
+    /// The alignment of a tile for which the descriptor's base offset is 0: the bytes after which the
+    /// pattern repeats (8 rows), or 16 without a swizzle.
     pub const fn repeat_bytes(self) -> u32 {
         match self {
             Self::None => 16,
@@ -50,12 +50,12 @@ const fn field(bytes: u32) -> u64 {
 
 /// Makes a descriptor.
 ///
-/// For a K-major operand: `stride_bytes` is from one group of 8 rows to the next (1024 with
-/// [`Swizzle::B128`]). `lead_bytes` counts only without a swizzle: from one core matrix to the next
-/// along K; with one, give 16. A step of 16 elements along K inside a swizzled row is 32 bytes on
-/// `addr`.
+/// For a K-major operand, `stride_bytes` is the distance from one group of 8 rows to the next (1024 with
+/// [`Swizzle::B128`]). Without a swizzle, `lead_bytes` is the distance from one core matrix to the next
+/// along K; with a swizzle it is ignored, and 16 is the usual value. A step of 16 elements along K inside
+/// of a swizzled row adds 32 bytes to `addr`.
 ///
-/// The tile starts at a multiple of [`Swizzle::repeat_bytes`], so the base offset is 0.
+/// The tile must start at a multiple of [`Swizzle::repeat_bytes`], so that the base offset is 0.
 #[inline(always)]
 pub const fn descriptor(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swizzle) -> u64 {
     field(addr) | field(lead_bytes) << 16 | field(stride_bytes) << 32 | (swizzle as u64) << 62

@@ -20,7 +20,7 @@ mod sealed {
 
 /// An element type of A and B: [`half::bf16`] or [`half::f16`].
 pub trait Operand: Copy + sealed::Sealed + 'static {
-    /// Which one.
+    /// The type as a value.
     const TYPE: OperandType;
 }
 impl Operand for half::bf16 {
@@ -30,17 +30,17 @@ impl Operand for half::f16 {
     const TYPE: OperandType = OperandType::F16;
 }
 
-/// The shape m64nNk16; a [`Shape`] for N = 8, 16, … 256.
+/// The shape m64nNk16. It implements [`Shape`] for N = 8, 16, … 256.
 #[derive(Clone, Copy, Debug)]
 pub struct M64<const N: usize>;
 
-/// One wgmma of a shape: 64 rows, `N` columns, 16 deep; A and B K-major.
+/// A shape of wgmma: M = 64, `N` columns, K = 16, with K-major A and B.
 pub trait Shape: sealed::Sealed {
-    /// Columns.
+    /// Number of columns.
     const N: usize;
     /// This thread's accumulators: `N / 2` floats.
     type Regs: Copy + AsRef<[f32]> + AsMut<[f32]>;
-    /// Accumulators of zeros.
+    /// Zero accumulators.
     const ZERO: Self::Regs;
 
     /// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T {d}, a, b, p, 1, 1, 0, 0;`: `D = A*B + D`, or
@@ -48,21 +48,19 @@ pub trait Shape: sealed::Sealed {
     ///
     /// # Safety
     /// All warps of the warp group execute it, convergent, after [`super::fence`]. Until
-    /// [`super::wait_group`] has retired it, `d` is not touched but by further wgmmas of the same
-    /// shape, and the shared memory of A and B is not written. That memory was made visible to the
-    /// asynchronous proxy.
+    /// [`super::wait_group`] has retired it, only further wgmmas of the same shape access `d`, and the
+    /// shared memory of A and B is not written. That memory is visible to the asynchronous proxy.
     unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool);
 
-    /// The same with A from registers: `a` holds, as pairs, this thread's part of the 64x16 tile in
-    /// the layout of `mma.m16n8k16`'s A, one 16-row slab per warp.
+    /// [`Shape::mma`] with A in registers. `a` holds pairs of this thread's elements of the 64x16 tile in
+    /// the layout of A in `mma.m16n8k16`, with 16 rows for each warp.
     ///
     /// # Safety
     /// As [`Shape::mma`]; the registers of `a` are not written until the wgmma has retired.
     unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool);
 
-    /// No instruction: the compiler must have the accumulators in registers here, with the values
-    /// that the wgmmas gave, so it moves no use of them across (CUTLASS's
-    /// `warpgroup_fence_operand`).
+    /// Keeps the compiler from moving a use of the accumulators across this call. It emits no instruction.
+    /// (CUTLASS `warpgroup_fence_operand`.)
     fn fence_operand(d: &mut Self::Regs);
 }
 
@@ -133,7 +131,7 @@ macro_rules! shape {
             #[inline(always)]
             fn fence_operand(d: &mut Self::Regs) {
                 #[cfg(target_arch = "nvptx64")]
-                // An asm template must use its operands: a comment does.
+                // An asm template must use its operands; a comment suffices.
                 ptx!(
                     concat!("// {0}", $(" {", $i, "}",)*),
                     inout(reg32) d[0] $(, inout(reg32) d[$i])*
@@ -145,7 +143,7 @@ macro_rules! shape {
     };
 }
 
-/// Each step adds four accumulators to the list, and makes the shape that has them all.
+/// Each step adds four accumulators to the list and implements the shape that has all of them.
 macro_rules! shapes {
     ({$($done:literal)*}) => {};
     ({$($done:literal)*} [$n:literal: $($i:literal)*] $($rest:tt)*) => {

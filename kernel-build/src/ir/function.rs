@@ -1,4 +1,4 @@
-//! Function definitions: where their attributes go, and what a kernel's metadata changes.
+//! Function definitions: the position of their attributes, and the edits from a kernel's metadata.
 
 use super::{Edit, Module, token};
 use crate::{
@@ -63,7 +63,7 @@ impl Header {
         })
     }
 
-    /// The edits that give this kernel what its metadata says.
+    /// The edits that apply the kernel's metadata.
     pub fn apply(&self, module: &Module, meta: &KernelMeta) -> Result<Vec<Edit>, Error> {
         let fault = |what: String| Error::Metadata { kernel: self.name.clone(), what };
         let params = token::arguments(module.tokens, self.params.0, self.params.1);
@@ -86,7 +86,7 @@ impl Header {
                     &module.source[first.start..last.end]
                 )));
             }
-            // Whatever rustc said of the pointer (noundef, dereferenceable, align) gives way.
+            // These attributes replace rustc's (noundef, dereferenceable, align).
             edits.push(Edit {
                 at: first.end,
                 end: last.start,

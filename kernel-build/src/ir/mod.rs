@@ -1,17 +1,16 @@
-//! The pass over unoptimised LLVM IR: convergence, and what Rust has no syntax for.
+//! The pass over unoptimised LLVM IR: it marks convergence and adds attributes that Rust cannot express.
 //!
-//! 1. `convergent` on every function definition, every call and every inline-asm call site, as
-//!    clang does for CUDA. LLVM takes the mark away again where it proves it needless. Calls of
-//!    LLVM's own intrinsics keep what LLVM's table says of them, and declarations are left alone:
-//!    for a call site it is the site's own mark that counts.
+//! 1. It adds `convergent` to every function definition, every call and every inline-asm call site, as
+//!    clang does for CUDA. LLVM removes the mark where it proves that it is unnecessary. Calls of LLVM's
+//!    intrinsics keep the attributes of LLVM's table. Declarations are not marked, because the mark of the
+//!    call site decides.
 //! 2. A kernel's metadata constant becomes function attributes (`"nvvm.maxntid"`,
 //!    `"nvvm.minctasm"`, `"nvvm.cluster_dim"`), and its tensor-map parameters become
 //!    `byval([128 x i8]) align 64 "nvvm.grid_constant"`: in PTX 128 bytes of `.param` space, whose
 //!    address goes to TMA without a copy through local memory. The constants are removed.
 //!
-//! The text is edited in place at token borders; what the pass does not look at stays as rustc
-//! wrote it. A call or definition of unknown form is an error, never skipped: an unmarked call
-//! could cost correctness silently.
+//! The pass edits the text at token boundaries and leaves the rest as rustc wrote it. A call or definition
+//! of an unknown form is an error, because an unmarked call could silently be miscompiled.
 
 mod call;
 mod function;
@@ -23,14 +22,14 @@ use function::Header;
 pub(crate) use globals::variables;
 use token::{Kind, Token, tokenize};
 
-/// What the pass made of a module.
+/// The result of the pass.
 #[derive(Debug)]
 pub struct Marked {
     /// The module's new text.
     pub text: String,
     /// The kernels that have metadata, in the order of their names.
     pub kernels: Vec<KernelMeta>,
-    /// Kernels without metadata, whose launches nobody can check.
+    /// Kernels without metadata. Their launches cannot be checked.
     pub bare_kernels: Vec<String>,
 }
 
@@ -44,14 +43,14 @@ impl Marked {
     }
 }
 
-/// What the pass does.
+/// Options of the pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Mark functions and calls `convergent`. Off only in the test that shows what then happens.
+    /// Whether functions and calls are marked `convergent`. Only the test of the mark turns it off.
     pub convergent: bool,
 }
 
-/// Replaces the bytes `at..end` of the module by `text`.
+/// An edit that replaces the bytes `at..end` of the module by `text`.
 #[derive(Debug)]
 struct Edit {
     at: usize,
@@ -161,7 +160,7 @@ pub fn mark(source: &str, options: Options) -> Result<Marked, Error> {
 
 /// Applies edits that do not overlap.
 fn apply(source: &str, mut edits: Vec<Edit>) -> String {
-    // Stable: insertions at one place keep the order in which they were made.
+    // The sort is stable, so insertions at one position keep their order.
     edits.sort_by_key(|edit| edit.at);
     let added: usize = edits.iter().map(|edit| edit.text.len()).sum();
     let mut text = String::with_capacity(source.len() + added);

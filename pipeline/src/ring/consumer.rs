@@ -374,13 +374,13 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
     /// type St = (Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
     ///
     /// fn add(slot: FullSlot<St, Reads<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) -> [f32; 8] {
-    ///     let (a, b) = (slot.strip_of::<0>(group, 1), slot.strip_of::<1>(group, 1));
+    ///     let (a, b) = (slot.fragment_of::<0>(group, 1), slot.fragment_of::<1>(group, 1));
     ///     slot.release();
     ///     core::array::from_fn(|i| a[i] + b[i])
     /// }
     /// ```
     #[device]
-    pub fn strip_of<const I: usize>(
+    pub fn fragment_of<const I: usize>(
         &self,
         group: &Warpgroup<Rd::Role, Cl>,
         fragment: usize,

@@ -33,8 +33,8 @@ fn copy<const STAGES: usize>(
             for step in 0..steps {
                 let panel = panels.wait();
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, panel.fragment(&group, strip));
+                for fragment in 0..4 {
+                    out.put(fragment, panel.fragment(&group, fragment));
                 }
                 panel.release();
                 out.publish().store(to, 64 * step, 0);

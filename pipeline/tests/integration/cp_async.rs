@@ -61,8 +61,8 @@ fn pairs<const STAGES: usize>(
                 let slot = arrived.wait();
                 for panel in 0..2 {
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, panel, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, panel, fragment));
                     }
                     out.publish().store(to, 64 * step, 64 * panel as u32);
                 }

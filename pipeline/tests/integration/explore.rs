@@ -27,10 +27,10 @@ fn shared_ring(cta: Cta<(Load, Two), Alone, Shared>, from: &TensorMap<Tall>, ste
             let mut panels = ring.consumer.by(&group);
             for step in 0..steps {
                 let panel = panels.wait();
-                for strip in 0..4 {
+                for fragment in 0..4 {
                     let want = step as f32 + 1.0;
                     assert!(
-                        panel.fragment(&group, strip).iter().all(|&x| x == want),
+                        panel.fragment(&group, fragment).iter().all(|&x| x == want),
                         "step {step}"
                     );
                 }

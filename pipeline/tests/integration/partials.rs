@@ -31,11 +31,11 @@ fn elements<const N: usize>(sum: &Accumulator<N>) -> Vec<[f32; 8]>
 where
     isa::wgmma::M64<N>: isa::wgmma::Shape,
 {
-    (0..N / 16).map(|strip| sum.fragment(strip)).collect()
+    (0..N / 16).map(|fragment| sum.fragment(fragment)).collect()
 }
 
 /// Gives `sum` to CTA 0, or takes what CTA 1 has given, which is the same once more.
-fn settle<const N: usize>(
+fn fix_up<const N: usize>(
     all: &Partials<'_>,
     group: &Warpgroup<Math, Pair>,
     part: Part<N>,
@@ -83,11 +83,11 @@ fn sums(
                     let (left, rest) = sum.start_right().finish_left();
                     let (right, last) = rest.finish();
                     last.release();
-                    one_by_one(left, right, |part, half| settle(all, &group, part, half));
+                    one_by_one(left, right, |part, half| fix_up(all, &group, part, half));
                 } else {
                     let (sum, last) = Accumulator::<COLUMNS>::start(&group, full.wait()).finish();
                     last.release();
-                    settle(all, &group, Part::whole(), sum);
+                    fix_up(all, &group, Part::whole(), sum);
                 }
             },
         );

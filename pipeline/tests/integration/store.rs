@@ -15,9 +15,9 @@ type Panel = Tile<bf16, 64, 64>;
 type Plan<const DEPTH: usize, const UNACQUIRED: usize> =
     SmemPlan<(StoreBuffers<bf16, DEPTH, Write, UNACQUIRED>,)>;
 
-/// What strip `fragment` of panel `panel` is full of.
-fn value(panel: u32, strip: usize) -> f32 {
-    ((4 * panel) % 256) as f32 + strip as f32
+/// What every value of fragment `fragment` of panel `panel` is.
+fn value(panel: u32, fragment: usize) -> f32 {
+    ((4 * panel) % 256) as f32 + fragment as f32
 }
 
 /// Group g writes panels g, g + 2, …, without a pause in between.
@@ -33,8 +33,8 @@ fn write<const DEPTH: usize, const UNACQUIRED: usize>(
             let mut stores = stores.by(&group);
             for panel in (group.index()..panels).step_by(2) {
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, [value(panel, strip); 8]);
+                for fragment in 0..4 {
+                    out.put(fragment, [value(panel, fragment); 8]);
                 }
                 out.publish().store(to, 64 * panel, 0);
             }
@@ -97,14 +97,17 @@ fn all_buffers_at_once_and_one_by_one() {
                         let all = turns & 1 == 0 && panel + DEPTH as u32 <= PANELS;
                         if all {
                             let mut out = stores.acquire_all();
-                            for strip in 0..4 * DEPTH {
-                                out.put(strip, [value(panel + strip as u32 / 4, strip % 4); 8]);
+                            for fragment in 0..4 * DEPTH {
+                                out.put(
+                                    fragment,
+                                    [value(panel + fragment as u32 / 4, fragment % 4); 8],
+                                );
                             }
                             out.publish().store(&map, 0, 64 * panel);
                         } else {
                             let mut out = stores.acquire();
-                            for strip in 0..4 {
-                                out.put(strip, [value(panel, strip); 8]);
+                            for fragment in 0..4 {
+                                out.put(fragment, [value(panel, fragment); 8]);
                             }
                             out.publish().store(&map, 0, 64 * panel);
                         }

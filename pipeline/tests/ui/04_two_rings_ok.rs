@@ -26,13 +26,13 @@ fn panels_alternate_between_the_rings() {
                 for pair in 0..PANELS / 2 {
                     let (a, b) = (even.wait(), odd.wait());
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, a.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, a.fragment(&group, fragment));
                     }
                     out.publish().store(to, 128 * pair, 0);
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, b.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, b.fragment(&group, fragment));
                     }
                     out.publish().store(to, 128 * pair + 64, 0);
                     a.release();

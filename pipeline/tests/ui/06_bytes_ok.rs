@@ -32,8 +32,8 @@ fn one_load_for_each_tile() {
                 last.release();
                 let mut stores = stores.by(&group);
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, sum.fragment(strip));
+                for fragment in 0..4 {
+                    out.put(fragment, sum.fragment(fragment));
                 }
                 out.publish().store(d, 0, 0);
                 stores.tail();

@@ -40,8 +40,8 @@ fn each_group_skips_what_the_other_reads() {
                         Accumulator::<64>::start(&group, operands.wait()).finish();
                     slot.release();
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, sum.fragment(strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, sum.fragment(fragment));
                     }
                     out.publish().store(&d_map, 64 * panel, 0);
                 }

@@ -51,13 +51,13 @@ fn odd_panels_load_after_even_ones() {
                 for panel in (0..PANELS).step_by(2) {
                     let (a, b) = (even.wait(), odd.wait());
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, a.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, a.fragment(&group, fragment));
                     }
                     out.publish().store(to, 64 * panel, 0);
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, b.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, b.fragment(&group, fragment));
                     }
                     // The odd slot goes back first, so that the arriving thread is never two steps
                     // ahead.

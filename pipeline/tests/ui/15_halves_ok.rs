@@ -33,8 +33,8 @@ fn the_ends_of_tiles_overlap() {
                     }
                     let (left, rest) = sum.finish_left();
                     let mut out = stores.acquire();
-                    for strip in 0..3 {
-                        out.put(strip, left.fragment(strip));
+                    for fragment in 0..3 {
+                        out.put(fragment, left.fragment(fragment));
                     }
                     let (right, last) = rest.finish();
                     last.release();

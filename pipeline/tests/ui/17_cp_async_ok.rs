@@ -31,8 +31,8 @@ fn copy_commit_wait() {
                     for panel in 0..PANELS {
                         let slot = arrived.wait();
                         let mut out = stores.acquire();
-                        for strip in 0..4 {
-                            out.put(strip, slot.fragment(&group, strip));
+                        for fragment in 0..4 {
+                            out.put(fragment, slot.fragment(&group, fragment));
                         }
                         slot.release();
                         out.publish().store(&target, 64 * panel, 0);

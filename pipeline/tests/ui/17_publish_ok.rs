@@ -13,8 +13,8 @@ fn put_publish_store() {
                 for panel in 0..PANELS {
                     let slot = arrived.wait();
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, fragment));
                     }
                     slot.release();
                     let published = out.publish();

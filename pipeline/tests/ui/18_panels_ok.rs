@@ -16,8 +16,8 @@ fn one_panel_at_a_time() {
                     wrong.put(0, [f32::NAN; 8]);
                     drop(wrong);
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, fragment));
                     }
                     slot.release();
                     out.publish().store(to, 64 * panel, 0);

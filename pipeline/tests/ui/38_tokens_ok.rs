@@ -13,8 +13,8 @@ fn no_token_is_left() {
                 for panel in 0..PANELS {
                     let slot = arrived.try_wait().wait();
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, fragment));
                     }
                     slot.release();
                     out.publish().store(to, 64 * panel, 0);

@@ -41,8 +41,8 @@ fn multiply(
             last.release();
             let mut stores = stores.by(&group);
             let mut out = stores.acquire();
-            for strip in 0..4 {
-                out.put(strip, sum.fragment(strip));
+            for fragment in 0..4 {
+                out.put(fragment, sum.fragment(fragment));
             }
             out.publish().store(d, row, col);
             stores.tail();

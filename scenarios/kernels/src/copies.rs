@@ -1,4 +1,4 @@
-//! A producer role that fills each slot with `cp.async`, and one consumer.
+//! A producer role fills each slot with `cp.async`; there is one consumer.
 //! (CUTLASS `pipeline_async`, with `cp.async` in place of ordinary stores.)
 
 use half::bf16;
@@ -11,7 +11,7 @@ use pipeline::tile::MatrixView;
 names! { Copied = "copied" }
 roles! { Fetch = 2 x 128 registers, Consume = 1 x 128 registers }
 
-/// 64 rows of 64 elements, of which a slot has two side by side.
+/// 64 rows of 64 elements. A slot has two of them side by side.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 type Plan<const STAGES: usize> = SmemPlan<(
@@ -20,7 +20,7 @@ type Plan<const STAGES: usize> = SmemPlan<(
 )>;
 type ThisCta<const STAGES: usize> = Cta<(Fetch, Consume), Alone, Plan<STAGES>>;
 
-/// The matrix that is copied: its rows and columns, and elements from row to row.
+/// The matrix that is copied: rows, columns, and row pitch in elements.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     rows: u32,
@@ -28,7 +28,7 @@ struct Extent {
     pitch: u32,
 }
 
-/// Copies `steps` blocks of 64 x 128, with zeros where `from` has nothing.
+/// Copies `steps` blocks of 64 x 128, with zeros outside of `from`.
 #[inline(always)]
 fn copied<const STAGES: usize>(
     cta: ThisCta<STAGES>,
@@ -55,8 +55,8 @@ fn copied<const STAGES: usize>(
                 let slot = arrived.wait();
                 for panel in 0..2 {
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, panel, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, panel, fragment));
                     }
                     out.publish().store(to, 64 * step, 64 * panel as u32);
                 }

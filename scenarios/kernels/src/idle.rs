@@ -1,5 +1,5 @@
-//! Warp-specialised with a warp group that has nothing to do, in a cluster whose CTAs leave one by
-//! one, and rings that are never filled up. (CUTLASS `pipeline_tma_async_warp_specialized`.)
+//! Warp specialisation with an idle warp group, in a cluster whose CTAs exit one by one, with rings that
+//! never become full. (CUTLASS `pipeline_tma_async_warp_specialized`.)
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use isa::kernel;
@@ -17,7 +17,7 @@ type Pair = Cluster<2, 1>;
 type Plan = SmemPlan<(Ring<8, (TileA, TileB), Tma, Mma<Math>, Operands, Pair>, Buffer<Math>)>;
 type ThisCta = Cta<(Load, Idle, Math), Pair, Plan>;
 
-/// One tile of 128 x 32 for the cluster, `steps` steps.
+/// Computes one tile of 128 x 32 for the cluster, with `steps` k tiles.
 #[kernel]
 pub fn idle_group(
     cta: ThisCta,
@@ -32,7 +32,7 @@ pub fn idle_group(
     cta.specialize(
         |load| {
             load.four_warps(
-                // Not the first warp, for once.
+                // Here the loading warp is not the first one.
                 |_| {},
                 |_| {},
                 |warp| {

@@ -1,5 +1,5 @@
-//! Scenario kernels: small, generic over what CUTLASS's pipeline tests vary, and made concrete by a
-//! table in each module.
+//! Scenario kernels: small kernels that are generic over the parameters of CUTLASS's pipeline tests. A
+//! table in each module lists their instances.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ pub mod idle;
 pub mod meet;
 pub mod multicast;
 pub mod multiply;
-pub mod pace;
+pub mod throttle;
 pub mod parts;
 pub mod stores;
 pub mod turns;

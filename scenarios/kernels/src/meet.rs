@@ -1,8 +1,8 @@
-//! CTAs that meet at the cluster's hardware barrier, arriving first and waiting later, round after
-//! round. (CUTLASS `cluster_arrive`, `cluster_arrive_relaxed`, `cluster_wait`.)
+//! CTAs synchronise at the cluster's hardware barrier in every round, with a split arrive and wait.
+//! (CUTLASS `cluster_arrive`, `cluster_arrive_relaxed`, `cluster_wait`.)
 //!
-//! In every round another CTA comes late. Times say that nobody went on without it; after an arrival
-//! that releases, what each CTA wrote before is what all threads of the others find.
+//! In every round another CTA is late. The recorded times show that no CTA continued without it. With an
+//! arrival that releases, all threads of the other CTAs see what each CTA wrote before it.
 
 use isa::kernel;
 use isa::slice::DeviceSliceMut;
@@ -18,19 +18,19 @@ type Plan = SmemPlan<(Memory<128, Nothing>,)>;
 type ThisCta<K> = Cta<(Some, Others), K, Plan>;
 /// Threads of a CTA.
 pub const THREADS: u32 = ThisCta::<Cluster<1, 1>>::THREADS;
-/// How late the late CTA comes.
+/// Delay of the late CTA in nanoseconds.
 const LATE_NS: u32 = 20_000;
 
-/// What a CTA writes in a round.
+/// The word that a CTA writes in a round.
 #[inline(always)]
 #[must_use]
 pub const fn word(round: u32, rank: u32) -> u32 {
     (round + 1) * (3 * rank + 1)
 }
 
-/// `rounds` epochs. `times` gets each CTA's clock before its arrival and after its wait, for each
-/// cluster, round and rank; `words` what the CTA writes; `found`, of each thread, the sum of the
-/// words that it finds (RELAXED: nothing, as nothing is promised).
+/// Runs `rounds` rounds. For each cluster, round and rank, `times` gets the CTA's clock before its arrival
+/// and after its wait, and `words` the word that the CTA writes. `found` gets, for each thread, the sum of
+/// the words that it reads (with RELAXED nothing, because the order of memory is not guaranteed).
 #[inline(always)]
 fn meet<const RELAXED: bool, K: ClusterShape>(
     cta: ThisCta<K>,
@@ -54,7 +54,7 @@ fn meet<const RELAXED: bool, K: ClusterShape>(
             times.set(2 * own, sreg::globaltimer() as u32);
         }
         let arrived = if RELAXED { cta.cluster_arrive_relaxed() } else { cta.cluster_arrive() };
-        // What needs no other CTA.
+        // Work that needs no other CTA.
         let in_between = word(round, rank);
         cta = arrived.wait();
         if thread == 0 {
@@ -77,7 +77,7 @@ pub struct Instance {
     pub desc: &'static isa::kernel::KernelDesc,
     /// CTAs of its cluster.
     pub ctas: u32,
-    /// Does an arrival make anything visible?
+    /// Whether an arrival releases earlier writes.
     pub releases: bool,
 }
 

@@ -1,5 +1,5 @@
-//! TMA producer, wgmma consumer, one batch in flight, over clusters: A is multicast along N, B along
-//! M. (CUTLASS `pipeline_tma_async`.)
+//! A TMA producer and a wgmma consumer with one batch in flight, in clusters. A is multicast along N, B
+//! along M. (CUTLASS `pipeline_tma_async`.)
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use isa::kernel;
@@ -13,7 +13,8 @@ type Plan<const STAGES: usize, K> =
     SmemPlan<(Ring<STAGES, (TileA, TileB), Tma, Mma<Math>, Operands, K>, Buffer<Math>)>;
 type ThisCta<const STAGES: usize, K> = Cta<(Load, Math), K, Plan<STAGES, K>>;
 
-/// `tiles` cluster tiles below each other, `steps` steps each; cluster i of g takes tiles i, i + g, ….
+/// Computes `tiles` cluster tiles along M with `steps` k tiles each. Cluster i of g computes tiles i,
+/// i + g, ….
 #[inline(always)]
 fn multicast<const STAGES: usize, const CM: usize, const CN: usize>(
     cta: ThisCta<STAGES, Cluster<CM, CN>>,

@@ -1,21 +1,21 @@
-//! The multiplication that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x 32.
+//! The main loop that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x 32.
 
 use half::bf16;
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, Name};
 
-/// 64 rows of A, 64 columns a step.
+/// 64 rows of A, with 64 columns per k tile.
 pub type TileA = Tile<bf16, 64, 64>;
-/// 32 rows of B: columns of D.
+/// 32 rows of B, which are columns of D.
 pub type TileB = Tile<bf16, 32, 64>;
 /// A CTA's tile of D.
 pub type TileD = Tile<f32, 64, 32>;
 
-/// Sums `steps` products; at least one.
+/// Accumulates `steps` k tiles, at least one.
 ///
-/// With two stages or more one batch is in flight and the slot before it is released behind it. One
-/// stage has no room for that: its slot must retire before it can be filled again.
+/// With two or more stages, one batch stays in flight and the slot before it is released. With one stage,
+/// the slot must retire before it can be filled again.
 #[inline(always)]
 pub fn multiply<const STAGES: usize, W: MmaReaders, N: Name, K: ClusterShape>(
     group: &Warpgroup<W::Role, K>,
@@ -44,10 +44,10 @@ pub fn multiply<const STAGES: usize, W: MmaReaders, N: Name, K: ClusterShape>(
 /// A warp group's single store buffer.
 pub type Buffer<Ro> = StoreBuffers<f32, 1, Ro>;
 
-/// What a group stores its tiles with.
+/// The store pipeline of a group.
 pub type Stores<'g, Ro, K> = pipeline::store::Stores<'g, f32, 1, Ro, K>;
 
-/// Writes a tile of D.
+/// Stores a tile of D.
 #[inline(always)]
 pub fn write<Ro: Role, K: ClusterShape>(
     sum: &Accumulator<32>,
@@ -57,8 +57,8 @@ pub fn write<Ro: Role, K: ClusterShape>(
     col: u32,
 ) {
     let mut out = stores.acquire();
-    for strip in 0..2 {
-        out.put(strip, sum.fragment(strip));
+    for fragment in 0..2 {
+        out.put(fragment, sum.fragment(fragment));
     }
     out.publish().store(d, row, col);
 }

@@ -1,5 +1,5 @@
-//! Producer warps that arm one slot together, each with its tile's bytes: two of them with one batch
-//! in flight, four of them with ordinary reads. (CUTLASS `PipelineTransactionAsync`.)
+//! Several producer warps fill one slot, each with its own tile. One kernel has two producers and one wgmma
+//! batch in flight; the other has four producers and ordinary reads. (CUTLASS `PipelineTransactionAsync`.)
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use half::{bf16, f16};
@@ -17,7 +17,7 @@ type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(Ring<3, (TileA, TileB), TmaParts, Mma<Math>, Operands, Alone>, Buffer<Math>)>;
 type ThisCta<P> = Cta<(Load, Math), Alone, P>;
 
-/// `tiles` tiles below each other, `steps` steps each; CTA i of g takes tiles i, i + g, ….
+/// Computes `tiles` tiles along M with `steps` k tiles each. CTA i of g computes tiles i, i + g, ….
 #[kernel]
 pub fn two_loaders(
     cta: ThisCta<Plan>,
@@ -77,8 +77,8 @@ type SumPlan = SmemPlan<(
     StoreBuffers<bf16, 2, Math>,
 )>;
 
-/// `out = a + 2 b - d` for `panels` panels of 64 x 64, and `+ c` in their first 32 columns, each
-/// addend loaded by a warp of its own; CTA i of g takes panels i, i + g, ….
+/// Computes `out = a + 2 b - d` for `panels` panels of 64 x 64, and adds `c` in their first 32 columns. A
+/// warp of its own loads each addend. CTA i of g computes panels i, i + g, ….
 #[kernel]
 pub fn four_loaders(
     cta: ThisCta<SumPlan>,
@@ -108,12 +108,18 @@ pub fn four_loaders(
             for row in rows() {
                 let slot = addends.wait();
                 let mut sum = stores.acquire();
-                for strip in 0..4 {
-                    let (a, b) =
-                        (slot.strip_of::<0>(&group, strip), slot.strip_of::<1>(&group, strip));
-                    let d = slot.strip_of::<3>(&group, strip);
-                    let c = if strip < 2 { slot.strip_of::<2>(&group, strip) } else { [0.0; 8] };
-                    sum.put(strip, core::array::from_fn(|i| a[i] + 2.0 * b[i] + c[i] - d[i]));
+                for fragment in 0..4 {
+                    let (a, b) = (
+                        slot.fragment_of::<0>(&group, fragment),
+                        slot.fragment_of::<1>(&group, fragment),
+                    );
+                    let d = slot.fragment_of::<3>(&group, fragment);
+                    let c = if fragment < 2 {
+                        slot.fragment_of::<2>(&group, fragment)
+                    } else {
+                        [0.0; 8]
+                    };
+                    sum.put(fragment, core::array::from_fn(|i| a[i] + 2.0 * b[i] + c[i] - d[i]));
                 }
                 slot.release();
                 sum.publish().store(out, row, 0);
@@ -123,7 +129,7 @@ pub fn four_loaders(
     );
 }
 
-/// One thread of the warp loads a tile of each slot.
+/// The producer loop of a warp: one thread loads a tile into each slot.
 #[inline(always)]
 fn load_part<S: Stage, T: TileShape>(
     warp: Warp<Load, Alone>,

@@ -1,4 +1,4 @@
-//! Two warp groups that copy panels through 1 to 12 store buffers each, as fast as they can.
+//! Two warp groups copy panels through 1 to 12 store buffers each, as fast as possible.
 //! (CUTLASS `PipelineTmaStore<Stages, UnacquiredStages>`.)
 
 use half::bf16;
@@ -46,8 +46,8 @@ fn stored<const DEPTH: usize, const UNACQUIRED: usize>(
             for panel in 0..panels {
                 let slot = arrived.wait();
                 let mut out = stores.acquire();
-                for strip in 0..4 {
-                    out.put(strip, slot.fragment(&group, strip));
+                for fragment in 0..4 {
+                    out.put(fragment, slot.fragment(&group, fragment));
                 }
                 slot.release();
                 out.publish().store(to, 128 * panel + 64 * group.index(), 0);

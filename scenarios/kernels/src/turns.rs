@@ -1,8 +1,8 @@
-//! Two to five warp groups that take turns over tiles, in two sections: main loop and epilogue.
-//! (CUTLASS `sequence_barrier` of depth 2, and the persistent ping-pong.)
+//! Two to five warp groups take turns over tiles, in two sections: main loop and epilogue.
+//! (CUTLASS `OrderedSequenceBarrier` of depth 2, and the persistent ping-pong.)
 //!
-//! The data say that every tile was computed; a chain that each turn extends says in which order, and
-//! that no two turns of a section overlapped.
+//! The result shows that every tile was computed. A chain that each turn extends shows the order, and that
+//! no two turns of a section overlapped.
 
 use crate::multiply::{Buffer, TileA, TileB, TileD, multiply, write};
 use isa::kernel;
@@ -33,14 +33,14 @@ type Plan<Ro> = SmemPlan<(
 )>;
 type ThisCta<Ro> = Cta<(Load, Ro), Alone, Plan<Ro>>;
 
-/// The chain after one more link: order matters.
+/// The chain after one more link. The result depends on the order of the links.
 #[inline(always)]
 #[must_use]
 pub const fn link(chain: u32, tile: u32) -> u32 {
     chain.wrapping_mul(31).wrapping_add(tile + 1)
 }
 
-/// Extends chain `at`. Not atomic: turns exclude each other.
+/// Extends chain `at`. The access is not atomic, because the turns exclude one another.
 #[inline(always)]
 fn extend<Ro: Role>(
     group: &Warpgroup<Ro, Alone>,
@@ -55,8 +55,8 @@ fn extend<Ro: Role>(
     }
 }
 
-/// `tiles` tiles below each other, `steps` (at least one) steps each; CTA i of g takes tiles i, i + g, …
-/// and extends chains 2i (main loop) and 2i + 1 (epilogue).
+/// Computes `tiles` tiles along M with `steps` k tiles each (at least one). CTA i of g computes tiles i,
+/// i + g, … and extends chains 2i (main loop) and 2i + 1 (epilogue).
 #[inline(always)]
 fn in_turn<Ro: Role>(
     cta: ThisCta<Ro>,

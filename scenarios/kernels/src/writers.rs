@@ -9,7 +9,7 @@ use pipeline::prelude::*;
 names! { Halves = "halves" }
 roles! { Produce = 2 x 128 registers, Consume = 1 x 128 registers }
 
-/// 64 rows of 64 elements: what one producer group writes of a slot.
+/// 64 rows of 64 elements: the part of a slot that one producer group writes.
 pub type Panel = Tile<bf16, 64, 64>;
 type Alone = Cluster<1, 1>;
 type Plan<const STAGES: usize> = SmemPlan<(
@@ -18,7 +18,7 @@ type Plan<const STAGES: usize> = SmemPlan<(
 )>;
 type ThisCta<const STAGES: usize> = Cta<(Produce, Consume), Alone, Plan<STAGES>>;
 
-/// Copies `steps` blocks of 128 x 64; group g adds g + 1 to what it copies.
+/// Copies `steps` blocks of 128 x 64. Group g adds g + 1 to the elements that it copies.
 #[inline(always)]
 fn two_writers<const STAGES: usize>(
     cta: ThisCta<STAGES>,
@@ -33,12 +33,12 @@ fn two_writers<const STAGES: usize>(
             for step in 0..steps {
                 let mut out = slots.acquire();
                 let first = 128 * step + 64 * group.index();
-                for strip in 0..4 {
+                for fragment in 0..4 {
                     out.put(
-                        strip,
+                        fragment,
                         core::array::from_fn(|i| {
                             let (row, col) = group.place(i);
-                            let at = (first + row) as usize * 64 + 16 * strip + col as usize;
+                            let at = (first + row) as usize * 64 + 16 * fragment + col as usize;
                             let x = from.get(at).map_or(0.0, bf16::to_f32);
                             x + (1 + group.index()) as f32
                         }),
@@ -55,8 +55,8 @@ fn two_writers<const STAGES: usize>(
                 let slot = arrived.wait();
                 for panel in 0..2 {
                     let mut out = stores.acquire();
-                    for strip in 0..4 {
-                        out.put(strip, slot.fragment(&group, panel, strip));
+                    for fragment in 0..4 {
+                        out.put(fragment, slot.fragment(&group, panel, fragment));
                     }
                     out.publish().store(to, 128 * step + 64 * panel as u32, 0);
                 }

@@ -6,5 +6,5 @@ mod gpu;
 mod on_devices;
 
 mod meet;
-mod pace;
+mod throttle;
 mod scenarios;

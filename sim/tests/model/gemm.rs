@@ -111,10 +111,10 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
     }
     // The epilogue takes 64 columns at a time through a tile of its own.
     let out = tile(STAGES) + group * 64 * 128;
-    for strip in 0..BN / 64 {
+    for fragment in 0..BN / 64 {
         let warp_row = member / 32 * 16;
         for j in 0..4u32 {
-            let at = (strip * 32 + j * 8) as usize;
+            let at = (fragment * 32 + j * 8) as usize;
             let lane = warp::lane_id();
             let row = warp_row + lane % 16;
             let addr = out + row * 128 + (j * 16 + lane / 16 * 8) * 2;
@@ -125,7 +125,7 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
         fence::proxy_async_shared_cta();
         barrier::sync(1 + group, 128);
         if member == 0 {
-            let (x, y) = ((n0 + strip * 64) as i32, (m0 + group * 64) as i32);
+            let (x, y) = ((n0 + fragment * 64) as i32, (m0 + group * 64) as i32);
             bulk::tensor_store(&raw const p.0.d, [x, y], out);
             bulk::commit_group();
             bulk::wait_group::<0>();

@@ -1,4 +1,4 @@
-//! The measurements that the options ask for, one shape after the other.
+//! Measures the selected shapes, one after the other.
 
 use super::{Args, Rival};
 use crate::cli::check::bound;
@@ -15,7 +15,7 @@ use warpipe_bench::machine::Machine;
 use warpipe_bench::report::Report;
 use warpipe_bench::{Bench, BenchConfig, suites};
 
-/// Measures `items`, and gives each line to `tell` when it is known.
+/// Measures `items` and passes each line to `tell` as soon as it is known.
 pub fn measure(
     args: &Args,
     device: &Device,
@@ -30,7 +30,7 @@ pub fn measure(
         ..BenchConfig::default()
     };
     let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
-    // What fits nothing is refused before anything is measured.
+    // A wrong instance or schedule is reported before anything is measured.
     for (_, problem) in items {
         if args.instance.is_some() {
             plans(args, &gemm, problem)?;
@@ -68,7 +68,7 @@ pub fn measure(
         if items.len() == 1 {
             tell(&plans[0].describe().to_string())?;
         }
-        // What it refuses to multiply is timed alone.
+        // A product that cuBLASLt refuses is timed without it.
         let rival = lt.as_ref().and_then(|lt| lt.plan(problem).ok());
         let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
         let measured = progress.step(&name, || bench.measure(&plans, rival.as_ref(), &config))?;
@@ -92,8 +92,7 @@ pub fn measure(
     })
 }
 
-/// The picker's plan or that of the instance asked for; behind it those of all instances and schedules,
-/// if they are.
+/// The plan of the named instance or of the picker, followed by all others with `--all-instances`.
 fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
     if let Some(asked) = &args.instance {
         let types = (problem.ab, problem.out, false);

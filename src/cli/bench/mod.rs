@@ -1,4 +1,4 @@
-//! `warpipe bench`: products timed on a GPU, in turn with cuBLASLt.
+//! `warpipe bench`: times products on a GPU, in turn with cuBLASLt.
 
 mod measure;
 mod roofline;
@@ -26,13 +26,13 @@ use warpipe_bench::report::Report;
 const SHAPES: &str = "Shapes";
 const METHOD: &str = "Method";
 const OUTPUT: &str = "Output";
-/// What stands for a file that is stdout.
+/// The file name that means stdout.
 const STDOUT: &str = "-";
 
-/// What to compare with.
+/// The library to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Rival {
-    /// NVIDIA's library, loaded at run time
+    /// NVIDIA's cuBLASLt, loaded at run time
     Cublaslt,
 }
 
@@ -54,7 +54,7 @@ pub struct Args {
     /// Columns of A and B
     #[arg(help_heading = SHAPES, long, value_name = "K", requires_all = ["m", "n"])]
     k: Option<u64>,
-    /// Of all these, only those with this in "SUITE MxNxK"
+    /// Keep only the shapes whose "SUITE MxNxK" contains this text
     #[arg(help_heading = SHAPES, long, value_name = "TEXT")]
     only: Option<String>,
     /// Element type of A and B: bf16 or f16
@@ -63,25 +63,25 @@ pub struct Args {
     /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
     #[arg(help_heading = SHAPES, long, value_parser = result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
-    /// Time this in turn with ours, in the same run; where it is missing, ours is timed alone
+    /// Time this library in turn with warpipe; if it is missing, warpipe is timed alone
     #[arg(help_heading = METHOD, long, value_name = "LIBRARY")]
     vs: Option<Rival>,
     /// Time this instance instead of the picker's choice: a kernel's name, or the end of one
     #[arg(help_heading = METHOD, long, value_name = "NAME", conflicts_with = "tune_cache")]
     instance: Option<String>,
-    /// Time it in this schedule instead of the one predicted to be its fastest: how many clusters run,
-    /// and how many cluster tiles they share
+    /// Time the instance in this schedule instead of the one with the shortest predicted time: number of
+    /// clusters, and number of cluster tiles that are split along K
     #[arg(help_heading = METHOD, long, value_name = "CLUSTERS/STREAMED", requires = "instance")]
     schedule: Option<Schedule>,
-    /// Time every instance that computes a shape in every schedule that is worth a look, in turn
+    /// Time every instance that computes a shape in every schedule that is worth trying, in turn
     #[arg(help_heading = METHOD, long, conflicts_with_all = ["instance", "tune_cache"])]
     all_instances: bool,
     #[command(flatten)]
     tuning: TuneArgs,
-    /// Timed samples of each contender, at least
+    /// Least number of timed samples of each contender
     #[arg(help_heading = METHOD, long, default_value_t = BenchConfig::default().rounds as u64, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
-    /// Milliseconds that the samples of a shape should take together, if --rounds allow it
+    /// Milliseconds for all samples of a shape; --rounds takes precedence
     #[arg(help_heading = METHOD, long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     budget: u64,
     /// Seed of the operands
@@ -90,19 +90,19 @@ pub struct Args {
     /// The GPU: auto, cuda or cuda:N
     #[arg(help_heading = METHOD, long, default_value = "auto")]
     device: DeviceArg,
-    /// Write one JSON object to this file, or instead of text to stdout
+    /// Write one JSON object to this file; without FILE, to stdout instead of text
     #[arg(help_heading = OUTPUT, long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     json: Option<PathBuf>,
-    /// Print and draw what an earlier --json wrote, instead of measuring
+    /// Print and draw the report of an earlier --json instead of measuring
     #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances", "tune_cache"])]
     from: Option<PathBuf>,
-    /// Draw arithmetic intensity against TFLOP/s into this file
+    /// Draw a roofline (arithmetic intensity against TFLOP/s) into this file
     #[arg(help_heading = OUTPUT, long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// The picture's compute ceiling [default: the GPU's at its highest clock]
+    /// Compute ceiling of the roofline [default: the GPU's at its highest clock]
     #[arg(help_heading = OUTPUT, long, value_name = "TFLOPS", requires = "svg", value_parser = positive)]
     peak_tflops: Option<f64>,
-    /// The picture's memory ceiling in GB/s [default: what a copy moved]
+    /// Memory ceiling of the roofline in GB/s [default: the measured rate of a copy]
     #[arg(help_heading = OUTPUT, long, value_name = "GBS", requires = "svg", value_parser = positive)]
     peak_gbs: Option<f64>,
 }
@@ -111,7 +111,7 @@ pub struct Args {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a number above 0 is needed".to_owned()),
+        _ => Err("expected a number above 0".to_owned()),
     }
 }
 
@@ -149,7 +149,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     verdict(&report)
 }
 
-/// An earlier report.
+/// Reads an earlier report.
 fn read(file: &Path) -> Result<Report, Error> {
     let text = std::fs::read_to_string(file)
         .map_err(|source| Error::Open { file: file.into(), source })?;
@@ -157,7 +157,7 @@ fn read(file: &Path) -> Result<Report, Error> {
         .map_err(|e| Error::NotAReport { file: file.into(), reason: one_line(&e.to_string()) })
 }
 
-/// A report of what the options ask for.
+/// Measures what the options select.
 fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Report, Error> {
     let items = select::select(args)?;
     let out = args.out_dtype.unwrap_or(args.dtype);
@@ -178,7 +178,7 @@ fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Rep
     measure::measure(args, &device, &items, tuner, tell)
 }
 
-/// A time of a wrong product is no time.
+/// An error if any result is wrong or differs between runs.
 fn verdict(report: &Report) -> Result<(), Error> {
     let wrong = |line: &&Line| !line.runs().all(|run| run.right);
     if let Some(line) = report.lines.iter().find(wrong) {

@@ -1,5 +1,5 @@
-//! A benchmark as a picture: arithmetic intensity against TFLOP/s under the GPU's ceilings, and
-//! below it, at the same intensities, the ratios to cuBLASLt.
+//! The roofline of a benchmark. The upper part shows arithmetic intensity against TFLOP/s under the GPU's
+//! ceilings; the lower part shows the ratios to cuBLASLt at the same intensities.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -15,7 +15,7 @@ const UPPER: u32 = 600;
 const LEFT: u32 = 70;
 const FONT: &str = "sans-serif";
 const GREY: RGBColor = RGBColor(110, 110, 110);
-/// Colours that those who see few can tell apart (Okabe and Ito's), one a suite.
+/// Colours of the suites, distinguishable with colour blindness (Okabe and Ito).
 const COLOURS: [RGBColor; 5] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -27,19 +27,20 @@ const COLOURS: [RGBColor; 5] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// The ceilings.
+/// The ceilings of the roofline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roof {
-    /// 10^12 operations per second.
+    /// Compute ceiling in TFLOP/s.
     tflops: f64,
-    /// 10^9 bytes per second.
+    /// Memory ceiling in GB/s.
     gbs: f64,
-    /// Where they come from.
+    /// Source of both, as text.
     about: String,
 }
 
 impl Roof {
-    /// Those given, else the machine's: the tensor cores at the highest clock, and what a copy moved.
+    /// The given ceilings, or by default the machine's: the tensor cores at the highest clock, and the
+    /// measured rate of a copy.
     pub fn of(machine: &Machine, tflops: Option<f64>, gbs: Option<f64>) -> Self {
         let clock = machine.max_sm_mhz;
         let (tflops, compute) = match tflops {
@@ -49,19 +50,19 @@ impl Roof {
         let (gbs, memory) = match (gbs, machine.copy_gbs) {
             (Some(given), _) => (given, "given"),
             (None, Some(copied)) => (copied, "measured by a copy"),
-            (None, None) => (machine.peak_gbs, "of the memory's pins"),
+            (None, None) => (machine.peak_gbs, "peak of the memory"),
         };
         let about = format!("{tflops:.0} TFLOP/s ({compute}), {gbs:.0} GB/s ({memory})");
         Self { tflops, gbs, about }
     }
 
-    /// The most that a product of this intensity can reach.
+    /// The ceiling in TFLOP/s at this intensity.
     fn at(&self, intensity: f64) -> f64 {
         self.tflops.min(intensity * self.gbs * 1e-3)
     }
 }
 
-/// The picture as SVG.
+/// Draws the roofline as SVG.
 pub fn draw(report: &Report, roof: &Roof) -> Result<String, String> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -76,7 +77,7 @@ pub fn draw(report: &Report, roof: &Roof) -> Result<String, String> {
     drawn.map(|()| svg).map_err(|e: Box<dyn Error>| e.to_string())
 }
 
-/// From the least to the largest value, and some more on both sides.
+/// The range of the values, extended by `factor` on both sides.
 fn extent(values: impl Iterator<Item = f64>, factor: f64) -> Range<f64> {
     let (low, high) = values
         .filter(|v| v.is_finite() && *v > 0.0)
@@ -99,7 +100,7 @@ fn of<'a>(report: &'a Report, suite: &'a str) -> impl Iterator<Item = &'a Line> 
     report.lines.iter().filter(move |line| line.suite == suite)
 }
 
-/// The upper part.
+/// Draws the upper part.
 fn rates(area: &Area<'_>, report: &Report, roof: &Roof, x: Range<f64>) -> Drawn {
     let ours = |line: &Line| line.tflops(line.run.times.median_us);
     let theirs = |line: &Line| line.cublaslt.map(|t| line.tflops(t.median_us));
@@ -123,14 +124,14 @@ fn rates(area: &Area<'_>, report: &Report, roof: &Roof, x: Range<f64>) -> Drawn 
         .y_label_formatter(&|y| number(*y))
         .y_desc("TFLOP/s")
         .draw()?;
-    // Straight on logarithmic axes, up to where both ceilings meet.
+    // On logarithmic axes, the ceiling is two straight lines that meet at the knee.
     let knee = roof.tflops / (roof.gbs * 1e-3);
     let points = [x.start, knee.clamp(x.start, x.end), x.end].map(|x| (x, roof.at(x)));
     chart
         .draw_series(LineSeries::new(points, BLACK.stroke_width(2)))?
         .label("the GPU's ceilings")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK.stroke_width(2)));
-    // cuBLASLt's rings are larger than our dots: where both are the same, both are seen.
+    // cuBLASLt's rings are larger than warpipe's dots, so that both are visible at the same place.
     let rings = report.lines.iter().filter_map(|l| Some((l.intensity(), theirs(l)?)));
     let rings: Vec<_> = rings.collect();
     if !rings.is_empty() {
@@ -157,11 +158,11 @@ fn rates(area: &Area<'_>, report: &Report, roof: &Roof, x: Range<f64>) -> Drawn 
     Ok(())
 }
 
-/// The lower part.
+/// Draws the lower part.
 fn ratios(area: &Area<'_>, report: &Report, x: Range<f64>) -> Drawn {
     let all: Vec<f64> = report.lines.iter().filter_map(Line::ratio).collect();
     let low = all.iter().copied().fold(0.9, f64::min);
-    // A few shapes that cuBLASLt does badly would flatten all the others: they go to the edge.
+    // A few very large ratios would flatten all the others, so they are drawn at the edge.
     let high = all.iter().copied().fold(1.1, f64::max).min(1.3);
     let (low, high) = ((low - 0.03).max(0.0), high + 0.03);
     let mut chart = ChartBuilder::on(area)
@@ -201,7 +202,7 @@ fn ratios(area: &Area<'_>, report: &Report, x: Range<f64>) -> Drawn {
     Ok(())
 }
 
-/// 0.5, 20, 1000.
+/// Formats an axis label: 0.5, 20, 1000.
 fn number(x: f64) -> String {
     if x < 1.0 { format!("{x:.1}") } else { format!("{x:.0}") }
 }

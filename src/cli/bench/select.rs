@@ -1,11 +1,11 @@
-//! Which shapes the options ask for.
+//! The shapes that the options select.
 
 use super::Args;
 use crate::cli::error::Error;
 use warpipe_bench::line::Shape;
 use warpipe_bench::suites::SUITES;
 
-/// The suite of shapes that an option gives.
+/// Suite name of shapes from `--shape` and `--m`, `--n`, `--k`.
 const GIVEN: &str = "given";
 
 /// Shapes with their suites, in the order of the options.
@@ -21,14 +21,14 @@ pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
         items.push((GIVEN, Shape { m, n, k }));
     }
     if items.is_empty() {
-        let usage = "what to time? Give --suite NAME, --shape MxNxK, or --m, --n and --k";
+        let usage = "no shapes: give --suite NAME, --shape MxNxK, or --m, --n and --k";
         return Err(Error::Usage(usage.to_owned()));
     }
     if let Some(only) = &args.only {
         let all = items.len();
         items.retain(|(suite, shape)| format!("{suite} {shape}").contains(only.as_str()));
         if items.is_empty() {
-            let usage = format!("--only {only}: none of the {all} shapes has it in its name");
+            let usage = format!("--only {only}: none of the {all} shapes contains this text");
             return Err(Error::Usage(usage));
         }
     }

@@ -1,4 +1,4 @@
-//! The example kernels as cases: each with its data and a plain loop that says what is right.
+//! The example kernels as cases, each with its data and a plain loop that computes the expected result.
 
 use super::{Case, Failure};
 use crate::cli::error::Error;
@@ -10,12 +10,12 @@ use host::sim::Stats;
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorBox, TensorMap, TensorSpec, data};
 use isa::kernel::{Kernel, KernelDesc, ParamMeta};
 
-/// Rows of a panel.
+/// Rows of a tile (the examples call it a panel).
 const ROWS: usize = 64;
 
 struct Example {
     name: &'static str,
-    /// Rows of the result that it is checked with.
+    /// Rows of the checked result.
     rows: usize,
     run: fn(&Device, usize) -> Result<(), Failure>,
 }
@@ -29,12 +29,12 @@ const EXAMPLES: [Example; 6] = [
     Example { name: "two_rings", rows: 325, run: rings },
 ];
 
-/// Names of the examples.
+/// The names of the examples.
 pub fn names() -> [&'static str; 6] {
     EXAMPLES.map(|e| e.name)
 }
 
-/// One example with so many rows.
+/// The example `name` with `rows` rows.
 pub fn case(name: &str, rows: usize) -> Result<Box<dyn Case>, Error> {
     let found = EXAMPLES.into_iter().find(|e| e.name == name);
     let example = found.ok_or_else(|| unknown(name))?;
@@ -45,7 +45,7 @@ fn unknown(name: &str) -> Error {
     Error::Usage(format!("no example {name}; there are: {}", names().join(", ")))
 }
 
-/// The example of that name, or all.
+/// The example `name`, or all examples.
 pub fn cases(name: Option<&str>) -> Result<Vec<Box<dyn Case>>, Error> {
     let chosen: Vec<Box<dyn Case>> = EXAMPLES
         .into_iter()
@@ -89,7 +89,7 @@ impl Matrix {
         Ok(Self { buffer, values, rows, cols })
     }
 
-    /// One to be written: full of NaN.
+    /// A matrix full of NaN, for a result.
     fn blank(device: &Device, shape: (usize, usize)) -> Result<Self, Failure> {
         Self::new(device, shape, |_, _| f32::NAN)
     }
@@ -110,16 +110,16 @@ impl Matrix {
         self.values[i * self.cols + j]
     }
 
-    /// Compares what a kernel wrote; `near`: a relative error for the last place of bf16.
+    /// Compares the kernel's result. `near` is the largest relative error, for bf16's last place.
     fn expect(&self, near: f32, want: impl Fn(usize, usize) -> f32) -> Result<(), Failure> {
         let have = data::decode(&self.buffer.to_vec()?, Dtype::Bf16)?;
         for (at, x) in have.into_iter().enumerate() {
             let (i, j) = (at / self.cols, at % self.cols);
             let y = want(i, j);
-            // NaN is not near.
+            // This form also rejects NaN.
             let right = (x - y).abs() <= near * y.abs();
             if !right {
-                let text = format!("a wrong result: element ({i}, {j}) is {x}, should be {y}");
+                let text = format!("wrong result: element ({i}, {j}) is {x}, expected {y}");
                 return Err(Failure::Other(text));
             }
         }
@@ -131,7 +131,7 @@ fn rounded(x: f32) -> f32 {
     data::rounded(&[x], Dtype::Bf16).map_or(f32::NAN, |v| v[0])
 }
 
-/// A small integer that depends on its place in no simple way; products' sums are exact in f32.
+/// A small integer that depends on the position irregularly. Sums of products are exact in f32.
 fn small(salt: usize, i: usize, j: usize) -> f32 {
     ((salt * 31 + i * 17 + j * 29 + i * j) % 7) as f32 - 3.0
 }
@@ -218,7 +218,7 @@ fn normalise(device: &Device, rows: usize) -> Result<(), Failure> {
         (squares / cols as f64 + f64::from(eps)).sqrt().recip()
     };
     let scales: Vec<f64> = (0..rows).map(scale).collect();
-    // Half a unit of bf16's last place, and a little for the order of the f32 sums.
+    // Half a unit of bf16's last place, and a margin for the order of the f32 sums.
     let want =
         |i: usize, j: usize| (f64::from(x.at(i, j)) * scales[i] * f64::from(weight(j))) as f32;
     y.expect(1.01 / 256.0, want)
@@ -232,7 +232,7 @@ fn exchange(device: &Device, rows: usize) -> Result<(), Failure> {
     let [a, b] = [x.map(device, &desc.meta.params()[0])?, y.map(device, &desc.meta.params()[1])?];
     launch(device, desc, 4, &[Param::map(&a), Param::map(&b), Param::value(panels(rows))])?;
     let sums: Vec<f32> = (0..rows).map(|i| (0..cols).map(|j| x.at(i, j).abs()).sum()).collect();
-    // The sum is exact; half a unit of bf16's last place, and the division's rounding.
+    // The sum is exact. The bound is half a unit of bf16's last place plus the division's rounding.
     y.expect(1.001 / 256.0, |i, j| if sums[i] > 0.0 { x.at(i, j) / sums[i] } else { 0.0 })
 }
 

@@ -1,4 +1,4 @@
-//! The GEMM as a case.
+//! The GEMM kernels as cases.
 
 use super::{Args, Case, Failure};
 use crate::cli::check::Judged;
@@ -11,18 +11,18 @@ use host::{Device, SimConfig};
 
 use std::sync::{Arc, OnceLock};
 
-/// A shape with parts of tiles in all three dimensions.
+/// A shape with partial tiles in all three dimensions.
 const SHAPE: [u64; 3] = [300, 520, 200];
 
 struct GemmCase {
     kernel: String,
     index: usize,
-    /// How the clusters share the tiles out.
-    share: Schedule,
+    /// The schedule of the kernel.
+    schedule: Schedule,
     operands: Arc<Operands>,
     alpha: f32,
     beta: f32,
-    /// A result that was compared with the f64 product: another one with the same bits is right.
+    /// A result that matched the f64 product. Later results with the same bits need no comparison.
     good: OnceLock<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
     for index in chosen {
         let instance = &gemm.instances()[index];
-        // One tile and a part of one in each dimension; stages for two CTAs, the last not full.
+        // One tile and a part of one in each dimension; k tiles for two CTAs, the last one partial.
         let reach = [
             u64::from(instance.bm * instance.cluster_m + 8),
             u64::from(instance.bn * instance.cluster_n + 8),
@@ -61,11 +61,11 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
             return Err(empty([m, n, k]));
         }
         let operands = Arc::new(Operands::generate(Generate { problem, seed: 0 })?);
-        for share in shares(&gemm, &problem, index, args.schedule)? {
+        for schedule in schedules(&gemm, &problem, index, args.schedule)? {
             cases.push(Box::new(GemmCase {
                 kernel: instance.desc.meta.name().to_owned(),
                 index,
-                share,
+                schedule,
                 operands: Arc::clone(&operands),
                 alpha: 1.5,
                 beta: if instance.has_c { args.beta.unwrap_or(-2.0) } else { 0.0 },
@@ -76,7 +76,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     Ok(cases)
 }
 
-/// One product on a model with so many SMs, as the picker or the name of an instance says.
+/// One product on a model with `sms` SMs, with the named instance or the picker's.
 pub fn case(
     sms: u32,
     problem: GemmProblem,
@@ -98,11 +98,11 @@ pub fn case(
     let kernel = plan.describe().kernel.as_ref().ok_or_else(|| empty([m, n, k]))?;
     let schedules = gemm.schedules(&problem, kernel.index)?;
     let fastest = schedules.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, share) = fastest.ok_or_else(|| empty([m, n, k]))?;
+    let (_, schedule) = fastest.ok_or_else(|| empty([m, n, k]))?;
     Ok(Box::new(GemmCase {
         kernel: kernel.name.clone(),
         index: kernel.index,
-        share,
+        schedule,
         operands: Arc::new(operands),
         alpha: 1.0,
         beta,
@@ -110,18 +110,18 @@ pub fn case(
     }))
 }
 
-/// The ways of sharing tiles out that are checked: the one that is asked for, or all worth a look.
-fn shares(
+/// The schedules that are checked: the one in the options, or all that are worth trying.
+fn schedules(
     gemm: &Gemm,
     problem: &GemmProblem,
     index: usize,
     asked: Option<Schedule>,
 ) -> Result<Vec<Schedule>, Error> {
-    if let Some(share) = asked {
-        gemm.plan_scheduled(problem, index, share)?;
-        return Ok(vec![share]);
+    if let Some(schedule) = asked {
+        gemm.plan_scheduled(problem, index, schedule)?;
+        return Ok(vec![schedule]);
     }
-    Ok(gemm.schedules(problem, index)?.into_iter().map(|(_, share)| share).collect())
+    Ok(gemm.schedules(problem, index)?.into_iter().map(|(_, schedule)| schedule).collect())
 }
 
 fn empty([m, n, k]: [u64; 3]) -> Error {
@@ -131,19 +131,19 @@ fn empty([m, n, k]: [u64; 3]) -> Error {
 impl Case for GemmCase {
     fn name(&self) -> String {
         let GemmProblem { m, n, k, .. } = self.operands.problem;
-        format!("{} {m}x{n}x{k} {}", self.kernel, self.share)
+        format!("{} {m}x{n}x{k} {}", self.kernel, self.schedule)
     }
 
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
         let problem = self.operands.problem;
         let device = Device::sim(config.clone());
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-        let plan = gemm.plan_scheduled(&problem, self.index, self.share)?;
+        let plan = gemm.plan_scheduled(&problem, self.index, self.schedule)?;
         let a = device.upload(&self.operands.a.data)?;
         let b = device.upload(&self.operands.b.data)?;
         let c = self.operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
         let mut d = device.alloc(problem.bytes('D') as usize)?;
-        // NaN in every type: an element that is not written shows.
+        // NaN in every type, so that the check finds elements that are not written.
         d.fill(0xff)?;
         plan.run(&a, &b, c.as_ref(), &mut d, self.alpha, self.beta)?;
         let d = d.to_vec()?;
@@ -152,11 +152,11 @@ impl Case for GemmCase {
             if !judged.passed {
                 let Judged { check, bound, .. } = judged;
                 return Err(Failure::Other(format!(
-                    "{}: a wrong result: {check}, bound {bound:.0e}",
+                    "{}: wrong result: {check}, bound {bound:.0e}",
                     self.name()
                 )));
             }
-            // Another schedule may have come first; both are good.
+            // Another thread may have stored its result first; both are correct.
             let _ = self.good.set(d);
         }
         Ok(device.model_stats().unwrap_or_default())
@@ -169,20 +169,20 @@ mod tests {
     use isa::kernel::Dtype;
 
     #[test]
-    fn every_way_of_sharing_is_right() {
+    fn every_schedule_is_right() {
         let problem =
             GemmProblem { m: 8, n: 16, k: 264, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false };
         let device = Device::sim(SimConfig::default());
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap();
         let kernel = gemm.plan(&problem).unwrap().describe().kernel.clone().unwrap();
         let operands = Arc::new(Operands::generate(Generate { problem, seed: 1 }).unwrap());
-        let shares = shares(&gemm, &problem, kernel.index, None).unwrap();
-        assert!(shares.iter().any(|s| s.streamed == 0) && shares.iter().any(|s| s.streamed > 0));
-        for share in shares {
+        let all = schedules(&gemm, &problem, kernel.index, None).unwrap();
+        assert!(all.iter().any(|s| s.streamed == 0) && all.iter().any(|s| s.streamed > 0));
+        for schedule in all {
             let case = GemmCase {
                 kernel: kernel.name.clone(),
                 index: kernel.index,
-                share,
+                schedule,
                 operands: Arc::clone(&operands),
                 alpha: 1.0,
                 beta: 0.0,
@@ -190,15 +190,15 @@ mod tests {
             };
             let stats = case.run(&SimConfig::default()).unwrap_or_else(|e| panic!("{e}"));
             assert!(stats.wgmmas > 0 && case.good.get().is_some());
-            assert_eq!(stats.clusters, u64::from(share.clusters));
-            assert!(case.name().ends_with(&format!(" 8x16x264 {share}")));
+            assert_eq!(stats.clusters, u64::from(schedule.clusters));
+            assert!(case.name().ends_with(&format!(" 8x16x264 {schedule}")));
         }
         let too_many = Schedule { clusters: 1, streamed: 2 };
-        assert!(super::shares(&gemm, &problem, kernel.index, Some(too_many)).is_err());
+        assert!(schedules(&gemm, &problem, kernel.index, Some(too_many)).is_err());
     }
 
     #[test]
-    fn every_instance_that_shares_does_in_its_cases() {
+    fn every_instance_that_splits_tiles_does_in_its_cases() {
         let args =
             <TestLine as clap::Parser>::parse_from(["check", "gemm", "--all-instances"]).args;
         let names: Vec<_> = cases(&args).unwrap().iter().map(|c| c.name()).collect();

@@ -1,4 +1,4 @@
-//! `warpipe check`: a kernel on the SM model under many schedules, its result compared every time.
+//! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
 pub mod examples;
 pub mod gemm;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What is checked.
+/// Kind of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
     /// The GEMM kernels
@@ -33,19 +33,19 @@ pub struct Args {
     what: What,
     /// Name of the example; without one, all of them
     name: Option<String>,
-    /// Schedules, one a seed
+    /// Number of schedules, one for each seed
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Draw priorities of threads and copies, that change DEPTH - 1 times, and not every choice
+    /// Schedule by random priorities of threads and copies that change DEPTH - 1 times (PCT)
     #[arg(long, value_name = "DEPTH", conflicts_with = "exhaustive", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pct: Option<u32>,
-    /// Run every schedule that can come out differently
+    /// Run every schedule that can differ in its outcome
     #[arg(long, conflicts_with = "seeds")]
     exhaustive: bool,
     /// Runs after which --exhaustive stops
     #[arg(long, default_value_t = 10_000, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Run this schedule alone: a seed, or what a finding says
+    /// Run only this schedule: a seed, or the schedule that a finding prints
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["seeds", "pct", "exhaustive"])]
     seed: Option<String>,
     /// Rows of A and D
@@ -66,17 +66,17 @@ pub struct Args {
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// This instance, a kernel's name or the end of one, and not the one that the picker chooses
+    /// Check this instance instead of the picker's: a kernel's name, or the end of one
     #[arg(long, value_name = "NAME", conflicts_with = "all_instances")]
     instance: Option<String>,
-    /// Every instance, each at a shape that reaches its residues and its last tiles
+    /// Check every instance, each with a shape that has partial tiles in every dimension
     #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "beta"])]
     all_instances: bool,
-    /// Share the tiles out in this way, and not in every one that is worth a look: how many clusters
-    /// run, and how many cluster tiles they share
+    /// Check this GEMM schedule instead of all that are worth trying: number of clusters, and number
+    /// of cluster tiles that are split along K
     #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
     schedule: Option<Schedule>,
-    /// Write what was found, or that nothing was, to this file
+    /// Write the results to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -84,9 +84,9 @@ pub struct Args {
 /// Why a schedule failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The model's page.
+    /// A report of the model.
     Report(Box<Report>),
-    /// A result that is wrong, or a run that could not start.
+    /// A wrong result, or a run that could not start.
     Other(String),
 }
 
@@ -108,11 +108,11 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A kernel with its data: what one schedule runs.
+/// A kernel with its data.
 pub trait Case: Sync {
-    /// Kernel and shape, for people.
+    /// Kernel and shape, for messages.
     fn name(&self) -> String;
-    /// Runs it once, and compares the result.
+    /// Runs the kernel once and compares the result.
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure>;
 }
 
@@ -120,14 +120,14 @@ pub trait Case: Sync {
 pub fn run(args: &Args) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     if args.what == What::Gemm && args.name.is_some() {
-        return usage("check gemm takes no name: --instance NAME says which kernel");
+        return usage("check gemm takes no name; give --instance NAME to choose a kernel");
     }
     let shaped = args.m.is_some()
         || args.schedule.is_some()
         || args.instance.is_some()
         || args.all_instances;
     if args.what == What::Example && (shaped || args.beta.is_some() || args.out_dtype.is_some()) {
-        return usage("an example has its own shapes: leave the options of the GEMM out");
+        return usage("an example has its own shapes; omit the options of the GEMM");
     }
     let config = SimConfig::default();
     let replay = args.seed.as_deref().map(|text| host::testing::replay(&config, text));
@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     verdict
 }
 
-/// One case: what `--json` says of it, and the verdict.
+/// Checks one case. Returns its JSON and the verdict.
 fn one(
     args: &Args,
     config: &SimConfig,
@@ -220,10 +220,10 @@ fn replayed(
     run(config).map(one).map_err(failed)
 }
 
-/// The schedules in words.
+/// Describes the schedules that were run.
 fn covered(done: &Explored) -> String {
     match (done.complete, done.schedules) {
-        (true, 1) => "one schedule, and no other can differ".to_owned(),
+        (true, 1) => "1 schedule, and no other can differ".to_owned(),
         (true, n) => format!("all {n} schedules that can differ"),
         (false, 1) => "1 schedule".to_owned(),
         (false, n) => format!("{n} schedules"),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use host::sim::{GlobalMemory, Grid, Rule, launch, ops};
 
-    /// Two clusters, of which the second must not come first.
+    /// A kernel of two clusters that fails if the second one comes first.
     struct InTurn;
 
     impl Case for InTurn {
@@ -278,7 +278,7 @@ mod tests {
             let Err(Error::Finding { case, schedule, .. }) = verdict else { panic!("{json}") };
             assert_eq!((case.as_str(), json["schedule"].as_str()), ("in turn", Some(&*schedule)));
             assert_eq!(json["finding"]["rule"], Rule::Panic.code(), "{json}");
-            // What `--seed` makes of it.
+            // `--seed` repeats the schedule.
             let again = host::testing::replay(&config, &schedule).unwrap();
             let args = Args { seed: Some(schedule.clone()), ..args };
             let (repeated, verdict) = one(&args, &config, Some(&again), &InTurn).unwrap();

@@ -1,4 +1,4 @@
-//! A product on a GPU with a kernel that records what its warps do.
+//! Runs a product on a GPU with a kernel that records what its warps do.
 
 use super::records;
 use crate::cli::check::Judged;
@@ -15,12 +15,12 @@ use isa::kernel::{Dtype, Image};
 use isa::trace::{CTAS, VARIABLE};
 use std::sync::Arc;
 
-/// The kernels that a build with the feature has; the first where none is named.
+/// The kernels of a build with the feature `trace`. The first one is the default.
 pub const KERNELS: [&str; 2] = ["gemm_bf16_bf16_128x256_2x1", "gemm_bf16_bf16_128x128_1x1_pp"];
-/// What is traced where no shape is given: some tiles for each CTA of an H100.
+/// Default shape: several tiles for each CTA of an H100.
 pub const SHAPE: [u64; 3] = [4096, 4096, 512];
-/// A shape on which the model shows a kernel's barriers: several tiles for each CTA, more steps
-/// than slots.
+/// Shape of the model's run that names the barriers: several tiles for each CTA, and more k tiles than
+/// slots.
 const SMALL: [u64; 3] = [256, 512, 512];
 
 #[cfg(feature = "trace")]
@@ -28,23 +28,23 @@ const IMAGE: Option<&Image> = Some(&warpipe::TRACED_IMAGE);
 #[cfg(not(feature = "trace"))]
 const IMAGE: Option<&Image> = None;
 
-/// The image, if this build has it.
+/// The image with recording kernels, if this build has it.
 pub fn image() -> Result<&'static Image, Error> {
     IMAGE.ok_or_else(|| {
-        let usage = "the kernels of this build record nothing on a GPU: build with \
+        let usage = "this build has no kernels that record on a GPU; build with \
                      `cargo build --release --features trace`, or trace the model with --device sim";
         Error::Usage(usage.to_owned())
     })
 }
 
-/// The kernel of that name, or whose name ends in it behind an underscore.
+/// Finds a kernel by its name, or by the part of its name after an underscore.
 pub fn kernel(asked: Option<&str>) -> Result<&'static str, Error> {
     let Some(asked) = asked else { return Ok(KERNELS[0]) };
     let end = format!("_{asked}");
     let found = KERNELS.into_iter().find(|name| *name == asked || name.ends_with(&end));
     found.ok_or_else(|| {
         let names = KERNELS.join(" and ");
-        Error::Usage(format!("on a GPU only {names} can be traced, and not {asked}"))
+        Error::Usage(format!("cannot trace {asked} on a GPU; only {names} can be traced"))
     })
 }
 
@@ -52,8 +52,8 @@ fn problem([m, n, k]: [u64; 3]) -> GemmProblem {
     GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false }
 }
 
-/// Runs a product twice with one of [`KERNELS`], the second time with cluster `cluster` recorded,
-/// and checks the result. Gives the trace in nanoseconds, and what it is of.
+/// Runs a product twice with one of [`KERNELS`], records cluster `cluster` in the second run, and checks
+/// the result. Returns the trace in nanoseconds and its title.
 pub fn run(
     device: &Device,
     kernel: &str,
@@ -99,7 +99,7 @@ pub fn run(
     Ok((trace, title))
 }
 
-/// A trace of the same kernel on the model, for its names.
+/// A trace of the same kernel on the model, which has the names of barriers and roles.
 pub fn model(kernel: &str) -> Result<Trace, Error> {
     let case = gemm::case(2, problem(SMALL), Some(kernel), 0.0)?;
     let tracing = Arc::new(Tracing::new(0, super::EVENTS));
@@ -111,7 +111,7 @@ pub fn model(kernel: &str) -> Result<Trace, Error> {
     };
     run_model(case.as_ref(), &config)?;
     let trace = tracing.take().pop();
-    Ok(trace.expect("a run that ended well has its first cluster's trace"))
+    Ok(trace.expect("a completed run has the trace of its first cluster"))
 }
 
 fn run_model(case: &dyn Case, config: &SimConfig) -> Result<(), Error> {

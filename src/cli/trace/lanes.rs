@@ -1,4 +1,4 @@
-//! Who acts: warps on their own, and warp groups whose warps do the same.
+//! The lanes of threads: single warps, and warp groups whose warps do the same.
 
 use super::model::{Source, because, object};
 use super::timeline::{Kind, Lane, Place, Slice};
@@ -6,25 +6,26 @@ use host::sim::trace::{Event, What, cycles};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// A warp or a warp group. One of its threads stands for all.
+/// A warp or a warp group. One of its threads represents it.
 pub struct Actor {
     pub name: String,
     pub place: Place,
-    /// The thread.
+    /// The thread that represents the actor.
     pub thread: u32,
-    /// First thread, and how many.
+    /// First thread.
     first: u32,
+    /// Number of threads.
     count: u32,
 }
 
 impl Actor {
-    /// Whether a thread of the cluster belongs to it.
+    /// Whether a thread of the cluster belongs to this actor.
     pub fn has(&self, thread: u32) -> bool {
         thread.wrapping_sub(self.first) < self.count
     }
 }
 
-/// Whether an event is of interest in a lane.
+/// Whether an event appears in a lane.
 fn acts(e: &Event) -> bool {
     use What::{CopyWait, Load, Store, StoreWait, Wait, Wgmma, WgmmaWait};
     matches!(
@@ -39,11 +40,11 @@ fn acts(e: &Event) -> bool {
     )
 }
 
-/// Those of a CTA that act at all: warps first.
+/// The warps and warp groups of a CTA that have events, warps first.
 pub fn actors(source: &Source<'_>, rank: u32) -> Vec<Actor> {
     let trace = source.trace;
     let base = rank * trace.block;
-    // Per thread of the CTA: how much it does, and what it waits for.
+    // For each thread of the CTA: the number of its events, and its waits.
     let mut acted = vec![0u32; trace.block as usize];
     let mut waits: Vec<Vec<(u32, u32)>> = vec![Vec::new(); trace.block as usize];
     let mut multiplies = vec![false; trace.block.div_ceil(128) as usize];
@@ -105,19 +106,21 @@ pub fn actors(source: &Source<'_>, rank: u32) -> Vec<Actor> {
     actors
 }
 
-/// What a lane is made of, event by event.
+/// Builds a lane event by event.
 struct Builder {
     slices: Vec<Slice>,
     at: u64,
     /// Copies that were issued since `at`: slot, step and bytes.
     issued: Vec<(u32, Option<u32>, u64)>,
-    /// The step that each slot of a ring was last waited for.
+    /// For each slot of a ring, the step of the last wait.
     steps: HashMap<(&'static str, u32), u32>,
-    /// wgmmas are in flight since then; the last one's end.
+    /// Time since which wgmmas are in flight.
     mma: Option<u64>,
+    /// End of the last wgmma.
     mma_until: u64,
-    /// It multiplies at all; it has multiplied, and all is retired.
+    /// Whether the actor issues wgmmas.
     multiplies: bool,
+    /// Whether the actor has issued wgmmas and all are retired.
     multiplied: bool,
     begun: bool,
 }
@@ -137,13 +140,13 @@ impl Builder {
         }
     }
 
-    /// What lies before `until` is work.
+    /// Adds the time up to `until` as work.
     fn work(&mut self, until: u64) {
         let issued = std::mem::take(&mut self.issued);
         if let Some(&(slot, step, _)) = issued.first() {
             let bytes: u64 = issued.iter().map(|i| i.2).sum();
             let of = step.map_or_else(String::new, |step| format!(" step {step},"));
-            let name = format!("issues{of} {} copies of {bytes} bytes", issued.len());
+            let name = format!("issues{of} {} copies, {bytes} bytes", issued.len());
             let fields = [("slot", json!(slot)), ("step", json!(step)), ("bytes", json!(bytes))];
             self.push(until, Kind::Issue, Some(slot), name, object(&fields));
         } else if self.mma.is_some() {
@@ -158,7 +161,7 @@ impl Builder {
         }
     }
 
-    /// A wait; `of`: for a slot, in a step.
+    /// Adds a wait. `of` is its slot and step.
     fn wait(&mut self, e: &Event, of: Option<(u32, u32)>, name: String) {
         self.work(e.from);
         let busy = e.until.min(self.mma_until);
@@ -169,14 +172,15 @@ impl Builder {
             ("line", json!(e.at.map(|at| at.to_string()))),
         ]);
         if self.mma.is_some() {
-            self.push(busy, Kind::WaitMma, slot, format!("{name}; its wgmmas run"), args.clone());
+            let busy_name = format!("{name}; wgmmas in flight");
+            self.push(busy, Kind::WaitMma, slot, busy_name, args.clone());
         }
         self.push(e.until, Kind::Wait, slot, name, args);
     }
 }
 
 impl Actor {
-    /// Its lane.
+    /// The actor's lane.
     pub fn lane(&self, source: &Source<'_>, all: &[Self]) -> Lane {
         let trace = source.trace;
         let mine = |e: &&Event| {
@@ -202,7 +206,7 @@ impl Actor {
                     let ring = source.ring(barrier);
                     let at = ring.map(|r| (r.slot, r.step(phase)));
                     b.wait(e, at, because(source, all, e));
-                    // The time before the first slot is that of setting up.
+                    // The time before the first slot is the set-up.
                     b.begun |= ring.is_some();
                     if let (Some(r), Some((_, step))) = (ring, at) {
                         b.steps.insert((r.ring, r.slot), step);

@@ -1,4 +1,4 @@
-//! `warpipe trace`: one run of a kernel as a picture.
+//! `warpipe trace`: draws one run of a kernel.
 
 mod gpu;
 mod lanes;
@@ -25,16 +25,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 use timeline::Timeline;
 
-/// Events of a cluster that a picture may have.
+/// Most events of a traced cluster.
 const EVENTS: usize = 1 << 20;
-/// What is traced where no shape is given: two tiles of the largest instance for each CTA.
+/// Default shape: two tiles of the largest instance for each CTA.
 const SHAPE: [u64; 3] = [512, 512, 512];
-/// SMs, where no number is given: room for every cluster, and tiles enough for each.
+/// Default number of SMs: every cluster fits, and each has several tiles.
 const SMS: u32 = 4;
-/// Rows that examples are traced with: a ring of any of them goes round.
+/// Default rows of an example: enough for every example to use each slot of its ring more than once.
 const ROWS: u64 = 1536;
 
-/// What is traced.
+/// Kind of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
     /// The GEMM kernel
@@ -43,7 +43,7 @@ enum What {
     Example,
 }
 
-/// CTAs of a cluster.
+/// CTAs of the cluster to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ctas {
     All,
@@ -59,7 +59,7 @@ impl FromStr for Ctas {
             _ => text
                 .parse()
                 .map(Self::One)
-                .map_err(|_| "a CTA's rank in its cluster, from 0, or all are possible".to_owned()),
+                .map_err(|_| "expected a CTA's rank in its cluster (from 0) or all".to_owned()),
         }
     }
 }
@@ -78,10 +78,10 @@ pub struct Args {
     /// Write a trace that ui.perfetto.dev opens to this file
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Cluster of the grid
+    /// Index of the cluster in the grid
     #[arg(long, value_name = "N", default_value_t = 0)]
     cluster: u32,
-    /// CTA of the cluster by its rank, or all
+    /// Rank of the CTA in the cluster, or all
     #[arg(long, value_name = "RANK", default_value = "0")]
     cta: Ctas,
     /// Rows of A and D
@@ -102,20 +102,21 @@ pub struct Args {
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// This instance, a kernel's name or the end of one, and not the one that the picker chooses
+    /// Trace this instance instead of the picker's: a kernel's name, or the end of one
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
-    /// SMs of the model [default: 4]; on few, a CTA computes several tiles
+    /// SMs of the model [default: 4]; with few SMs, a CTA computes several tiles
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     sms: Option<u32>,
     /// Rows of an example's tensor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     rows: Option<u64>,
-    /// Run this schedule, and not the one in the order of model time: a seed, or what a finding says
+    /// Run this schedule instead of the one in the order of model time: a seed, or the schedule that
+    /// a finding prints
     #[arg(long, value_name = "SCHEDULE")]
     seed: Option<String>,
-    /// Where to run: sim, or, in a build with the feature `trace`, cuda or cuda:N, where two kernels
-    /// can be traced: gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp
+    /// Device: sim; in a build with the feature `trace` also cuda or cuda:N, for two kernels:
+    /// gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp
     #[arg(long, default_value = "sim")]
     device: DeviceArg,
 }
@@ -136,12 +137,12 @@ pub fn run(args: &Args) -> Result<(), Error> {
         place.write(perfetto::write(&timeline).as_bytes())?;
     }
     say(&timeline.summary())?;
-    // What was found is told behind the picture of it.
+    // A finding is reported after its picture is written.
     result
 }
 
 impl Args {
-    /// Refuses options that do not fit together.
+    /// Checks that the options do not contradict each other.
     fn check(&self) -> Result<(), Error> {
         let usage = |text: &str| Err(Error::Usage(text.to_owned()));
         let shaped = self.m.is_some()
@@ -152,17 +153,17 @@ impl Args {
             || self.sms.is_some();
         match (self.what, &self.name) {
             (What::Gemm, Some(_)) => {
-                return usage("trace gemm takes no name: --instance NAME says which kernel");
+                return usage("trace gemm takes no name; give --instance NAME to choose a kernel");
             }
             (What::Gemm, None) if self.rows.is_some() => {
-                return usage("--rows is for an example: --m, --n and --k are a product's shape");
+                return usage("--rows is for an example; give --m, --n and --k for a product");
             }
             (What::Example, None) => {
                 let names = examples::names().join(", ");
-                return usage(&format!("which example? There are: {names}"));
+                return usage(&format!("no example given; there are: {names}"));
             }
             (What::Example, Some(_)) if shaped => {
-                return usage("an example has its own shape: leave the options of the GEMM out");
+                return usage("an example has its own shape; omit the options of the GEMM");
             }
             _ => {}
         }
@@ -171,15 +172,15 @@ impl Args {
             return Ok(());
         }
         if self.what == What::Example {
-            return usage("an example is traced on the model alone: leave --device out");
+            return usage("an example is traced only on the model; omit --device");
         }
         gpu::kernel(self.instance.as_deref())?;
         let is = |dtype: Option<Dtype>| dtype.is_some_and(|d| d != Dtype::Bf16);
         if is(self.dtype) || is(self.out_dtype) || self.beta.is_some() {
-            return usage("the kernels that can be traced on a GPU are for bf16, and add no C");
+            return usage("the kernels that can be traced on a GPU are bf16 without C");
         }
         if self.seed.is_some() || self.sms.is_some() {
-            return usage("--seed and --sms are of the model: a GPU has its own schedule and SMs");
+            return usage("--seed and --sms are options of the model; omit them on a GPU");
         }
         gpu::image().map(drop)
     }
@@ -191,7 +192,7 @@ impl Args {
         }
     }
 
-    /// The picture of a run on the model, and how the run ended.
+    /// Runs the kernel on the model. Returns the timeline and the outcome of the run.
     fn on_model(&self) -> Result<(Timeline, Result<(), Error>), Error> {
         let tracing = Arc::new(Tracing::new(self.cluster, EVENTS));
         let case = self.case()?;
@@ -214,13 +215,13 @@ impl Args {
             let text = format!("there is no cluster {} in the grid of {name}", self.cluster);
             return Err(Error::Usage(text));
         };
-        let stopped = if trace.finished { "" } else { " (it stopped here)" };
+        let stopped = if trace.finished { "" } else { " (stopped by a finding)" };
         let title = format!("{name}, cluster {} on the SM model{stopped}", trace.cluster);
         let timeline = self.timeline(&trace, &name, title, "cycles")?;
         Ok((timeline, result.map(drop).map_err(Error::from)))
     }
 
-    /// The picture of a run on a GPU.
+    /// Runs the kernel on a GPU and returns the timeline.
     fn on_gpu(&self, index: usize) -> Result<Timeline, Error> {
         let device = Device::cuda(index)?;
         let kernel = gpu::kernel(self.instance.as_deref())?;
@@ -252,8 +253,8 @@ impl Args {
             let have = trace.events.len() as u64 + trace.dropped;
             let kept = trace.events.len();
             return Err(Error::Usage(format!(
-                "cluster {} of {name} has {have} events, and there is room for {kept}: give it less \
-                 to do",
+                "cluster {} of {name} has {have} events, and the trace has room for {kept}; give a \
+                 smaller shape",
                 trace.cluster
             )));
         }

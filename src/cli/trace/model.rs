@@ -1,4 +1,4 @@
-//! From what the SM model kept of a cluster to a picture.
+//! Makes a timeline from the SM model's trace of a cluster.
 
 use super::lanes::{Actor, actors};
 use super::timeline::{Arrow, CtaLines, Kind, Lane, Place, Ring, Slice, Spot, Timeline, Use};
@@ -7,21 +7,21 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// A trace, and what is looked up in it.
+/// A trace with lookup tables.
 pub struct Source<'a> {
     pub trace: &'a Trace,
-    /// Per barrier and phase: when it was complete, and by what.
+    /// For each barrier and phase: time and cause of its completion.
     phases: HashMap<(u32, u32), (u64, Cause)>,
     /// Copies to shared memory, by their number.
     loads: HashMap<u32, &'a Event>,
-    /// Barriers that a ring has, with the ring's name.
+    /// Barriers that belong to a ring, with the ring's name.
     rings: HashMap<u32, (&'static str, Side)>,
     stages: HashMap<(u32, &'static str), u32>,
-    /// What a unit of its times is.
+    /// Unit of the trace's times.
     unit: &'static str,
 }
 
-/// Which of a slot's two barriers.
+/// One of a slot's two barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     Full,
@@ -38,8 +38,7 @@ pub struct RingBarrier {
 }
 
 impl RingBarrier {
-    /// The step that a wait for a phase is about: who waits for a slot to be empty wants the one
-    /// behind it.
+    /// The step that waits for `phase`. A wait for an empty slot belongs to the next use of the slot.
     pub fn step(&self, phase: u32) -> u32 {
         let behind = u32::from(self.side == Side::Empty);
         phase.wrapping_add(behind) * self.stages + self.slot
@@ -75,7 +74,7 @@ impl<'a> Source<'a> {
         Self { trace, phases, loads, rings, stages, unit }
     }
 
-    /// The ring's slot that a barrier belongs to.
+    /// The ring and slot that a barrier belongs to.
     pub fn ring(&self, barrier: u32) -> Option<RingBarrier> {
         let &(ring, side) = self.rings.get(&barrier)?;
         let b = &self.trace.barriers[barrier as usize];
@@ -83,7 +82,7 @@ impl<'a> Source<'a> {
         Some(RingBarrier { ring, side, slot, stages: self.stages[&(b.cta, ring)] })
     }
 
-    /// A barrier's name.
+    /// The name of a barrier.
     pub fn name(&self, barrier: u32) -> String {
         let b = &self.trace.barriers[barrier as usize];
         match b.label {
@@ -92,13 +91,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// When and by what a phase was complete.
+    /// Time and cause of a phase's completion.
     pub fn phase(&self, barrier: u32, phase: u32) -> Option<(u64, Cause)> {
         self.phases.get(&(barrier, phase)).copied()
     }
 }
 
-/// The picture of some CTAs of a cluster, whose times are in `unit`.
+/// The timeline of some CTAs of a cluster. Its times are in `unit`.
 pub fn timeline(trace: &Trace, ranks: &[u32], title: String, unit: &'static str) -> Timeline {
     let source = Source::new(trace, unit);
     let ends = trace.threads.iter().map(|t| t.end);
@@ -137,7 +136,7 @@ fn home(trace: &Trace, e: &Event) -> u32 {
     trace.threads[e.thread as usize].place.cta
 }
 
-/// Copies to the CTA's shared memory.
+/// The lane of copies to the CTA's shared memory.
 fn loads(source: &Source<'_>, rank: u32) -> Option<Lane> {
     let slice = |e: &Event| {
         let What::Load { copy, started, cta, bytes, barrier, .. } = e.what else { return None };
@@ -159,7 +158,8 @@ fn loads(source: &Source<'_>, rank: u32) -> Option<Lane> {
     (!slices.is_empty()).then(|| Lane::packed("TMA loads".to_owned(), Place::Loads, slices))
 }
 
-/// Copies from the CTA's shared memory: reading, then on their way.
+/// The lane of copies from the CTA's shared memory. Each has two parts: reading shared memory, and writing
+/// global memory.
 fn stores(source: &Source<'_>, rank: u32) -> Option<Lane> {
     let mut spans = Vec::new();
     for e in source.trace.events.iter().filter(|e| home(source.trace, e) == rank) {
@@ -211,11 +211,11 @@ fn stores(source: &Source<'_>, rank: u32) -> Option<Lane> {
     })
 }
 
-/// What the tensor core multiplies; wgmmas of a group without a gap are one slice.
+/// The lane of the tensor core. Consecutive wgmmas of a warp group without a gap are one slice.
 fn tensor(source: &Source<'_>, rank: u32, actors: &[Actor]) -> Option<Lane> {
     let mut busy: Vec<(u64, u64, u32, u32)> = Vec::new();
     for e in source.trace.events.iter().filter(|e| home(source.trace, e) == rank) {
-        // Of a run on a GPU it is not known when they were done.
+        // A trace from a GPU does not have the wgmmas' end times.
         if let What::Wgmma { started, n: n @ 1.. } = e.what {
             busy.push((started, e.until, e.thread, n));
         }
@@ -252,7 +252,7 @@ fn tensor(source: &Source<'_>, rank: u32, actors: &[Actor]) -> Option<Lane> {
     })
 }
 
-/// The uses of a ring's slots.
+/// The ring `name` with the uses of its slots.
 fn ring(source: &Source<'_>, rank: u32, name: &str) -> Ring {
     let mut uses: BTreeMap<u32, Use> = BTreeMap::new();
     let (mut acquired, mut read) = (HashMap::new(), HashMap::new());
@@ -297,14 +297,14 @@ fn ring(source: &Source<'_>, rank: u32, name: &str) -> Ring {
         }
     }
     for u in uses.values_mut() {
-        // An arrival of a peer's copy can come before the own writer has looked.
+        // With multicast, a peer's bytes can arrive before this CTA's producer has acquired the slot.
         u.acquired = acquired.get(&u.step).map_or(u.acquired, |&at| at.min(u.acquired));
         u.read = read.get(&u.step).copied();
     }
     Ring { name: name.to_owned(), stages, uses: uses.into_values().collect() }
 }
 
-/// Who ended the waits that took time.
+/// Arrows from the cause of each wait to its end.
 fn arrows(source: &Source<'_>, ctas: &[(Vec<Actor>, CtaLines)]) -> Vec<Arrow> {
     let mut copies = HashMap::new();
     for (cta, (_, lines)) in ctas.iter().enumerate() {
@@ -341,7 +341,7 @@ fn arrows(source: &Source<'_>, ctas: &[(Vec<Actor>, CtaLines)]) -> Vec<Arrow> {
     arrows
 }
 
-/// A wait in words: on what, for how long, and what ended it.
+/// Describes a wait: its barrier, its length and its cause.
 pub fn because(source: &Source<'_>, actors: &[Actor], e: &Event) -> String {
     let What::Wait { barrier, phase } = e.what else { return String::new() };
     let mut text = format!(

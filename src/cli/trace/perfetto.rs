@@ -1,10 +1,10 @@
-//! A picture as a Chrome trace, which ui.perfetto.dev opens: a process for each CTA, a track for each
-//! row of a lane and for each slot, counters of full slots, and flows from what ended a wait.
+//! Writes a timeline as a Chrome trace, which ui.perfetto.dev opens. It has a process for each CTA, a
+//! track for each row of a lane and for each slot, counters of full slots, and flows from causes to waits.
 
 use super::timeline::{CtaLines, Lane, Ring, Slice, Spot, Timeline};
 use serde_json::{Value, json};
 
-/// The trace.
+/// The timeline as a Chrome trace in JSON.
 pub fn write(timeline: &Timeline) -> String {
     let mut out = Vec::new();
     let mut firsts = Vec::new();
@@ -15,7 +15,7 @@ pub fn write(timeline: &Timeline) -> String {
     for (id, arrow) in timeline.arrows.iter().enumerate() {
         let Some(from) = arrow.from else { continue };
         let end = |ph: &str, spot: Spot| {
-            // A flow is bound to the slices around its ends: the last moment of cause and wait.
+            // A flow is bound to the slices around its ends, so it uses the last moment of cause and wait.
             json!({
                 "ph": ph, "bp": "e", "cat": "waits for", "name": "waits for", "id": id,
                 "pid": timeline.ctas[spot.cta].rank + 1, "tid": firsts[spot.cta][spot.lane] + spot.row as u32,
@@ -28,7 +28,7 @@ pub fn write(timeline: &Timeline) -> String {
     json!({ "displayTimeUnit": "ns", "otherData": about, "traceEvents": out }).to_string()
 }
 
-/// The format counts microseconds: a nanosecond, or a cycle, is a thousandth.
+/// The format's unit is a microsecond; a nanosecond or a cycle is a thousandth.
 fn micros(at: u64) -> f64 {
     at as f64 / 1e3
 }
@@ -45,7 +45,7 @@ impl Tracks<'_> {
             .push(json!({ "ph": "M", "name": what, "pid": self.pid, "tid": tid, "args": args }));
     }
 
-    /// A new track.
+    /// Adds a track.
     fn track(&mut self, name: &str) -> u32 {
         self.next += 1;
         let tid = self.next;
@@ -68,7 +68,7 @@ impl Tracks<'_> {
         }));
     }
 
-    /// The tracks of a CTA; gives the first of each lane.
+    /// Adds the tracks of a CTA. Returns the first track of each lane.
     fn cta(&mut self, timeline: &Timeline, cta: &CtaLines) -> Vec<u32> {
         let name = format!("CTA {} (1 ns is one of its {})", cta.rank, timeline.unit);
         self.about("process_name", 0, &json!({ "name": name }));
@@ -79,7 +79,7 @@ impl Tracks<'_> {
         firsts
     }
 
-    /// The tracks of a lane; gives the first.
+    /// Adds the tracks of a lane. Returns the first one.
     fn lane(&mut self, lane: &Lane) -> u32 {
         let first = self.next + 1;
         for row in 0..lane.rows {

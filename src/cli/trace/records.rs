@@ -1,9 +1,9 @@
-//! From what a GPU's warps wrote down ([`isa::trace`]) to a trace like the model's, in nanoseconds.
+//! Converts the records of a GPU's warps ([`isa::trace`]) to a trace like the model's, in nanoseconds.
 //!
-//! The records say what a warp saw. When a copy landed, or a wgmma was done, no warp sees: a copy
-//! counts as landed when the first waiter went on, wgmmas as done when a wait for them was over.
-//! Names, roles and sizes come from a trace of the same kernel on the model: what lies at an offset
-//! in shared memory is the same on both.
+//! The records have only what a warp observes. No warp observes the completion of a copy or a wgmma. A
+//! copy therefore counts as complete when the first wait for it ends, and wgmmas when a wait for them
+//! ends. Names, roles and sizes come from a trace of the same kernel on the model, because shared-memory
+//! offsets are the same on both.
 
 mod log;
 
@@ -13,7 +13,7 @@ use isa::trace::{CTAS, Event as Code, WARPS};
 use log::{Line, Log, Record};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// The trace of the recorded cluster, as far as there were records.
+/// Makes the trace of the recorded cluster.
 pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Result<Trace, Error> {
     let ctas = (model.ctas as usize).min(CTAS);
     let warps = (model.block as usize).div_ceil(32).min(WARPS);
@@ -35,7 +35,7 @@ pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Result<Trace, Error>
             (cta, warp, records.iter().map(timed).collect::<Vec<_>>())
         }));
     }
-    // First who arrived where, of all: a wait's phase is known by the arrivals that ended it.
+    // All arrivals come first, because the arrivals that end a wait determine its phase.
     for (cta, warp, records) in &warps {
         builder.arrivals(*cta, *warp, records);
     }
@@ -46,25 +46,24 @@ pub fn decode(bytes: &[u8], cluster: u32, model: &Trace) -> Result<Trace, Error>
     Ok(builder.finish(cluster))
 }
 
-/// What is waited on, arrived at and loaded, to be put together at the end.
+/// Collects waits, arrivals and loads, and combines them at the end.
 struct Builder<'a> {
     model: &'a Trace,
     barriers: Vec<BarrierName>,
     places: HashMap<(u32, u32), u32>,
-    /// Bytes that come to a shared address.
+    /// Bytes of the copy to each shared address.
     bytes: HashMap<u32, u32>,
     events: Vec<Event>,
     ends: Vec<u64>,
-    /// Warps that arrive in a phase of a barrier, by where it lies.
+    /// Number of warps that arrive in each phase of the barrier at (CTA, address).
     expected: HashMap<(u32, u32), usize>,
-    /// Arrivals at a barrier, with time and thread: in the order of time, as many in each phase as
-    /// are expected.
+    /// Arrivals at a barrier (time and thread) in the order of time. Each phase has the expected number.
     arrivals: HashMap<u32, Vec<(u64, u32)>>,
-    /// The phases of a thread's arrivals at a barrier that are still to come.
+    /// For each barrier and thread, the phases of the arrivals that were not yet processed.
     coming: HashMap<(u32, u32), VecDeque<u32>>,
 }
 
-/// What a wait may end before it, in nanoseconds: CTAs' clocks differ, by less than a phase takes.
+/// Largest difference between the clocks of two CTAs, in nanoseconds. It is less than the length of a phase.
 const SKEW: u64 = 500;
 
 impl<'a> Builder<'a> {
@@ -99,7 +98,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The barrier at an offset.
+    /// The index of the barrier at an offset.
     fn barrier(&mut self, cta: u32, offset: u32) -> u32 {
         let addr = self.model.smem_base + offset;
         let barriers = &mut self.barriers;
@@ -123,7 +122,7 @@ impl<'a> Builder<'a> {
         self.barrier(fields[2].checked_sub(1).unwrap_or(cta), fields[0])
     }
 
-    /// One warp's arrivals.
+    /// Adds the arrivals of one warp.
     fn arrivals(&mut self, cta: u32, warp: u32, records: &[Record]) {
         let thread = self.thread(cta, warp);
         for r in records.iter().filter(|r| r.code == Code::Arrive) {
@@ -132,13 +131,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Warps that arrive in a phase.
+    /// Number of warps that arrive in a phase.
     fn expected(&self, barrier: u32) -> usize {
         let BarrierName { cta, addr, .. } = self.barriers[barrier as usize];
         self.expected.get(&(cta, addr)).copied().unwrap_or(1)
     }
 
-    /// Says in which phase each arrival was.
+    /// Determines the phase of each arrival.
     fn count_phases(&mut self) {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         for (&barrier, all) in &mut arrivals {
@@ -152,9 +151,9 @@ impl<'a> Builder<'a> {
         self.arrivals = arrivals;
     }
 
-    /// The phase of that parity for which a wait ended at `until`: the last one to which all had
-    /// arrived. The one before the first has parity 1. Of those whose arrivals nobody wrote down,
-    /// the one that comes after `before`.
+    /// The phase that a wait with `parity` waited for, if the wait ended at `until`: the last phase of that
+    /// parity at which all had arrived. The phase before the first one has parity 1. For phases without
+    /// recorded arrivals, it is the one after `before`.
     fn waited_for(&self, barrier: u32, parity: u32, until: u64, before: Option<u32>) -> u32 {
         let arrivals = self.arrivals.get(&barrier).map_or(&[][..], Vec::as_slice);
         let complete = arrivals.chunks_exact(self.expected(barrier));
@@ -174,7 +173,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// One warp's records, in nanoseconds.
+    /// Adds the records of one warp, in nanoseconds.
     fn warp(&mut self, cta: u32, warp: u32, records: &[Record]) {
         let thread = self.thread(cta, warp);
         let mut waited: HashMap<u32, u32> = HashMap::new();
@@ -185,7 +184,7 @@ impl<'a> Builder<'a> {
         for &Record { lane, from, until: at, code, fields } in records {
             end = end.max(at);
             let [first, second, third] = fields;
-            // Lanes that come one by one write down the same wait again.
+            // Lanes that arrive one by one record the same wait again.
             let before = seen.insert((code as u8, fields), (lane, at));
             if from < at && before.is_some_and(|(other, until)| other != lane && from < until) {
                 continue;
@@ -218,7 +217,7 @@ impl<'a> Builder<'a> {
                         let barrier = self.barrier(to, first);
                         let addr = self.model.smem_base + second;
                         let bytes = self.bytes.get(&addr).copied().unwrap_or(0);
-                        // The phase stands in for the time of landing, which is not known yet.
+                        // `started` holds the phase until the completion time is known.
                         let what = What::Load { copy: 0, started, cta: to, addr, bytes, barrier };
                         self.push(thread, at, at, what);
                     }
@@ -256,7 +255,7 @@ impl<'a> Builder<'a> {
         self.push(thread, issued, read, what);
     }
 
-    /// Phases, from arrivals and waits; and the copies that they end.
+    /// Derives the phases from arrivals and waits, and the end of each copy from its phase.
     fn finish(mut self, cluster: u32) -> Trace {
         let mut seen: HashMap<(u32, u32), u64> = HashMap::new();
         let mut copies: HashMap<(u32, u32), (u32, u32)> = HashMap::new();
@@ -280,7 +279,7 @@ impl<'a> Builder<'a> {
                 let (key, (last, thread)) = ((barrier, phase), of_phase[of_phase.len() - 1]);
                 let seen = seen.get(&key).copied();
                 let done = match copies.get(&key) {
-                    // Bytes come after the arrival that expects them.
+                    // The bytes arrive after the arrival that expects them.
                     Some(&(copy, issuer)) => seen.map(|at| (at, Cause::Copy { copy, issuer })),
                     None => Some((seen.map_or(last, |at| at.min(last)), Cause::Thread(thread))),
                 };

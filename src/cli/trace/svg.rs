@@ -1,4 +1,4 @@
-//! A picture as SVG: time to the right, and data flowing down from the warp that loads, through the
+//! Draws a timeline as SVG. Time goes to the right. Data flows down from the warp that loads, through the
 //! slots, to the warp groups, the tensor core and the stores.
 
 use super::timeline::{Arrow, CtaLines, Kind, Lane, Place, Ring, Slice, Spot, Timeline, Use};
@@ -8,23 +8,25 @@ use svg::node::element::{
     Definitions, Group, Line, Marker, Path, Pattern, Rectangle, Style, Text, Title,
 };
 
-/// Left of it stand the names.
+/// Width of the column with the names.
 const LEFT: f64 = 178.0;
 const RIGHT: f64 = 24.0;
 const ROW: f64 = 22.0;
-/// Rows of copies, which may be many.
+/// Height of a row of copies.
 const THIN: f64 = 9.0;
 const SLOT: f64 = 16.0;
-/// The curve of slots ahead, and the gap between lanes.
+/// Height of the curve of slots ahead.
 const CURVE: f64 = 46.0;
+/// Gap between lanes.
 const GAP: f64 = 12.0;
-/// Width of the time axis: so much a step, within limits.
+/// Width of a step on the time axis.
 const STEP: f64 = 26.0;
+/// Limits of the time axis' width.
 const WIDTH: (f64, f64) = (900.0, 6000.0);
-/// Slices are at least so wide that they are seen.
+/// Least width of a slice, so that it is visible.
 const THINNEST: f64 = 1.2;
 
-/// Colours of slots (Okabe and Ito's, that those who see few can tell apart).
+/// Colours of slots, distinguishable with colour blindness (Okabe and Ito).
 const SLOTS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a90f", "#777777"];
 
@@ -41,7 +43,7 @@ fn colour(slot: Option<u32>) -> &'static str {
     SLOTS[slot.unwrap_or(7) as usize % SLOTS.len()]
 }
 
-/// From time to place.
+/// Maps time to a horizontal position.
 #[derive(Clone, Copy)]
 struct Scale {
     per_unit: f64,
@@ -56,12 +58,12 @@ impl Scale {
     }
 }
 
-/// To a tenth of a pixel.
+/// Rounds to a tenth of a pixel.
 fn round(x: f64) -> f64 {
     (x * 10.0).round() / 10.0
 }
 
-/// The picture.
+/// The timeline as SVG.
 pub fn draw(timeline: &Timeline) -> String {
     let steps = timeline.ctas.iter().flat_map(|cta| &cta.rings).map(|r| r.uses.len()).max();
     let width = (STEP * steps.unwrap_or(0) as f64).clamp(WIDTH.0, WIDTH.1);
@@ -119,7 +121,7 @@ fn definitions() -> Definitions {
 
 struct Page {
     scale: Scale,
-    /// Where the next line begins.
+    /// Top of the next line.
     y: f64,
     width: f64,
     body: Vec<Group>,
@@ -139,14 +141,14 @@ impl Page {
         self.add(Text::new(text).set("x", LEFT - 8.0).set("y", round(y)).set("class", class));
     }
 
-    /// A CTA; gives the upper edges of its lanes.
+    /// Draws a CTA. Returns the upper edges of its lanes.
     fn cta(&mut self, cta: &CtaLines, timeline: &Timeline) -> Vec<f64> {
         self.y += 20.0;
         let what = format!("CTA {} of its cluster, time in {}", cta.rank, timeline.unit);
         self.text(12.0, "small", &what);
         let top = self.y + 6.0;
         self.y += GAP + 8.0;
-        // The grid is behind everything, but its height is known last.
+        // The grid lies behind everything, but its height is known last.
         let grid = self.body.len();
         let mut tops = vec![0.0; cta.lanes.len()];
         let mut rings_drawn = false;
@@ -166,7 +168,7 @@ impl Page {
         tops
     }
 
-    /// Ticks and vertical lines.
+    /// Draws ticks and vertical lines.
     fn grid(&self, end: u64, top: f64, bottom: f64) -> Group {
         let rough = 90.0 / self.scale.per_unit;
         let power = 10f64.powf(rough.log10().floor());
@@ -191,7 +193,7 @@ impl Page {
         self.add(band.set("width", round(self.width)).set("height", height));
     }
 
-    /// The height of a lane's rows.
+    /// Height of a row of a lane.
     fn row(lane: &Lane) -> f64 {
         if matches!(lane.place, Place::Loads | Place::Stores) { THIN } else { ROW }
     }
@@ -251,7 +253,7 @@ impl Page {
         self.y = top + SLOT * f64::from(ring.stages) + GAP;
     }
 
-    /// One use of a slot: filling, full, being read.
+    /// Draws one use of a slot: filling, full, being read.
     fn slot(&self, u: &Use, y: f64) -> Group {
         let fill = colour(Some(u.slot));
         let spans = [
@@ -276,7 +278,7 @@ impl Page {
         let end = u.released.or(u.read).or(u.full).unwrap_or(u.acquired);
         let width = self.scale.width(u.acquired, end);
         if width >= 16.0 {
-            // In the part where it is plainest.
+            // The label goes to the part with the most room.
             let (from, class) = match (u.full, u.read) {
                 (Some(full), _) if self.scale.width(u.acquired, full) >= 16.0 => {
                     (u.acquired, "in dark")
@@ -290,9 +292,9 @@ impl Page {
         group
     }
 
-    /// How far the writer is ahead: slots that are filled or being filled, and those that are full.
+    /// Draws how far the producer is ahead ([`Ring::ahead`]).
     fn curve(&mut self, ring: &Ring) {
-        // A line for what is said about it.
+        // Room for the text above the curve.
         self.y += 8.0;
         self.band(CURVE);
         let stages = f64::from(ring.stages.max(1));
@@ -309,14 +311,14 @@ impl Page {
             self.add(Path::new().set("d", d).set("class", class));
         }
         self.name(self.y + 14.0, "", "slots ahead");
-        self.name(self.y + 27.0, "small", "of the reader");
+        self.name(self.y + 27.0, "small", "of the consumer");
         let most = format!("{} of {}", ring.most().0, ring.stages);
         self.name(self.y + 40.0, "small", &format!("(at most {most})"));
         let first = ring.uses.first().and_then(|u| u.full);
         if let Some(full) = first {
             let ahead = ring.uses.iter().filter(|u| u.acquired < full).count();
             if ahead > 1 {
-                let text = format!("▼ {ahead} steps are on their way before the first has arrived");
+                let text = format!("▼ {ahead} steps are in flight before the first has arrived");
                 let y = round(self.y - 4.0);
                 let x = round(self.scale.x(ring.uses[ahead - 1].acquired.min(full)) + 2.0);
                 self.add(Text::new(text).set("x", x).set("y", y).set("class", "say"));
@@ -334,7 +336,7 @@ impl Page {
                 let y = top(from) + row * (from.row as f64 + 0.5);
                 (self.scale.x(from.at), y, top(arrow.to) > top(from))
             }
-            // From beyond the picture.
+            // The cause is not drawn.
             None => (x2 - 5.0, top(arrow.to) + ROW + GAP, false),
         };
         let y2 = top(arrow.to) + if down { 1.0 } else { ROW - 1.0 };
@@ -347,14 +349,14 @@ impl Page {
         self.y += 14.0;
         let entries: [(&str, &str, f64); 9] = [
             ("wait", "waits", 1.0),
-            ("waitmma", "waits while its wgmmas run", 1.0),
+            ("waitmma", "waits, wgmmas in flight", 1.0),
             ("mma", "waits for its wgmmas; the tensor core, busy", 1.0),
             ("work", "other work, epilogue", 1.0),
             ("#0072b2", "slot filling", 0.28),
             ("#0072b2", "full, not read yet", 0.62),
             ("#0072b2", "being read (the number is the step, the colour the slot)", 1.0),
-            ("read", "a store reads its source", 1.0),
-            ("write", "and is being written", 1.0),
+            ("read", "a store reads shared memory", 1.0),
+            ("write", "a store writes global memory", 1.0),
         ];
         let mut x = 12.0;
         for (look, text, opacity) in entries {

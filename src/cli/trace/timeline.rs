@@ -1,35 +1,35 @@
-//! What a picture shows: lanes with slices, the slots of rings, and who waited on whom.
+//! The timeline of a run: lanes with slices, the uses of ring slots, and arrows from causes to waits.
 
 use serde_json::{Map, Value};
 
-/// A picture.
+/// The timeline of a cluster.
 #[derive(Debug)]
 pub struct Timeline {
-    /// What was run, and on what.
+    /// Kernel, shape and device.
     pub title: String,
-    /// What a unit of time is: `cycles` of the model, or `ns`.
+    /// Unit of time: `cycles` of the model, or `ns`.
     pub unit: &'static str,
-    /// When the last thing ended.
+    /// Time of the last event's end.
     pub end: u64,
     pub ctas: Vec<CtaLines>,
     pub arrows: Vec<Arrow>,
 }
 
-/// A CTA.
+/// The timeline of a CTA.
 #[derive(Debug)]
 pub struct CtaLines {
-    /// Its rank in the cluster.
+    /// Rank in the cluster.
     pub rank: u32,
     pub lanes: Vec<Lane>,
     pub rings: Vec<Ring>,
 }
 
-/// Where a lane stands: data flows from the first to the last.
+/// Position of a lane, in the order of the data flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
-    /// Warps on their own, such as those that load.
+    /// Single warps, such as those that load.
     Warps,
-    /// Copies to shared memory. (Rings stand below.)
+    /// Copies to shared memory. (The rings are drawn below.)
     Loads,
     /// Warp groups.
     Groups,
@@ -39,50 +39,50 @@ pub enum Place {
     Stores,
 }
 
-/// What somebody did.
+/// The activity of a warp, a warp group or an engine.
 #[derive(Debug)]
 pub struct Lane {
     pub name: String,
     pub place: Place,
-    /// Rows of slices that overlap; 1 for a thread, which does one thing at a time.
+    /// Rows for slices that overlap; 1 for a thread, which does one thing at a time.
     pub rows: usize,
-    /// Ascending by row and time.
+    /// Slices, ascending by row and time.
     pub slices: Vec<Slice>,
 }
 
-/// What a slice is.
+/// Kind of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Wait,
-    /// Waits, while wgmmas run.
+    /// A wait with wgmmas in flight.
     WaitMma,
-    /// Issues copies.
+    /// Issue of copies.
     Issue,
-    /// Has wgmmas in flight.
+    /// Other work with wgmmas in flight.
     Mma,
-    /// Anything else.
+    /// Other work.
     Work,
-    /// A copy in flight.
+    /// A load in flight.
     Load,
-    /// The tensor core multiplies; `slot` is the warp group.
+    /// The tensor core computes; `slot` is the warp group.
     Tensor,
-    /// A store reads its source.
+    /// A store reads shared memory.
     StoreRead,
-    /// A store that has read is being written.
+    /// A store writes global memory.
     StoreWrite,
 }
 
-/// A span of a lane.
+/// A time span in a lane.
 #[derive(Debug)]
 pub struct Slice {
     pub row: usize,
     pub from: u64,
     pub until: u64,
     pub kind: Kind,
-    /// The slot that it is about, for its colour.
+    /// The slot, which decides the colour.
     pub slot: Option<u32>,
     pub name: String,
-    /// More about it.
+    /// Details.
     pub args: Map<String, Value>,
 }
 
@@ -91,27 +91,27 @@ pub struct Slice {
 pub struct Ring {
     pub name: String,
     pub stages: u32,
-    /// By step.
+    /// Uses of the slots, in the order of the steps.
     pub uses: Vec<Use>,
 }
 
-/// One use of a slot, as far as it came.
+/// One use of a slot. Times that the run did not reach are `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Use {
-    /// Counted from 0: slot `step % stages`, phase `step / stages`.
+    /// Number of the use, from 0: slot `step % stages`, phase `step / stages`.
     pub step: u32,
     pub slot: u32,
-    /// Its writer had it.
+    /// The producer acquired the slot.
     pub acquired: u64,
-    /// All of it was there.
+    /// The slot was full.
     pub full: Option<u64>,
-    /// The first reader went on.
+    /// The first consumer's wait ended.
     pub read: Option<u64>,
-    /// The last reader had given it back.
+    /// The last consumer released the slot.
     pub released: Option<u64>,
 }
 
-/// A moment in a lane.
+/// A point in a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spot {
     /// Indices in [`Timeline::ctas`] and [`CtaLines::lanes`].
@@ -121,20 +121,20 @@ pub struct Spot {
     pub at: u64,
 }
 
-/// Somebody went on because of somebody else.
+/// An arrow from a cause to the wait that it ended.
 #[derive(Debug)]
 pub struct Arrow {
-    /// The cause; none if it is in a CTA that is not drawn.
+    /// The cause; `None` if it is in a CTA that is not drawn.
     pub from: Option<Spot>,
     /// The end of the wait.
     pub to: Spot,
-    /// The ring's full slots go forward, its empty ones back.
+    /// Whether the arrow goes from consumer to producer: the wait was for an empty slot.
     pub back: bool,
     pub text: String,
 }
 
 impl Lane {
-    /// A lane whose slices may overlap: each goes to the first row that is free.
+    /// Makes a lane whose slices may overlap. Each slice goes to the first free row.
     pub fn packed(name: String, place: Place, mut slices: Vec<Slice>) -> Self {
         slices.sort_by_key(|s| (s.from, s.until));
         let mut rows: Vec<u64> = Vec::new();
@@ -149,15 +149,15 @@ impl Lane {
         Self { name, place, rows: rows.len().max(1), slices }
     }
 
-    /// Time in slices of a kind.
+    /// Total time of the slices of a kind.
     pub fn time(&self, kind: Kind) -> u64 {
         self.slices.iter().filter(|s| s.kind == kind).map(|s| s.until - s.from).sum()
     }
 }
 
 impl Ring {
-    /// Slots that are filled or being filled ahead of the reader, and those that are full, over time:
-    /// each entry holds until the next.
+    /// Over time, the number of slots that the producer holds or has filled ahead of the consumer, and the
+    /// number of full slots. Each entry (time, ahead, full) is valid until the next one.
     pub fn ahead(&self) -> Vec<(u64, u32, u32)> {
         let mut changes: Vec<(u64, i32, i32)> = Vec::new();
         for u in &self.uses {
@@ -169,7 +169,7 @@ impl Ring {
                 changes.push((read, -1, -1));
             }
         }
-        // Of two changes at a time the one that adds comes first: a slot is full before it is read.
+        // At equal times, increments come first: a slot is full before it is read.
         changes.sort_by_key(|&(at, a, b)| (at, -a, -b));
         let mut levels: Vec<(u64, u32, u32)> = Vec::new();
         let (mut held, mut full) = (0, 0);
@@ -180,7 +180,7 @@ impl Ring {
         levels
     }
 
-    /// The most slots that were filled or being filled at a time, and the most that were full.
+    /// The maxima of [`Ring::ahead`].
     pub fn most(&self) -> (u32, u32) {
         let levels = self.ahead();
         let most = |f: fn(&(u64, u32, u32)) -> u32| levels.iter().map(f).max().unwrap_or(0);
@@ -189,7 +189,7 @@ impl Ring {
 }
 
 impl Timeline {
-    /// A few lines about it.
+    /// A summary of a few lines.
     pub fn summary(&self) -> String {
         let mut lines = vec![self.title.clone()];
         for cta in &self.ctas {
@@ -198,8 +198,8 @@ impl Timeline {
                 let (ahead, full) = ring.most();
                 let (name, steps, stages) = (&ring.name, ring.uses.len(), ring.stages);
                 format!(
-                    "  {name}: {steps} steps through {stages} slots; the writer came up to {ahead} \
-                     ahead, up to {full} were full"
+                    "  {name}: {steps} steps through {stages} slots; the producer was up to {ahead} \
+                     ahead, and up to {full} were full"
                 )
             }));
             lines.extend(cta.lanes.iter().map(|lane| format!("  {}", self.about(lane))));

@@ -1,13 +1,13 @@
-//! Which packages' programs can reach a GPU.
+//! The packages whose programs can use a GPU.
 
 use super::{Error, output};
 use serde::Deserialize;
 use std::collections::HashSet;
 
-/// The package that talks to the driver; no other does.
+/// The only package that calls the driver.
 const DRIVER: &str = "warpipe-host";
 
-/// What `cargo metadata` says, as far as it matters here.
+/// The used fields of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -22,7 +22,7 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// None of a library's own, else `dev` or `build`.
+    /// `None` for a normal dependency, otherwise `dev` or `build`.
     kind: Option<String>,
 }
 

@@ -1,24 +1,24 @@
-//! What stands behind `cargo xtask bundle`.
+//! The options of `cargo xtask bundle`.
 
 use super::{Error, root};
 use std::path::PathBuf;
 
-/// What there is, as the error for what there is not says it.
+/// The known options, for the error about an unknown one.
 pub const KNOWN: &str = "--release, --out DIR, --only WORD and --features LIST";
 
-/// Options of the chore.
+/// Options of `cargo xtask bundle`.
 #[derive(Debug)]
 pub struct Options {
     pub release: bool,
     pub out: PathBuf,
-    /// Programs whose name contains one of these; all that belong in, if there are none.
+    /// The bundle has only the programs whose name contains one of these words; all if there are none.
     pub only: Vec<String>,
-    /// Lists of features, as cargo takes them.
+    /// Lists of features in cargo's syntax.
     pub features: Vec<String>,
 }
 
 impl Options {
-    /// Parses what stands behind `bundle`.
+    /// Parses the arguments after `bundle`.
     pub fn parse(mut words: &[&str]) -> Result<Self, Error> {
         let out = root().join("bundle");
         let mut options = Self { release: false, out, only: Vec::new(), features: Vec::new() };

@@ -1,4 +1,4 @@
-//! What cargo builds, and which of it goes into a bundle.
+//! The programs that cargo builds, and the choice of those that go into a bundle.
 
 use super::{Error, Options, root};
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Packages whose tests run rustc, cargo or LLVM, which a machine without a toolchain lacks.
+/// Packages whose tests need rustc, cargo or LLVM.
 const NEED_TOOLCHAIN: [&str; 3] = ["warpipe-kernel-build", "warpipe-macros", "xtask"];
-/// Test programs of other packages that do.
+/// Test programs of other packages that need a toolchain.
 const NEED_TOOLCHAIN_TARGETS: [&str; 2] = ["compile_fail", "toolchain"];
 
-/// What `cargo build --message-format json` says of one artifact, as far as it matters here.
+/// The used fields of an artifact message of `cargo build --message-format json`.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -44,7 +44,7 @@ pub enum Why {
 /// A program that cargo built.
 pub struct Program {
     pub from: PathBuf,
-    /// Its folder in the bundle; none for the command, which lies beside them.
+    /// Its folder in the bundle; `None` for the command, which is in the bundle's root.
     pub folder: Option<&'static str>,
     package: String,
     pub name: String,
@@ -52,7 +52,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Where it goes, if it belongs into the bundle.
+    /// Its path in the bundle, or the reason why it is left out.
     pub fn goes_to(&self, options: &Options, devices: &HashSet<String>) -> Result<String, Why> {
         let Some(folder) = self.folder else { return Ok(self.name.clone()) };
         if !options.only.is_empty() && !options.names(&self.name) {
@@ -68,7 +68,7 @@ impl Program {
     }
 }
 
-/// Builds everything that runs and says where it lies.
+/// Builds all programs and returns their paths.
 pub fn build(options: &Options) -> Result<Vec<Program>, Error> {
     let tests = cargo(&["test", "--no-run", "--lib", "--bins", "--tests", "--benches"], options)?;
     let rest = cargo(&["build", "--bins", "--examples"], options)?;
@@ -83,7 +83,7 @@ pub fn build(options: &Options) -> Result<Vec<Program>, Error> {
     Ok(programs)
 }
 
-/// Runs cargo on the workspace and gives its messages. What rustc has to say goes to stderr.
+/// Runs cargo on the workspace and returns its messages. Messages of rustc go to stderr.
 fn cargo(arguments: &[&str], options: &Options) -> Result<String, Error> {
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(program);
@@ -106,7 +106,7 @@ fn cargo(arguments: &[&str], options: &Options) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&built.stdout).into_owned())
 }
 
-/// Where an artifact goes.
+/// The program of an artifact, if it is one.
 fn place(message: Message) -> Option<Program> {
     let (from, target) = (message.executable?, message.target?);
     let test = message.profile?.test;

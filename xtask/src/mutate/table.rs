@@ -1,20 +1,20 @@
-//! The mutations: for each case of pipeline/tests/ui, what to loosen so that its mistake compiles.
+//! The mutations: for each case of pipeline/tests/ui, the edits that make its mistake compile.
 //!
-//! A mutation opens one stop, by the most direct way: the verb is given to the wrong type, the token
-//! made `Copy`, the check made true, the attribute removed, the closed trait opened.
+//! A mutation removes one check in the most direct way: it adds the method to the wrong type, makes the
+//! token `Copy`, makes the assertion true, removes the attribute, or unseals the trait.
 //!
-//! Three cases have none. `04_another_stage_count` and `09_another_side` compare type parameters
-//! that could only be loosened by removing the parameter; `07_before_init` calls an `unsafe`
-//! function of a trait, whose every implementation would have to change.
+//! Three cases have no mutation. `04_another_stage_count` and `09_another_side` compare type parameters,
+//! and only removing the parameter would make them compile. `07_before_init` calls an `unsafe` function of
+//! a trait, and every implementation would have to change.
 
-/// Edits of one file each: file, what it has once, what stands there instead.
+/// An edit of a file: the file, a text that occurs in it once, and its replacement.
 type Edit = (&'static str, &'static str, &'static str);
 
-/// A stop removed, and the case that must notice.
+/// The removal of a check, and the case that must detect it.
 pub struct Mutation {
     /// Name of the case, without extension.
     pub case: &'static str,
-    /// The edits that open its stop.
+    /// The edits that remove the check.
     pub edits: &'static [Edit],
 }
 

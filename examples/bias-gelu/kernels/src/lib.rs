@@ -26,7 +26,7 @@ impl Epilogue for BiasGelu<'_> {
 /// The tanh form of GELU.
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
-    let inner = 0.797_884_56 * (x + 0.044715 * x * x * x);
+    let inner = 0.797_884_6 * (x + 0.044715 * x * x * x);
     0.5 * x * (1.0 + isa::math::tanh_approx(inner))
 }
 

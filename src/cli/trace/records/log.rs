@@ -1,11 +1,11 @@
-//! The records as they lie in memory, and their clocks as times.
+//! Reads the records from memory and converts their clocks to times.
 
 use crate::cli::error::Error;
 use isa::trace::{
     Event as Code, FIELD, HEADER_BYTES, LANES, PAD, RECORD_BYTES, RECORDS, TIMED, WARPS,
 };
 
-/// A record, its clocks those of `%clock64`.
+/// A record, with times of `%clock64`.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub lane: usize,
@@ -15,16 +15,16 @@ pub struct Record {
     pub fields: [u32; 3],
 }
 
-/// What a CTA's warps wrote down.
+/// The records of a CTA.
 #[derive(Default)]
 pub struct Log {
-    /// By warp, each in the order of its time.
+    /// For each warp, its records in the order of time.
     pub warps: Vec<Vec<Record>>,
     /// Pairs of `%clock64` and `%globaltimer`.
     pub times: Vec<(u64, u64)>,
 }
 
-/// The lower bits of `%globaltimer` that a record has.
+/// Number of low bits of `%globaltimer` in a record.
 const NS: u64 = (1 << 56) - 1;
 
 fn number(bytes: &[u8], at: usize) -> u64 {
@@ -32,9 +32,9 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     part.map_or(0, u64::from_le_bytes)
 }
 
-/// A thread's list, up to where it ends: each record's event in one number, its clocks in another.
+/// A thread's records: for each one, a word with the event and a word with the clocks.
 fn list(bytes: &[u8], place: usize) -> impl Iterator<Item = (u64, u64)> {
-    // No further than a kernel may begin them.
+    // A kernel chooses the offset of the first record, below this limit.
     let pad = number(bytes, PAD) as u32 as usize % (RECORD_BYTES * TIMED);
     let first = HEADER_BYTES + pad + RECORD_BYTES * RECORDS * place;
     let record = move |i| {
@@ -49,7 +49,7 @@ fn code(word: u64) -> Option<Code> {
 }
 
 impl Log {
-    /// Of the first `warps` warps; an error if a list is full.
+    /// Reads the records of the first `warps` warps. Fails if a list is full.
     pub fn read(bytes: &[u8], cta: usize, warps: usize) -> Result<Self, Error> {
         let place = |warp: usize, lane: usize| (cta * WARPS + warp) * LANES + lane;
         let mut log = Self::default();
@@ -63,13 +63,13 @@ impl Log {
                 log.times.extend(times);
                 if count == RECORDS {
                     return Err(Error::Usage(format!(
-                        "warp {warp} of CTA {cta} of the cluster filled the {RECORDS} records that \
-                         there is room for: give it less to do"
+                        "warp {warp} of CTA {cta} of the cluster filled its {RECORDS} records; give a \
+                         smaller shape"
                     )));
                 }
             }
         }
-        // Of the other clocks there is the lower half: within 2^31 cycles of this one.
+        // A record has only the low half of the other clocks, which are within 2^31 cycles of this one.
         let near = log.times.first().map_or(0, |time| time.0);
         let whole = |clock: u64| {
             near.wrapping_add_signed((clock as u32).wrapping_sub(near as u32) as i32 as i64)
@@ -93,8 +93,8 @@ impl Log {
     }
 }
 
-/// A CTA's clock in nanoseconds. `%clock64` is fine and counts cycles, `%globaltimer` is the time and
-/// coarse: the straight line through all pairs.
+/// Converts a CTA's clock to nanoseconds: a straight line through all pairs of `%clock64`, which counts
+/// cycles, and `%globaltimer`, which counts nanoseconds at a low resolution.
 pub struct Line {
     clock: f64,
     ns: f64,
@@ -116,7 +116,7 @@ impl Line {
             both += (x - clock) * (y - ns);
             square += (x - clock).powi(2);
         }
-        // Too short to tell: about an H100's clock.
+        // The run is too short to measure the clock; use about an H100's.
         let slope = if square > 0.0 && both > 0.0 { both / square } else { 1.0 / 1.75 };
         Self { clock: clock + first as f64, ns, slope }
     }

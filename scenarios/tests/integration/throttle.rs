@@ -6,7 +6,7 @@ use host::Param;
 use isa::kernel::Kernel;
 use pipeline::grid::Throttle;
 use scenarios::IMAGE;
-use scenarios::kernels::pace;
+use scenarios::kernels::throttle;
 
 /// What the clocks of two SMs may differ by, in nanoseconds; they go in steps of 1024. The late CTA
 /// comes later by far.
@@ -26,7 +26,7 @@ fn the_late_one_is_waited_for() {
                 Param::slice_mut::<u32>(&mut times),
                 Param::value(rounds),
             ];
-            bench.launch(&<pace::throttle as Kernel>::DESC, ctas, &params, &case);
+            bench.launch(&<throttle::throttle as Kernel>::DESC, ctas, &params, &case);
             let after = word(&counter.to_vec().expect("a word"), 0);
             assert_eq!(after - before, (rounds - 1) * Throttle::EPOCH, "{case}");
             waited(bench, &times.to_vec().expect("small"), ctas, rounds, &case);

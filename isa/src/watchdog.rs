@@ -1,12 +1,13 @@
-//! How long a loop of polls goes on.
+//! The watchdog of polling loops.
 
-/// How long a blocking wait may last: for ever, or two seconds with `bounded-waits`.
-pub struct Patience {
+/// Traps if a blocking wait takes longer than two seconds. Without the feature `bounded-waits` it does
+/// nothing.
+pub struct Watchdog {
     #[cfg(feature = "bounded-waits")]
     start_ns: u64,
 }
 
-impl Patience {
+impl Watchdog {
     #[inline(always)]
     pub fn new() -> Self {
         Self {

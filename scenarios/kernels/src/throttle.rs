@@ -1,6 +1,6 @@
-//! CTAs of a grid that keep pace, tile after tile. (CUTLASS has none.)
+//! The grid throttle: CTAs of a grid wait for one another after each tile. (CUTLASS has no equivalent.)
 //!
-//! In every round another CTA comes late. Times say whether the others waited for it.
+//! In every round another CTA is late. The recorded times show whether the others waited for it.
 
 use isa::kernel;
 use isa::slice::DeviceSliceMut;
@@ -14,22 +14,22 @@ roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 
 type Plan = SmemPlan<(Memory<128, Nothing>,)>;
 type ThisCta = Cta<(Load, Other), Cluster<1, 1>, Plan>;
-/// How late the late CTA comes.
+/// Delay of the late CTA in nanoseconds.
 const LATE_NS: u32 = 8_000;
 
-/// `rounds` tiles, and a meeting between each two. `times` gets each CTA's clock when it is done with a
-/// tile and when it begins the next, for each meeting and CTA.
+/// Runs `rounds` tiles with an epoch of the throttle between each two. For each epoch and CTA, `times` gets
+/// the clock at the end of a tile and at the begin of the next one.
 #[kernel]
-pub fn throttle(cta: ThisCta, pace: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
+pub fn throttle(cta: ThisCta, all: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
     let (cta, _memory) = cta.init();
     let at = cta.coord();
     let (own, ctas) = (at.cluster_id(), at.clusters());
     cta.specialize(
         |load| {
             load.elect(|one| {
-                let mut pace = pace.by(&one, rounds - 1);
+                let mut throttle = all.by(&one, rounds - 1);
                 for round in 0..rounds {
-                    pace.wait();
+                    throttle.wait();
                     if round > 0 {
                         let place = 2 * ((round - 1) * ctas + own) + 1;
                         times.set(place as usize, sreg::globaltimer() as u32);
@@ -41,9 +41,9 @@ pub fn throttle(cta: ThisCta, pace: Throttle<'_>, times: DeviceSliceMut<u32>, ro
                         let place = 2 * (round * ctas + own);
                         times.set(place as usize, sreg::globaltimer() as u32);
                     }
-                    pace.arrive();
+                    throttle.arrive();
                 }
-                pace.tail();
+                throttle.tail();
             });
         },
         |_| {},
