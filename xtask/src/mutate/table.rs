@@ -48,12 +48,12 @@ mutations! {
             => "assert!(DEPTH <= 32,";
     "01_load_without_acquire":
         in "pipeline/src/ring/tma.rs",
-            "    /// Tests whether the next slot is empty."
-            => "    pub fn load<L: LoadsInto<St>>(&mut self, loads: L) { self.acquire().load(loads); }\n    /// Tests whether the next slot is empty.";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {\n    pub fn load<L: LoadsInto<St>>(&mut self, loads: L) { self.acquire().load(loads); }";
     "01_load_after_peek":
         in "pipeline/src/ring/tma.rs",
-            "    /// Returns whether the test found the slot empty."
-            => "    pub fn load<L: LoadsInto<St>>(self, loads: L) { self.acquire().load(loads); }\n    /// Returns whether the test found the slot empty.";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {\n    pub fn load<L: LoadsInto<St>>(self, loads: L) { self.acquire().load(loads); }";
     "02_load_twice":
         in "pipeline/src/ring/tma.rs",
             "pub fn load<L: LoadsInto<St>>(self, loads: L) {"
@@ -64,8 +64,8 @@ mutations! {
             => "pub fn release(&self)\n    where";
     "03_read_without_wait":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Skips the next `slots` slots, which other warp groups"
-            => "    pub fn fragment<G>(&self, _group: &G, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    /// Skips the next `slots` slots, which other warp groups";
+            "    Consumer<STAGES, St, Rd, Tag, Cl>\n{"
+            => "    Consumer<STAGES, St, Rd, Tag, Cl>\n{\n    pub fn fragment<G>(&self, _group: &G, _fragment: usize) -> [f32; 8] { [0.0; 8] }";
     "03_read_after_release":
         in "pipeline/src/ring/consumer.rs",
             "pub fn release(self)\n    where"
@@ -79,19 +79,19 @@ mutations! {
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
-            "    /// Tests whether the next slot is empty."
-            => "    pub fn wait(&mut self) -> Waited { Waited }\n    /// Tests whether the next slot is empty.";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
+            => "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {\n    pub fn wait(&mut self) -> Waited { Waited }";
         in "pipeline/src/ring/tma.rs",
-            "/// The result of [`Producer::try_acquire`]."
-            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\n/// The result of [`Producer::try_acquire`].";
+            "impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {"
+            => "/// No slot.\npub struct Waited;\nimpl Waited { pub fn release(self) {} }\nimpl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag> {";
     "05_end_of_another_role":
         in "pipeline/src/ring/consumer.rs",
             "pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {"
             => "pub fn by<Any: crate::cta::Role>(self, group: &Warpgroup<Any, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {";
     "05_end_taken_twice":
-        in "pipeline/src/ring/mod.rs",
-            "/// The producer end, before a role takes it."
-            => "impl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Clone for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Copy for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> {}\n/// The producer end, before a role takes it.";
+        in "pipeline/src/ring/tma.rs",
+            "impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<"
+            => "impl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Clone for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<const STAGES: usize, St, Wr, Rd, Tag, Cl> Copy for ProducerEnd<STAGES, St, Wr, Rd, Tag, Cl> {}\nimpl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>\n    ProducerEnd<";
     "06_another_tile":
         in "pipeline/src/tile/tensor.rs",
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
@@ -101,8 +101,8 @@ mutations! {
             => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
     "06_a_load_missing":
         in "pipeline/src/ring/stage.rs",
-            "/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`]"
-            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\n/// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`]";
+            "impl<A, const COUNT: usize> Sealed for [A; COUNT] {}"
+            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A, const COUNT: usize> Sealed for [A; COUNT] {}";
     "06_own_bytes":
         in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
@@ -129,8 +129,8 @@ mutations! {
             => "    pub index: u32,\n    pub phase: u32,\n    pub count: u32,\n    pub side: PhantomData<S>,";
     "09_step_by_hand":
         in "pipeline/src/ring/consumer.rs",
-            "    /// Skips the next `slots` slots, which other warp groups"
-            => "    pub fn advance(&mut self) { self.state.advance(); }\n    /// Skips the next `slots` slots, which other warp groups";
+            "    Consumer<STAGES, St, Rd, Tag, Cl>\n{"
+            => "    Consumer<STAGES, St, Rd, Tag, Cl>\n{\n    pub fn advance(&mut self) { self.state.advance(); }";
     "10_waiter_arrives":
         in "pipeline/src/barrier/order.rs",
             "impl<N: Name, F: Start> EpilogueLoads<N, F> {"
@@ -186,12 +186,12 @@ mutations! {
             => "impl<S: Scope, C> MBarrier<S, C> {";
     "15_read_in_flight":
         in "pipeline/src/mma/accumulator.rs",
-            "    /// Issues the products of `slot` after the batch in flight"
-            => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    /// Issues the products of `slot` after the batch in flight";
+            "    #[device]\n    pub fn next("
+            => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    #[device]\n    pub fn next(";
     "15_read_half_in_flight":
         in "pipeline/src/mma/split.rs",
-            "    /// Ends the accumulation: returns the right half and the last slot."
-            => "    pub fn fragment(&self, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    /// Ends the accumulation: returns the right half and the last slot.";
+            "    #[device]\n    pub fn finish(self)"
+            => "    pub fn fragment(&self, _fragment: usize) -> [f32; 8] { [0.0; 8] }\n    #[device]\n    pub fn finish(self)";
     "15_half_not_started":
         in "pipeline/src/mma/split.rs",
             "impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>"
@@ -202,8 +202,8 @@ mutations! {
             => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_release_in_flight":
         in "pipeline/src/ring/consumer.rs",
-            "/// A full slot: its tiles have arrived."
-            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\n/// A full slot: its tiles have arrived.";
+            "impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {"
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\nimpl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
             "    slot: FullSlot<St, Rd, Tag, Cl>,\n    group"
             => "    pub slot: FullSlot<St, Rd, Tag, Cl>,\n    group";
@@ -212,16 +212,16 @@ mutations! {
             => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_slot_in_two_batches":
         in "pipeline/src/ring/consumer.rs",
-            "/// A full slot: its tiles have arrived."
-            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\n/// A full slot: its tiles have arrived.";
+            "impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {"
+            => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\nimpl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {";
     "17_store_without_fence":
         in "pipeline/src/store.rs",
-            "    /// Makes the buffer visible to TMA: every thread fences"
-            => "    pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    /// Makes the buffer visible to TMA: every thread fences";
+            "    #[device]\n    pub fn publish(self)"
+            => "    pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) { self.publish().store(tensor, row, col); }\n    #[device]\n    pub fn publish(self)";
     "17_wgmma_reads_cp_async":
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}"
-            => "impl<R: Readers> CpAsyncReaders for R {}";
+            => "impl<Rd: Readers> CpAsyncReaders for Rd {}";
     "18_write_after_publish":
         in "pipeline/src/store.rs",
             "pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {"
@@ -296,8 +296,8 @@ mutations! {
             => "assert!(args.len() <= MAX_PARAMS,";
     "31_ring_slot_as_buffer":
         in "pipeline/src/ring/tma.rs",
-            "    /// Arms the slot's full barrier with the bytes of `St`"
-            => "    pub fn put(&mut self, _fragment: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}\n    /// Arms the slot's full barrier with the bytes of `St`";
+            "impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {"
+            => "impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {\n    pub fn put(&mut self, _fragment: usize, _values: [f32; 8]) {}\n    pub fn publish(self) -> Self { self }\n    pub fn store<M>(self, _map: &M, _row: u32, _col: u32) {}";
     "33_bytes":
         in "pipeline/src/ring/mod.rs",
             "assert!(St::BYTES < 1 << 20,"
