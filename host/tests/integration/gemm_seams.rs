@@ -6,8 +6,7 @@ mod seams;
 
 use gpu_kernels::gemm::config::{LoadArgs, MapA, MapB, MapC, MapD};
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorSpec, data};
-use isa::kernel::{Kernel, KernelArg};
-use isa::slice::SliceAbi;
+use isa::kernel::Kernel;
 use pipeline::grid::Throttle;
 use seams::{ByColumnsArgs, Parts, Relu, serial_by_columns};
 
@@ -34,8 +33,7 @@ fn a_kernel_of_own_parts_computes_on_the_model() -> Result<(), host::Error> {
     // Ignored: the kernel reads no C.
     let map_c = device.tensor_map_for::<&MapC<Parts>>(&spec(&d_memory, m, n))?;
     let map_d = device.tensor_map_for::<&MapD<Parts>>(&spec(&d_memory, m, n))?;
-    // SAFETY: a throttle without memory does nothing.
-    let throttle = unsafe { Throttle::from_abi(SliceAbi { address: 0, elements: 0 }) };
+    let throttle = Throttle::NONE;
     device.launch_on_model(
         &<serial_by_columns as Kernel>::DESC,
         [2 * scheduler.clusters, 1, 1],

@@ -78,6 +78,9 @@ pub struct ThrottleEnd<'a> {
 }
 
 impl Throttle<'_> {
+    /// No counter: the CTAs of the grid do not wait for one another.
+    pub const NONE: Self = Self(SliceAbi { address: 0, elements: 0 }, PhantomData);
+
     /// The size of the counter in bytes. The host sets it to 0 before the first launch.
     pub const BYTES: usize = 4;
 

@@ -80,6 +80,18 @@ impl TileSchedulerParams {
         self.tiles_m
     }
 
+    /// Clusters of the grid.
+    #[inline(always)]
+    pub const fn clusters(&self) -> u32 {
+        self.clusters
+    }
+
+    /// Data-parallel tiles of the cluster that has most of them.
+    #[inline(always)]
+    pub const fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
     /// Cluster tiles.
     #[inline(always)]
     pub const fn tiles(&self) -> u32 {
@@ -108,7 +120,8 @@ impl TileSchedulerParams {
 
     /// Where the tile of `bm` x `bn` elements of the CTA at `at` lies in cluster tile `index`.
     #[inline(always)]
-    pub(super) fn origin<Cl: ClusterShape>(
+    #[must_use]
+    pub fn origin<Cl: ClusterShape>(
         &self,
         index: u32,
         at: ClusterCoord<Cl>,
