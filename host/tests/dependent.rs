@@ -128,7 +128,7 @@ fn other_elements_numbers_and_foreign_memory_are_refused() {
     assert!(said.contains("slice of f32") && said.contains("slice of u32"), "{said}");
 
     let want = affine::DESC.meta.params()[0];
-    assert_eq!(want.kind, ParamKind::Value as u32);
+    assert_eq!(want.kind, ParamKind::Struct as u32);
     assert_eq!(want.size as usize, size_of::<Forged>());
     let said = refused(&device, &affine::DESC, &[Param::value(Forged { words: [16; 6] })]);
     assert!(said.contains("with gaps or slices"), "{said}");

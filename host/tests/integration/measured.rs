@@ -5,7 +5,7 @@ use gpu_kernels::gemm::INSTANCES;
 use host::Dtype;
 use host::gemm::{Candidate, GemmProblem, candidates};
 
-/// A kernel in a schedule, and its time. All schedules without shared tiles are one: how many clusters
+/// A kernel in a schedule, and its time. All schedules without split tiles count as one: how many clusters
 /// there are makes no difference as long as the rounds are as many.
 struct Row<'t> {
     kernel: &'t str,

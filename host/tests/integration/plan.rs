@@ -35,7 +35,7 @@ fn the_tile_of_the_shortest_predicted_time_is_picked() {
     assert!(why.starts_with("2048 tiles of 128x256 on 132 SMs"), "{why}");
     // One round of large tiles beats two of half the size; measured: 24.7 against 25.1 us.
     assert_eq!(picked(2048, 2048, 2048).0, "big");
-    // 128 tiles of 128x128 in one round, or 64 of twice the size, whose K two CTAs share.
+    // 128 tiles of 128x128 in one round, or 64 of twice the size, which are split along K between two CTAs.
     assert_eq!(picked(256, 8192, 8192).0, "mid");
     // Few tiles: the smallest keep the most SMs busy.
     assert_eq!(picked(64, 512, 4096).0, "small");
@@ -56,7 +56,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     let of = |clusters, streamed| {
         let schedule = Schedule { clusters, streamed };
         let mut all = candidates(&TABLE, &p, false, 8);
-        all.find(|c| c.index == 1 && c.prediction.schedule == schedule).expect("worth a look")
+        all.find(|c| c.index == 1 && c.prediction.schedule == schedule).expect("worth trying")
     };
     let whole = of(3, 0);
     let Prediction { tiles, cluster_tiles, rounds, k_tiles, run, finished, .. } = whole.prediction;
@@ -73,21 +73,21 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!((whole.prediction.predicted_us - launch_us - sum).abs() < 1e-3, "{sum}");
     assert!(fixup_us.abs() < f64::EPSILON, "{fixup_us}");
 
-    // Two tiles of the second round shared by four clusters: half a tile each, the longer half 57.
+    // Four clusters split two tiles of the second round: half a tile each, the longer half has 57 k tiles.
     let split = of(4, 2);
     let Prediction { rounds, run, finished, k_tile_us, fixup_us, .. } = split.prediction;
     assert_eq!((rounds, run, finished), (1, 57, 1));
-    // A stage of a shared tile takes a little longer than one of a whole tile, where rows of 14400 bytes
-    // lie across lines of the cache.
+    // A k tile of a split tile takes a little longer than one of a data-parallel tile: rows of 14400 bytes
+    // lie across lines of the L2 cache.
     let sum = (113.0 + 57.0 * 1.2) * k_tile_us + 2.0 * epilogue_us + fixup_us;
     assert!((split.prediction.busiest_us() - sum).abs() < 1e-9 && fixup_us > 1.0, "{sum}");
     assert!((split.prediction.filled() - 6.0 * 113.0 / (4.0 * 170.0)).abs() < 1e-12);
     assert!(split.prediction.predicted_us < whole.prediction.predicted_us);
 }
 
-/// What is decided beside the schedule: which launches prefetch, and whose CTAs keep pace.
+/// Decisions besides the schedule: which launches prefetch, and which grids are throttled.
 #[test]
-fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
+fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {
     let picked = |m, n, k| {
         let p = problem(m, n, k);
         let best = candidates(&INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
@@ -95,7 +95,7 @@ fn long_products_keep_pace_and_those_that_wait_for_memory_prefetch() {
     };
     // Operands of 1 GiB, tiles of 256 k tiles.
     assert!(picked(16384, 16384, 16384).0);
-    // What the L2 cache holds is read once, whoever comes first; and one round has nothing to wait for.
+    // Operands that fit in L2 are read once anyway; and a single round needs no throttle.
     assert!(!picked(4096, 4096, 1024).0);
     assert!(!picked(128, 7168, 16384).0);
     // A batch of eight waits for the weights, and its SMs have room for a CTA of the next launch.
