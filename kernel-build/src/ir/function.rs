@@ -81,8 +81,9 @@ impl Header {
             }
             let (first, last) = (&param[0], &param[param.len() - 1]);
             if first.text(module.source) != "ptr" || last.kind != Kind::Local || param.len() < 2 {
+                let kind = if meta.kind == KIND_STRUCT { "struct" } else { "tensor map" };
                 return Err(fault(format!(
-                    "parameter {i} is a tensor map or a struct and must be a pointer, it is `{}`",
+                    "parameter {i} is a {kind} and must be a pointer, it is `{}`",
                     &module.source[first.start..last.end]
                 )));
             }

@@ -180,6 +180,14 @@ fn metadata_becomes_attributes_and_grid_constants() {
 }
 
 #[test]
+fn a_struct_is_a_grid_constant_of_its_size() {
+    let meta = meta::tests::bytes("k", [32, 1, 1, 1, 1, 0, 0, 1], &[[4, 24, 8, 0, 0, 0, 0]]);
+    let marked = mark(&kernel("ptr noundef %a", &meta), ON).unwrap().text;
+    let param = "(ptr noundef byval([24 x i8]) align 8 \"nvvm.grid_constant\" %a)";
+    assert!(marked.contains(param), "{marked}");
+}
+
+#[test]
 fn without_convergence_the_attributes_remain() {
     let meta = meta::tests::bytes("k", [64, 1, 1, 1, 1, 0, 0, 0], &[]);
     let marked = mark(&kernel("", &meta), OFF).unwrap().text;
