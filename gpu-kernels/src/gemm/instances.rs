@@ -33,7 +33,8 @@ pub const fn most_stages(
     per_sm: usize,
 ) -> usize {
     use super::output::{SOURCE_STAGES, STORE_STAGES};
-    // 16 bytes each: the full and the empty barrier of a slot, and the two barriers of the load order.
+    // 16 bytes each: the full and the empty barrier of a slot, and the two barriers of the load order. The 1024
+    // bytes below are for the alignment of what follows a ring.
     let (barriers, order) = (16, 16);
     // The system reserves 1 KiB of the SM's 228 KiB for each CTA.
     let limit = (SMEM_LIMIT + 1024) / per_sm - 1024;

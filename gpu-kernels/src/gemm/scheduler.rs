@@ -27,8 +27,8 @@ pub struct WorkTile {
 }
 
 impl WorkTile {
-    /// How many k tiles before its last load a CTA arrives at the throttle's epoch. The arrival takes about as long
-    /// as these loads, so other CTAs see it when this CTA comes to its next tile.
+    /// How many k tiles before the end of a tile's loads a CTA arrives at the throttle's epoch. Other CTAs see the
+    /// arrival before the consumers read what these last loads bring.
     const NEARLY: u32 = 8;
 
     /// The k tile at which the loading thread arrives at the throttle's epoch.

@@ -4,8 +4,8 @@
 use super::Linear;
 use half::{bf16, f16};
 
-/// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32_` and
-/// `128x256_2x1`.
+/// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32` and
+/// `_128x256_2x1`.
 macro_rules! product {
     // All lists are crossed: paste the names together, and compile the kernels.
     (@cross [$($rows:tt)*]) => {
@@ -54,7 +54,7 @@ product! {
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
         _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, with C);
     }
-    // f32 results are missing here: the halves of a tile of 256 columns and an f32 C need more registers than there are.
+    // No f32 results here: the halves of a tile of 256 columns and an f32 C need more registers than there are.
     [bf16 => bf16, f16 => f16, bf16 => f16, f16 => bf16] {
         _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
     }

@@ -60,8 +60,8 @@ impl<Cl: ClusterShape> Iterator for DataParallel<Cl> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
-        // `next` is below 2^31, so this adds 0. The sum keeps the number of k tiles in a register: otherwise ptxas loads
-        // it from constant memory in every iteration of the producer's and the consumers' loop over k tiles.
+        // `next` is below 2^31, so this adds 0. The sum keeps the number of k tiles in a register. Otherwise ptxas
+        // loads it from constant memory in every iteration of the producer's and the consumers' loop over k tiles.
         let k_tiles = self.p.k_tiles() + (self.next >> 31);
         let work = WorkTile { index: self.next, k: 0, k_tiles };
         self.next += self.p.clusters;

@@ -105,8 +105,8 @@ impl TileSchedulerParams {
         self.k_tiles.divisor()
     }
 
-    /// The end of the run of cluster `cluster`, which is the start of the run of cluster `cluster` - 1: a cluster with a
-    /// higher number has earlier k tiles. For a cluster without a run, start and end are both 0.
+    /// The end of the run of cluster `cluster`, which is the start of the run of cluster `cluster` - 1: a cluster with
+    /// a higher number has earlier k tiles. For a cluster without a run, start and end are both 0.
     #[inline(always)]
     pub(super) fn start(&self, cluster: u32) -> u32 {
         let number = self.runs.saturating_sub(cluster);

@@ -1,4 +1,5 @@
-//! The stream-K scheduler: all clusters get equal shares of the k tiles of some tiles; the other tiles are data-parallel.
+//! The stream-K scheduler: all clusters get equal shares of the k tiles of some tiles. The other tiles are
+//! data-parallel.
 
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::KernelArg;
@@ -20,9 +21,9 @@ pub struct StreamKArgs<'a> {
 /// Splits the K of the first `streamed` cluster tiles among all clusters. (CUTLASS
 /// `PersistentTileSchedulerSm90StreamK`.)
 ///
-/// Cluster tiles are numbered in raster groups ([`TileSchedulerParams`]). The k tiles of the split tiles are laid end to
-/// end and cut into equal runs, one for each cluster. The other tiles are data-parallel: after its run, cluster i of g
-/// computes tiles `streamed` + i, `streamed` + i + g, and so on.
+/// Cluster tiles are numbered in raster groups ([`TileSchedulerParams`]). The k tiles of the split tiles are laid end
+/// to end and cut into equal runs, one for each cluster. The other tiles are data-parallel: after its run, cluster i
+/// of g computes tiles `streamed` + i, `streamed` + i + g, and so on.
 ///
 /// ```text
 ///   streamed = 2 tiles of 6 k tiles, 3 clusters:   tile 0 |aaaabb|  tile 1 |bbcccc|
@@ -30,8 +31,8 @@ pub struct StreamKArgs<'a> {
 /// ```
 ///
 /// There is no deadlock. If a run begins inside a tile, the cluster stores its partials of that tile first, before it
-/// comes to tiles that it finishes. A cluster waits only for clusters with lower numbers in the grid, which have started
-/// no later. So a cluster that another one waits for is running, and has not waited before it stores.
+/// comes to tiles that it finishes. A cluster waits only for clusters with lower numbers in the grid, which have
+/// started no later. So a cluster that another one waits for is running, and does not wait before it stores.
 ///
 /// The scheduler keeps few values in registers, because the accumulators leave few. It computes the rest anew for each
 /// tile, from the parameters in constant memory.
