@@ -1,4 +1,4 @@
-//! Kernels that do one thing alone, as fast as the chip does it: what a GEMM can be held against.
+//! Kernels that only multiply or only read, as fast as the chip can: ceilings for the GEMM.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -18,7 +18,7 @@ type Alone = Cluster<1, 1>;
 pub const ROWS: usize = 128;
 /// Rows of B: columns of the sums.
 pub const COLUMNS: usize = 256;
-/// Columns of A and B.
+/// Columns of A and B: one k tile.
 pub const DEPTH: usize = 64;
 
 type A = Tile<bf16, ROWS, DEPTH>;
@@ -27,8 +27,10 @@ type MultiplyingPlan =
     SmemPlan<(Ring<1, (A, B), Tma, Mma<Math>, Operands, Alone>, StoreBuffers<bf16, 2, Math>)>;
 type MultiplyingCta = Cta<(Load, Math), Alone, MultiplyingPlan>;
 
-/// Multiplies one slot again and again: D = `batches` · A·Bᵀ, 128 rows of A for each CTA. Nothing waits
-/// for loads, and nothing is written before the end: the rate is that of the tensor cores.
+/// Multiplies one slot again and again: D = `batches` · A·Bᵀ, with 128 rows of A for each CTA.
+///
+/// After the first slot, nothing waits for loads, and nothing is stored before the end. So the kernel runs at the rate
+/// of the tensor cores.
 #[kernel(dependent = true)]
 pub fn wgmma_alone(
     cta: MultiplyingCta,
@@ -69,14 +71,17 @@ pub fn wgmma_alone(
     );
 }
 
-/// What [`tma_read_alone()`] reads at once: 64 rows of 64 elements, 8 KiB.
+/// The box of one load of [`tma_read_alone()`]: 64 rows of 64 elements, 8 KiB.
 pub type Panel = Tile<bf16, 64, 64>;
 type ReadingPlan =
     SmemPlan<(Ring<24, (Panel,), Tma, Reads<Add>, Panels64, Alone>, StoreBuffers<bf16, 1, Add>)>;
 type ReadingCta = Cta<(Load, Add), Alone, ReadingPlan>;
 
-/// Reads a tensor of 64 columns, `panels` panels of 64 rows, and adds up the panels that each CTA reads: i,
-/// i + g, … for CTA i of g. Nothing is written before the end: the rate is that of reading.
+/// Reads a tensor of 64 columns in `panels` panels of 64 rows. CTA i of g reads panels i, i + g, …, and stores their
+/// sum.
+///
+/// Nothing is stored before the end, so the kernel runs at the rate of TMA loads. The sum lets a test check that each
+/// panel was read.
 #[kernel(dependent = true)]
 pub fn tma_read_alone(
     cta: ReadingCta,

@@ -6,7 +6,7 @@ use host::{Device, Dtype, Error, data};
 
 static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/bias_gelu_kernels.rs"));
 
-/// Plans the product with the picker, runs it, and gives the largest error.
+/// Plans the product with the picker, runs it, and returns the largest error.
 fn run(device: &Device, [m, n, k]: [usize; 3]) -> Result<f64, Error> {
     let gemm = Gemm::with_instances(device, &IMAGE, KERNELS)?;
     let problem = GemmProblem {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use host::SimConfig;
 
-    /// Shapes for which the picker takes each kernel, with residues in every dimension.
+    /// For these shapes the picker takes each of the kernels. No size is a multiple of the tile.
     #[test]
     fn every_shape_is_right_on_the_model() {
         let device = Device::sim(SimConfig { sms: 8, ..SimConfig::default() });

@@ -1,13 +1,13 @@
-//! A cluster exchange: rows that lie across four CTAs are divided by their sum of magnitudes.
+//! A cluster exchange: four CTAs share each row, and divide it by the sum of its magnitudes.
 //!
 //! ```text
 //!   CTA 0 ──sums──► CTA 1 ──sums──► CTA 2 ──sums──► CTA 3 ──sums──► CTA 0      three times
 //! ```
 //!
-//! Each CTA has 64 of a row's 256 columns. What a thread knows of its two rows goes around the
-//! cluster: it sends the sums that it got last to the next CTA and adds those that come from the one
-//! before, so after three rounds every CTA has added all four. Nothing goes through global memory.
-//! A CTA stays until the next one has taken its last message (`tail`).
+//! Each CTA has 64 of a row's 256 columns. The sums go around the cluster: in each round, a thread sends the sums of
+//! its two rows that it received last to the next CTA, and adds those that it receives from the previous CTA. After
+//! three rounds every CTA has added all four. The exchange uses distributed shared memory, not global memory. A CTA
+//! does not exit before the next one has taken its last message (`tail`).
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -31,8 +31,8 @@ type Plan = SmemPlan<(
 )>;
 type ThisCta = Cta<(Load, Scale), Row, Plan>;
 
-/// `y = x / Σ|x|` along rows of 256 elements, for `blocks` blocks of 64 rows; cluster i of g takes
-/// blocks i, i + g, …. A row of zeros stays one.
+/// `y = x / Σ|x|` along rows of 256 elements, for `blocks` blocks of 64 rows. Cluster i of g takes blocks i, i + g, ….
+/// A row of zeros stays a row of zeros.
 #[kernel]
 pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>, blocks: u32) {
     let (cta, (ring, stores, mail)) = cta.init();

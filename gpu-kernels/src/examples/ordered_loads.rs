@@ -1,10 +1,12 @@
-//! Loads in order: the addend of tile t is loaded after the main operand of tile t.
+//! Ordered loads: y of each tile is loaded after x of the same tile.
 //!
-//! Two warps load through two rings: x in one, y in the other, for out = x + y. Both share the TMA
-//! unit, and x is what the readers wait for first, so a `LoadOrderBarrier` holds each load of y
-//! back until the load of x of the same tile is issued: once per tile, Mojo's protocol (CUTLASS
-//! does it once per kernel, as the GEMM here). Per tile, the first warp must not run two tiles
-//! ahead of the second, or the second would miss a phase: a ring of one slot for x sees to that.
+//! The kernel computes out = x + y. One warp loads x through one ring, and a second warp loads y through another. Both
+//! share the TMA unit, and the consumers wait for x first. So a `LoadOrderBarrier` holds each load of y back until the
+//! load of x of the same tile is issued.
+//!
+//! The barrier is used once per tile, as in Mojo. (CUTLASS and the GEMM of this crate use it once per kernel.) The first
+//! warp must then not run two tiles ahead of the second, because the second would miss a phase. The ring of one slot
+//! for x prevents that.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -75,8 +77,8 @@ pub fn ordered_loads(
                     let (a, b) = (x.fragment(&group, fragment), y.fragment(&group, fragment));
                     sum.put(fragment, core::array::from_fn(|i| a[i] + b[i]));
                 }
-                // y first: x's release lets the next x be loaded, whose arrival would be a second
-                // one ahead if y's thread were still waiting for its slot.
+                // y is released first. Releasing x lets the first warp load the next x and arrive. If the second warp
+                // still waited for its slot then, this arrival would be the second one ahead of it.
                 y.release();
                 x.release();
                 sum.publish().store(out, row, 0);

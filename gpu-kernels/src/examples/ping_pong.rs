@@ -5,9 +5,9 @@
 //! group 1                   │ multiply tile 1  │ write tile 1    │ multiply tile 3 …
 //! ```
 //!
-//! Each tile belongs to one group, so its slots are read by one group (`MmaInTurn`) and the other
-//! skips them. The sequence has two sections: the main loop and the epilogue. A group that has its
-//! turn in a section passes it on when it is through.
+//! Each tile belongs to one warp group. That group reads the tile's slots, and the other one skips them (`MmaInTurn`).
+//! The ordered sequence has two sections: the main loop and the epilogue. A warp group waits for its turn at the start
+//! of a section, and passes the turn on at its end.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -21,7 +21,7 @@ roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 
 /// 64 rows of A or of D.
 pub type TileA = Tile<bf16, 64, 64>;
-/// 128 rows of B: columns of D.
+/// 128 rows of B, which are columns of D.
 pub type TileB = Tile<bf16, 128, 64>;
 type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(
@@ -31,8 +31,8 @@ type Plan = SmemPlan<(
 )>;
 type ThisCta = Cta<(Load, Math), Alone, Plan>;
 
-/// D = A·Bᵀ in tiles of 64 x 128: `tiles_m` x `tiles_n` of them, `k_tiles` stages each; CTA i of g
-/// takes tiles i, i + g, …, and its warp groups take these in turn.
+/// D = A·Bᵀ in `tiles_m` x `tiles_n` tiles of 64 x 128, with `k_tiles` k tiles each. CTA i of g takes tiles i, i + g, …,
+/// and its warp groups take these in turn.
 #[kernel]
 pub fn ping_pong(
     cta: ThisCta,

@@ -1,9 +1,9 @@
-//! Row RMSNorm: y = x / sqrt(mean(x²) + eps) · w, rows of up to 512 elements.
+//! RMSNorm of rows: y = x / sqrt(mean(x²) + eps) · w, for rows of up to 512 elements.
 //!
-//! A stage is a block of 64 whole rows, as eight panels side by side that one transaction fills. The
-//! load thread is a block or two ahead, so global memory's latency is hidden behind the arithmetic.
-//! A row lies in the registers of four lanes: each sums its own part, `row_sums` the four parts. The
-//! block is read twice, once for the sums and once to scale, and released after the second time.
+//! A stage is a block of 64 whole rows: eight panels side by side, whose loads complete on one mbarrier. The loading
+//! thread is a block or two ahead, so the arithmetic hides the latency of global memory. A row lies in the registers of
+//! four lanes. Each lane sums its own part, and `row_sums` adds the four parts. The warp group reads the block twice,
+//! once to sum and once to scale, and then releases it.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -17,7 +17,7 @@ roles! { Load = 1 x 40 registers, Norm = 1 x 232 registers }
 
 /// 64 rows of 64 elements.
 pub type Panel = Tile<bf16, 64, 64>;
-/// Panels of a block: rows have up to 512 elements.
+/// Panels of a block.
 pub const PANELS: usize = 8;
 type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(
@@ -26,7 +26,7 @@ type Plan = SmemPlan<(
 )>;
 type ThisCta = Cta<(Load, Norm), Alone, Plan>;
 
-/// Normalises `blocks` blocks of 64 rows of `cols` elements; CTA i of g takes blocks i, i + g, ….
+/// Normalises `blocks` blocks of 64 rows of `cols` elements. CTA i of g takes blocks i, i + g, ….
 #[kernel]
 pub fn rms_norm(
     cta: ThisCta,
@@ -46,7 +46,7 @@ pub fn rms_norm(
             load.elect(|one| {
                 let mut loads = ring.producer.by(&one);
                 for row in rows() {
-                    // Columns beyond the tensor arrive as zero, and add nothing to a sum.
+                    // TMA loads zeros for columns beyond the tensor. They add nothing to a sum.
                     loads.acquire().load::<[_; PANELS]>(core::array::from_fn(|panel| {
                         x.tile(row, 64 * panel as u32, Peers::ALONE)
                     }));

@@ -1,8 +1,8 @@
-//! A stream copy: TMA in, registers, TMA out, through one ring.
+//! A stream copy through one ring: TMA load, registers, TMA store.
 //!
-//! The smallest whole pipeline. One thread of `Load` runs up to four panels ahead; `Copy`'s warp
-//! group reads each panel into registers (where a real kernel would compute), gives the slot back,
-//! and stores through two buffers, so that one is written out while the other is filled.
+//! This is the smallest complete pipeline. One thread of `Load` runs up to four panels ahead. The warp group of `Copy`
+//! reads each panel into registers, where a real kernel would compute, and releases the slot. It stores through two
+//! buffers, so that TMA writes one while the warp group fills the other.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -19,7 +19,7 @@ type Plan =
     SmemPlan<(Ring<4, (Panel,), Tma, Reads<Copy>, Panels64, Alone>, StoreBuffers<bf16, 2, Copy>)>;
 type ThisCta = Cta<(Load, Copy), Alone, Plan>;
 
-/// Copies a tensor of 64 columns, `panels` panels of 64 rows; CTA i of g takes panels i, i + g, ….
+/// Copies a tensor of 64 columns in `panels` panels of 64 rows. CTA i of g takes panels i, i + g, ….
 #[kernel]
 pub fn stream_copy(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
     let (cta, (ring, stores)) = cta.init();

@@ -1,11 +1,11 @@
-//! Two rings in series: load, transform in registers, pass on, consume.
+//! Two rings in series: one role loads, the next transforms in registers, and the last stores.
 //!
 //! ```text
 //! Load ──TMA──► ring "raw" ──► Transform: f(x) ──stores──► ring "ready" ──► Store ──TMA──► out
 //! ```
 //!
-//! `Transform` is the reader of one ring and the writer of the next. Nothing here says how many
-//! arrivals either ring expects: the roles do.
+//! `Transform` is the consumer of one ring and the producer of the next. The kernel states no arrival counts: they
+//! follow from the roles.
 #![forbid(unsafe_code)]
 
 use half::bf16;
@@ -29,14 +29,14 @@ type Plan = SmemPlan<(
 )>;
 type ThisCta = Cta<(Load, Transform, Store), Alone, Plan>;
 
-/// max(x, 0)², the squared ReLU of some transformers' MLPs: cheap, and not the identity.
+/// max(x, 0)², the squared ReLU of some transformers' MLPs. It is cheap, and a test would notice if it were left out.
 #[inline(always)]
 fn squared_relu(x: f32) -> f32 {
     let x = x.max(0.0);
     x * x
 }
 
-/// `to = squared_relu(from)` for `panels` panels of 64 x 64; CTA i of g takes panels i, i + g, ….
+/// `to = squared_relu(from)` for `panels` panels of 64 x 64. CTA i of g takes panels i, i + g, ….
 #[kernel]
 pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, panels: u32) {
     let (cta, (raw, ready, stores)) = cta.init();

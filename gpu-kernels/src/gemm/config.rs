@@ -1,4 +1,4 @@
-//! The parts of a GEMM kernel, as types: what the [kernel](super::kernel::gemm) is generic over.
+//! The parts of a GEMM kernel, as types. The [kernel](super::kernel::gemm) is generic over them.
 
 use super::epilogue::Epilogue;
 use super::output::{Orientation, Output, SOURCE_STAGES, STORE_STAGES, Source};
@@ -14,21 +14,21 @@ use pipeline::tile::TileShape;
 names! {
     /// The ring of A and B tiles.
     MainLoop = "main loop",
-    /// Orders the first load of C behind those of the first tile's A and B.
+    /// Orders the first load of C after the loads of A and B for the first tile.
     Order = "load order",
 }
 
 #[cfg(not(feature = "trace"))]
 roles! {
-    /// Issues the loads; its threads compute addresses.
+    /// The producer: it issues the loads, and needs registers only for addresses.
     Load = 1 x 40 registers,
-    /// Multiplies: up to 128 sums a thread, and the epilogue's working set.
+    /// Two consumer warp groups. A thread has up to 128 accumulators, and the epilogue's working set.
     Math2 = 2 x 232 registers,
-    /// One warp group that multiplies. An SM's registers are enough for two such CTAs.
+    /// One consumer warp group. The registers of an SM are enough for two such CTAs.
     Math1 = 1 x 216 registers,
 }
 
-// A thread that records what it does has three registers more to keep.
+// A thread that records a trace keeps three more registers.
 #[cfg(feature = "trace")]
 roles! {
     /// As above.
@@ -41,8 +41,8 @@ roles! {
 
 /// One GEMM kernel: D = epilogue(A·Bᵀ), in tiles of `BM` x `BN`.
 ///
-/// Everything is a type that the instance names, because stable Rust can't compute one tile's type from
-/// another's numbers. The kernel checks that they fit together.
+/// Each instance names all of these types, because stable Rust can't compute a tile's type from numbers. The
+/// kernel checks that they fit together.
 pub trait Config: Sized + 'static {
     /// A CTA's tile of A: `BM` rows, one k tile of columns.
     type A: TileShape;
@@ -54,39 +54,39 @@ pub trait Config: Sized + 'static {
     type Math: Role;
     /// The ring of A and B: [`OperandRing`] with the number of its stages.
     type Operands: Region;
-    /// How the warp groups share out the tiles, and when a tile is stored.
+    /// How the warp groups divide the tiles among themselves, and when they store a tile.
     type Mainloop: Mainloop<Self>;
-    /// How sums lie in D, and what D's elements are.
+    /// How the accumulators lie in D, and the type of D's elements.
     type Output: Orientation;
-    /// What becomes of the sums.
+    /// The epilogue: what is stored in place of the sums.
     type Epilogue: Epilogue;
     /// Whether the epilogue gets C, an M x N matrix of D's type.
     type ReadsC: Condition;
-    /// Which CTA computes what.
+    /// Which CTA computes which k tiles of which tiles.
     type Scheduler: TileScheduler<Self::Cluster>;
 }
 
-/// The main loop seam: how a warp group multiplies its tiles, and when it stores them. (CUTLASS: a kernel
-/// schedule, and the consumer side of its collective.)
+/// The main loop of the consumers: how a warp group multiplies its tiles, and when it stores them. (CUTLASS: a
+/// kernel schedule, and the consumer side of its collective main loop.)
 pub trait Mainloop<G: Config>: Sized + 'static {
-    /// How warp groups read the operands' ring: all of them every slot, or in turn.
+    /// How warp groups read the ring of A and B: all of them read every slot, or they read slots in turn.
     type Readers: MmaReaders<Role = G::Math>;
-    /// How they read the source's ring.
+    /// How warp groups read the ring of C.
     type SourceReaders: OrdinaryReads<Role = G::Math>;
-    /// A slot of the source's ring: as many rows as are read together.
+    /// A slot of the ring of C. It has as many rows as the warp groups read together.
     type SourceTile: TileShape<Element = <G::Output as Orientation>::Out>;
-    /// What orders the warp groups, if anything does.
+    /// What orders the main loops of the warp groups; `()` if nothing does.
     type Turns: Region;
-    /// Source tiles below each other in a tile of D.
+    /// Tiles of C below one another in a tile of D.
     const SOURCE_ROWS: usize;
-    /// Source tiles side by side in a tile of D.
+    /// Tiles of C side by side in a tile of D.
     const SOURCE_COLS: usize;
-    /// First column of source tile `index` of a row of them, in the order in which they are stored.
+    /// First column of tile `index` of C in a row of tiles, in the order in which the epilogue reads them.
     fn source_column(index: usize) -> usize;
 
-    /// Multiplies and stores all work of a warp group.
+    /// Multiplies and stores all tiles of a warp group.
     ///
-    /// Waits for full slots, and for what `out` waits for. Signals empty slots.
+    /// Waits for full slots and releases them. Storing waits as [`Output::store`] does.
     fn run<const STAGES: usize>(
         work: G::Scheduler,
         operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
@@ -95,13 +95,13 @@ pub trait Mainloop<G: Config>: Sized + 'static {
     );
 }
 
-/// What a slot of the operands' ring holds.
+/// What a slot of the ring of A and B holds.
 pub type Stage<G> = (<G as Config>::A, <G as Config>::B);
 /// Element of C and D.
 pub type Out<G> = <<G as Config>::Output as Orientation>::Out;
-/// A slot of the source's ring.
+/// A slot of the ring of C.
 pub type SourceTile<G> = <<G as Config>::Mainloop as Mainloop<G>>::SourceTile;
-/// How the source's ring is read.
+/// How warp groups read the ring of C.
 pub type SourceReaders<G> = <<G as Config>::Mainloop as Mainloop<G>>::SourceReaders;
 
 /// The ring of A and B tiles.
@@ -113,11 +113,11 @@ pub type OperandRing<G, const STAGES: usize> = Ring<
     MainLoop,
     <G as Config>::Cluster,
 >;
-/// The ring of C's panels.
+/// The ring of C's tiles.
 pub type SourceRing<G> =
     Ring<SOURCE_STAGES, (SourceTile<G>,), Tma, SourceReaders<G>, Source, <G as Config>::Cluster>;
 
-/// What a CTA keeps in shared memory: tiles, which are aligned, side by side, then barriers.
+/// The shared memory of a CTA. The tiles come first, side by side, because they need alignment; then the barriers.
 pub type Plan<G> = SmemPlan<(
     StoreBuffers<Out<G>, STORE_STAGES, <G as Config>::Math>,
     <G as Config>::Operands,
@@ -136,10 +136,10 @@ pub type MapB<G> = TensorMap<<G as Config>::B, <<G as Config>::Cluster as Cluste
 pub type MapC<G> = TensorMap<SourceTile<G>>;
 /// Tensor map of D.
 pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTile>;
-/// What the scheduler gets from the host.
+/// The scheduler's kernel argument.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;
-/// What a warp group stores tiles with, in the main loop `L`.
+/// The epilogue and store path of a warp group, for the main loop `L`.
 pub type OutputOf<'g, G, L> = Output<
     'g,
     <G as Config>::Output,
@@ -149,11 +149,11 @@ pub type OutputOf<'g, G, L> = Output<
     <G as Config>::Cluster,
 >;
 
-/// What the loads of A and B get from the host.
+/// The kernel argument for the loads of A and B.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct LoadArgs<'a> {
-    /// K tiles of its first work that a CTA prefetches into the L2 cache before `griddepcontrol.wait`.
+    /// How many k tiles of its first tile a CTA prefetches into the L2 cache before `griddepcontrol.wait`.
     pub prefetch: u32,
     /// Keeps the CTAs of the grid at about the same k tile.
     pub throttle: Throttle<'a>,

@@ -1,12 +1,13 @@
-//! Division by numbers that the host knows.
+//! Division by numbers that the host knows before the launch.
 #![forbid(unsafe_code)]
 
 use isa::kernel::KernelArg;
 
-/// A divisor, and what replaces the division: two multiplications. A division takes the device some
-/// twenty instructions, one after the other, and a CTA needs two before its first load.
-/// (CUTLASS `FastDivmod`, whose shift is a multiplication here: LLVM masks a shift's distance, and
-/// keeps the mask's result in a register for good.)
+/// A divisor with precomputed constants, so that a division takes two multiplications. (CUTLASS `FastDivmod`.)
+///
+/// Otherwise a division takes the device some twenty dependent instructions, and a CTA needs two divisions before its
+/// first load. CUTLASS shifts where this code multiplies a second time. LLVM masks the distance of a shift, and the
+/// masked distance would occupy a register for the whole kernel.
 ///
 /// ```
 /// use gpu_kernels::gemm::divmod::FastDivmod;
@@ -16,30 +17,29 @@ use isa::kernel::KernelArg;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, KernelArg)]
 pub struct FastDivmod {
     divisor: u32,
-    /// 2 to the power of 31 + `bits` over the divisor, rounded up, where 2 to the power of `bits` is the
-    /// divisor, rounded up.
+    /// ceil(2^(31 + `bits`) / `divisor`), where `bits` = ceil(log2(`divisor`)).
     multiplier: u32,
-    /// 2 to the power of 31 - `bits`.
+    /// 2^(31 - `bits`).
     unit: u32,
 }
 
 impl FastDivmod {
-    /// Dividends are below that.
+    /// Dividends must be below this.
     pub const DIVIDENDS: u32 = 1 << 30;
 
-    /// Divides by `divisor`, which is at most 2^31, or by 1 if that is 0.
+    /// The constants for `divisor`, which is at most 2^31. 0 counts as 1.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
     pub const fn new(divisor: u32) -> Self {
         let divisor = if divisor == 0 { 1 } else { divisor };
-        // The quotient is right for dividends below 2^30: the multiplier is too large by less than one
-        // of 2^31 parts of itself.
+        // The quotient is exact for dividends below 2^30, because rounding up makes the multiplier too large by less
+        // than 2^-31 of itself.
         let bits = 32 - (divisor - 1).leading_zeros();
         let multiplier = (1u64 << (31 + bits)).div_ceil(divisor as u64) as u32;
         Self { divisor, multiplier, unit: 1 << (31 - bits) }
     }
 
-    /// What it divides by.
+    /// The divisor.
     #[inline(always)]
     pub const fn divisor(self) -> u32 {
         self.divisor
@@ -53,7 +53,7 @@ impl FastDivmod {
     }
 }
 
-/// The upper half of a product. PTX: `mul.hi.u32`.
+/// The upper half of a product. (PTX `mul.hi.u32`.)
 #[inline(always)]
 const fn high(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32

@@ -1,8 +1,8 @@
-//! The epilogue seam: what becomes of a tile's sums before they are rounded and stored. (CUTLASS: the fusion
-//! callbacks of a collective epilogue, `Sm90VisitorImpl`.)
+//! The epilogue: it maps the sums of a tile, before they are rounded and stored. (CUTLASS: the fusion callbacks of a
+//! collective epilogue, `Sm90VisitorImpl`.)
 //!
-//! An epilogue is a value among the kernel's arguments. Where its results go, and whether the operands were
-//! swapped, is not its business: a [`Fragment`] knows its rows and columns in D.
+//! An epilogue is a kernel argument. It does not need to know where its results go, or whether the kernel uses
+//! swap_ab: a [`Fragment`] knows its rows and columns in D.
 #![forbid(unsafe_code)]
 
 use isa::kernel::{AfterWait, ByValue, KernelArg};
@@ -10,7 +10,7 @@ use isa::wgmma::{M64, Shape};
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
 
-/// What becomes of the sums of a tile.
+/// Maps the sums of a tile to what is stored.
 ///
 /// ```
 /// use gpu_kernels::gemm::epilogue::Epilogue;
@@ -31,7 +31,7 @@ use pipeline::prelude::*;
 /// }
 /// ```
 pub trait Epilogue: ByValue + KernelArg + AfterWait {
-    /// Called once with all sums of a store, before any of them is visited.
+    /// Called once with all sums that are stored together, before `visit` gets any of them.
     #[inline(always)]
     fn begin<const N: usize>(&self, _sums: &mut Accumulator<N>)
     where
@@ -39,14 +39,14 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     {
     }
 
-    /// What is stored in place of `sum`; `c` is C at the same place, if the kernel reads one: an M x N matrix
-    /// of D's type, which comes through a ring of its own.
+    /// Returns what is stored in place of `sum`. If the kernel reads C, `c` is C at the same place. C is an M x N
+    /// matrix of D's type.
     ///
-    /// All threads of a warp group call it together, once for each 16 columns.
+    /// All threads of a warp group call this together, once for each 64 x 16 fragment.
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment;
 }
 
-/// alpha · A·Bᵀ + beta · C; a kernel that reads no C leaves it out. (CUTLASS `LinearCombination`.)
+/// alpha · A·Bᵀ + beta · C, or alpha · A·Bᵀ if the kernel reads no C. (CUTLASS `LinearCombination`.)
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
 pub struct Linear {
@@ -57,7 +57,7 @@ pub struct Linear {
 }
 
 impl Epilogue for Linear {
-    // All at once: one branch for a tile where alpha is 1, instead of a multiplication for each sum.
+    // `scale` branches once per tile and skips all multiplications if alpha is 1.
     #[inline(always)]
     fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
     where

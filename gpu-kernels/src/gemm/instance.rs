@@ -1,4 +1,4 @@
-//! What the host knows of a compiled GEMM kernel.
+//! The host's description of a compiled GEMM kernel.
 
 use super::config::Config;
 use super::output::Orientation;
@@ -8,15 +8,15 @@ use isa::kernel::{Dtype, KernelDesc};
 use pipeline::cta::{ClusterShape, Condition};
 use pipeline::tile::{Element, TileShape};
 
-/// How the warp groups of a CTA share out its tiles.
+/// How the warp groups of a CTA divide its tiles among themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelSchedule {
-    /// All multiply each tile together ([`Cooperative`](super::kernel::Cooperative)).
+    /// All warp groups multiply each tile together ([`Cooperative`](super::kernel::Cooperative)).
     Cooperative,
-    /// The same, split along N: one half is stored while the other is multiplied
+    /// All warp groups multiply each tile together, split along N: one half is stored while the other is multiplied
     /// ([`SplitN`](super::kernel::SplitN)).
     SplitN,
-    /// Each multiplies tiles of its own, in turn, and stores while another multiplies
+    /// Each warp group multiplies tiles of its own, in turn, and stores a tile while another one multiplies
     /// ([`Pingpong`](super::kernel::Pingpong)).
     Pingpong,
 }
@@ -39,10 +39,10 @@ pub struct Instance {
     pub stages: u32,
     /// Warp groups that multiply a tile.
     pub groups: u32,
-    /// How its warp groups share out the tiles.
+    /// How its warp groups divide the tiles among themselves.
     pub kernel_schedule: KernelSchedule,
-    /// Whether its CTAs can share the k tiles of a tile: its scheduler is
-    /// [`StreamK`](super::scheduler::StreamK), and otherwise [`DataParallel`](super::scheduler::DataParallel).
+    /// Whether its CTAs can split the k tiles of a tile. If so, its scheduler is
+    /// [`StreamK`](super::scheduler::StreamK), or else [`DataParallel`](super::scheduler::DataParallel).
     pub splits_k: bool,
     /// CTAs of a cluster along M.
     pub cluster_m: u32,
@@ -60,13 +60,13 @@ pub struct Instance {
 
 /// Compiled GEMM kernels with the epilogue `E`. [`gemm_kernels!`](crate::gemm_kernels!) makes one.
 pub struct Instances<E> {
-    /// A row for each kernel.
+    /// One row per kernel.
     pub rows: &'static [Instance],
     epilogue: PhantomData<fn() -> E>,
 }
 
 impl<E> Instances<E> {
-    /// For [`gemm_kernels!`](crate::gemm_kernels!), which compiles every row's kernel with this epilogue.
+    /// Called only by [`gemm_kernels!`](crate::gemm_kernels!), which compiles every row's kernel with the epilogue `E`.
     #[doc(hidden)]
     #[must_use]
     pub const fn of(rows: &'static [Instance]) -> Self {
@@ -90,8 +90,8 @@ impl<E> core::ops::Deref for Instances<E> {
 }
 
 impl Instance {
-    /// What each of two CTAs on an SM can have of its 228 KiB of shared memory, of which the system
-    /// keeps 1 KiB for each.
+    /// Shared memory for each of two CTAs on an SM: half of 228 KiB, less the 1 KiB that the system reserves per
+    /// CTA.
     const HALF_SMEM: u32 = 113 * 1024;
 
     /// The kernel `desc` of configuration `G`, whose ring has `stages` stages.
@@ -120,14 +120,16 @@ impl Instance {
         }
     }
 
-    /// Whether an SM has room for two of its CTAs: one of a grid, and one of the dependent grid.
+    /// Whether two CTAs fit on an SM: one of this grid and one of the dependent grid.
     pub const fn two_fit(&self) -> bool {
         self.desc.meta.min_ctas > 1 && self.desc.meta.smem_bytes <= Self::HALF_SMEM
     }
 
-    /// What its scheduler has to know of a product of `m` rows and `n` columns (as the kernel sees them)
-    /// and `k` summands: raster groups of `group` cluster tiles; `clusters` clusters, which share the k tiles
-    /// of the first `streamed` tiles.
+    /// The scheduler's parameters for a product of `m` x `n` x `k`. With swap_ab, `m` and `n` are those of the
+    /// swapped product.
+    ///
+    /// `group` is the raster swizzle size: rows of cluster tiles in a raster group. The grid has `clusters` clusters,
+    /// which split the k tiles of the first `streamed` cluster tiles.
     pub const fn scheduler(
         &self,
         [m, n, k]: [u32; 3],

@@ -1,4 +1,4 @@
-//! From a line to a compiled kernel: [`gemm_kernels!`](crate::gemm_kernels!).
+//! The macro [`gemm_kernels!`](crate::gemm_kernels!), which turns one line into a compiled kernel.
 #![forbid(unsafe_code)]
 
 use super::config::{Math1, Math2};
@@ -6,12 +6,12 @@ use pipeline::cta::{Role, SMEM_LIMIT};
 use pipeline::mma::GROUP_ROWS;
 use pipeline::tile::ROW_BYTES;
 
-/// The role of `GROUPS` warp groups that multiply.
+/// Maps a number of consumer warp groups to a role.
 pub trait MathRole<const GROUPS: usize> {
-    /// The role.
+    /// The role of `GROUPS` warp groups.
     type Role: Role;
 }
-/// Names [`MathRole`]'s answers.
+/// The type that implements [`MathRole`].
 pub enum Math {}
 impl MathRole<1> for Math {
     type Role = Math1;
@@ -20,8 +20,11 @@ impl MathRole<2> for Math {
     type Role = Math2;
 }
 
-/// Stages of A and B that fit beside the rest of the plan into the shared memory of a CTA, of which an SM holds
-/// `per_sm`: tiles of `bm` x `bn`, `groups` warp groups that store, and slots of C of `source_rows` rows.
+/// The most stages of A and B that fit into the shared memory of a CTA, beside the rest of the plan. (CUTLASS
+/// `StageCountAutoCarveout`.)
+///
+/// The tile is `bm` x `bn`, `groups` warp groups store, a slot of C has `source_rows` rows (0 without C), and
+/// `per_sm` CTAs share the SM.
 #[must_use]
 pub const fn most_stages(
     [bm, bn]: [usize; 2],
@@ -30,9 +33,10 @@ pub const fn most_stages(
     per_sm: usize,
 ) -> usize {
     use super::output::{SOURCE_STAGES, STORE_STAGES};
-    // Both barriers of a slot; the load order's two; and alignment of what stands behind a ring.
+    // 16 bytes each: the full and the empty barrier of a slot, and the two barriers of the load order. The 1024
+    // bytes below are for the alignment of what follows a ring.
     let (barriers, order) = (16, 16);
-    // The system keeps 1 KiB of the SM's 228 for each CTA.
+    // The system reserves 1 KiB of the SM's 228 KiB for each CTA.
     let limit = (SMEM_LIMIT + 1024) / per_sm - 1024;
     let stores = STORE_STAGES * groups * GROUP_ROWS * ROW_BYTES;
     let source = SOURCE_STAGES * (source_rows * ROW_BYTES + barriers);
@@ -40,7 +44,7 @@ pub const fn most_stages(
     (limit - stores - source - order) / ((bm + bn) * ROW_BYTES + barriers)
 }
 
-/// Compiles GEMM kernels, and lists them for the host: a line each.
+/// Compiles GEMM kernels, one per line, and lists them for the host.
 ///
 /// ```text
 /// gemm_kernels! {
@@ -50,16 +54,20 @@ pub const fn most_stages(
 ///     my_128x256: bf16 => f16, 128 x 256, cluster 2 x 1, SplitN, with C;
 /// }
 /// ```
-/// A line has the kernel's name; the types of A and B, and of C and D; a CTA's tile of D; the cluster; the main
-/// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN),
-/// [`Pingpong`](crate::gemm::kernel::Pingpong)). What follows may be left out: `stages 4`, if fewer than fit;
-/// `per_sm 2`, if shared memory is to be left for the next grid's CTA; `with C`; `operands swapped`, for D of
-/// few rows, which are the tile's columns then; `mainloop MyLoop<128>`, a main loop of your own, which the host
-/// takes for the named one; `scheduler MyOrder`, a scheduler of your own, `MyOrder<Cluster<1, 1>>`, whose arguments
-/// are [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or
-/// [`StreamKArgs`](crate::gemm::StreamKArgs) if it splits K.
+/// A line has the kernel's name; the type of A and B; the type of C and D; a CTA's tile of D; the cluster; and the main
+/// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN) or
+/// [`Pingpong`](crate::gemm::kernel::Pingpong)). These options may follow, in this order:
 ///
-/// `KERNELS` is there on the host alone, and is of type [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
+/// - `stages 4`: fewer stages than fit.
+/// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
+/// - `with C`: the epilogue reads C.
+/// - `operands swapped`: swap_ab, for a D of few rows, which are then the tile's columns.
+/// - `mainloop MyLoop<128>`: a main loop of your own. The host plans it as the main loop named before.
+/// - `scheduler MyOrder`: a scheduler of your own, `MyOrder<Cluster<1, 1>>`. Its arguments are
+///   [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or [`StreamKArgs`](crate::gemm::StreamKArgs) if it
+///   splits K.
+///
+/// `KERNELS` exists only on the host. Its type is [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
 #[macro_export]
 macro_rules! gemm_kernels {
     (
@@ -79,10 +87,10 @@ macro_rules! gemm_kernels {
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
 
-                /// Its parts.
+                /// The kernel's configuration.
                 pub enum Parts {}
 
-                /// Warp groups that multiply, in the CTA.
+                /// Consumer warp groups of the CTA.
                 const GROUPS: usize = $crate::gemm_kernels!(@groups $mainloop $bm);
                 /// Stages of A and B.
                 pub const STAGES: usize = $crate::gemm_kernels!(
@@ -118,7 +126,7 @@ macro_rules! gemm_kernels {
                     kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, loads, epilogue, scheduler);
                 }
 
-                /// What the host knows of it.
+                /// The host's description of the kernel.
                 #[cfg(not(target_arch = "nvptx64"))]
                 pub const INSTANCE: $crate::gemm::Instance = $crate::gemm::Instance::of::<Parts>(
                     &<$name as isa::kernel::Kernel>::DESC,

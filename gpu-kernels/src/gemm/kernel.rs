@@ -6,11 +6,11 @@
 //!                                                                              └► store buffers ─► TMA D
 //! ```
 //!
-//! Warp 0 runs ahead over tile borders, so the ring is full again when an epilogue ends. Warp 1 starts to load
-//! C once warp 0 has issued the loads of the first tile (`LoadOrderBarrier`). Rows and columns beyond the
-//! tensors arrive as zero and are clipped on the way out, so M, N and K need not be multiples of anything here.
+//! Warp 0 does not stop at the end of a tile, so the ring is full again when an epilogue ends. Warp 1 starts to
+//! load C when warp 0 has issued the loads of the first tile (`LoadOrderBarrier`). TMA loads zeros for rows and
+//! columns beyond the tensors and does not store them, so M, N and K need not be multiples of the tile.
 //!
-//! Behind the kernel stand the three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`].
+//! This file also has the three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`].
 #![forbid(unsafe_code)]
 
 use super::config::*;
@@ -28,9 +28,11 @@ use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaInTurn, ReadsInTurn};
 use pipeline::tile::{EpilogueElement, TileShape};
 
-/// One CTA of the GEMM that `G` describes. The number of stages follows from `G`.
+/// Runs one CTA of the GEMM that `G` describes. `STAGES` is the number of stages of `G::Operands`.
 ///
-/// May start before the primary grid has ended, and lets the dependent grid start.
+/// Each role waits for the primary grid (`griddepcontrol.wait`) before it touches memory that the primary grid
+/// may write. The CTA lets the dependent grid start (`griddepcontrol.launch_dependents`) at once, or after its
+/// last loads if it prefetches.
 #[inline(always)]
 pub fn gemm<G, const STAGES: usize>(
     cta: GemmCta<G>,
@@ -53,7 +55,8 @@ pub fn gemm<G, const STAGES: usize>(
         );
     }
 
-    // The dependent grid has nothing to prefetch: it may initialise its barriers from now on.
+    // The kernel does not know whether the dependent grid prefetches, and assumes that it does if this grid does. A
+    // dependent grid that prefetches nothing only initialises its barriers early, so it may start at once.
     if loads.prefetch == 0 {
         cta.launch_dependents();
     }
@@ -79,8 +82,8 @@ pub fn gemm<G, const STAGES: usize>(
                             b.tile(tile.col, k * bk, at.sharing_b()),
                         )
                     };
-                    // Where the first loads go is known when the primary grid ends, and the first bytes are
-                    // in the L2 cache.
+                    // Before `wait`: when the primary grid ends, the first coordinates are already computed, and
+                    // the first bytes are in the L2 cache.
                     let mut works = tiles.clone().map(|work| (work, tiles.origin(&work, bm, bn)));
                     let mut next = works.next();
                     if let Some((work, tile)) = &next {
@@ -202,11 +205,14 @@ where
     }
 }
 
-/// The same, but each k tile is multiplied as two wgmma groups, the left `HALF` columns and then the right
-/// ones, so that the epilogue overlaps the main loop: while one half is stored, the other is multiplied, or
-/// the next tile's first one.
+/// A cooperative main loop with an overlapped epilogue, split along N (SplitN).
 ///
-/// For tiles whose sums take all of a thread's registers, and whose epilogue is long.
+/// Each k tile is two wgmma groups: first the left `HALF` columns, then the right ones. While the left half is
+/// stored, the right half is multiplied. While the right half is stored, the left half of the next tile is
+/// multiplied.
+///
+/// This is for tiles whose accumulators take all registers of a thread: there is no room for a second accumulator,
+/// and the epilogue is long.
 pub struct SplitN<const BM: usize, const HALF: usize>;
 
 impl<G: Config, const BM: usize, const HALF: usize> Mainloop<G> for SplitN<BM, HALF>
@@ -226,9 +232,9 @@ where
         HALF * (index / half) + EpilogueTiles::<G::Output, HALF>::column(index % half)
     }
 
-    // ptxas takes this as it is meant only in straight lines. Where the half that is being stored is reached by
-    // way of a loop or a branch, it serialises the wgmmas or inserts a wait (C7514, C7517). So the loop's body
-    // begins the next tile, and the path of split tiles stands apart.
+    // This is written in straight lines for ptxas. If the half that is being stored reaches its store through a loop
+    // or a branch, ptxas serialises the wgmmas or inserts a wait (C7514, C7517). So the body of the inner loop starts
+    // the next tile, and the path of split tiles stands apart.
     #[inline(always)]
     fn run<const STAGES: usize>(
         tiles: G::Scheduler,
@@ -240,7 +246,8 @@ where
         let origin = |work: &_| tiles.origin(work, BM, 2 * HALF).below(rows_above(group));
         let mut works = tiles.clone();
         let Some(mut work) = works.next() else { return };
-        // A sum that begins with nothing in flight, and those that begin while the one before is stored.
+        // The outer loop starts an accumulator with nothing in flight: the first one, and the one after a split tile.
+        // The inner loop starts the next accumulator while the previous one is stored.
         loop {
             let mut sum =
                 SplitAccumulator::<HALF, HALF>::start(group, operands.wait()).start_right();
@@ -276,8 +283,8 @@ where
     }
 }
 
-/// Each warp group multiplies tiles of its own, of `BLOCKS` blocks of 64 rows, in turn with the others: while
-/// one stores its sums, another has the tensor cores. (CUTLASS `KernelTmaWarpSpecializedPingpong`.)
+/// The warp groups take turns: each multiplies tiles of its own, of `BLOCKS` blocks of 64 rows. While one stores
+/// its sums, another one has the tensor cores. (CUTLASS `KernelTmaWarpSpecializedPingpong`.)
 ///
 /// ```text
 /// warp 0    TMA A, B ──► ring "main loop": tile 0 │ tile 1 │ tile 2 │ …
@@ -285,8 +292,8 @@ where
 /// group 1                                │ multiply tile 1  │ store tile 1    │ …
 /// ```
 ///
-/// Only the last epilogue of a CTA is seen. For that, a tile has half the elements that two groups could hold
-/// together, and more of A and B is loaded for it.
+/// Only the last epilogue of a CTA is exposed. The price is a smaller tile: it has half the elements that two warp
+/// groups could hold together, so the kernel loads more of A and B per product.
 pub struct Pingpong<const BLOCKS: usize, const BN: usize>;
 
 names! {
@@ -350,7 +357,7 @@ where
     }
 }
 
-/// Rows of the tile above those of this warp group, where each has 64.
+/// Rows of the tile above those of this warp group. Each warp group has 64.
 #[inline(always)]
 fn rows_above<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> usize {
     group.index() as usize * GROUP_ROWS

@@ -1,4 +1,4 @@
-//! From a warp group's sums to D: source panels in, the epilogue, store buffers out.
+//! The store path of a warp group: it reads tiles of C, applies the epilogue, and stores D through store buffers.
 #![forbid(unsafe_code)]
 
 use super::epilogue::Epilogue;
@@ -13,11 +13,11 @@ use pipeline::store::{FreeBuffer, Stores};
 use pipeline::tile::TileShape;
 
 names! {
-    /// The ring of C's panels.
+    /// The ring of C's tiles.
     Source = "C",
 }
 
-/// Slots of the ring of C's panels.
+/// Stages of the ring of C.
 pub const SOURCE_STAGES: usize = 2;
 /// Store buffers of each warp group: one is filled while the other is written out.
 pub const STORE_STAGES: usize = 2;
@@ -25,11 +25,11 @@ pub const STORE_STAGES: usize = 2;
 /// Columns of a fragment.
 const FRAGMENT_COLS: usize = 16;
 
-/// How an accumulator's rows and columns lie in D.
+/// How the rows and columns of an accumulator lie in D.
 pub trait Orientation: 'static {
     /// Element of C and D.
     type Out: Fragments;
-    /// Whether the kernel's A is the product's B: its rows are then D's columns.
+    /// Whether the kernel's A is the product's B. The rows of an accumulator are then columns of D.
     const SWAP_AB: bool;
     /// Columns of the sums that one TMA store writes: the epilogue tile.
     const COLS: usize;
@@ -63,8 +63,9 @@ impl<O: Fragments> Orientation for Direct<O> {
     }
 }
 
-/// D's rows are the tile's `N` columns. For few rows of D: the operands are swapped, so that the 64 rows of a
-/// wgmma are 64 of D's many columns. The store transposes.
+/// D's rows are the tile's `N` columns: swap_ab with a transposed store.
+///
+/// This is for a D of few rows. With the operands swapped, the 64 rows of a wgmma are 64 of D's many columns.
 pub struct SwapAb<O, const N: usize>(PhantomData<O>);
 
 impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
@@ -83,11 +84,11 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     }
 }
 
-/// How `N` columns of sums are cut into epilogue tiles.
+/// Divides `N` columns of an accumulator into epilogue tiles.
 pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
 
 impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
-    /// Epilogue tiles of `N` columns.
+    /// The number of epilogue tiles.
     pub const COUNT: usize = {
         assert!(
             N >= D::COLS
@@ -101,8 +102,9 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
 
     /// First column of epilogue tile `index`.
     ///
-    /// Where `N` is no multiple, the first one holds the last columns. The last one shares some of them,
-    /// which are written twice: it waits for the first.
+    /// If `N` is not a multiple of the epilogue tile's width, epilogue tile 0 has the last columns of the tile, and the
+    /// last epilogue tile overlaps with it. TMA writes the shared columns twice, so the last store waits until the
+    /// first one is written.
     #[inline(always)]
     pub const fn column(index: usize) -> usize {
         match (Self::WHOLE, index) {
@@ -113,17 +115,18 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
     }
 }
 
-/// What a warp group stores a tile with: `C` is the tile of a slot of the source's ring, `R` who reads it.
+/// What a warp group needs to store a tile. `C` is the tile in a slot of the ring of C, and `R` says which warp groups
+/// read it.
 pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl> {
     /// The warp group.
     pub group: &'g Warpgroup<R::Role, Cl>,
-    /// The source's panels, if it is read.
+    /// The ring of C, if the epilogue reads C.
     pub source: Option<Consumer<SOURCE_STAGES, (C,), R, Source, Cl>>,
-    /// The buffers that D's panels leave from.
+    /// The store buffers, from which TMA writes D.
     pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
-    /// D.
+    /// The tensor map of D.
     pub d: &'g TensorMap<D::EpilogueTile>,
-    /// What becomes of the sums.
+    /// The epilogue.
     pub epilogue: &'g E,
 }
 
@@ -135,10 +138,11 @@ where
     R: OrdinaryReads,
     Cl: ClusterShape,
 {
-    /// Applies the epilogue to 64 rows and `N` columns of sums, the first of which lies at `at`, rounds them
-    /// and stores them.
+    /// Applies the epilogue to an accumulator of 64 rows and `N` columns, rounds the results and stores them. The
+    /// first element lies at `at`.
     ///
-    /// Waits for a free store buffer and a source panel for each epilogue tile.
+    /// For each epilogue tile, this waits for a full slot of the ring of C, if there is one, and then for a free store
+    /// buffer.
     #[inline(always)]
     pub fn store<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
     where
@@ -170,8 +174,11 @@ where
         }
     }
 
-    /// [`store`](Self::store) with all store buffers at once, if the sums fill them and there is no source:
-    /// fewer barriers, for groups whose last stores have long been read.
+    /// Like [`store`](Self::store), but acquires all store buffers at once, if the sums fill them exactly and the
+    /// epilogue does not read C.
+    ///
+    /// This takes fewer barriers. It is for main loops in which the previous stores have read their buffers long before
+    /// the next ones; ping-pong stores too often, and was slower with it (docs/performance.md).
     #[inline(always)]
     pub fn store_at_once<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
     where
@@ -196,7 +203,7 @@ where
     }
 }
 
-/// The epilogue of 16 columns of sums that lie at `at`.
+/// Applies the epilogue to a 64 x 16 fragment whose first element lies at `at`.
 #[inline(always)]
 fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
     epilogue: &E,
@@ -212,7 +219,7 @@ fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
     epilogue.visit(fragment(sum), c.map(fragment)).values
 }
 
-/// Row and column in D of what lies at `at`.
+/// Row and column in D of an accumulator element at `at`: with swap_ab the two are exchanged.
 #[inline(always)]
 fn place<D: Orientation>(at: TileOrigin) -> (u32, u32) {
     if D::SWAP_AB { (at.col, at.row) } else { (at.row, at.col) }

@@ -1,4 +1,4 @@
-//! The scheduler seam: which work a CTA of the persistent grid does, and in which order. (CUTLASS
+//! The tile scheduler: it decides which work a CTA of the persistent grid does, and in which order. (CUTLASS
 //! `PersistentTileScheduler`.)
 
 mod data_parallel;
@@ -15,23 +15,23 @@ use pipeline::cta::{ClusterCoord, ClusterShape, Role};
 use pipeline::grid::Part;
 use pipeline::prelude::*;
 
-/// A piece of work: one tile of D, and the k tiles that this CTA sums for it. (CUTLASS `WorkTileInfo`.)
+/// A work tile: one tile of D, and the k tiles that this CTA computes of it. (CUTLASS `WorkTileInfo`.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkTile {
     /// Number of the cluster tile.
     pub index: u32,
     /// First k tile.
     pub k: u32,
-    /// How many k tiles, at least one.
+    /// Number of k tiles, at least one.
     pub k_tiles: u32,
 }
 
 impl WorkTile {
-    /// K tiles before the end of a piece of work at which its CTA is nearly done: what is loaded from there
-    /// on is not read before other CTAs have heard of it.
+    /// How many k tiles before the end of a tile's loads a CTA arrives at the throttle's epoch. Other CTAs see the
+    /// arrival before the consumers read what these last loads bring.
     const NEARLY: u32 = 8;
 
-    /// The k tile from which on the work is nearly done.
+    /// The k tile at which the loading thread arrives at the throttle's epoch.
     #[inline(always)]
     pub fn nearly_done(&self) -> u32 {
         self.k + self.k_tiles.saturating_sub(Self::NEARLY)
@@ -70,31 +70,33 @@ impl TileOrigin {
     }
 }
 
-/// Walks the work of one CTA, the same for every role. Each role makes its own: what they shared would be in
-/// the same registers of all.
+/// Iterates over the work of one CTA. Every role gets the same sequence.
+///
+/// Each role makes its own scheduler. A shared one would occupy the same registers in all roles.
 pub trait TileScheduler<Cl: ClusterShape>: Iterator<Item = WorkTile> + Clone {
-    /// What the host tells it: an argument of the kernel.
+    /// The kernel argument that the host passes to the scheduler.
     type Args: ByValue + KernelArg + AfterWait;
-    /// Whether CTAs may share the k tiles of a tile. If not, every piece of work is a whole tile, and begins
-    /// with k tile 0.
+    /// Whether CTAs may split the k tiles of a tile. If not, every work tile is a whole tile, and begins with k tile
+    /// 0.
     const SPLITS_K: bool;
 
-    /// Starts at the first work of the CTA that stands at `at`.
+    /// The scheduler of the CTA at `at`. The iteration starts at its first work tile.
     fn new(at: ClusterCoord<Cl>, args: &Self::Args) -> Self;
 
-    /// Where the work's tile of `BM` x `BN` elements lies in D.
+    /// Where this CTA's tile of `bm` x `bn` elements lies in D.
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin;
 
-    /// How many data-parallel tiles the CTA with most of them computes.
+    /// The number of data-parallel tiles of the CTA that has most of them.
     fn rounds(&self) -> u32;
 
-    /// Whether the work is a data-parallel tile: one that a CTA computes alone.
+    /// Whether the work is a data-parallel tile. A CTA computes such a tile alone.
     fn is_data_parallel(&self, work: &WorkTile) -> bool;
 
-    /// Brings together the sums of a tile whose k tiles several CTAs share, and calls `epilogue` with the sum of
-    /// all of them in the one CTA that computes the epilogue. (CUTLASS `fixup`.)
+    /// Adds up the partials of a split tile. (CUTLASS `fixup`.)
     ///
-    /// `part` says which columns of the tile `sum` has. The order of the additions is fixed.
+    /// The CTA that computes the epilogue loads and reduces the partials of the others, in a fixed order, and calls
+    /// `epilogue` with the total. Every other CTA stores its partials and does not call `epilogue`. `part` says which
+    /// columns of the tile `sum` has.
     fn fixup<const N: usize, R: Role>(
         &self,
         group: &Warpgroup<R, Cl>,

@@ -1,13 +1,13 @@
-//! The compiled GEMM kernels: configurations times types.
+//! The table of compiled GEMM kernels: each configuration with several combinations of types.
 #![forbid(unsafe_code)]
 
 use super::Linear;
 use half::{bf16, f16};
 
-/// Crosses lists of types with lists of configurations. A kernel is named for both:
-/// `gemm_bf16_f32_128x256_2x1`, and what the configuration adds.
+/// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32` and
+/// `_128x256_2x1`.
 macro_rules! product {
-    // All crossed: the names are put together, and the kernels compiled.
+    // All lists are crossed: paste the names together, and compile the kernels.
     (@cross [$($rows:tt)*]) => {
         pastey::paste! {
             crate::gemm_kernels! {
@@ -17,11 +17,11 @@ macro_rules! product {
             }
         }
     };
-    // A list whose types are through.
+    // All types of the first list are done: go on with the next list.
     (@cross [$($rows:tt)*] [] {$($configurations:tt)*} $($more:tt)*) => {
         product! { @cross [$($rows)*] $($more)* }
     };
-    // The first pair of types of a list, with each of its configurations.
+    // Crosses the first pair of types of a list with each of the list's configurations.
     (@cross [$($rows:tt)*] [$t:ident => $o:ident $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
         product! {
             @cross [$($rows)* $([<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
@@ -33,7 +33,7 @@ macro_rules! product {
     };
 }
 
-// The kernels of a device build that record what they do: one of each kind of main loop that the model's traces
+// A device build that records traces has only these two kernels: one for each kind of main loop that the model's traces
 // show.
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 product! {
@@ -45,7 +45,7 @@ product! {
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 product! {
-    // Tiles for any types: large, middle and small products.
+    // For all types: one tile each for large, medium and small products.
     [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32, bf16 => f16, f16 => bf16] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative);
@@ -54,11 +54,11 @@ product! {
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
         _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, with C);
     }
-    // With C, the halves of a tile of 256 columns and an f32 C need more registers than there are.
+    // No f32 results here: the halves of a tile of 256 columns and an f32 C need more registers than there are.
     [bf16 => bf16, f16 => f16, bf16 => f16, f16 => bf16] {
         _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
     }
-    // What a layer of a network has: results of the operands' type, or f32.
+    // For the types of network layers: results have the operands' type, or f32.
     [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32] {
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
         _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
@@ -66,7 +66,7 @@ product! {
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
-    // Tiles that fit some shapes better.
+    // These tiles suit some shapes better (docs/performance.md).
     [bf16 => bf16, f16 => f16] {
         _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
         _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
@@ -82,8 +82,8 @@ product! {
         _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
     }
-    // D of few rows: 16 or 32, which are the tile's columns. Named for D's tile. Those with `_x2` leave room for
-    // the dependent grid's CTA on the SM.
+    // For a D of few rows: the tile has 16 or 32 columns, which are D's rows. The names have D's tile. Those with `_x2`
+    // leave room on the SM for a CTA of the dependent grid.
     [bf16 => bf16, f16 => f16] {
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
@@ -97,7 +97,7 @@ mod tests {
     use super::INSTANCES;
     use pipeline::cta::SMEM_LIMIT;
 
-    /// A row that names no number has as many stages as fit, into an SM or into half of one.
+    /// A row without `stages` has as many stages as fit into an SM, or into half of an SM for `_x2`.
     #[test]
     fn one_more_stage_would_not_fit() {
         for instance in INSTANCES.iter() {

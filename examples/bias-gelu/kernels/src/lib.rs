@@ -1,4 +1,4 @@
-//! D = gelu(A·Bᵀ + bias): an epilogue of one's own on warpipe's GEMM.
+//! D = gelu(A·Bᵀ + bias): warpipe's GEMM with an epilogue of your own.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
 
@@ -7,11 +7,11 @@ use half::bf16;
 use isa::kernel::KernelArg;
 use pipeline::{grid::DependentSlice, mma::Fragment};
 
-/// gelu(sum + bias), with one bias for each column of D.
+/// The epilogue gelu(sum + bias), with one bias for each column of D.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct BiasGelu<'a> {
-    /// As many as D has columns.
+    /// One value for each column of D.
     pub bias: DependentSlice<'a, f32>,
 }
 
@@ -23,7 +23,7 @@ impl Epilogue for BiasGelu<'_> {
     }
 }
 
-/// The tanh form of GELU.
+/// The tanh approximation of GELU.
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
     let inner = 0.797_884_6 * (x + 0.044715 * x * x * x);

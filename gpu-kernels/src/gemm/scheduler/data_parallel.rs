@@ -1,4 +1,4 @@
-//! Whole tiles, one after the other.
+//! The data-parallel scheduler: every tile is computed by one cluster.
 #![forbid(unsafe_code)]
 
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
@@ -7,7 +7,7 @@ use pipeline::cta::{ClusterCoord, ClusterShape, Role};
 use pipeline::grid::Part;
 use pipeline::prelude::*;
 
-/// Each cluster takes every `clusters`-th cluster tile. (CUTLASS `PersistentTileSchedulerSm90`.)
+/// Cluster i of g takes cluster tiles i, i + g, and so on. (CUTLASS `PersistentTileSchedulerSm90`.)
 #[derive(Clone, Debug)]
 pub struct DataParallel<Cl> {
     /// The next cluster tile.
@@ -60,8 +60,8 @@ impl<Cl: ClusterShape> Iterator for DataParallel<Cl> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
-        // Tied to the tile's number, which is below 2^31, so that it stays in a register: ptxas would load it
-        // from constant memory in every round of both loops over k tiles.
+        // `next` is below 2^31, so this adds 0. The sum keeps the number of k tiles in a register. Otherwise ptxas
+        // loads it from constant memory in every iteration of the producer's and the consumers' loop over k tiles.
         let k_tiles = self.p.k_tiles() + (self.next >> 31);
         let work = WorkTile { index: self.next, k: 0, k_tiles };
         self.next += self.p.clusters;

@@ -1,45 +1,46 @@
-//! What the host tells the scheduler.
+//! The parameters of the tile schedulers, which the host computes.
 
 use super::TileOrigin;
 use crate::gemm::divmod::FastDivmod;
 use isa::kernel::KernelArg;
 use pipeline::cta::{ClusterCoord, ClusterShape};
 
-/// What the host knows of the work (CUTLASS `PersistentTileSchedulerSm90StreamKParams`).
+/// The division of a product into cluster tiles, raster groups and runs of k tiles. (CUTLASS
+/// `PersistentTileSchedulerSm90StreamKParams`.)
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, KernelArg)]
 pub struct TileSchedulerParams {
-    /// Rows of cluster tiles.
+    /// Number of rows of cluster tiles.
     tiles_m: u32,
-    /// Cluster tiles.
+    /// Number of cluster tiles.
     pub(super) tiles: u32,
-    /// Clusters of the grid.
+    /// Number of clusters of the grid.
     pub(super) clusters: u32,
-    /// Stages of a tile.
+    /// K tiles of a tile.
     pub(super) k_tiles: FastDivmod,
     /// Cluster tiles of a raster group.
     group: FastDivmod,
-    /// Its rows of them.
+    /// Cluster-tile rows per raster group (the raster swizzle size).
     rows: FastDivmod,
-    /// The rows of the last group.
+    /// Cluster-tile rows of the last raster group, if it is smaller.
     last_rows: FastDivmod,
-    /// Cluster tiles whose stages all clusters share; the others are computed whole.
+    /// The first `streamed` cluster tiles are split among all clusters; the others are data-parallel.
     pub(super) streamed: u32,
-    /// Whole tiles of the cluster that has most of them.
+    /// Data-parallel tiles of the cluster that has most of them.
     pub(super) rounds: u32,
-    /// Runs into which the stages of those are cut, none of them empty.
+    /// Runs into which the k tiles of the split tiles are cut. No run is empty.
     pub(super) runs: u32,
-    /// Stages of a run.
+    /// K tiles of a shorter run.
     run: u32,
-    /// Of the first that many runs, one more.
+    /// The first `longer` runs have one extra k tile.
     longer: u32,
-    /// The other runs: those of the first clusters.
+    /// The number of the other runs. The first `shorter` clusters have them.
     shorter: u32,
 }
 
 impl TileSchedulerParams {
-    /// Of `tiles` rows and columns of cluster tiles of `k_tiles` stages, in raster groups of `group` rows;
-    /// `clusters` clusters share the first `streamed` of them.
+    /// The parameters of a product of `tiles` rows and columns of cluster tiles with `k_tiles` k tiles each. A raster
+    /// group has `group` rows of cluster tiles, and `clusters` clusters split the first `streamed` cluster tiles.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
     pub const fn new(
@@ -74,13 +75,13 @@ impl TileSchedulerParams {
         }
     }
 
-    /// Rows of cluster tiles.
+    /// Number of rows of cluster tiles.
     #[inline(always)]
     pub const fn tiles_m(&self) -> u32 {
         self.tiles_m
     }
 
-    /// Clusters of the grid.
+    /// Number of clusters of the grid.
     #[inline(always)]
     pub const fn clusters(&self) -> u32 {
         self.clusters
@@ -92,33 +93,33 @@ impl TileSchedulerParams {
         self.rounds
     }
 
-    /// Cluster tiles.
+    /// Number of cluster tiles.
     #[inline(always)]
     pub const fn tiles(&self) -> u32 {
         self.tiles
     }
 
-    /// Stages of a tile.
+    /// K tiles of a tile.
     #[inline(always)]
     pub const fn k_tiles(&self) -> u32 {
         self.k_tiles.divisor()
     }
 
-    /// The first stage of the run of cluster `cluster` - 1, and the stage behind that of `cluster`: runs
-    /// lie backwards in the grid. A cluster without one begins, and ends, where the first run does.
+    /// The end of the run of cluster `cluster`, which is the start of the run of cluster `cluster` - 1: a cluster with
+    /// a higher number has earlier k tiles. For a cluster without a run, start and end are both 0.
     #[inline(always)]
     pub(super) fn start(&self, cluster: u32) -> u32 {
         let number = self.runs.saturating_sub(cluster);
         number * self.run + number.min(self.longer)
     }
 
-    /// Stages of the run of cluster `cluster`.
+    /// K tiles of the run of cluster `cluster`, which must have a run.
     #[inline(always)]
     pub(super) fn run_of(&self, cluster: u32) -> u32 {
         self.run + u32::from(cluster >= self.shorter)
     }
 
-    /// Where the tile of `bm` x `bn` elements of the CTA at `at` lies in cluster tile `index`.
+    /// Where the tile of `bm` x `bn` elements of cluster tile `index` that the CTA at `at` computes lies in D.
     #[inline(always)]
     #[must_use]
     pub fn origin<Cl: ClusterShape>(
@@ -135,7 +136,7 @@ impl TileSchedulerParams {
         }
     }
 
-    /// Row and column of cluster tile `index` in units of cluster tiles.
+    /// Row and column of cluster tile `index`, in units of cluster tiles.
     #[inline(always)]
     pub(super) fn place(&self, index: u32) -> (u32, u32) {
         let (group, inside) = self.group.divmod(index);

@@ -1,4 +1,5 @@
-//! Stream-K: the k tiles of some tiles shared out equally, the other tiles data-parallel.
+//! The stream-K scheduler: all clusters get equal shares of the k tiles of some tiles. The other tiles are
+//! data-parallel.
 
 use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::KernelArg;
@@ -7,34 +8,37 @@ use pipeline::cta::{ClusterCoord, ClusterShape, Role};
 use pipeline::grid::{Part, Partials};
 use pipeline::prelude::*;
 
-/// What [`StreamK`] gets from the host.
+/// The kernel argument of [`StreamK`].
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct StreamKArgs<'a> {
-    /// Which work there is.
+    /// The division into tiles and runs.
     pub params: TileSchedulerParams,
-    /// Where CTAs leave the sums of tiles that another one finishes.
+    /// Where a CTA stores its partials of a tile that another CTA finishes.
     pub workspace: Partials<'a>,
 }
 
-/// Cluster tiles are numbered in raster groups ([`TileSchedulerParams`]). The k tiles of the first `streamed`
-/// of them, laid end to end, are cut into equal runs, one for each cluster. The others are computed whole,
-/// `clusters` apart. (CUTLASS `PersistentTileSchedulerSm90StreamK`.)
+/// Splits the K of the first `streamed` cluster tiles among all clusters. (CUTLASS
+/// `PersistentTileSchedulerSm90StreamK`.)
+///
+/// Cluster tiles are numbered in raster groups ([`TileSchedulerParams`]). The k tiles of the split tiles are laid end
+/// to end and cut into equal runs, one for each cluster. The other tiles are data-parallel: after its run, cluster i
+/// of g computes tiles `streamed` + i, `streamed` + i + g, and so on.
 ///
 /// ```text
 ///   streamed = 2 tiles of 6 k tiles, 3 clusters:   tile 0 |aaaabb|  tile 1 |bbcccc|
-///   b leaves its sums of tile 0 to a, and adds those of c to its own of tile 1
+///   b stores its partials of tile 0 for a, and adds those of c to its own sums of tile 1
 /// ```
 ///
-/// A run begins with the end of a tile, whose sums are left to another cluster, before it comes to tiles that
-/// it finishes. A cluster waits only for clusters with lower numbers in the grid, which have started no later.
-/// So nobody waits for work that nobody does.
+/// There is no deadlock. If a run begins inside a tile, the cluster stores its partials of that tile first, before it
+/// comes to tiles that it finishes. A cluster waits only for clusters with lower numbers in the grid, which have
+/// started no later. So a cluster that another one waits for is running, and does not wait before it stores.
 ///
-/// It keeps little: what follows from the parameters, which lie in constant memory, is computed anew for each
-/// tile, for the accumulators leave few registers.
+/// The scheduler keeps few values in registers, because the accumulators leave few. It computes the rest anew for each
+/// tile, from the parameters in constant memory.
 #[derive(Clone)]
 pub struct StreamK<Cl> {
-    /// Where this cluster's run goes on: a k tile, of those of all split tiles.
+    /// The next k tile of this cluster's run, counted over all split tiles.
     position: u32,
     /// The next data-parallel tile.
     tile: u32,
@@ -45,7 +49,7 @@ pub struct StreamK<Cl> {
 }
 
 impl<Cl: ClusterShape> StreamK<Cl> {
-    /// The work of CTA `at` of cluster `cluster`, on the host, which has no CTA to ask.
+    /// The scheduler of CTA `at` of cluster `cluster`, for the host, which has no CTA to take the numbers from.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
     pub fn on_host(at: ClusterCoord<Cl>, cluster: u32, p: &TileSchedulerParams) -> Self {
@@ -61,7 +65,7 @@ impl<Cl: ClusterShape> StreamK<Cl> {
         Self { position, tile, cluster, at, p, workspace: args.workspace }
     }
 
-    /// Behind this cluster's run.
+    /// The first k tile after this cluster's run.
     #[inline(always)]
     fn end(&self) -> u32 {
         self.p.start(self.cluster)
@@ -73,7 +77,8 @@ impl<Cl: ClusterShape> StreamK<Cl> {
         self.cluster * Cl::SIZE as u32 + self.at.rank()
     }
 
-    /// The CTAs that sum the rest of a tile that this one finishes. The runs lie backwards in the grid.
+    /// The CTAs whose partials complete a tile that this CTA finishes, in the order of K. Clusters with lower numbers
+    /// have later k tiles.
     #[inline(always)]
     pub fn peers(&self, work: &WorkTile) -> PeerCtas<Cl> {
         PeerCtas { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
@@ -147,7 +152,7 @@ impl<Cl: ClusterShape> Iterator for StreamK<Cl> {
 
 /// The CTAs of [`StreamK::peers`].
 pub struct PeerCtas<Cl> {
-    /// Whose cluster sums the k tiles before `summed`.
+    /// The cluster that sums the last k tiles before `summed`.
     cluster: u32,
     summed: u32,
     at: ClusterCoord<Cl>,
@@ -178,8 +183,8 @@ mod tests {
     type Scheduler = StreamK<Alone>;
 
     proptest! {
-        /// Each stage of each tile is summed once; the parts of a tile are given to the CTA that
-        /// finishes it, by the CTAs that it will ask, of which each gives once and before it takes.
+        /// Each k tile of each tile is summed once. The CTA that finishes a tile takes partials from exactly the CTAs
+        /// that store partials of this tile. Each CTA stores at most once, and before it takes any.
         #[test]
         fn the_parts_of_a_tile_add_up(
             tiles_m in 1u32..7, tiles_n in 1u32..7, k_tiles in 1u32..40, group in 1u32..4,
@@ -220,11 +225,11 @@ mod tests {
                     first = false;
                 }
                 runs.insert(run);
-                // The clusters with one less are the last.
+                // Some clusters may have one data-parallel tile less, but never cluster 0.
                 let rounds = scheduler.rounds();
                 prop_assert!(in_turn == rounds || in_turn + 1 == rounds && cluster > 0);
             }
-            // Equal runs, but for one stage; fewer stages than clusters are runs of one or none.
+            // Runs differ by at most one k tile. With fewer k tiles than clusters, a run has one or none.
             let (short, long) = (runs.first().unwrap(), runs.last().unwrap());
             prop_assert!(long - short <= 1, "{runs:?}");
             prop_assert_eq!(given, taken);
