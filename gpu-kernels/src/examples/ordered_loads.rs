@@ -4,9 +4,9 @@
 //! share the TMA unit, and the consumers wait for x first. So a `LoadOrderBarrier` holds each load of y back until the
 //! load of x of the same tile is issued.
 //!
-//! The barrier is used once per tile, as in Mojo. (CUTLASS and the GEMM of this crate use it once per kernel.) The first
-//! warp must then not run two tiles ahead of the second, because the second would miss a phase. The ring of one slot
-//! for x prevents that.
+//! The barrier is used once per tile, as in Mojo. (CUTLASS and the GEMM of this crate use it once per kernel.) The
+//! first warp must then not run two tiles ahead of the second, because the second would miss a phase. The ring of one
+//! slot for x prevents that.
 #![forbid(unsafe_code)]
 
 use half::bf16;

@@ -31,8 +31,8 @@ type Plan = SmemPlan<(
 )>;
 type ThisCta = Cta<(Load, Math), Alone, Plan>;
 
-/// D = A·Bᵀ in `tiles_m` x `tiles_n` tiles of 64 x 128, with `k_tiles` k tiles each. CTA i of g takes tiles i, i + g, …,
-/// and its warp groups take these in turn.
+/// D = A·Bᵀ in `tiles_m` x `tiles_n` tiles of 64 x 128, with `k_tiles` k tiles each. CTA i of g takes tiles i, i + g,
+/// …, and its warp groups take these in turn.
 #[kernel]
 pub fn ping_pong(
     cta: ThisCta,
