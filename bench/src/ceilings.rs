@@ -237,7 +237,7 @@ impl fmt::Display for Ceilings {
             writeln!(f, "{what:32} {us:9.2} {spread:5.1} {:8.1} {unit:8} {of}", r.rate)
         };
         let of = |part: f64, of: &str| format!("{part:.3} of {of}");
-        let peak = |rate: f64, peak: f64| of(rate / peak, "the data sheet's");
+        let peak = |rate: f64, peak: f64| of(rate / peak, "the peak at the highest clock");
         let product =
             |held: &Held| format!("{} {}", held.shape, without_types(&held.gemm.timing.name));
         let alone = |bytes: u64| format!("read alone, {} MiB", bytes >> 20);

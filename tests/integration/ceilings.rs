@@ -53,7 +53,7 @@ fn tma_read_alone_reads_every_panel() {
     });
 }
 
-/// On a GPU: rates that are above nothing and, the driver's numbers being what they are, below the data sheet's.
+/// On a GPU: rates that are above nothing and, the driver's numbers being what they are, below the peak at the highest clocks.
 #[test]
 fn ceilings_are_above_what_the_gemm_reaches() {
     let Some(device) = gpu("ceilings_are_above_what_the_gemm_reaches") else { return };
