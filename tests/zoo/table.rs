@@ -50,7 +50,12 @@ fn the_table_is_what_the_entries_say() {
     if std::env::var_os("WARPIPE_BLESS").is_some() {
         std::fs::write(&path, &table).expect("docs/zoo.md");
     }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    // A bundle runs away from the repository.
+    let Ok(there) = std::fs::read_to_string(&path) else {
+        assert!(!path.parent().is_some_and(|docs| docs.is_dir()), "docs/zoo.md can't be read");
+        println!("the_table_is_what_the_entries_say: skipped, there is no {}", path.display());
+        return;
+    };
     for (line, (there, wanted)) in (1..).zip(there.lines().zip(table.lines())) {
         assert_eq!(there, wanted, "docs/zoo.md:{line}; WARPIPE_BLESS=1 writes it");
     }
