@@ -3,13 +3,12 @@
 
 use gpu_kernels::gemm::config::*;
 use gpu_kernels::gemm::epilogue::Epilogue;
-use gpu_kernels::gemm::kernel::gemm;
-use gpu_kernels::gemm::output::{Direct, EpilogueTiles};
+use gpu_kernels::gemm::output::EpilogueTiles;
 use gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 use half::bf16;
 use isa::kernel::{Kernel, KernelArg};
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{ClusterCoord, ClusterShape, Is, Region, Role};
+use pipeline::cta::{ClusterCoord, ClusterShape, Region, Role};
 use pipeline::grid::Part;
 use pipeline::mma::{Fragment, GROUP_ROWS, MmaStage};
 use pipeline::prelude::*;
@@ -187,46 +186,20 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
 // end
 
 // example: kernel
-/// A kernel with this main loop and this scheduler.
-pub enum Parts {}
-
-const STAGES: usize = 4;
-
-impl Config for Parts {
-    type A = Tile<bf16, 128, 64>;
-    type B = Tile<bf16, 128, 64>;
-    type Cluster = Cluster<2, 1>;
-    type Math = Math2;
-    type Operands = OperandRing<Self, STAGES>;
-    type Mainloop = Serial<128, 128>;
-    type Output = Direct<bf16>;
-    type Epilogue = Relu;
-    type ReadsC = Is<false>;
-    type Scheduler = ByColumns<Self::Cluster>;
-}
-
-/// `gemm` with the parts of `Parts`.
-#[isa::kernel(dependent = true)]
-pub fn serial_by_columns(
-    cta: GemmCta<Parts>,
-    a: &MapA<Parts>,
-    b: &MapB<Parts>,
-    c: &MapC<Parts>,
-    d: &MapD<Parts>,
-    loads: LoadArgs<'_>,
-    epilogue: Relu,
-    scheduler: SchedulerArgs<Parts>,
-) {
-    gemm::<Parts, STAGES>(cta, a, b, c, d, loads, epilogue, scheduler);
+gpu_kernels::gemm_kernels! {
+    /// A kernel with this main loop and this scheduler.
+    pub static OWN_PARTS: Relu;
+    serial_by_columns: bf16 => bf16, 128 x 128, cluster 2 x 1, Cooperative, mainloop Serial<128, 128>, scheduler ByColumns;
 }
 // end
 
 #[test]
 fn each_example_is_a_kernel() {
-    let meta = &<serial_by_columns as Kernel>::DESC.meta;
+    let meta = &<serial_by_columns::serial_by_columns as Kernel>::DESC.meta;
     assert_eq!((meta.threads, meta.cluster), (384, [2, 1, 1]));
     let row = KERNELS[0];
     assert_eq!((row.desc.meta.name(), row.bm, row.bn), ("relu_128x128", 128, 128));
+    assert!(row.splits_k && !OWN_PARTS[0].splits_k, "ByColumns computes whole tiles");
 }
 
 #[test]

@@ -66,8 +66,10 @@ pub struct Instances<E> {
 }
 
 impl<E> Instances<E> {
-    /// Called only by [`gemm_kernels!`](crate::gemm_kernels!), which compiles every row's kernel with the epilogue `E`.
-    #[doc(hidden)]
+    /// The table of `rows`, whose kernels must all have the epilogue `E`.
+    ///
+    /// [`gemm_kernels!`](crate::gemm_kernels!) sees to that. The host checks the size, the alignment and the layout of
+    /// `E` against each kernel, and refuses a row of another one.
     #[must_use]
     pub const fn of(rows: &'static [Instance]) -> Self {
         Self { rows, epilogue: PhantomData }

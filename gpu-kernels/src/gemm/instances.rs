@@ -65,7 +65,7 @@ pub const fn most_stages(
 /// - `mainloop MyLoop<128>`: a main loop of your own. The host plans it as the main loop named before.
 /// - `scheduler MyOrder`: a scheduler of your own, `MyOrder<Cluster<1, 1>>`. Its arguments are
 ///   [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or [`StreamKArgs`](crate::gemm::StreamKArgs) if it
-///   splits K.
+///   splits K. `host::gemm` refuses a kernel with other ones; launch that with `Device::launch`.
 ///
 /// `KERNELS` exists only on the host. Its type is [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
 #[macro_export]

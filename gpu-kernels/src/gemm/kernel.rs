@@ -51,7 +51,7 @@ pub fn gemm<G, const STAGES: usize>(
     const {
         assert!(
             !(G::ReadsC::HOLDS && <G::Output as Orientation>::SWAP_AB),
-            "C's panels are those of D as it lies: a kernel with swapped operands reads none"
+            "a kernel with swap_ab reads no C: tiles of C lie as those of D do"
         );
     }
 

@@ -38,7 +38,7 @@ pub trait Orientation: 'static {
 
     /// Writes a fragment into its store buffer.
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        panel: &mut FreeBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
+        buffer: &mut FreeBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     );
@@ -55,11 +55,11 @@ impl<O: Fragments> Orientation for Direct<O> {
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        panel: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        buffer: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
-        panel.put(index, values);
+        buffer.put(index, values);
     }
 }
 
@@ -76,11 +76,11 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        panel: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        buffer: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
-        panel.put_transposed(index, values);
+        buffer.put_transposed(index, values);
     }
 }
 
@@ -151,11 +151,11 @@ where
         self.epilogue.begin(&mut sums);
         for index in 0..EpilogueTiles::<D, N>::COUNT {
             let first = EpilogueTiles::<D, N>::column(index);
-            let source = self.source.as_mut().map(|panels| panels.wait());
+            let source = self.source.as_mut().map(|ring| ring.wait());
             let mut out = self.stores.acquire();
             for i in 0..D::COLS / FRAGMENT_COLS {
                 let column = first + i * FRAGMENT_COLS;
-                let c = source.as_ref().map(|panel| panel.fragment(self.group, i));
+                let c = source.as_ref().map(|slot| slot.fragment(self.group, i));
                 let sum = sums.fragment(column / FRAGMENT_COLS);
                 D::put(
                     &mut out,

@@ -8,7 +8,8 @@ use gpu_kernels::gemm::config::{LoadArgs, MapA, MapB, MapC, MapD};
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorSpec, data};
 use isa::kernel::Kernel;
 use pipeline::grid::Throttle;
-use seams::{ByColumnsArgs, Parts, Relu, serial_by_columns};
+use seams::serial_by_columns::{Parts, serial_by_columns};
+use seams::{ByColumnsArgs, Relu};
 
 fn spec(buffer: &Buffer, rows: usize, cols: usize) -> TensorSpec<'_> {
     let pitch_bytes = 2 * cols as u64;

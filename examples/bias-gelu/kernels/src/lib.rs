@@ -36,4 +36,5 @@ gpu_kernels::gemm_kernels! {
     bias_gelu_128x256: bf16 => bf16, 128 x 256, cluster 2 x 1, SplitN;
     bias_gelu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong;
     bias_gelu_64x64: bf16 => bf16, 64 x 64, cluster 1 x 1, Cooperative;
+    bias_gelu_16x64t: bf16 => bf16, 64 x 16, cluster 1 x 1, Cooperative, operands swapped;
 }
