@@ -1,7 +1,7 @@
 //! The tests of the kernels and of the command, in one program: each module is a subject.
 //!
-//! Two are programs of their own: tests/zoo, whose page tells how to run one bug of it, and
-//! tests/gpu_zero_cost.rs, whose times are judged to a hundredth, so that nothing else may run.
+//! tests/gpu_zero_cost.rs is a program of its own: its times are judged to a hundredth, so that nothing
+//! else may run. tests/zoo belongs to `warpipe-isa`: it needs only the instructions and the SM model.
 
 #[path = "../common/mod.rs"]
 mod common;

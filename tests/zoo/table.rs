@@ -13,9 +13,9 @@ tests/zoo has kernels with one planted bug each. A `//~` comment marks the line 
 the rule. It must do so under at least one of 100 seeds; the column *seed* has the first one. The same kernel without
 the bug must pass under 20 seeds, or under `WARPIPE_SEEDS` of them. The column *from* says where the bug was seen, and
 its row in [misuses.md](misuses.md). sim/README.md lists the rules. Each entry is a test:
-`cargo test -p warpipe --test zoo an_arrive_that_laps`.
+`cargo test -p warpipe-isa --test zoo an_arrive_that_laps`.
 
-`WARPIPE_BLESS=1 cargo test -p warpipe --test zoo the_table` writes this file. Without the variable, the test compares
+`WARPIPE_BLESS=1 cargo test -p warpipe-isa --test zoo the_table` writes this file. Without the variable, the test compares
 the file with the entries.
 ";
 
@@ -46,7 +46,7 @@ fn the_table_is_what_the_entries_say() {
     for family in FAMILIES {
         section(family, &mut table).expect("a string");
     }
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/zoo.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/zoo.md");
     if std::env::var_os("WARPIPE_BLESS").is_some() {
         std::fs::write(&path, &table).expect("docs/zoo.md");
     }
