@@ -22,8 +22,8 @@ pub struct Finding {
 
 /// The marks of an entry's function.
 pub fn marks(family: &Family, entry: &str) -> Vec<Mark> {
-    let start = format!("fn {entry}() -> Bug {{");
-    let lines = (1..).zip(family.source.lines()).skip_while(|(_, l)| !l.ends_with(&start));
+    let start = format!("fn {entry}(");
+    let lines = (1..).zip(family.source.lines()).skip_while(|(_, l)| !l.contains(&start));
     lines
         .take_while(|(_, l)| *l != "}")
         .filter_map(|(line, l)| Some((line, l.split_once("//~ ")?.1)))

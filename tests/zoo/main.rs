@@ -12,6 +12,7 @@
 #![allow(missing_docs)]
 
 mod check;
+mod sanitizer;
 mod table;
 mod world;
 
@@ -22,6 +23,7 @@ mod memory;
 mod phases;
 mod places;
 mod races;
+mod shipped;
 mod tensor_core;
 mod transfers;
 mod warps;
@@ -120,4 +122,8 @@ const FAMILIES: &[Family] = &[
     tensor_core::FAMILY,
     warps::FAMILY,
     races::FAMILY,
+    shipped::HANGS,
+    shipped::RINGS,
+    shipped::RACES,
+    shipped::CLUSTERS,
 ];

@@ -1,6 +1,7 @@
 //! docs/zoo.md is what the entries say and what the model finds.
 
 use crate::check::{find, marks};
+use crate::sanitizer::{SETUP, tried};
 use crate::{FAMILIES, Family};
 use sim::Rule;
 use std::collections::BTreeSet;
@@ -18,6 +19,14 @@ its row in [misuses.md](misuses.md). sim/README.md lists the rules. Each entry i
 `WARPIPE_BLESS=1 cargo test -p warpipe-isa --test zoo the_table` writes this file. Without the variable, the test compares
 the file with the entries.
 ";
+
+const SANITIZER: &str = "
+## The bugs that shipped, under compute-sanitizer
+
+The kernels of tests/zoo/shipped are compiled for a GPU as well. `zoo_gpu` of tests/zoo/gpu runs one with its bug, alone or
+under a tool of NVIDIA's compute-sanitizer, and `zoo_gpu sanitize` writes this table's values. *found*: the tool reports
+an error. *silent*: it reports none. *hangs*: nothing came in time. *fails*: the launch ends with an error. *also the
+twin*: it says the same of the correct kernel. ";
 
 fn section(family: &Family, out: &mut String) -> std::fmt::Result {
     let title = family.source.lines().next().unwrap_or_default();
@@ -40,12 +49,27 @@ fn section(family: &Family, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+/// What compute-sanitizer says of the kernels that are compiled for a GPU as well.
+fn sanitizer(out: &mut String) -> std::fmt::Result {
+    writeln!(out, "{SANITIZER}{SETUP}\n")?;
+    writeln!(out, "| test | on the GPU | racecheck | synccheck | memcheck |\n|---|---|---|---|---|")?;
+    for family in zoo_shipped::FAMILIES {
+        for entry in family.entries {
+            let t = tried(entry.name);
+            let values = [t.alone, t.racecheck, t.synccheck, t.memcheck].join(" | ");
+            writeln!(out, "| `{}` | {values} |", entry.name)?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn the_table_is_what_the_entries_say() {
     let mut table = HEAD.to_owned();
     for family in FAMILIES {
         section(family, &mut table).expect("a string");
     }
+    sanitizer(&mut table).expect("a string");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/zoo.md");
     if std::env::var_os("WARPIPE_BLESS").is_some() {
         std::fs::write(&path, &table).expect("docs/zoo.md");

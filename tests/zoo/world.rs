@@ -1,16 +1,13 @@
 //! What every kernel of the zoo finds: a tensor, room for results, and initialised barriers.
 
 use isa::cp_async_bulk::TensorMapBytes;
-use isa::{fence, mbarrier, shared, thread};
+use isa::mbarrier;
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report};
 
 use crate::{Bug, Shape};
 
-/// Bytes of a box of the tensor: 8 by 8 words.
-pub const BOX: u32 = 256;
-/// Bytes at [`World::out`].
-pub const OUT: u32 = 4096;
+pub use zoo_shipped::world::{BOX, OUT, init, init_cluster, meet, smem, tid, warp_id};
 
 /// The arguments of a kernel: global memory, fresh for each run.
 pub struct World {
@@ -36,6 +33,11 @@ impl World {
             swizzle: Swizzle::None,
         });
         Self { map: TensorMapBytes(map.expect("a valid tensor")), words, out }
+    }
+    /// The same for the kernels that are shared with a GPU.
+    pub fn shared(&self) -> zoo_shipped::world::World {
+        let memory = zoo_shipped::world::Memory { words: self.words, out: self.out };
+        zoo_shipped::world::World::at(self.map(), memory)
     }
     pub fn map(&self) -> *const TensorMapBytes {
         &raw const self.map
@@ -69,53 +71,6 @@ pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
     let memory = GlobalMemory::new();
     let world = World::new(&memory);
     sim::launch(&config, &memory, &grid, &|| (entry.kernel)(&world, bug)).map(|_| ())
-}
-
-/// Shared address `at`.
-pub fn smem(at: u32) -> u32 {
-    shared::dynamic_base() + at
-}
-
-pub fn tid() -> u32 {
-    thread::thread_idx_x()
-}
-
-/// The warp's number: no instruction, so that it may be asked in divergent code.
-pub fn warp_id() -> u32 {
-    tid() / 32
-}
-
-/// Initialises an mbarrier of `counts[i]` arrivals at shared address `8 i`, and lets the CTA and the
-/// asynchronous proxy know.
-pub fn init<const N: usize>(counts: [u32; N]) -> [u32; N] {
-    let bars = std::array::from_fn(|i| smem(8 * i as u32));
-    if tid() == 0 {
-        for (bar, count) in bars.iter().zip(counts) {
-            // SAFETY: once, at the start of the kernel, on memory that nothing else uses.
-            unsafe { mbarrier::init(*bar, count) };
-        }
-        fence::mbarrier_init_release_cluster();
-    }
-    // SAFETY: all threads come.
-    unsafe { thread::sync_threads() };
-    bars
-}
-
-/// The same in each CTA of a cluster, whose peers may use the barriers after it.
-pub fn init_cluster<const N: usize>(counts: [u32; N]) -> [u32; N] {
-    let bars = init(counts);
-    meet();
-    bars
-}
-
-/// All threads of the cluster meet.
-#[track_caller]
-pub fn meet() {
-    // SAFETY: all threads come, and do both.
-    unsafe {
-        isa::cluster::arrive_release();
-        isa::cluster::wait_acquire();
-    }
 }
 
 /// Expects a box at `full`, and loads the tensor's first one to `to`.
