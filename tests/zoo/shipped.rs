@@ -37,6 +37,7 @@ shipped! { HANGS = hangs, "hangs.rs":
     a_wait_by_lanes_that_issue_nothing
     a_phase_flipped_for_an_empty_tile
     a_counter_reset_under_a_spinning_peer
+    registers_for_one_producer_group_of_two
 }
 
 shipped! { RINGS = rings, "rings.rs":

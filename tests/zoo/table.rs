@@ -52,7 +52,10 @@ fn section(family: &Family, out: &mut String) -> std::fmt::Result {
 /// What compute-sanitizer says of the kernels that are compiled for a GPU as well.
 fn sanitizer(out: &mut String) -> std::fmt::Result {
     writeln!(out, "{SANITIZER}{SETUP}\n")?;
-    writeln!(out, "| test | on the GPU | racecheck | synccheck | memcheck |\n|---|---|---|---|---|")?;
+    writeln!(
+        out,
+        "| test | on the GPU | racecheck | synccheck | memcheck |\n|---|---|---|---|---|"
+    )?;
     for family in zoo_shipped::FAMILIES {
         for entry in family.entries {
             let t = tried(entry.name);

@@ -1,7 +1,7 @@
 //! Bugs that shipped: kernels that hang, or whose waits pass at the wrong time.
 
 use crate::world::{World, init, load, smem, tid, warp_id};
-use isa::{barrier, global, mbarrier, shared, thread, warp};
+use isa::{barrier, global, mbarrier, setmaxnreg, shared, thread, warp};
 
 shipped! { "hangs.rs":
     arrivals_that_overtake_a_sync: 96 threads, 1 ctas in clusters of 1;
@@ -25,6 +25,9 @@ shipped! { "hangs.rs":
     a_counter_reset_under_a_spinning_peer: 32 threads, 8 ctas in clusters of 1;
         "FlashInfer #3610, #3615",
         "The first CTA resets the counter of a barrier between CTAs, while another still waits for its final value";
+    registers_for_one_producer_group_of_two: 512 threads, 1 ctas in clusters of 1;
+        "TileLang #2406, #2567",
+        "The register counts fit one producer group and two consumer groups, and this kernel has two of each";
 }
 
 /// Math warps 0 and 1 read a tile and arrive. Warp 2 gathers two tiles ahead, and syncs before it fills a
@@ -212,6 +215,24 @@ pub fn a_counter_reset_under_a_spinning_peer(w: &World, bug: bool) {
                 global::st_release_gpu_u32(left, 0);
                 global::st_release_gpu_u32(arrived, 0);
             }
+        }
+    }
+}
+
+/// Groups 0 and 1 copy, groups 2 and 3 multiply: 65536 registers for 512 threads.
+#[inline(always)]
+pub fn registers_for_one_producer_group_of_two(_: &World, bug: bool) {
+    // SAFETY: whole warp groups move registers. That the pool has too few is the bug.
+    unsafe {
+        if tid() < 256 {
+            setmaxnreg::dec::<24>();
+        } else {
+            if bug {
+                setmaxnreg::inc::<240>(); //~ WP001
+            } else {
+                setmaxnreg::inc::<224>();
+            }
+            barrier::sync(1, 256);
         }
     }
 }

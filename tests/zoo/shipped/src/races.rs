@@ -77,8 +77,8 @@ pub fn a_table_searched_while_it_is_written(w: &World, bug: bool) {
         let (mut low, mut high) = (0, 32);
         while high - low > 1 {
             let middle = u32::midpoint(low, high);
-            if shared::ld::<u32>(smem(4 * middle)) <= tid() {
-                //~ WP034 WP016
+            let begins: u32 = shared::ld(smem(4 * middle)); //~ WP034 WP016
+            if begins <= tid() {
                 low = middle;
             } else {
                 high = middle;
