@@ -12,6 +12,7 @@ mod entry;
 pub mod world;
 
 pub mod clusters;
+pub mod dependents;
 pub mod hangs;
 pub mod races;
 pub mod rings;

@@ -31,7 +31,7 @@ pub fn a_scratch_of_the_previous_round(w: &World, bug: bool) {
     for round in 0..3_u32 {
         // SAFETY: all threads come. The words are written behind the reads, but for the bug.
         unsafe {
-            if tid() % 32 == 0 {
+            if tid().is_multiple_of(32) {
                 shared::st(smem(4 * warp_id()), tid() + round); //~ WP034
             }
             thread::sync_threads();

@@ -109,7 +109,7 @@ pub fn a_store_awaited_by_its_issuer_alone(w: &World, bug: bool) {
             }
             fence::proxy_async_shared_cta();
             barrier::sync(2, 64);
-            if tid() % 32 == 0 {
+            if tid().is_multiple_of(32) {
                 let row = warp_id();
                 bulk::reduce_add_u32(w.out(64 * row).cast(), smem(128 + BOX * row), BOX); //~ WP019 WP034
                 bulk::commit_group();
@@ -163,8 +163,8 @@ pub fn a_wait_on_the_first_stages_barrier(w: &World, bug: bool) {
     }
     // SAFETY: no copy is left at the end.
     unsafe {
-        for bar in full {
-            mbarrier::wait_parity(bar, 0);
+        for stage in 0..STAGES {
+            mbarrier::wait_parity(full[0] + 8 * stage, 0);
         }
     }
 }
@@ -189,8 +189,8 @@ pub fn a_parity_of_the_loop(w: &World, bug: bool) {
     }
     // SAFETY: no copy is left at the end.
     unsafe {
-        for bar in full {
-            mbarrier::wait_parity(bar, 0);
+        for step in 0..4 {
+            mbarrier::wait_parity(full[0] + 8 * step, 0);
         }
     }
     meet();
@@ -290,13 +290,14 @@ pub fn a_release_without_a_wgmma_wait(w: &World, bug: bool) {
             mbarrier::wait_parity(full, 0);
         } else if tid() < 128 {
             multiply(&mut sums, A, B); //~ WP018
-            if !bug {
-                wgmma::commit_group();
-                wgmma::wait_group::<0>();
+            if bug {
+                mbarrier::arrive(empty);
             }
-            mbarrier::arrive(empty);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
+            if !bug {
+                mbarrier::arrive(empty);
+            }
         }
     }
 }

@@ -102,9 +102,12 @@ pub fn warp_id() -> u32 {
 pub fn init<const N: usize>(counts: [u32; N]) -> [u32; N] {
     let bars = core::array::from_fn(|i| smem(8 * i as u32));
     if tid() == 0 {
-        for (bar, count) in bars.iter().zip(counts) {
+        // An iterator over the arrays would keep them in local memory.
+        let mut i = 0;
+        while i < N {
             // SAFETY: once, at the start of the kernel, on memory that nothing else uses.
-            unsafe { mbarrier::init(*bar, count) };
+            unsafe { mbarrier::init(bars[i], counts[i]) };
+            i += 1;
         }
         fence::mbarrier_init_release_cluster();
     }
