@@ -1,5 +1,7 @@
 //! Launches of the bug zoo's kernels that are compiled for a GPU, on a GPU or on the SM model.
 
+pub mod sanitize;
+
 use host::{Device, Dtype, Error, Module, Param, TensorNd};
 use zoo_shipped::world::{Memory, OUT, SIDE};
 use zoo_shipped::{Entry, FAMILIES};
