@@ -6,6 +6,9 @@
 //! 100 seeds, and say nothing about the kernel without the bug under 20 (`WARPIPE_SEEDS` widens).
 //! docs/zoo.md is the table of all; `WARPIPE_BLESS=1` writes it.
 //!
+//! The bugs that shipped elsewhere have their kernels in tests/zoo/shipped, because a GPU runs them, too
+//! (tests/zoo/gpu). There an entry is a function with the kernel's body.
+//!
 //! The kernels break the contracts of `isa`: that is what they are for. On the SM model a broken
 //! contract is a report; each SAFETY line says which it is.
 

@@ -4,10 +4,10 @@ use crate::{Bug, Family, Shape, World, bug};
 use zoo_shipped::Entry;
 
 /// Makes a family of a module of `zoo_shipped`, with a test for each of its kernels.
-macro_rules! shipped {
-    ($family:ident = $module:ident, $file:literal: $($entry:ident)*) => {
+macro_rules! family {
+    ($file:literal, $module:ident, $family:ident: $($entry:ident)*) => {
         pub(crate) const $family: Family = Family {
-            name: concat!("shipped/src/", $file),
+            name: $file,
             source: zoo_shipped::$module::FAMILY.source,
             bugs: &[$((stringify!($entry), || {
                 let body = |w: &World, bug: bool| zoo_shipped::$module::$entry(&w.shared(), bug);
@@ -29,7 +29,7 @@ macro_rules! shipped {
     };
 }
 
-shipped! { HANGS = hangs, "hangs.rs":
+family! { "shipped/src/hangs.rs", hangs, HANGS:
     arrivals_that_overtake_a_sync
     a_barrier_that_counts_one_load_warp
     sync_threads_in_one_role
@@ -40,7 +40,7 @@ shipped! { HANGS = hangs, "hangs.rs":
     registers_for_one_producer_group_of_two
 }
 
-shipped! { RINGS = rings, "rings.rs":
+family! { "shipped/src/rings.rs", rings, RINGS:
     a_slot_freed_before_it_is_read
     a_store_wait_one_group_short
     a_store_awaited_by_its_issuer_alone
@@ -52,7 +52,7 @@ shipped! { RINGS = rings, "rings.rs":
     a_release_without_a_wgmma_wait
 }
 
-shipped! { RACES = races, "races.rs":
+family! { "shipped/src/races.rs", races, RACES:
     a_scratch_of_the_previous_round
     a_barrier_left_out_for_48_threads
     a_table_searched_while_it_is_written
@@ -61,7 +61,7 @@ shipped! { RACES = races, "races.rs":
     a_sum_announced_without_release
 }
 
-shipped! { CLUSTERS = clusters, "clusters.rs":
+family! { "shipped/src/clusters.rs", clusters, CLUSTERS:
     a_peer_that_skips_the_multicast
     a_barrier_that_ends_at_the_cta
     a_multicast_over_a_peers_epilogue

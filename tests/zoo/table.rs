@@ -24,9 +24,9 @@ const SANITIZER: &str = "
 ## The bugs that shipped, under compute-sanitizer
 
 The kernels of tests/zoo/shipped are compiled for a GPU as well. `zoo_gpu` of tests/zoo/gpu runs one with its bug, alone or
-under a tool of NVIDIA's compute-sanitizer, and `zoo_gpu sanitize` writes this table's values. *found*: the tool reports
-an error. *silent*: it reports none. *hangs*: nothing came in time. *fails*: the launch ends with an error. *also the
-twin*: it says the same of the correct kernel. ";
+under a tool of NVIDIA's compute-sanitizer, and `zoo_gpu sanitize` writes this table's values. *ends*: the kernel ran to
+its end. *found*: the tool reports an error. *silent*: it reports none. *hangs*: nothing came in time. *fails*: the
+launch ends with an error. *also the twin*: the correct kernel gives the same. ";
 
 fn section(family: &Family, out: &mut String) -> std::fmt::Result {
     let title = family.source.lines().next().unwrap_or_default();

@@ -227,12 +227,14 @@ pub fn registers_for_one_producer_group_of_two(_: &World, bug: bool) {
         if tid() < 256 {
             setmaxnreg::dec::<24>();
         } else {
+            // Two barriers, because the assembler must know how many registers the code after them has.
             if bug {
                 setmaxnreg::inc::<240>(); //~ WP001
+                barrier::sync(1, 256);
             } else {
                 setmaxnreg::inc::<224>();
+                barrier::sync(2, 256);
             }
-            barrier::sync(1, 256);
         }
     }
 }
