@@ -4,6 +4,7 @@ use super::history::{Arrival, History};
 use super::labels::Labels;
 use super::mbarrier::MBarrier;
 use crate::finding::fault::Fault;
+use crate::finding::report::ThreadPlace;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 
@@ -259,15 +260,75 @@ impl Mbarriers {
         Fault::new(Rule::Lapped, message).bar(bar)
     }
 
-    /// A barrier of a CTA that exits, with bytes that were expected or landed, and not the other.
+    /// A phase completes, and a thread that waited for the one before may not have seen it.
+    pub fn may_lap(&self, bar: usize, phase: u32, who: ThreadPlace) -> Fault {
+        let before = phase.wrapping_sub(1) as i32;
+        let name = self.name(bar);
+        let message = format!(
+            "{who} waits for phase {before} of {name}, and nothing orders the end of this wait before an \
+             arrival of phase {phase}, which completes: a thread that is slow to look finds the parity of \
+             a phase in progress again. An arrival of each phase must come after all waits for the one \
+             before"
+        );
+        let fault = Fault::new(Rule::Lapped, message).bar(bar);
+        match self.all[bar].arrivals().iter().rev().find(|a| a.phase == phase) {
+            Some(a) => fault.against(format!("an arrival of phase {phase}"), a.loc),
+            None => fault,
+        }
+    }
+
+    /// A thread that saw a phase last waits for one that is not the next.
+    pub fn missed(&self, bar: usize, last: u32, phase: u32) -> Fault {
+        let message = format!(
+            "the thread's last wait on {} was for phase {}, and now, in phase {phase}, the same parity comes \
+             for the second time: the wait for phase {} was missed",
+            self.name(bar),
+            last as i32,
+            last.wrapping_add(1) as i32
+        );
+        Fault::new(Rule::Lapped, message).bar(bar)
+    }
+
+    /// A barrier of a CTA that exits in the middle of a phase: with bytes that were expected or landed, and
+    /// not the other, or with arrivals that are not all.
     pub fn left_over(&self, cta: usize) -> Option<(Fault, Option<Loc>)> {
-        let left = |b: &Bar| b.cta == cta && b.live && b.state.tx != 0;
-        let bar = self.all.iter().position(left)?;
+        let of = |left: fn(&MBarrier) -> bool| {
+            self.all.iter().position(|b| b.cta == cta && b.live && left(&b.state))
+        };
+        let Some(bar) = of(|state| state.tx != 0) else {
+            return of(|state| state.begun > 0).map(|bar| self.mid_phase(bar));
+        };
         let b = &self.all[bar];
         // Bytes that landed and were not expected, of which no later phase will hear.
         let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
         let message = format!("CTA {cta} exits with tx {} on {}", b.state.tx, self.name(bar));
         Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
+    }
+
+    /// Nobody will complete the phase in progress, whose arrivals are not all. Who made the others in an
+    /// earlier phase has not come again.
+    fn mid_phase(&self, bar: usize) -> (Fault, Option<Loc>) {
+        let b = &self.all[bar];
+        let MBarrier { phase, pending, expected, begun, .. } = b.state;
+        let line = |a: &Arrival| {
+            let by = a.role.map_or(String::new(), |role| format!(" by {role}"));
+            format!("{} at {}:{}{by}", a.what, a.loc.file(), a.loc.line())
+        };
+        let (came, not): (Vec<_>, Vec<_>) = b.arrivals().iter().partition(|a| a.phase == phase);
+        let list = |of: &[&Arrival]| of.iter().map(|a| line(a)).collect::<Vec<_>>().join(", ");
+        let missing = if not.is_empty() {
+            "who should have made them never arrived here".to_owned()
+        } else {
+            format!("not again since an earlier phase: {}", list(&not))
+        };
+        let message = format!(
+            "CTA {} exits in phase {phase} of {}: {begun} of {expected} arrivals came ({}), and \
+             {pending} never will; {missing}",
+            b.cta,
+            self.name(bar),
+            list(&came)
+        );
+        (Fault::new(Rule::MidPhase, message).bar(bar), came.last().map(|a| a.loc))
     }
 }
 
