@@ -18,10 +18,12 @@ mod world;
 mod barriers;
 mod counts;
 mod deadlocks;
+mod exits;
 mod memory;
 mod phases;
 mod places;
 mod races;
+mod regions;
 mod tensor_core;
 mod transfers;
 mod warps;
@@ -120,4 +122,6 @@ const FAMILIES: &[Family] = &[
     tensor_core::FAMILY,
     warps::FAMILY,
     races::FAMILY,
+    regions::FAMILY,
+    exits::FAMILY,
 ];

@@ -289,15 +289,10 @@ impl Mbarriers {
         Fault::new(Rule::Lapped, message).bar(bar)
     }
 
-    /// A barrier of a CTA that exits in the middle of a phase: with bytes that were expected or landed, and
-    /// not the other, or with arrivals that are not all.
+    /// A barrier of a CTA that exits, with bytes that were expected or landed, and not the other.
     pub fn left_over(&self, cta: usize) -> Option<(Fault, Option<Loc>)> {
-        let of = |left: fn(&MBarrier) -> bool| {
-            self.all.iter().position(|b| b.cta == cta && b.live && left(&b.state))
-        };
-        let Some(bar) = of(|state| state.tx != 0) else {
-            return of(|state| state.begun > 0).map(|bar| self.mid_phase(bar));
-        };
+        let left = |b: &Bar| b.cta == cta && b.live && b.state.tx != 0;
+        let bar = self.all.iter().position(left)?;
         let b = &self.all[bar];
         // Bytes that landed and were not expected, of which no later phase will hear.
         let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
@@ -305,9 +300,9 @@ impl Mbarriers {
         Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
     }
 
-    /// Nobody will complete the phase in progress, whose arrivals are not all. Who made the others in an
-    /// earlier phase has not come again.
-    fn mid_phase(&self, bar: usize) -> (Fault, Option<Loc>) {
+    /// A barrier of a cluster that has exited in the middle of a phase: some arrivals came, and not all.
+    pub fn mid_phase(&self) -> Option<(Fault, Option<Loc>)> {
+        let bar = self.all.iter().position(|b| b.live && b.state.begun > 0)?;
         let b = &self.all[bar];
         let MBarrier { phase, pending, expected, begun, .. } = b.state;
         let line = |a: &Arrival| {
@@ -328,7 +323,7 @@ impl Mbarriers {
             self.name(bar),
             list(&came)
         );
-        (Fault::new(Rule::MidPhase, message).bar(bar), came.last().map(|a| a.loc))
+        Some((Fault::new(Rule::MidPhase, message).bar(bar), came.last().map(|a| a.loc)))
     }
 }
 

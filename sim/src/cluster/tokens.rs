@@ -31,10 +31,10 @@ impl Token {
         let name = if name.is_empty() {
             format!("at base + {}", self.at.wrapping_sub(SMEM_BASE))
         } else {
-            format!("`{name}`, number {index}")
+            format!("`{name}`, stage {index}")
         };
         let by = role.map_or(String::new(), |role| format!(" by {role}"));
-        format!("the {what} {name}, taken{by} at {}", SourceLine::from(self.loc))
+        format!("the {what} {name}, taken at {}{by}", SourceLine::from(self.loc))
     }
 }
 
@@ -71,7 +71,7 @@ impl Tokens {
     ) -> Option<(Fault, Option<Loc>)> {
         threads.find_map(|(t, role)| {
             let token = self.0[t as usize].first()?;
-            let message = format!("{}, was never {}", token.says(role), token.done);
+            let message = format!("{} was never {}", token.says(role), token.done);
             Some((Fault::new(Rule::LostToken, message), Some(token.loc)))
         })
     }
@@ -96,9 +96,9 @@ mod tests {
         let all = || [(0, None), (1, Some("Math"))].into_iter();
         let (fault, at) = tokens.left_over(all()).unwrap();
         assert_eq!(at, Some(loc));
-        let says = "the slot `ring`, number 2, taken by Math at ";
+        let says = "the slot `ring`, stage 2, taken at ";
         assert!(fault.message.starts_with(says), "{}", fault.message);
-        assert!(fault.message.ends_with("was never released"), "{}", fault.message);
+        assert!(fault.message.ends_with(" by Math was never released"), "{}", fault.message);
         tokens.give(1, 1040);
         assert!(tokens.left_over(all()).is_none());
     }

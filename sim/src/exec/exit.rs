@@ -55,7 +55,10 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     }
     let (first, block) = (t - thread.index, hw.shape.block_threads());
     let all = (first..first + block).map(|t| (t, hw.thread(t).role));
-    // A token says more than the barrier on which it should have arrived.
-    let left = hw.tokens.left_over(all).or_else(|| hw.mbarriers.left_over(thread.cta));
+    let mut left = hw.tokens.left_over(all).or_else(|| hw.mbarriers.left_over(thread.cta));
+    if !hw.ctas.any_lives() {
+        // Before that, a peer may yet come: too late, which it is told itself.
+        left = left.or_else(|| hw.mbarriers.mid_phase());
+    }
     left.map_or(Ok(()), Err)
 }

@@ -145,7 +145,7 @@ fn kept(c: &Page<'_>, bars: &[usize]) -> Vec<String> {
                 let was = if gone { "was never" } else { "has not been" };
                 // Of the threads that took it together the first speaks.
                 if !out.iter().any(|o| o.starts_with(&says)) {
-                    out.push(format!("{says}, {was} {}; {who} {}", token.done, doing(c, t.id)));
+                    out.push(format!("{says} {was} {}; {who} {}", token.done, doing(c, t.id)));
                 }
             }
         }
