@@ -12,6 +12,12 @@ use std::thread;
 /// Which schedules to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// One schedule a seed: even ones as [`Self::Random`], odd ones as [`Self::Pct`] of depth 2 and 3 in
+    /// turn. The one varies all that is near by, the other lets a thread wait for long.
+    Mixed {
+        /// The seeds.
+        seeds: Range<u64>,
+    },
     /// One schedule a seed, every choice drawn: [`Schedule::random`].
     Random {
         /// The seeds.
@@ -109,17 +115,36 @@ pub fn explore<E: Send>(
     // Schedules share the cores; within one, clusters take turns, and come out the same every time.
     let config = &Config { workers: Some(config.workers.unwrap_or(1)), ..config.clone() };
     match strategy {
-        Strategy::Random { seeds } => over_seeds(config, seeds, &Schedule::random(), 0, &run),
+        Strategy::Random { seeds } => over_seeds(config, seeds, |_| Schedule::random(), 0, &run),
+        Strategy::Mixed { seeds } if seeds.end <= seeds.start + 1 => {
+            over_seeds(config, seeds, |_| Schedule::random(), 0, &run)
+        }
+        Strategy::Mixed { seeds } => {
+            let steps = length(config, &run)?;
+            let schedule = |seed: u64| match seed % 4 {
+                1 => Schedule::pct(2, steps),
+                3 => Schedule::pct(3, steps),
+                _ => Schedule::random(),
+            };
+            over_seeds(config, seeds, schedule, 1, &run)
+        }
         Strategy::Pct { seeds, depth } => {
-            // How long a run is decides where priorities change.
-            let first = Config { schedule: Schedule::random(), ..config.clone() };
-            let stats = run(&first).map_err(|error| found(&first, error, 0))?;
-            let schedule = Schedule::pct(*depth, stats.steps / stats.clusters.max(1));
-            over_seeds(config, seeds, &schedule, 1, &run)
+            let steps = length(config, &run)?;
+            over_seeds(config, seeds, |_| Schedule::pct(*depth, steps), 1, &run)
         }
         Strategy::Exhaustive { limit } => over_tree(config, Walk::Reduced, *limit, &run),
         Strategy::Full { limit } => over_tree(config, Walk::Full, *limit, &run),
     }
+}
+
+/// How long a run is, which decides where priorities change.
+fn length<E>(
+    config: &Config,
+    run: &impl Fn(&Config) -> Result<Stats, E>,
+) -> Result<u64, Finding<E>> {
+    let first = Config { schedule: Schedule::random(), ..config.clone() };
+    let stats = run(&first).map_err(|error| found(&first, error, 0))?;
+    Ok(stats.steps / stats.clusters.max(1))
 }
 
 fn found<E>(config: &Config, error: E, after: u64) -> Finding<E> {
@@ -129,7 +154,7 @@ fn found<E>(config: &Config, error: E, after: u64) -> Finding<E> {
 fn over_seeds<E: Send>(
     config: &Config,
     seeds: &Range<u64>,
-    schedule: &Schedule,
+    schedule: impl Fn(u64) -> Schedule + Sync,
     before: u64,
     run: &(impl Fn(&Config) -> Result<Stats, E> + Sync),
 ) -> Result<Explored, Finding<E>> {
@@ -144,7 +169,7 @@ fn over_seeds<E: Send>(
             if seed >= end.load(Ordering::Relaxed) {
                 return;
             }
-            let config = Config { seed, schedule: schedule.clone(), ..config.clone() };
+            let config = Config { seed, schedule: schedule(seed), ..config.clone() };
             match run(&config) {
                 Ok(stats) => {
                     steps.fetch_add(stats.steps, Ordering::Relaxed);
@@ -174,7 +199,7 @@ fn over_seeds<E: Send>(
             Ok(Explored { schedules: runs, complete: false, runs: runs + before, steps })
         }
         Some((seed, error)) => {
-            let config = Config { seed, schedule: schedule.clone(), ..config.clone() };
+            let config = Config { seed, schedule: schedule(seed), ..config.clone() };
             Err(found(&config, error, seed - seeds.start + before))
         }
     }

@@ -277,14 +277,19 @@ impl Mbarriers {
         }
     }
 
-    /// A thread that saw a phase last waits for one that is not the next.
-    pub fn missed(&self, bar: usize, last: u32, phase: u32) -> Fault {
+    /// A thread that saw a phase last, if any, waits for a parity, and this phase need not be the one that
+    /// it means.
+    pub fn missed(&self, bar: usize, last: Option<u32>, phase: u32) -> Fault {
+        let had = match last {
+            Some(last) => format!("the thread's last wait here was for phase {}", last as i32),
+            None => "the thread has not waited here before".to_owned(),
+        };
         let message = format!(
-            "the thread's last wait on {} was for phase {}, and now, in phase {phase}, the same parity comes \
-             for the second time: the wait for phase {} was missed",
+            "{}: {had}, and a wait for parity {} is now one for phase {phase}; nothing tells the thread that \
+             phase {} is over, so it was lapped, or leaves out a phase that may be in progress",
             self.name(bar),
-            last as i32,
-            last.wrapping_add(1) as i32
+            phase & 1,
+            phase - 1
         );
         Fault::new(Rule::Lapped, message).bar(bar)
     }

@@ -63,7 +63,12 @@ pub(crate) fn thread_arrives(
         race.arrives(t, bar, near, scope);
         Ok(())
     })?;
-    arrive(e, t, bar, (n, kind, tx))
+    let token = arrive(e, t, bar, (n, kind, tx))?;
+    let over = e.hw.mbarriers.get(bar).state.phases_since(token) > 0;
+    if over {
+        e.edge(|race| race.completes(t, bar));
+    }
+    Ok(token)
 }
 
 /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before.
@@ -196,8 +201,8 @@ pub(crate) fn wait(
             return Ok(Poll::Ready(false));
         }
     }
-    let parity = matches!(want, Want::Parity(_));
-    if parity {
+    // A poll that sees nothing says nothing yet.
+    if matches!(want, Want::Parity(_)) && (done || !poll) {
         follows(e, t, bar, if done { phase.wrapping_sub(1) } else { phase })?;
     }
     if done {

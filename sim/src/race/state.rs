@@ -89,9 +89,16 @@ impl Race {
         lapped
     }
 
-    /// A thread looks at an mbarrier for a phase. Gives the phase that it saw last, if this one can't be
-    /// the one that follows.
-    pub fn looks(&self, t: u32, bar: usize, phase: u32) -> Option<u32> {
+    /// A thread's arrival was the last of its phase. The thread may know that: none other was missing.
+    pub fn completes(&mut self, t: u32, bar: usize) {
+        let bar = &self.bars[bar];
+        let phases = at(bar.course(), bar.agent());
+        raise(&mut self.threads[t as usize].base[Lane::Course as usize], bar.agent(), phases);
+    }
+
+    /// A thread looks at an mbarrier for a phase. Gives the phase that it saw last, if any, where it can't
+    /// be sure that it waits for this one.
+    pub fn looks(&self, t: u32, bar: usize, phase: u32) -> Option<Option<u32>> {
         let (bar, thread) = (&self.bars[bar], &self.threads[t as usize]);
         let known = at(&thread.base[Lane::Course as usize], bar.agent());
         bar.waiters.misses(t, phase, known)

@@ -65,12 +65,13 @@ impl Waiters {
         unsure
     }
 
-    /// The phase that a thread saw last, if it can't be that it waits for this one next. `known`: how many
-    /// phases it knows to be over, so that it may leave some out.
-    pub fn misses(&self, t: u32, phase: u32, known: u32) -> Option<u32> {
-        let last = self.seen.get(t as usize)?.last?;
-        let ahead = phase.wrapping_sub(last);
-        (ahead > 1 && known < phase).then_some(last)
+    /// The phase that a thread saw last, if any, where it can't be sure that its wait is for this one.
+    /// `known`: how many phases it knows to be over, so that it may leave some out.
+    pub fn misses(&self, t: u32, phase: u32, known: u32) -> Option<Option<u32>> {
+        let last = self.seen.get(t as usize).and_then(|seen| seen.last);
+        let next = last.is_some_and(|last| phase.wrapping_sub(last) <= 1);
+        let sure = phase == u32::MAX || known >= phase || next;
+        (!sure).then_some(last)
     }
 }
 
@@ -111,8 +112,9 @@ mod tests {
         w.passed(0, (u32::MAX, 1), loc);
         assert_eq!(w.misses(0, u32::MAX, 0), None, "it looks again");
         assert_eq!(w.misses(0, 0, 0), None, "the next");
-        assert_eq!(w.misses(0, 2, 1), Some(u32::MAX));
+        assert_eq!(w.misses(0, 2, 1), Some(Some(u32::MAX)));
         assert_eq!(w.misses(0, 2, 2), None);
-        assert_eq!(w.misses(1, 7, 0), None, "its first wait");
+        assert_eq!(w.misses(1, 0, 0), None, "its first wait");
+        assert_eq!(w.misses(1, 2, 0), Some(None));
     }
 }
