@@ -149,10 +149,10 @@ fn a_buffer_that_is_never_stored() {
                 // Nothing is in it yet.
                 drop(stores.acquire());
                 let mut free = stores.acquire();
-                free.put(0, [1.0; 8]);
+                (0..4).for_each(|fragment| free.put(fragment, [1.0; 8]));
                 free.publish().store(to, 0, 0);
                 let mut free = stores.acquire();
-                free.put(0, [2.0; 8]);
+                (0..4).for_each(|fragment| free.put(fragment, [2.0; 8]));
                 let _published = free.publish();
             },
         );
