@@ -113,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "seed:3' repeats it"]
+    #[should_panic = "seed:4' repeats it"]
     fn the_first_seed_that_fails_is_named() {
         check(20, |model| {
-            if model.describe().contains("seed 3") { Err("this one".into()) } else { Ok(()) }
+            if model.describe().contains("seed 4") { Err("this one".into()) } else { Ok(()) }
         });
     }
 

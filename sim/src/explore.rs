@@ -116,20 +116,9 @@ pub fn explore<E: Send>(
     let config = &Config { workers: Some(config.workers.unwrap_or(1)), ..config.clone() };
     match strategy {
         Strategy::Random { seeds } => over_seeds(config, seeds, |_| Schedule::random(), 0, &run),
-        Strategy::Mixed { seeds } if seeds.end <= seeds.start + 1 => {
-            over_seeds(config, seeds, |_| Schedule::random(), 0, &run)
-        }
-        Strategy::Mixed { seeds } => {
-            let steps = length(config, &run)?;
-            let schedule = |seed: u64| match seed % 4 {
-                1 => Schedule::pct(2, steps),
-                3 => Schedule::pct(3, steps),
-                _ => Schedule::random(),
-            };
-            over_seeds(config, seeds, schedule, 1, &run)
-        }
+        Strategy::Mixed { seeds } => mixed(config, seeds, &run),
         Strategy::Pct { seeds, depth } => {
-            let steps = length(config, &run)?;
+            let steps = length(&random(config, config.seed, &run)?);
             over_seeds(config, seeds, |_| Schedule::pct(*depth, steps), 1, &run)
         }
         Strategy::Exhaustive { limit } => over_tree(config, Walk::Reduced, *limit, &run),
@@ -137,14 +126,39 @@ pub fn explore<E: Send>(
     }
 }
 
-/// How long a run is, which decides where priorities change.
-fn length<E>(
+/// The first seed is a random one, and says how long a run is.
+fn mixed<E: Send>(
     config: &Config,
+    seeds: &Range<u64>,
+    run: &(impl Fn(&Config) -> Result<Stats, E> + Sync),
+) -> Result<Explored, Finding<E>> {
+    if seeds.is_empty() {
+        return Ok(Explored::default());
+    }
+    let first = random(config, seeds.start, run)?;
+    let steps = length(&first);
+    let schedule = |seed: u64| match seed % 4 {
+        1 => Schedule::pct(2, steps),
+        3 => Schedule::pct(3, steps),
+        _ => Schedule::random(),
+    };
+    let rest = over_seeds(config, &(seeds.start + 1..seeds.end), schedule, 1, run)?;
+    Ok(Explored { schedules: rest.schedules + 1, steps: rest.steps + first.steps, ..rest })
+}
+
+/// One run of a random schedule.
+fn random<E>(
+    config: &Config,
+    seed: u64,
     run: &impl Fn(&Config) -> Result<Stats, E>,
-) -> Result<u64, Finding<E>> {
-    let first = Config { schedule: Schedule::random(), ..config.clone() };
-    let stats = run(&first).map_err(|error| found(&first, error, 0))?;
-    Ok(stats.steps / stats.clusters.max(1))
+) -> Result<Stats, Finding<E>> {
+    let config = Config { seed, schedule: Schedule::random(), ..config.clone() };
+    run(&config).map_err(|error| found(&config, error, 0))
+}
+
+/// How long a cluster's run is, which decides where priorities change.
+fn length(stats: &Stats) -> u64 {
+    stats.steps / stats.clusters.max(1)
 }
 
 fn found<E>(config: &Config, error: E, after: u64) -> Finding<E> {
