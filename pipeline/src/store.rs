@@ -301,6 +301,8 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
         let warp_row = self.group.thread() / 32 * 16;
         let (tile, fragment) = (fragment / Self::FRAGMENTS % TILES, fragment % Self::FRAGMENTS);
         let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
+        // An empty buffer may be dropped; one that holds something is to be stored.
+        isa::debug::hold(self.at, "store buffer", "", 0, "stored");
         // SAFETY: the buffer is free and the group's own; the group is converged.
         unsafe { O::store_fragment(at, warp_row, fragment as u32, values) }
     }
@@ -334,6 +336,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
         O: TransposedFragments,
     {
         let warp = self.group.thread() / 32;
+        isa::debug::hold(self.at, "store buffer", "", 0, "stored");
         // SAFETY: the buffer is free and the group's own; the group is converged.
         unsafe { O::store_transposed(self.at, warp, fragment as u32, values) }
     }
@@ -382,6 +385,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// `synchronize`.) See the example of [`FreeBuffer`].
     #[device]
     pub fn publish(self) -> PublishedBuffer<'s, O, DEPTH, Ro, Cl, TILES> {
+        isa::debug::hold(self.at, "store buffer", "", 0, "stored");
         isa::fence::proxy_async_shared_cta();
         self.group.sync();
         PublishedBuffer { at: self.at, next: self.next, group: self.group, kind: PhantomData }
@@ -440,6 +444,7 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
         T: TileShape<Element = O>,
     {
         const { assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
+        isa::debug::let_go(self.at);
         if self.group.thread() == 0 {
             for tile in 0..TILES {
                 let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;

@@ -12,6 +12,12 @@ use std::thread;
 /// Which schedules to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// One schedule a seed: even ones as [`Self::Random`], odd ones as [`Self::Pct`] of depth 2 and 3 in
+    /// turn. The one varies all that is near by, the other lets a thread wait for long.
+    Mixed {
+        /// The seeds.
+        seeds: Range<u64>,
+    },
     /// One schedule a seed, every choice drawn: [`Schedule::random`].
     Random {
         /// The seeds.
@@ -109,17 +115,50 @@ pub fn explore<E: Send>(
     // Schedules share the cores; within one, clusters take turns, and come out the same every time.
     let config = &Config { workers: Some(config.workers.unwrap_or(1)), ..config.clone() };
     match strategy {
-        Strategy::Random { seeds } => over_seeds(config, seeds, &Schedule::random(), 0, &run),
+        Strategy::Random { seeds } => over_seeds(config, seeds, |_| Schedule::random(), 0, &run),
+        Strategy::Mixed { seeds } => mixed(config, seeds, &run),
         Strategy::Pct { seeds, depth } => {
-            // How long a run is decides where priorities change.
-            let first = Config { schedule: Schedule::random(), ..config.clone() };
-            let stats = run(&first).map_err(|error| found(&first, error, 0))?;
-            let schedule = Schedule::pct(*depth, stats.steps / stats.clusters.max(1));
-            over_seeds(config, seeds, &schedule, 1, &run)
+            let steps = length(&random(config, config.seed, &run)?);
+            over_seeds(config, seeds, |_| Schedule::pct(*depth, steps), 1, &run)
         }
         Strategy::Exhaustive { limit } => over_tree(config, Walk::Reduced, *limit, &run),
         Strategy::Full { limit } => over_tree(config, Walk::Full, *limit, &run),
     }
+}
+
+/// The first seed is a random one, and says how long a run is.
+fn mixed<E: Send>(
+    config: &Config,
+    seeds: &Range<u64>,
+    run: &(impl Fn(&Config) -> Result<Stats, E> + Sync),
+) -> Result<Explored, Finding<E>> {
+    if seeds.is_empty() {
+        return Ok(Explored::default());
+    }
+    let first = random(config, seeds.start, run)?;
+    let steps = length(&first);
+    let schedule = |seed: u64| match seed % 4 {
+        1 => Schedule::pct(2, steps),
+        3 => Schedule::pct(3, steps),
+        _ => Schedule::random(),
+    };
+    let rest = over_seeds(config, &(seeds.start + 1..seeds.end), schedule, 1, run)?;
+    Ok(Explored { schedules: rest.schedules + 1, steps: rest.steps + first.steps, ..rest })
+}
+
+/// One run of a random schedule.
+fn random<E>(
+    config: &Config,
+    seed: u64,
+    run: &impl Fn(&Config) -> Result<Stats, E>,
+) -> Result<Stats, Finding<E>> {
+    let config = Config { seed, schedule: Schedule::random(), ..config.clone() };
+    run(&config).map_err(|error| found(&config, error, 0))
+}
+
+/// How long a cluster's run is, which decides where priorities change.
+fn length(stats: &Stats) -> u64 {
+    stats.steps / stats.clusters.max(1)
 }
 
 fn found<E>(config: &Config, error: E, after: u64) -> Finding<E> {
@@ -129,7 +168,7 @@ fn found<E>(config: &Config, error: E, after: u64) -> Finding<E> {
 fn over_seeds<E: Send>(
     config: &Config,
     seeds: &Range<u64>,
-    schedule: &Schedule,
+    schedule: impl Fn(u64) -> Schedule + Sync,
     before: u64,
     run: &(impl Fn(&Config) -> Result<Stats, E> + Sync),
 ) -> Result<Explored, Finding<E>> {
@@ -144,7 +183,7 @@ fn over_seeds<E: Send>(
             if seed >= end.load(Ordering::Relaxed) {
                 return;
             }
-            let config = Config { seed, schedule: schedule.clone(), ..config.clone() };
+            let config = Config { seed, schedule: schedule(seed), ..config.clone() };
             match run(&config) {
                 Ok(stats) => {
                     steps.fetch_add(stats.steps, Ordering::Relaxed);
@@ -174,7 +213,7 @@ fn over_seeds<E: Send>(
             Ok(Explored { schedules: runs, complete: false, runs: runs + before, steps })
         }
         Some((seed, error)) => {
-            let config = Config { seed, schedule: schedule.clone(), ..config.clone() };
+            let config = Config { seed, schedule: schedule(seed), ..config.clone() };
             Err(found(&config, error, seed - seeds.start + before))
         }
     }

@@ -22,11 +22,13 @@ mod world;
 mod barriers;
 mod counts;
 mod deadlocks;
+mod exits;
 mod memory;
 mod phases;
 mod places;
 mod races;
 mod shipped;
+mod regions;
 mod tensor_core;
 mod transfers;
 mod warps;
@@ -129,4 +131,6 @@ const FAMILIES: &[Family] = &[
     shipped::RINGS,
     shipped::RACES,
     shipped::CLUSTERS,
+    regions::FAMILY,
+    exits::FAMILY,
 ];

@@ -2,11 +2,13 @@
 
 use crate::world::{init, load, smem, tid, warp_id};
 use crate::{Bug, bug, family, threads};
-use isa::{mbarrier, shared};
+use isa::{mbarrier, shared, warp};
 
 family! { "phases.rs":
     an_arriver_two_ahead
     a_second_waiter_that_nobody_awaits
+    a_load_order_two_ahead_with_room
+    lanes_that_leave_the_arrival_to_the_first
     a_phase_that_is_not_flipped
     a_phase_per_step_in_a_ring_of_two
     an_advance_between_wait_and_copy
@@ -57,6 +59,67 @@ fn a_second_waiter_that_nobody_awaits() -> Bug {
                     mbarrier::wait_parity(done, phase); //~ WP010 WP001
                     if !bug {
                         mbarrier::arrive(back);
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn a_load_order_two_ahead_with_room() -> Bug {
+    bug(
+        "The main loop's loads are ordered before C's once per tile, and a ring of four slots lets them run four \
+         tiles ahead: only a load warp that is very slow is lapped",
+        "row 11",
+        threads(96),
+        // SAFETY: with one slot, a tile's loads begin when the tile before is over, and so is its wait.
+        |_, bug| unsafe {
+            let bars = init([1; 11]);
+            let [order, c_full, c_empty] = [bars[8], bars[9], bars[10]];
+            let stages = if bug { 4 } else { 1 };
+            for tile in 0..8_u32 {
+                let (stage, phase) = ((tile % stages) as usize, (tile / stages) & 1);
+                let (full, empty) = (bars[stage], bars[4 + stage]);
+                if tid() == 0 {
+                    mbarrier::wait_parity(empty, phase ^ 1);
+                    mbarrier::arrive(full);
+                    mbarrier::arrive(order); //~ WP010
+                } else if tid() == 32 {
+                    mbarrier::wait_parity(order, tile & 1); //~ WP010 WP001
+                    mbarrier::wait_parity(c_empty, (tile & 1) ^ 1);
+                    mbarrier::arrive(c_full);
+                } else if tid() == 64 {
+                    mbarrier::wait_parity(full, phase);
+                    mbarrier::wait_parity(c_full, tile & 1);
+                    mbarrier::arrive(c_empty);
+                    mbarrier::arrive(empty);
+                }
+            }
+        },
+    )
+}
+
+fn lanes_that_leave_the_arrival_to_the_first() -> Bug {
+    bug(
+        "A whole warp waits, and its first lane arrives for it without `bar.warp.sync`: the other lanes may be \
+         waiting still",
+        "`if (lane == 0) arrive` after a loop of try_wait",
+        threads(64),
+        // SAFETY: a barrier of one arrival in each direction, but for the bug.
+        |_, bug| unsafe {
+            let [full, empty] = init([1, 1]);
+            for step in 0..4 {
+                let phase = step & 1;
+                if tid() == 0 {
+                    mbarrier::wait_parity(empty, phase ^ 1);
+                    mbarrier::arrive(full); //~ WP010
+                } else if warp_id() == 1 {
+                    mbarrier::wait_parity(full, phase); //~ WP010 WP001
+                    if !bug {
+                        warp::sync_warp(u32::MAX);
+                    }
+                    if tid() == 32 {
+                        mbarrier::arrive(empty);
                     }
                 }
             }

@@ -165,6 +165,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
         let next =
             if self.group.index() + 1 == Ro::GROUPS as u32 { 0 } else { self.group.index() + 1 };
         let passes_to = self.barrier(next);
+        isa::debug::hold(passes_to, "turn of", N::NAME, self.section, "passed on");
         self.section += 1;
         if self.section == DEPTH as u32 {
             self.section = 0;
@@ -205,6 +206,7 @@ impl Turn<'_> {
     /// example of [`Turn`].
     #[device]
     pub fn pass_on(self) {
+        isa::debug::let_go(self.next);
         // SAFETY: a converged warp group takes a turn, and its warps stay converged through the pipeline's calls.
         unsafe { isa::warp::sync_warp(u32::MAX) };
         if self.signals {

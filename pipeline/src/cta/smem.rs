@@ -239,8 +239,11 @@ impl Place {
     /// The place of region `INDEX` of the list `R` that starts here.
     #[inline(always)]
     fn of<R: Regions, const INDEX: usize>(self) -> Self {
+        let base = self.base + const { offset(R::SIZES, INDEX) as u32 };
+        let bytes = const { R::SIZES[INDEX].0 as u32 };
         Self {
-            base: self.base + const { offset(R::SIZES, INDEX) as u32 },
+            // The model then knows an access that is made through this region and leaves it.
+            base: isa::debug::region(const { R::NAMES[INDEX] }, base, bytes),
             barrier: self.barrier + const { barriers_before(R::BARRIERS, INDEX) },
         }
     }

@@ -187,8 +187,9 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         }
         let stage = self.state.index();
         self.state.advance();
+        isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
         FullSlot {
-            data: Layout::<STAGES, St>::data(self.base, stage),
+            data: Layout::<STAGES, St>::slot(self.base, stage),
             stage,
             signal: self.signal,
             ring: PhantomData,
@@ -293,6 +294,7 @@ impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, 
     where
         Rd: OrdinaryReads,
     {
+        isa::debug::let_go(self.signal.barrier(self.stage));
         // SAFETY: a converged warp group took the consumer, and its warps stay converged through
         // the pipeline's calls. In every lane the slot's reads come before this point.
         unsafe {
@@ -442,6 +444,7 @@ impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
     /// `consumer_release`.) See the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {
+        isa::debug::let_go(self.signal.barrier(self.stage));
         if !self.signal.active {
             return;
         }

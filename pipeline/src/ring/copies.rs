@@ -118,6 +118,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     #[device]
     fn slot(&mut self, ready: bool) -> CopySlot<'g, St, Ro, Tag, Cl> {
         let (data, full) = self.at.take(ready);
+        isa::debug::hold(full, "slot of ring", Tag::NAME, self.at.taken(), "filled and committed");
         CopySlot { data, full, group: self.group, ring: PhantomData }
     }
 
@@ -245,6 +246,7 @@ impl<St: Stage, Tag: Name> CopyingSlot<St, Tag> {
     /// [`CopyingSlot`].
     #[device]
     pub fn commit(self) {
+        isa::debug::let_go(self.full);
         // SAFETY: the plan initialised the barrier with one arrival for each thread of the role, so
         // the phase can't complete before this thread's arrival.
         unsafe { isa::mbarrier::cp_async_arrive_noinc(self.full) }

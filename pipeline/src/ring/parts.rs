@@ -196,7 +196,10 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
     #[device]
     fn slot(&mut self, ready: bool) -> PartSlot<T, Tag> {
         let (data, full) = self.at.take(ready);
-        PartSlot { data: data + self.offset, full, part: PhantomData }
+        let data = data + self.offset;
+        // A thread may hold several parts of one slot, which have one barrier.
+        isa::debug::hold(data, "part of a slot of ring", Tag::NAME, self.at.taken(), "loaded");
+        PartSlot { data, full, part: PhantomData }
     }
 
     /// Waits until every slot has been released for the last time.
@@ -274,6 +277,7 @@ impl<T: TileShape, Tag: Name> PartSlot<T, Tag> {
     /// `producer_expect_transaction`, `copy`, `producer_commit`.) See the example of [`PartSlot`].
     #[device]
     pub fn load<P: Sharing>(self, load: Load<'_, T, P>) {
+        isa::debug::let_go(self.data);
         // SAFETY: the part is acquired. The phase can't complete before this thread's arrival, so
         // the other parts' bytes may land before or after it.
         unsafe {

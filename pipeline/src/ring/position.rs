@@ -16,8 +16,14 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
 
     #[inline(always)]
-    pub(super) const fn data(base: u32, stage: u32) -> u32 {
+    const fn data(base: u32, stage: u32) -> u32 {
         base + stage * St::BYTES as u32
+    }
+    /// The address of a slot's data; on the model it knows the slot, so that an access beyond it is
+    /// found.
+    #[inline(always)]
+    pub(super) fn slot(base: u32, stage: u32) -> u32 {
+        isa::debug::region("slot of a ring", Self::data(base, stage), St::BYTES as u32)
     }
     #[inline(always)]
     pub(super) const fn full(base: u32, stage: u32) -> u32 {
@@ -64,7 +70,13 @@ impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
         }
         let stage = self.state.index();
         self.state.advance();
-        (Layout::<STAGES, St>::data(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
+        (Layout::<STAGES, St>::slot(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
+    }
+    /// The stage of the slot that was taken last.
+    #[inline(always)]
+    pub(super) fn taken(&self) -> u32 {
+        let next = self.state.index();
+        if next == 0 { STAGES as u32 - 1 } else { next - 1 }
     }
     /// Waits until every slot has been released for the last time.
     #[device]

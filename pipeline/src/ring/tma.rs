@@ -74,6 +74,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
     #[device]
     fn slot(&mut self, ready: bool) -> EmptySlot<St, Tag> {
         let (data, full) = self.at.take(ready);
+        isa::debug::hold(full, "slot of ring", Tag::NAME, self.at.taken(), "loaded");
         EmptySlot { data, full, ring: PhantomData }
     }
 
@@ -165,6 +166,7 @@ impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {
     /// example of [`EmptySlot`].
     #[device]
     pub fn load<L: LoadsInto<St>>(self, loads: L) {
+        isa::debug::let_go(self.full);
         // SAFETY: the slot is acquired, so its barrier is between phases and its memory is free.
         // The empty barrier counts the peers' readers too, so the same holds in every peer that the
         // loads reach.

@@ -85,6 +85,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
     #[device]
     fn slot(&mut self, ready: bool) -> WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
         let (data, full) = self.at.take(ready);
+        isa::debug::hold(full, "slot of ring", Tag::NAME, self.at.taken(), "committed");
         WriteSlot { data, full, group: self.group, ring: PhantomData }
     }
 
@@ -235,6 +236,7 @@ impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// example of [`WriteSlot`].
     #[device]
     pub fn commit(self) {
+        isa::debug::let_go(self.full);
         if Rd::ASYNC {
             isa::fence::proxy_async_shared_cta();
         }

@@ -20,6 +20,8 @@ pub(crate) struct MBarrier {
     pub expected: u32,
     /// Bytes expected and not yet completed.
     pub tx: i64,
+    /// Arrivals of the phase in progress, without those that left the barrier with it.
+    pub begun: u32,
 }
 
 /// Why an operation is not allowed.
@@ -31,7 +33,7 @@ impl MBarrier {
         if count == 0 || i64::from(count) > LIMIT {
             return Err((Rule::CountRange, format!("init with count {count}: 1 to {LIMIT}")));
         }
-        Ok(Self { phase: 0, pending: count, expected: count, tx: 0 })
+        Ok(Self { phase: 0, pending: count, expected: count, tx: 0, begun: 0 })
     }
 
     /// An arrival of `n`; true if it completed the phase. `drop` lowers the later phases' count.
@@ -58,6 +60,8 @@ impl MBarrier {
             })?;
         }
         self.pending -= n;
+        // Who drops out has nothing to say about the phase: it may be that nobody needs it any more.
+        self.begun += if drop { 0 } else { n };
         self.settle()
     }
 
@@ -120,6 +124,7 @@ impl MBarrier {
         }
         self.phase = self.phase.wrapping_add(1);
         self.pending = self.expected;
+        self.begun = 0;
         Ok(true)
     }
 

@@ -4,6 +4,7 @@ use super::history::{Arrival, History};
 use super::labels::Labels;
 use super::mbarrier::MBarrier;
 use crate::finding::fault::Fault;
+use crate::finding::report::ThreadPlace;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 
@@ -259,6 +260,40 @@ impl Mbarriers {
         Fault::new(Rule::Lapped, message).bar(bar)
     }
 
+    /// A phase completes, and a thread that waited for the one before may not have seen it.
+    pub fn may_lap(&self, bar: usize, phase: u32, who: ThreadPlace) -> Fault {
+        let before = phase.wrapping_sub(1) as i32;
+        let name = self.name(bar);
+        let message = format!(
+            "{who} waits for phase {before} of {name}, and nothing orders the end of this wait before an \
+             arrival of phase {phase}, which completes: a thread that is slow to look finds the parity of \
+             a phase in progress again. An arrival of each phase must come after all waits for the one \
+             before"
+        );
+        let fault = Fault::new(Rule::Lapped, message).bar(bar);
+        match self.all[bar].arrivals().iter().rev().find(|a| a.phase == phase) {
+            Some(a) => fault.against(format!("an arrival of phase {phase}"), a.loc),
+            None => fault,
+        }
+    }
+
+    /// A thread that saw a phase last, if any, waits for a parity, and this phase need not be the one that
+    /// it means.
+    pub fn missed(&self, bar: usize, last: Option<u32>, phase: u32) -> Fault {
+        let had = match last {
+            Some(last) => format!("the thread's last wait here was for phase {}", last as i32),
+            None => "the thread has not waited here before".to_owned(),
+        };
+        let message = format!(
+            "{}: {had}, and a wait for parity {} is now one for phase {phase}; nothing tells the thread that \
+             phase {} is over, so it was lapped, or leaves out a phase that may be in progress",
+            self.name(bar),
+            phase & 1,
+            phase - 1
+        );
+        Fault::new(Rule::Lapped, message).bar(bar)
+    }
+
     /// A barrier of a CTA that exits, with bytes that were expected or landed, and not the other.
     pub fn left_over(&self, cta: usize) -> Option<(Fault, Option<Loc>)> {
         let left = |b: &Bar| b.cta == cta && b.live && b.state.tx != 0;
@@ -268,6 +303,32 @@ impl Mbarriers {
         let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
         let message = format!("CTA {cta} exits with tx {} on {}", b.state.tx, self.name(bar));
         Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
+    }
+
+    /// A barrier of a cluster that has exited in the middle of a phase: some arrivals came, and not all.
+    pub fn mid_phase(&self) -> Option<(Fault, Option<Loc>)> {
+        let bar = self.all.iter().position(|b| b.live && b.state.begun > 0)?;
+        let b = &self.all[bar];
+        let MBarrier { phase, pending, expected, begun, .. } = b.state;
+        let line = |a: &Arrival| {
+            let by = a.role.map_or(String::new(), |role| format!(" by {role}"));
+            format!("{} at {}:{}{by}", a.what, a.loc.file(), a.loc.line())
+        };
+        let (came, not): (Vec<_>, Vec<_>) = b.arrivals().iter().partition(|a| a.phase == phase);
+        let list = |of: &[&Arrival]| of.iter().map(|a| line(a)).collect::<Vec<_>>().join(", ");
+        let missing = if not.is_empty() {
+            "who should have made them never arrived here".to_owned()
+        } else {
+            format!("not again since an earlier phase: {}", list(&not))
+        };
+        let message = format!(
+            "CTA {} exits in phase {phase} of {}: {begun} of {expected} arrivals came ({}), and \
+             {pending} never will; {missing}",
+            b.cta,
+            self.name(bar),
+            list(&came)
+        );
+        Some((Fault::new(Rule::MidPhase, message).bar(bar), came.last().map(|a| a.loc)))
     }
 }
 

@@ -50,6 +50,11 @@ impl Ctas {
         self.0[rank].live > 0
     }
 
+    /// Whether any CTA of the cluster runs.
+    pub fn any_lives(&self) -> bool {
+        self.0.iter().any(|cta| cta.live > 0)
+    }
+
     /// A thread of the CTA runs.
     #[inline]
     pub fn start(&mut self, rank: usize) {

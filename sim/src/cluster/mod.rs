@@ -3,3 +3,4 @@
 pub(crate) mod ctas;
 pub(crate) mod shape;
 pub(crate) mod thread;
+pub(crate) mod tokens;

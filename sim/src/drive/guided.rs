@@ -26,7 +26,7 @@ pub(crate) fn pauses(
     if !guide.stops_at(name, loc) {
         return false;
     }
-    guide.pause(t, foot(name, e.hw.split(t, arg).ok()), loc, want);
+    guide.pause(t, foot(name, e.hw.split(t, arg, 0).ok()), loc, want);
     let thread = e.hw.thread_mut(t);
     (thread.loc, thread.op, thread.status) = (Some(loc), name, Status::Ready);
     true

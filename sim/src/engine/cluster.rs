@@ -291,6 +291,12 @@ impl Engine {
         }
     }
 
+    /// The race detector, if races are looked for.
+    #[inline]
+    pub fn race(&self) -> Option<&Race> {
+        self.race.as_deref()
+    }
+
     /// Tells the race detector who synchronises, if races are looked for.
     #[inline]
     pub fn edge(&mut self, f: impl FnOnce(&mut Race)) {

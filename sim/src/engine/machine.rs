@@ -7,10 +7,12 @@ use crate::barrier::named::NamedBarriers;
 use crate::cluster::ctas::Ctas;
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
+use crate::cluster::tokens::Tokens;
 use crate::copy::copies::Copies;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::global::GlobalMemory;
+use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
 use crate::types::grid::SMEM_BASE;
@@ -24,9 +26,13 @@ pub(crate) struct Machine {
     pub shape: Shape,
     pub threads: Vec<Thread>,
     pub ctas: Ctas,
+    /// What the threads have taken, and must give back.
+    pub tokens: Tokens,
     pub memory: GlobalMemory,
     /// Shared memory, by CTA.
     pub smem: Vec<Shared>,
+    /// The regions of it that the kernel declares.
+    pub regions: Regions,
     pub mbarriers: Mbarriers,
     pub named: NamedBarriers,
     /// The barrier of all threads of the cluster.
@@ -45,8 +51,10 @@ impl Machine {
         Self {
             threads: Thread::all(&shape),
             ctas: Ctas::new(&shape),
+            tokens: Tokens::new(threads),
             memory,
             smem: (0..ctas).map(smem).collect(),
+            regions: Regions::default(),
             mbarriers: Mbarriers::default(),
             named: NamedBarriers::new(ctas, block),
             all: ClusterBarrier::new(threads),
@@ -92,16 +100,19 @@ impl Machine {
         warp / per_cta * self.shape.block_threads() + warp % per_cta * 32
     }
 
-    /// Splits a `shared::cluster` address: rank of the CTA, and address there.
+    /// Splits a `shared::cluster` address: rank of the CTA, and address there, for an access of `len`
+    /// bytes, which must stay in the address's region.
     #[inline]
-    pub fn split(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
-        self.ctas.split(self.thread(t).cta, addr)
+    pub fn split(&self, t: u32, addr: u32, len: u32) -> Result<(usize, u32), Fault> {
+        let (cta, addr) = self.ctas.split(self.thread(t).cta, addr)?;
+        Ok((cta, self.regions.check((cta, addr), len)?))
     }
 
-    /// A `shared::cta` address.
+    /// The same of a `shared::cta` address.
     #[inline]
-    pub fn own(&self, t: u32, addr: u32) -> Result<(usize, u32), Fault> {
-        Ctas::own(self.thread(t).cta, addr)
+    pub fn own(&self, t: u32, addr: u32, len: u32) -> Result<(usize, u32), Fault> {
+        let (cta, addr) = Ctas::own(self.thread(t).cta, addr)?;
+        Ok((cta, self.regions.check((cta, addr), len)?))
     }
 
     /// The live mbarrier at an address.
@@ -123,12 +134,12 @@ impl Machine {
 
     /// The live mbarrier at a `shared::cta` address.
     pub fn own_bar(&self, t: u32, addr: u32) -> Result<usize, Fault> {
-        self.bar_at(self.own(t, addr)?)
+        self.bar_at(self.own(t, addr, 8)?)
     }
 
     /// The live mbarrier at a `shared::cluster` address.
     pub fn remote_bar(&self, t: u32, addr: u32) -> Result<usize, Fault> {
-        self.bar_at(self.split(t, addr)?)
+        self.bar_at(self.split(t, addr, 8)?)
     }
 
     /// Turns a conflict in shared memory into a fault that names the other side.

@@ -16,7 +16,8 @@ fn aligned(addr: u64, len: usize) -> Result<(), Fault> {
 
 /// Where a word of shared memory lies: `remote` allows other CTAs.
 fn word(e: &Engine, t: u32, addr: u32, len: usize, remote: bool) -> Result<(usize, u32), Fault> {
-    let at = if remote { e.hw.split(t, addr)? } else { e.hw.own(t, addr)? };
+    let bytes = len as u32;
+    let at = if remote { e.hw.split(t, addr, bytes)? } else { e.hw.own(t, addr, bytes)? };
     aligned(u64::from(addr), len)?;
     Ok(at)
 }

@@ -55,6 +55,7 @@ fn target(
     let site = e.checked(t, |race, thread| {
         let site = race.target(thread, (cta, dst, bytes))?;
         race.uses(t, bar, true)?;
+        race.will_complete(t, bar);
         Ok(site)
     })?;
     Ok(Target { cta, dst, bytes, bar, site })
@@ -77,8 +78,8 @@ pub(crate) fn tensor_load(
     mask: Option<u16>,
 ) -> Result<(), Fault> {
     let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
-    let (cta, dst) = e.hw.split(t, dst)?;
-    let (bar_cta, bar) = e.hw.split(t, bar)?;
+    let (cta, dst) = e.hw.split(t, dst, map.box_bytes())?;
+    let (bar_cta, bar) = e.hw.split(t, bar, 8)?;
     check::box_address("destination", dst, &map)?;
     check::coordinates(&map, coords)?;
     check::one_cta(cta, bar_cta)?;
@@ -91,7 +92,7 @@ pub(crate) fn tensor_load(
     for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
         if mask.is_some() {
             // The same offsets in each destination; each must be there to receive.
-            e.hw.split(t, (rank as u32 + 1) << 24 | dst)?;
+            e.hw.split(t, (rank as u32 + 1) << 24 | dst, 0)?;
         }
         let to = target(e, t, (rank, dst, bytes), bar)?;
         let phase = e.hw.mbarriers.get(to.bar).state.phase;
@@ -107,7 +108,7 @@ pub(crate) fn tensor_load(
 
 /// A store or reduction joins the thread's open bulk group.
 fn store(e: &mut Engine, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<(), Fault> {
-    let (cta, src) = e.hw.own(t, src)?;
+    let (cta, src) = e.hw.own(t, src, bytes)?;
     source(e, (cta, src, bytes))?;
     let line = e.hw.line(t);
     let group = e.hw.copies.bulk[t as usize].add(line);
@@ -130,7 +131,7 @@ pub(crate) fn tensor_store(
     combine: Combine,
 ) -> Result<(), Fault> {
     let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
-    check::box_address("source", e.hw.own(t, src)?.1, &map)?;
+    check::box_address("source", e.hw.own(t, src, 0)?.1, &map)?;
     check::store(&map, coords, combine)?;
     let bytes = map.box_bytes();
     store(e, t, src, bytes, Sink::Tensor { map, coords: five(coords), combine })
@@ -140,8 +141,8 @@ pub(crate) fn tensor_store(
 pub(crate) fn run_load(e: &mut Engine, t: u32, run: Run, bar: u32) -> Result<(), Fault> {
     let Run { smem, global, bytes } = run;
     check::run(smem, global, bytes)?;
-    let (cta, dst) = e.hw.own(t, smem)?;
-    let (_, bar) = e.hw.own(t, bar)?;
+    let (cta, dst) = e.hw.own(t, smem, bytes)?;
+    let (_, bar) = e.hw.own(t, bar, 8)?;
     let to = target(e, t, (cta, dst, bytes), bar)?;
     let phase = e.hw.mbarriers.get(to.bar).state.phase;
     e.checked_global(t, global, |race, thread, base| {
@@ -174,9 +175,9 @@ pub(crate) fn copy_to_cta(
     bar: u32,
 ) -> Result<(), Fault> {
     check::run(src, u64::from(dst), bytes)?;
-    let (cta, src) = e.hw.own(t, src)?;
-    let (to_cta, dst) = e.hw.split(t, dst)?;
-    let (bar_cta, bar) = e.hw.split(t, bar)?;
+    let (cta, src) = e.hw.own(t, src, bytes)?;
+    let (to_cta, dst) = e.hw.split(t, dst, bytes)?;
+    let (bar_cta, bar) = e.hw.split(t, bar, 8)?;
     check::one_cta(to_cta, bar_cta)?;
     source(e, (cta, src, bytes))?;
     e.checked(t, |race, thread| race.copy_source(thread, (cta, src, bytes)))?;

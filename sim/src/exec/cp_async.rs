@@ -15,7 +15,7 @@ use std::task::Poll;
 
 /// `cp.async` of 16 bytes, of which `read` are read and the others become zero.
 pub(crate) fn copy(e: &mut Engine, t: u32, dst: u32, src: u64, read: u32) -> Result<(), Fault> {
-    let (cta, dst) = e.hw.own(t, dst)?;
+    let (cta, dst) = e.hw.own(t, dst, 16)?;
     check::cp_async(dst, src, read)?;
     e.hw.smem[cta].begin_write(dst, 16).map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| guide.touch(cta as u64, u64::from(dst), 16, true));

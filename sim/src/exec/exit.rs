@@ -53,5 +53,12 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if let Some((what, loc)) = hw.copies.left_by_cta(thread.cta) {
         return at_exit(what, loc);
     }
-    hw.mbarriers.left_over(thread.cta).map_or(Ok(()), Err)
+    let (first, block) = (t - thread.index, hw.shape.block_threads());
+    let all = (first..first + block).map(|t| (t, hw.thread(t).role));
+    let mut left = hw.tokens.left_over(all).or_else(|| hw.mbarriers.left_over(thread.cta));
+    if !hw.ctas.any_lives() {
+        // Before that, a peer may yet come: too late, which it is told itself.
+        left = left.or_else(|| hw.mbarriers.mid_phase());
+    }
+    left.map_or(Ok(()), Err)
 }

@@ -6,7 +6,7 @@ use crate::warp::matrices::{self, Matrix};
 
 /// The address of a row, and the thread that gives it, which counts as the one that accesses it.
 fn row(e: &Engine, t: u32, w: usize, lane: usize) -> Result<(u32, u32), Fault> {
-    let (_, addr) = e.hw.own(t, e.hw.warps[w].meeting.operand[lane])?;
+    let (_, addr) = e.hw.own(t, e.hw.warps[w].meeting.operand[lane], 16)?;
     matrices::row(addr, lane)?;
     Ok((addr, t - e.hw.thread(t).lane() + lane as u32))
 }

@@ -5,6 +5,7 @@ use crate::barrier::mbarriers::{Arrive, Want};
 use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
+use crate::types::loc::Loc;
 use crate::types::scope::Scope;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;
@@ -12,7 +13,7 @@ use std::task::Poll;
 
 /// `mbarrier.init`
 pub(crate) fn init(e: &mut Engine, t: u32, addr: u32, count: u32) -> Result<(), Fault> {
-    let (cta, addr) = e.hw.own(t, addr)?;
+    let (cta, addr) = e.hw.own(t, addr, 8)?;
     mbarrier_address(addr)?;
     if let Some(old) = e.hw.smem[cta].barrier_at(addr) {
         return Err(e.hw.mbarriers.init_twice(old));
@@ -35,7 +36,7 @@ pub(crate) fn init(e: &mut Engine, t: u32, addr: u32, count: u32) -> Result<(), 
 
 /// `mbarrier.inval`
 pub(crate) fn inval(e: &mut Engine, t: u32, addr: u32) -> Result<(), Fault> {
-    let (cta, addr) = e.hw.own(t, addr)?;
+    let (cta, addr) = e.hw.own(t, addr, 8)?;
     let bar = e.hw.bar_at((cta, addr))?;
     let at = e.hw.thread(t).loc;
     let threads = &e.hw.threads;
@@ -62,7 +63,12 @@ pub(crate) fn thread_arrives(
         race.arrives(t, bar, near, scope);
         Ok(())
     })?;
-    arrive(e, t, bar, (n, kind, tx))
+    let token = arrive(e, t, bar, (n, kind, tx))?;
+    let over = e.hw.mbarriers.get(bar).state.phases_since(token) > 0;
+    if over {
+        e.edge(|race| race.completes(t, bar));
+    }
+    Ok(token)
 }
 
 /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before.
@@ -90,6 +96,7 @@ pub(crate) fn expect(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(
 /// `mbarrier.complete_tx`
 pub(crate) fn complete_tx(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
     uses(e, t, bar)?;
+    e.edge(|race| race.will_complete(t, bar));
     complete(e, bar, bytes)
 }
 
@@ -133,15 +140,37 @@ fn phase_done(e: &mut Engine, bar: usize) {
     let b = e.hw.mbarriers.get(bar);
     let phase = b.state.phase.wrapping_sub(1);
     let lapped = e.guide.as_ref().and_then(|guide| guide.lapped(b));
-    e.edge(|race| race.phase_done(bar, phase));
+    let sleepers = e.hw.mbarriers.take_waiters(bar);
+    let unsure = phase_seen(e, (bar, phase), &sleepers);
     e.timed(|time| time.phase_done(bar, phase));
     if let Some(t) = lapped {
         let fault = e.hw.mbarriers.lap(bar, phase.wrapping_sub(1));
         let loc = e.hw.thread(t).loc;
         e.fail_at(Some(t), loc, fault);
     }
-    for t in e.hw.mbarriers.take_waiters(bar) {
+    if let Some((t, loc)) = unsure {
+        let fault = e.hw.mbarriers.may_lap(bar, phase, e.hw.thread(t).place());
+        e.fail_at(Some(t), Some(loc), fault);
+    }
+    for t in sleepers {
         e.wake(t, 0);
+    }
+}
+
+/// Notes who is about to see a phase. Gives a thread that was not sure to have seen the phase before.
+fn phase_seen(e: &mut Engine, (bar, phase): (usize, u32), sleepers: &[u32]) -> Option<(u32, Loc)> {
+    let line = |&t: &u32| (t, e.hw.thread(t).line());
+    let sleepers: Vec<_> = sleepers.iter().map(line).collect();
+    let mut unsure = None;
+    e.edge(|race| unsure = race.phase_done(bar, phase, &sleepers));
+    unsure
+}
+
+/// Checks that a wait for a parity is for the phase that comes next for its thread.
+fn follows(e: &Engine, t: u32, bar: usize, phase: u32) -> Result<(), Fault> {
+    match e.race().and_then(|race| race.looks(t, bar, phase)) {
+        Some(last) => Err(e.hw.mbarriers.missed(bar, last, phase)),
+        None => Ok(()),
     }
 }
 
@@ -172,6 +201,10 @@ pub(crate) fn wait(
             return Ok(Poll::Ready(false));
         }
     }
+    // A poll that sees nothing says nothing yet.
+    if matches!(want, Want::Parity(_)) && (done || !poll) {
+        follows(e, t, bar, if done { phase.wrapping_sub(1) } else { phase })?;
+    }
     if done {
         return Ok(passed(e, t, (bar, phase.wrapping_sub(1)), scope));
     }
@@ -182,7 +215,8 @@ pub(crate) fn wait(
 
 /// A thread has seen a phase complete.
 fn passed(e: &mut Engine, t: u32, (bar, phase): (usize, u32), scope: Scope) -> Poll<bool> {
-    e.edge(|race| race.waited(t, bar, scope));
+    let line = e.hw.line(t);
+    e.edge(|race| race.waited(t, (bar, phase), line, scope));
     let loc = e.hw.thread(t).loc;
     e.timed(|time| time.waited(t, loc, bar, phase));
     Poll::Ready(true)

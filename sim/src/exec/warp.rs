@@ -41,6 +41,9 @@ pub(crate) fn meet(
     }
     let first = t - lane;
     e.guided(|guide| members(first, lanes).for_each(|member| guide.order.pass_on(member)));
+    if meet != Meet::Sync {
+        e.edge(|race| race.together(members(first, lanes)));
+    }
     match meet {
         Meet::LdMatrix { n, trans } => matrix::load(e, t, w, n, trans)?,
         Meet::StMatrix { n, trans } => matrix::store(e, t, w, n, trans)?,

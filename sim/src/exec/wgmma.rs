@@ -34,6 +34,7 @@ pub(crate) fn mma(
     multiply(e, t, mma)?;
     e.stats.wgmmas += 1;
     let first = t - index % 128;
+    e.edge(|race| race.together(first..first + 128));
     e.timed(|time| {
         time.meets(t, first..first + 128);
         time.wgmma(t, loc, wg, mma.n);
@@ -45,9 +46,23 @@ pub(crate) fn mma(
     Ok(Poll::Ready(()))
 }
 
+/// Checks that each operand stays in the region in which it begins.
+fn operands_in_regions(e: &Engine, cta: usize, mma: Mma) -> Result<(), Fault> {
+    if e.hw.regions.is_empty() {
+        return Ok(());
+    }
+    for operand in mma.operands()?.iter().flatten() {
+        let (mut first, mut end) = (u32::MAX, 0);
+        operand.for_each_chunk(|_, _, addr| (first, end) = (first.min(addr), end.max(addr + 16)));
+        e.hw.regions.operand(cta, operand.start(), (first, end))?;
+    }
+    Ok(())
+}
+
 /// Reads the operands, holds them, and computes A*B.
 fn multiply(e: &mut Engine, t: u32, mma: Mma) -> Result<(), Fault> {
     let (cta, wg) = (e.hw.thread(t).cta, e.hw.thread(t).warp_group());
+    operands_in_regions(e, cta, mma)?;
     let group = &mut e.hw.groups[cta][wg];
     let operands = group.read(&mut e.hw.smem[cta], mma)?.map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| {

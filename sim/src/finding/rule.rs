@@ -41,6 +41,7 @@ macro_rules! rules {
                     | Self::BarrierMemory
                     | Self::Lapped
                     | Self::InitUnseen
+                    | Self::MidPhase
                     | Self::NoComplete => "docs/semantics.md#mbarrier",
                     _ => "docs/misuses.md#reported-by-the-sm-model",
                 }
@@ -132,4 +133,10 @@ rules! {
     TwoWriters = "038", "two CTAs write the same bytes of global memory";
     /// An mbarrier used before its initialisation has reached the user.
     InitUnseen = "039", "an mbarrier used before its initialisation is visible";
+    /// Arrivals, but not all, of a phase that nobody will complete.
+    MidPhase = "043", "a barrier left in the middle of a phase at exit";
+    /// An address computed from one region of shared memory that points into another.
+    LeavesRegion = "044", "an access that leaves its region of shared memory";
+    /// A slot or buffer that was taken and never given back.
+    LostToken = "046", "a token dropped: a slot or buffer that was never given back";
 }

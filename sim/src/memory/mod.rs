@@ -1,4 +1,5 @@
 //! The two memories: global, shared by all CTAs, and each CTA's shared memory with its shadow.
 
 pub(crate) mod global;
+pub(crate) mod regions;
 pub(crate) mod shared;

@@ -3,7 +3,9 @@
 //! A thread's own component is kept beside its vectors, for it grows alone.
 
 use super::foreign::{self, Foreign};
-use super::times::{self, ALIKE, LANES, Lane, Lanes, Raises, Times, at, join, join_into, raise};
+use super::times::{
+    self, ALIKE, COUNT, LANES, Lane, Lanes, Raises, Times, at, join, join_into, raise,
+};
 use std::sync::Arc;
 
 /// What a thread knows.
@@ -14,7 +16,8 @@ pub(crate) struct Knows {
     /// The thread's own time: moves on when it tells others of what it did.
     pub time: u32,
     pub base: Lanes,
-    /// Its own component of the lanes from [`Lane::Async`] on: its time at the last such fence.
+    /// Its own component of the lanes from [`Lane::Async`] to [`Lane::Inits`]: its time at the last such
+    /// fence.
     fenced: [u32; 3],
     /// What it knows of other clusters.
     pub foreign: Foreign,
@@ -35,7 +38,7 @@ impl Knows {
     #[inline]
     pub fn own(&self, lane: Lane) -> u32 {
         match lane {
-            Lane::Ordered | Lane::Loose => self.time,
+            Lane::Ordered | Lane::Loose | Lane::Course => self.time,
             _ => self.fenced[lane as usize - 2],
         }
     }
@@ -87,7 +90,7 @@ impl Knows {
 pub(crate) struct Released {
     pub lanes: Lanes,
     /// Vectors that were joined last: threads of a group have the same.
-    last: [Vec<Times>; 5],
+    last: [Vec<Times>; COUNT],
     pub foreign: Foreign,
 }
 
@@ -126,7 +129,7 @@ pub(crate) struct Told {
     lanes: Lanes,
     foreign: Foreign,
     /// What that made of the knowledge of those who learned it.
-    joined: [Vec<(Times, Times)>; 5],
+    joined: [Vec<(Times, Times)>; COUNT],
 }
 
 impl Told {

@@ -28,8 +28,9 @@ fn acquire(thread: &mut Knows, (cluster, cta): (u32, usize), scope: Scope, relea
         if from.cta == cta || both >= Scope::Cluster {
             Told::new(what).tell(thread);
         } else {
-            let i = Lane::Loose as usize;
-            thread.base[i] = times::join(&thread.base[i], &what.lanes[i]);
+            for i in [Lane::Loose as usize, Lane::Course as usize] {
+                thread.base[i] = times::join(&thread.base[i], &what.lanes[i]);
+            }
         }
     } else if both >= Scope::Gpu {
         let lane = |lane: Lane| what.lanes[lane as usize].clone();
@@ -39,9 +40,12 @@ fn acquire(thread: &mut Knows, (cluster, cta): (u32, usize), scope: Scope, relea
         // What comes back of its own cluster.
         let own = thread.foreign.as_ref().and_then(|f| f.get(&cluster)).cloned();
         if let Some([ordered, visible]) = own {
-            for (lane, of) in
-                [(Lane::Ordered, &ordered), (Lane::Loose, &ordered), (Lane::AsyncGlobal, &visible)]
-            {
+            for (lane, of) in [
+                (Lane::Ordered, &ordered),
+                (Lane::Loose, &ordered),
+                (Lane::Course, &ordered),
+                (Lane::AsyncGlobal, &visible),
+            ] {
                 let i = lane as usize;
                 thread.base[i] = times::join(&thread.base[i], of);
             }

@@ -25,6 +25,8 @@
 //!   overwrites is excepted: `mbarrier.arrive.shared::cluster`, of `.cta` scope, releases a slot, for it
 //!   says that the reads are over. So a second lane of each clock follows the course of events without
 //!   regard for scope. What only that lane knows breaks [`crate::Rule::Scope`].
+//! - **Laps** ([`waiters`]). A third lane of that kind follows, besides, the instructions that involve a
+//!   whole warp or warp group. By it a wait must have ended before an arrival of the phase after it.
 //! - **Shadow** ([`shadow`]). It keeps the last write and the reads since, per 16 bytes, and per byte
 //!   where parts of them were accessed.
 //! - **Global memory** ([`global`]) has one shadow for all clusters of a launch. A cluster knows of
@@ -45,4 +47,5 @@ mod sites;
 pub(crate) mod state;
 mod sync;
 pub(crate) mod times;
+mod waiters;
 mod wgmma;

@@ -9,9 +9,10 @@ use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
 use super::sites::Sites;
 use super::sync::{BarClock, ClusterClock};
-use super::times::{Lane, Raises};
+use super::times::{Lane, Raises, at, join_into, raise};
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
+use crate::types::loc::Loc;
 use crate::types::scope::Scope;
 use std::sync::Arc;
 
@@ -69,16 +70,72 @@ impl Race {
     pub fn cp_async_arrives(&mut self, t: u32, bar: usize, landed: u64) {
         let agent = self.agents.number(Agent::CpAsync(t));
         self.bars[bar].told(agent, landed as u32);
+        self.will_complete(t, bar);
     }
 
-    /// A phase of an mbarrier has completed.
-    pub fn phase_done(&mut self, bar: usize, phase: u32) {
-        self.bars[bar].phase_done(phase);
+    /// A phase of an mbarrier has completed, for which these threads sleep. Gives a thread that was not
+    /// sure to have seen the phase before, and where it waited for it.
+    pub fn phase_done(
+        &mut self,
+        bar: usize,
+        phase: u32,
+        sleepers: &[(u32, Loc)],
+    ) -> Option<(u32, Loc)> {
+        let bar = &mut self.bars[bar];
+        bar.phase_done(phase);
+        let course = Arc::clone(bar.course());
+        let lapped = bar.waiters.phase_done(&course);
+        sleepers.iter().for_each(|&(t, loc)| bar.waiters.woken(t, loc));
+        lapped
     }
 
-    /// A thread has seen the last phase of an mbarrier complete.
-    pub fn waited(&mut self, t: u32, bar: usize, scope: Scope) {
-        self.bars[bar].waited(&mut self.threads[t as usize], scope);
+    /// A thread's arrival was the last of its phase. The thread may know that: none other was missing.
+    pub fn completes(&mut self, t: u32, bar: usize) {
+        let bar = &self.bars[bar];
+        let phases = at(bar.course(), bar.agent());
+        raise(&mut self.threads[t as usize].base[Lane::Course as usize], bar.agent(), phases);
+    }
+
+    /// A thread looks at an mbarrier for a phase. Gives the phase that it saw last, if any, where it can't
+    /// be sure that it waits for this one.
+    pub fn looks(&self, t: u32, bar: usize, phase: u32) -> Option<Option<u32>> {
+        let (bar, thread) = (&self.bars[bar], &self.threads[t as usize]);
+        let known = at(&thread.base[Lane::Course as usize], bar.agent());
+        bar.waiters.misses(t, phase, known)
+    }
+
+    /// A thread has seen a phase of an mbarrier complete, the last one.
+    pub fn waited(&mut self, t: u32, (bar, phase): (usize, u32), loc: Loc, scope: Scope) {
+        let (bar, thread) = (&mut self.bars[bar], &mut self.threads[t as usize]);
+        bar.waited(thread, scope);
+        // What others have heard of the thread before was before the end of this wait.
+        thread.time += 1;
+        bar.waiters.passed(t, (phase, thread.time), loc);
+    }
+
+    /// Bytes that this thread causes will complete on an mbarrier: it is as if it arrived, but that no
+    /// memory follows.
+    pub fn will_complete(&mut self, t: u32, bar: usize) {
+        self.bars[bar].comes(&self.threads[t as usize]);
+    }
+
+    /// Threads execute an instruction together: all have come to it, whatever their memory does.
+    pub fn together(&mut self, threads: impl Iterator<Item = u32> + Clone) {
+        let course = Lane::Course as usize;
+        let Some(first) = threads.clone().next() else { return };
+        let mut all = Arc::clone(&self.threads[first as usize].base[course]);
+        for t in threads.clone() {
+            join_into(&mut all, &self.threads[t as usize].base[course]);
+        }
+        for t in threads.clone() {
+            raise(&mut all, t, self.threads[t as usize].time);
+        }
+        for t in threads {
+            let base = &mut self.threads[t as usize].base[course];
+            if !Arc::ptr_eq(base, &all) {
+                base.clone_from(&all);
+            }
+        }
     }
 
     /// A thread comes to a named barrier.

@@ -2,7 +2,8 @@
 
 use super::clock::{Knows, Released, Told};
 use super::shadow::Access;
-use super::times::{LANES, Lane, raise};
+use super::times::{LANES, Lane, Times, raise};
+use super::waiters::Waiters;
 use crate::types::scope::Scope;
 
 const STRICT: [Lane; 4] = [Lane::Ordered, Lane::Async, Lane::AsyncGlobal, Lane::Inits];
@@ -24,6 +25,8 @@ pub(crate) struct BarClock {
     /// The same at the end of the phase that completed last.
     done: Told,
     done_far: Option<Told>,
+    /// Who has seen the phase that completed last, or is about to.
+    pub waiters: Waiters,
 }
 
 impl BarClock {
@@ -37,6 +40,7 @@ impl BarClock {
             any_far: false,
             done: Told::default(),
             done_far: None,
+            waiters: Waiters::default(),
         }
     }
 
@@ -45,7 +49,7 @@ impl BarClock {
         if near {
             self.near.add(thread, &LANES);
         } else {
-            self.near.add(thread, &[Lane::Loose]);
+            self.near.add(thread, &[Lane::Loose, Lane::Course]);
             if scope >= Scope::Cluster {
                 self.far.add(thread, &STRICT);
                 self.any_far = true;
@@ -72,8 +76,24 @@ impl BarClock {
         if std::mem::take(&mut self.copies) {
             self.told(self.agent, phase.wrapping_add(1));
         }
+        raise(&mut self.near.lanes[Lane::Course as usize], self.agent, phase.wrapping_add(1));
         self.done = Told::new(&self.near);
         self.done_far = self.any_far.then(|| Told::new(&self.far));
+    }
+
+    /// The agent whose times in [`Lane::Course`] are the phases that have completed.
+    pub fn agent(&self) -> u32 {
+        self.agent
+    }
+
+    /// What must have come to pass for the phase in progress to be where it is.
+    pub fn course(&self) -> &Times {
+        &self.near.lanes[Lane::Course as usize]
+    }
+
+    /// A thread has come this far before the phase in progress can complete.
+    pub fn comes(&mut self, thread: &Knows) {
+        self.near.add(thread, &[Lane::Course]);
     }
 
     /// A thread has seen the last phase complete.
@@ -105,7 +125,7 @@ impl ClusterClock {
         if release {
             self.open.add(thread, &LANES);
         } else {
-            self.open.add(thread, &[Lane::Inits]);
+            self.open.add(thread, &[Lane::Inits, Lane::Course]);
             // A fence before it makes a release of it, as of any relaxed operation.
             if let Some((scope, what)) = fenced
                 && *scope >= Scope::Cluster

@@ -50,7 +50,7 @@ pub(crate) fn join_into(a: &mut Times, b: &Times) {
     }
 }
 
-/// What a thread knows, in five ways.
+/// What a thread knows, in six ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lane {
     /// What happened before by the memory model: released and acquired at sufficient scope.
@@ -63,13 +63,19 @@ pub(crate) enum Lane {
     AsyncGlobal,
     /// mbarrier initialisations made visible by `fence.mbarrier_init`.
     Inits,
+    /// What has come to pass, whether or not memory follows: instructions that involve a whole warp or warp
+    /// group order this as well. Times are those of a thread's last waits, and the phases of mbarriers.
+    Course,
 }
 
-pub(crate) const LANES: [Lane; 5] =
-    [Lane::Ordered, Lane::Loose, Lane::Async, Lane::AsyncGlobal, Lane::Inits];
+/// How many there are.
+pub(crate) const COUNT: usize = 6;
+
+pub(crate) const LANES: [Lane; COUNT] =
+    [Lane::Ordered, Lane::Loose, Lane::Async, Lane::AsyncGlobal, Lane::Inits, Lane::Course];
 
 /// A vector per lane.
-pub(crate) type Lanes = [Times; 5];
+pub(crate) type Lanes = [Times; COUNT];
 
 /// The larger of both in each component.
 pub(crate) fn join(a: &Times, b: &Times) -> Times {

@@ -25,6 +25,14 @@ pub(crate) struct Mma {
 /// The operands of an instruction that lie in shared memory.
 pub(crate) type Operands = [Option<Operand>; 2];
 
+impl Mma {
+    /// What its descriptors describe: A, if it is in shared memory, and B.
+    pub fn operands(&self) -> Result<Operands, Fault> {
+        let a = self.a.map(|d| Operand::new(d, 64)).transpose()?;
+        Ok([a, Some(Operand::new(self.b, self.n)?)])
+    }
+}
+
 /// A wgmma that has not retired.
 struct InFlight {
     operands: Operands,

@@ -67,6 +67,11 @@ impl Operand {
         Ok(o)
     }
 
+    /// The address that the descriptor names.
+    pub fn start(&self) -> u32 {
+        self.start
+    }
+
     /// Address of 8 elements from column `k` (0 or 8) of a row.
     fn address(&self, row: u32, k: u32) -> u32 {
         let group = self.start + row / 8 * self.stride;

@@ -4,7 +4,7 @@
 use crate::common::{Seen, tid};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Strategy_;
-use sim::ops::{barrier, cp_async_bulk, fence, global, mbarrier, misc, shared};
+use sim::ops::{barrier, cp_async_bulk, fence, global, mbarrier, misc, shared, thread};
 use sim::{Config, Explored, Finding, GlobalMemory, Grid, Report, Rule, Stats, Strategy, explore};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -232,6 +232,7 @@ fn every_strategy_finds_a_lost_update_and_can_repeat_it() {
     for strategy in [
         Strategy::Random { seeds: 5..5000 },
         Strategy::Pct { seeds: 3..5000, depth: 2 },
+        Strategy::Mixed { seeds: 3..5000 },
         Strategy::Exhaustive { limit: 50 },
     ] {
         let run = |config: &Config| lost_update(config, 40);
@@ -242,6 +243,48 @@ fn every_strategy_finds_a_lost_update_and_can_repeat_it() {
         let again = config.replay(&finding.schedule).unwrap();
         assert_eq!(run(&again).unwrap_err(), finding.error, "{strategy:?}: {}", finding.schedule);
     }
+}
+
+/// One thread is ordered after another, which may come four steps ahead of it: only a thread that is kept
+/// waiting for long is lapped. (In any schedule it is found by what orders the threads, if that is looked
+/// for.)
+#[test]
+fn mixed_schedules_keep_a_thread_waiting_for_long() {
+    let config = Config { races: false, ..Config::default() };
+    let run = |config: &Config| {
+        launch(config, &GlobalMemory::new(), 3, || {
+            let [order, c_full, c_empty] = [bar(8), bar(9), bar(10)];
+            if tid() == 0 {
+                (0..11).for_each(|i| mbarrier::init(bar(i), 1));
+            }
+            thread::sync_threads();
+            for tile in 0..8 {
+                let (full, empty, phase) = (bar(tile % 4), bar(4 + tile % 4), tile / 4);
+                match tid() {
+                    0 => {
+                        mbarrier::wait_parity(empty, phase ^ 1);
+                        mbarrier::arrive(full);
+                        mbarrier::arrive(order);
+                    }
+                    1 => {
+                        mbarrier::wait_parity(order, tile & 1);
+                        mbarrier::wait_parity(c_empty, (tile & 1) ^ 1);
+                        mbarrier::arrive(c_full);
+                    }
+                    _ => {
+                        mbarrier::wait_parity(full, phase);
+                        mbarrier::wait_parity(c_full, tile & 1);
+                        mbarrier::arrive(c_empty);
+                        mbarrier::arrive(empty);
+                    }
+                }
+            }
+        })
+    };
+    let finding = explore(&config, &Strategy::Mixed { seeds: 0..100 }, run).expect_err("a lap");
+    assert!([Rule::Lapped, Rule::Deadlock].contains(&finding.error.rule), "{finding}");
+    let finding = explore(&Config::default(), &Strategy::Random { seeds: 0..1 }, run);
+    assert_eq!(finding.expect_err("a lap that could be").error.rule, Rule::Lapped);
 }
 
 #[test]
@@ -270,6 +313,7 @@ fn a_report_can_be_repeated_too() {
     for strategy in [
         Strategy::Random { seeds: 0..1000 },
         Strategy::Pct { seeds: 0..1000, depth: 3 },
+        Strategy::Mixed { seeds: 0..1000 },
         Strategy::Exhaustive { limit: 50 },
     ] {
         let finding = explore(&Config::default(), &strategy, run).expect_err("a copy in flight");

@@ -4,9 +4,11 @@ mod common;
 
 mod barriers;
 mod copies;
+mod exits;
 mod explore;
 mod findings;
 mod gemm;
+mod laps;
 mod races;
 mod races_async;
 mod races_global;

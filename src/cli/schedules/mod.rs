@@ -33,10 +33,11 @@ pub struct Args {
     what: What,
     /// Name of the example; without one, all of them
     name: Option<String>,
-    /// Number of schedules, one for each seed
+    /// Number of schedules, one for each seed: random ones and, every second time, ones by priorities
+    /// (PCT) of depth 2 or 3
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Schedule by random priorities of threads and copies that change DEPTH - 1 times (PCT)
+    /// Schedule only by random priorities of threads and copies that change DEPTH - 1 times (PCT)
     #[arg(long, value_name = "DEPTH", conflicts_with = "exhaustive", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pct: Option<u32>,
     /// Run every schedule that can differ in its outcome
@@ -205,7 +206,7 @@ fn strategy(args: &Args) -> Strategy {
     match (args.exhaustive, args.pct) {
         (true, _) => Strategy::Exhaustive { limit: args.limit },
         (false, Some(depth)) => Strategy::Pct { seeds, depth },
-        (false, None) => Strategy::Random { seeds },
+        (false, None) => Strategy::Mixed { seeds },
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
         (Rule::Deadlock, message)
     };
     let mut notes: Vec<String> = bars.iter().map(|&b| missing(c, b)).collect();
+    notes.extend(kept(c, &bars));
     notes.extend(named_notes(c));
     let at = stuck.and_then(|b| c.hw.mbarriers.get(b).arrivals().last()).map(|a| a.loc.into());
     let waits = waits::chain(c);
@@ -130,6 +131,26 @@ fn missing(c: &Page<'_>, bar: usize) -> String {
         None => {}
     }
     text
+}
+
+/// Tokens that a thread holds, and with which it would arrive at one of these barriers, or which it took
+/// with it when it returned.
+fn kept(c: &Page<'_>, bars: &[usize]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for t in &c.hw.threads {
+        let gone = t.status == Status::Done;
+        for token in c.hw.tokens.of(t.id) {
+            if gone || bars.iter().any(|&b| c.hw.mbarriers.get(b).addr == token.at) {
+                let (says, who) = (token.says(t.role), c.place(t.id));
+                let was = if gone { "was never" } else { "has not been" };
+                // Of the threads that took it together the first speaks.
+                if !out.iter().any(|o| o.starts_with(&says)) {
+                    out.push(format!("{says} {was} {}; {who} {}", token.done, doing(c, t.id)));
+                }
+            }
+        }
+    }
+    out
 }
 
 fn past(what: &str) -> &'static str {

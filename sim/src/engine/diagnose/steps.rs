@@ -3,6 +3,7 @@
 use super::view::Page;
 use crate::engine::steps::Step;
 use crate::finding::report::{SourceLine, StepLine};
+use crate::memory::regions::plain;
 use crate::types::loc::Loc;
 
 /// Lines of a report's table of steps, and how many of them may be the culprit's own.
@@ -25,9 +26,11 @@ pub(super) fn last(c: &Page<'_>, bars: &[usize], culprit: Option<u32>) -> Vec<St
     let on_a_barrier = |s: &Step| {
         bars.iter().any(|&b| {
             let bar = c.hw.mbarriers.get(b);
-            let remote = (bar.cta as u32 + 1) << 24 | bar.addr;
-            let own = c.hw.thread(s.thread).cta == bar.cta;
-            s.name.starts_with("mbarrier") && (s.arg == remote || (own && s.arg == bar.addr))
+            let cta = match s.arg >> 24 {
+                0 => c.hw.thread(s.thread).cta,
+                rank => rank as usize - 1,
+            };
+            s.name.starts_with("mbarrier") && (cta, plain(s.arg)) == (bar.cta, bar.addr)
         })
     };
     let mut out: Vec<StepLine> = Vec::new();

@@ -13,6 +13,16 @@ pub struct Shape(pub u32, pub u32, pub u32);
 pub fn run_on(
     memory: &GlobalMemory,
     seed: u64,
+    shape: Shape,
+    kernel: impl Fn() + Sync,
+) -> Result<Stats, Box<Report>> {
+    run_with(&Config { seed, ..Config::default() }, memory, shape, kernel)
+}
+
+/// The same as a configuration says.
+pub fn run_with(
+    config: &Config,
+    memory: &GlobalMemory,
     Shape(threads, ctas, smem_bytes): Shape,
     kernel: impl Fn() + Sync,
 ) -> Result<Stats, Box<Report>> {
@@ -24,7 +34,7 @@ pub fn run_on(
         smem_bytes,
         name: "test",
     };
-    sim::launch(&Config { seed, ..Config::default() }, memory, &grid, &kernel)
+    sim::launch(config, memory, &grid, &kernel)
 }
 
 /// Runs a kernel that touches no global memory under several seeds; all must pass.
