@@ -22,6 +22,7 @@ mod memory;
 mod phases;
 mod places;
 mod races;
+mod registers;
 mod tensor_core;
 mod transfers;
 mod warps;
@@ -120,4 +121,5 @@ const FAMILIES: &[Family] = &[
     tensor_core::FAMILY,
     warps::FAMILY,
     races::FAMILY,
+    registers::FAMILY,
 ];

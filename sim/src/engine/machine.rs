@@ -16,6 +16,7 @@ use crate::race::explain::Names;
 use crate::types::grid::SMEM_BASE;
 use crate::types::loc::Loc;
 use crate::warp::registers::Registers;
+use crate::warp::rounds::Rounds;
 use crate::warp::warps::Warp;
 use crate::wgmma::groups::WarpGroup;
 
@@ -33,6 +34,8 @@ pub(crate) struct Machine {
     pub all: ClusterBarrier,
     pub warps: Vec<Warp>,
     pub registers: Registers,
+    /// The `setmaxnreg`s of warp groups.
+    pub rounds: Rounds,
     /// Warp groups, by CTA.
     pub groups: Vec<Vec<WarpGroup>>,
     pub copies: Copies,
@@ -52,6 +55,7 @@ impl Machine {
             all: ClusterBarrier::new(threads),
             warps: Warp::all(&shape),
             registers: Registers::new(&shape),
+            rounds: Rounds::new(&shape),
             groups: (0..ctas).map(|_| WarpGroup::all(block)).collect(),
             copies: Copies::new(threads),
             shape,

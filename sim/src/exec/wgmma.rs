@@ -31,6 +31,8 @@ pub(crate) fn mma(
         e.sleep(t, Wait::Warpgroup);
         return Ok(Poll::Pending);
     }
+    let warp = e.hw.thread(t).warp;
+    e.hw.rounds.together(warp)?;
     multiply(e, t, mma)?;
     e.stats.wgmmas += 1;
     let first = t - index % 128;
