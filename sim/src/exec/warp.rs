@@ -1,6 +1,7 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
 use super::matrix;
+use super::wgmma::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::state::Race;
@@ -33,6 +34,7 @@ pub(crate) fn meet(
         return Ok(Poll::Ready(e.hw.warps[w].meeting.result[slot]));
     }
     aligned(e, t, name)?;
+    given(e, t, value)?;
     let line = e.hw.line(t);
     let warp = &mut e.hw.warps[w];
     let lanes = warp.lanes;
