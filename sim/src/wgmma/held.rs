@@ -31,6 +31,29 @@ struct Member {
     /// The last wgmma group that a wait of its own covers.
     retired: u64,
     sources: Vec<Source>,
+    /// Addresses of registers that `fence_operand` has seen and no wgmma has taken since, so that the
+    /// compiler writes them no later; and whether a `wgmma.fence` has followed.
+    pinned: Vec<(usize, bool)>,
+}
+
+/// Registers that a thread pins at most: the oldest are forgotten.
+const PINNED: usize = 64;
+
+impl Member {
+    fn pin(&mut self, addr: usize) {
+        self.pinned.retain(|p| p.0 != addr);
+        if self.pinned.len() == PINNED {
+            self.pinned.remove(0);
+        }
+        self.pinned.push((addr, false));
+    }
+
+    /// Whether registers were pinned before a `wgmma.fence`, and none of the thread's own accesses to
+    /// them can have followed.
+    fn unpin(&mut self, addr: usize) -> bool {
+        let at = self.pinned.iter().position(|p| p.0 == addr);
+        at.is_some_and(|at| self.pinned.swap_remove(at).1)
+    }
 }
 
 /// The registers of a warp group that its wgmmas hold.
@@ -68,6 +91,9 @@ impl Held {
     /// `wgmma.fence` by thread `t` of the group.
     pub fn fence(&mut self, t: usize) {
         self.fenced |= 1 << t;
+        if let Some(member) = self.members.get_mut(t) {
+            member.pinned.iter_mut().for_each(|p| p.1 = true);
+        }
     }
 
     /// A `wait_group` of thread `t` covers its groups up to one.
@@ -133,7 +159,9 @@ impl Held {
             .against("the wgmma that reads them", s.loc));
         }
         sources.push(Source { addr, loc, values, group });
-        self.check_fence(t, "a fragment of A")?;
+        if !self.member(t).unpin(addr) {
+            self.check_fence(t, "a fragment of A")?;
+        }
         self.fragments.keep(
             t,
             a,
@@ -172,7 +200,8 @@ impl Held {
             Look::Part(_) | Look::Not => {}
         }
         // An accumulator that is as it was given back has not been written.
-        if self.fenced >> t & 1 == 0 && !self.accumulators.unchanged(t, d) {
+        let pinned = self.member(t).unpin(d.as_ptr() as usize);
+        if self.fenced >> t & 1 == 0 && !pinned && !self.accumulators.unchanged(t, d) {
             self.check_fence(t, "an accumulator")?;
         }
         let members = &self.members;
@@ -184,7 +213,7 @@ impl Held {
     pub fn give_back(&mut self, t: usize, d: &mut [f32]) -> Result<(), Fault> {
         let retired = self.retired(t);
         match self.accumulators.look(t, d) {
-            Look::Not => {}
+            Look::Not => self.member(t).pin(d.as_ptr() as usize),
             Look::Part(i) => {
                 let name = named(d[i].to_bits()).expect("it was found");
                 return Err(self.changed("an accumulator", name, t));
@@ -212,7 +241,8 @@ impl Held {
                 self.fenced &= !(1 << t);
                 self.member(t).sources.retain(|s| s.addr != addr);
             }
-            Look::Whole(_) | Look::Not => {}
+            Look::Not => self.member(t).pin(addr),
+            Look::Whole(_) => {}
         }
         Ok(())
     }

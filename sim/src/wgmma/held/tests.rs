@@ -106,3 +106,21 @@ fn fragments_keep_their_values_until_the_wait() {
     let fault = h.read(0, &mut a, loc).unwrap_err();
     assert_eq!(fault.rule, Rule::RegistersInFlight);
 }
+
+#[test]
+fn one_fence_may_serve_two_batches() {
+    let mut h = held();
+    let (mut d, mut e) = (vec![[0.0; 4]; 128], vec![[0.0; 4]; 128]);
+    for (t, e) in e.iter_mut().enumerate() {
+        h.give_back(t, e).unwrap();
+        h.fence(t);
+    }
+    add_one(&mut h, &mut d, 1).unwrap();
+    for (t, d) in d.iter_mut().enumerate() {
+        h.waited(t, 1);
+        h.give_back(t, d).unwrap();
+    }
+    add_one(&mut h, &mut e, 2).expect("written before the fence");
+    let mut f = vec![[0.0; 4]; 128];
+    assert_eq!(add_one(&mut h, &mut f, 2).unwrap_err().rule, Rule::RegistersUnfenced);
+}
