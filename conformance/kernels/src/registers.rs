@@ -203,6 +203,8 @@ pub fn two_halves(out: DeviceSliceMut<'_, u32>) {
             barrier::sync_unaligned(1, 64);
             shared::atomic_add_u32(flag, 1);
         }
+        // The halves come together again: the barrier of all is an aligned one.
+        warp::sync_warp(u32::MAX);
         thread::sync_threads();
         if me == 32 {
             out.set(0, helped);
