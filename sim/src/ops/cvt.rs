@@ -36,14 +36,16 @@ fn pack(lo: u16, hi: u16) -> u32 {
 /// `cvt.rn.bf16x2.f32`
 #[track_caller]
 pub fn bf16x2(lo: f32, hi: f32) -> u32 {
-    [lo, hi].into_iter().for_each(|x| given("cvt.rn.bf16x2", x.to_bits()));
+    given("cvt.rn.bf16x2", lo.to_bits());
+    given("cvt.rn.bf16x2", hi.to_bits());
     pack(to_bf16(lo), to_bf16(hi))
 }
 
 /// `cvt.rn.f16x2.f32`
 #[track_caller]
 pub fn f16x2(lo: f32, hi: f32) -> u32 {
-    [lo, hi].into_iter().for_each(|x| given("cvt.rn.f16x2", x.to_bits()));
+    given("cvt.rn.f16x2", lo.to_bits());
+    given("cvt.rn.f16x2", hi.to_bits());
     pack(to_f16(lo), to_f16(hi))
 }
 
