@@ -8,6 +8,7 @@ mod clusters;
 mod mbarrier;
 mod memory;
 mod places;
+mod registers;
 mod tensor;
 mod tensor_stores;
 mod transactions;
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Litmus> {
         tensor::ALL,
         tensor_stores::ALL,
         wgmma::ALL,
+        registers::ALL,
         warp::ALL,
         places::ALL,
         memory::ALL,

@@ -5,7 +5,7 @@
 //! `threads` is the number of threads that `arrive` plus the number that `sync`, a multiple of 32.
 //! [`crate::thread::sync_threads`] uses barrier 0. `arrive` does not wait. The plain forms are `.aligned`:
 //! all threads of the warp execute the same barrier instruction, convergent. The `_unaligned` forms count
-//! the warp when each of its threads has arrived.
+//! the warp, as 32 threads, when each of its threads that has not returned has arrived.
 
 ops! { barrier;
     /// `barrier.cta.sync.aligned id, threads;`: arrives, waits until `threads` have arrived, and

@@ -29,7 +29,8 @@ const fn check(n: u32) {
 /// CTA's register pool has them.
 ///
 /// # Safety
-/// All warps of the warp group execute it, convergent, with an `N` not below their current limit.
+/// All warps of the warp group execute it, convergent, with an `N` not below their current limit. They
+/// have synchronised since the `setmaxnreg` before it.
 /// Another warp group releases as many registers.
 #[device]
 pub unsafe fn inc<const N: u32>() {
@@ -43,7 +44,8 @@ pub unsafe fn inc<const N: u32>() {
 /// `setmaxnreg.dec.sync.aligned.u32 N;`: lowers the limit of registers per thread to `N`.
 ///
 /// # Safety
-/// All warps of the warp group execute it, convergent, with an `N` not above their current limit.
+/// All warps of the warp group execute it, convergent, with an `N` not above their current limit. They
+/// have synchronised since the `setmaxnreg` before it.
 /// The code that they run afterwards fits in `N` registers (ptxas ensures this or reports an error).
 #[device]
 pub unsafe fn dec<const N: u32>() {

@@ -4,7 +4,8 @@
 //! Between the issue of a wgmma and the wait for its group, neither the accumulators nor the shared memory
 //! that it reads may be accessed. The order is: [`fence`] (orders this thread's register writes before the
 //! wgmmas), one or more [`Shape::mma`], [`commit_group`], [`wait_group`]. After the wait,
-//! [`Shape::fence_operand`] keeps the compiler from moving the accumulators' first use above it.
+//! [`Shape::fence_operand`] keeps the compiler from moving the accumulators' first use above it. For a
+//! fragment of A in registers, [`fence_fragment`] does the same.
 //!
 //! Accumulator layout (manual, *D fragments*): thread `t` of the warp group holds row
 //! `r = 16 (t / 32) + (t % 32) / 4` and row `r + 8`. Register `4 j + 2 h + e` holds row `r + 8 h`, column
@@ -45,5 +46,17 @@ ops! { wgmma;
     pub unsafe fn wait_group<const N: u32>() {
         const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
         trace!({ ptx!("wgmma.wait_group.sync.aligned {};", const N); } is MmaWait, N);
+    }
+    /// Keeps the compiler from writing a fragment of A before this call. It emits no instruction.
+    /// (CUTLASS `warpgroup_fence_operand`.)
+    ///
+    /// Call it after the wait, before the registers of the fragment are used or written again. To the
+    /// compiler a wgmma has read them when it is issued, so it may compute the next fragment into the
+    /// same registers before the wait.
+    pub fn fence_fragment(a: &mut [u32; 4]) {
+        ptx!(
+            "// {0} {1} {2} {3}",
+            inout(reg32) a[0], inout(reg32) a[1], inout(reg32) a[2], inout(reg32) a[3]
+        )
     }
 }

@@ -29,6 +29,7 @@ mod places;
 mod races;
 mod shipped;
 mod regions;
+mod registers;
 mod tensor_core;
 mod transfers;
 mod warps;
@@ -133,4 +134,5 @@ const FAMILIES: &[Family] = &[
     shipped::CLUSTERS,
     regions::FAMILY,
     exits::FAMILY,
+    registers::FAMILY,
 ];

@@ -14,6 +14,7 @@ pub mod mbarrier;
 pub mod memory;
 pub mod places;
 pub mod record;
+pub mod registers;
 pub mod remote;
 pub mod tensor;
 pub mod transactions;

@@ -35,7 +35,7 @@ pub struct Operands {
 impl Operands {
     /// The descriptor of operand `i` at step `k`.
     #[inline(always)]
-    fn descriptor(&self, i: usize, k: u32) -> u64 {
+    pub(crate) fn descriptor(&self, i: usize, k: u32) -> u64 {
         let swizzle = match self.span {
             128 => Swizzle::B128,
             64 => Swizzle::B64,
@@ -49,7 +49,7 @@ impl Operands {
 
 /// Copies the operands to shared memory and makes them visible to wgmma.
 #[inline(always)]
-fn bring(bytes: &DeviceSlice<'_, u32>) {
+pub(crate) fn bring(bytes: &DeviceSlice<'_, u32>) {
     let base = shared::dynamic_base();
     let mut i = thread::thread_idx_x();
     // SAFETY: the CTA's own memory; each writer publishes it to the asynchronous proxy before all
@@ -130,7 +130,7 @@ fn multiply_rs<S: Shape, T: Operand>(
     // SAFETY: as in `multiply`.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<T>(&mut d, regs, b, scale);
+        S::mma_rs::<T>(&mut d, &mut regs, b, scale);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }

@@ -59,13 +59,13 @@ pub(super) const ALL: &[Litmus] = &[
 
 /// An element type of A and B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Type {
+pub(super) enum Type {
     Bf16,
     F16,
 }
 
 impl Type {
-    fn bits(self, x: f32) -> u16 {
+    pub(super) fn bits(self, x: f32) -> u16 {
         match self {
             Self::Bf16 => bf16::from_f32(x).to_bits(),
             Self::F16 => f16::from_f32(x).to_bits(),
@@ -87,12 +87,12 @@ impl Type {
 }
 
 /// A layout with a swizzle, groups of eight rows without a gap.
-const fn tight(span: u32) -> Layout {
+pub(super) const fn tight(span: u32) -> Layout {
     Layout { span, lead: 16, stride: 8 * span }
 }
 
 /// A small integer that depends on its arguments in no simple way.
-fn small(which: usize, row: u32, k: u32) -> f32 {
+pub(super) fn small(which: usize, row: u32, k: u32) -> f32 {
     let mut x = (which as u32 + 1).wrapping_mul(0x51ed_270b)
         ^ row.wrapping_mul(0x9e37_79b9)
         ^ k.wrapping_mul(0x85eb_ca6b);
@@ -144,7 +144,7 @@ fn fragments(bench: &Bench, log: &mut Log) -> Result<(), Error> {
 }
 
 /// The product of small integers over columns `from` to `to`, exact.
-fn product(i: usize, j: usize, from: u32, to: u32) -> f32 {
+pub(super) fn product(i: usize, j: usize, from: u32, to: u32) -> f32 {
     (from..to).map(|k| small(0, i as u32, k) * small(1, j as u32, k)).sum()
 }
 

@@ -55,12 +55,22 @@ pub trait Shape: sealed::Sealed {
     /// [`Shape::mma`] with A in registers. `a` holds pairs of this thread's elements of the 64x16 tile in
     /// the layout of A in `mma.m16n8k16`, with 16 rows for each warp.
     ///
+    /// The wgmma reads `a` until it has retired. So it borrows `a` mutably, although it does not write it:
+    /// on the SM model the registers hold patterns from here on, and [`super::fence_fragment`] after
+    /// the wait puts the values back. Several wgmmas may read one fragment. Give the wgmmas that are in
+    /// flight together one array each, if their fragments differ: `for a in &mut fragments`, not
+    /// `for mut a in fragments`, whose `a` is one variable, written again in each step of a rolled loop.
+    ///
     /// # Safety
-    /// As [`Shape::mma`]; the registers of `a` are not written until the wgmma has retired.
-    unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool);
+    /// As [`Shape::mma`]; the registers of `a` are not accessed, except by wgmmas that read them, until
+    /// the wgmma has retired.
+    unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool);
 
     /// Keeps the compiler from moving a use of the accumulators across this call. It emits no instruction.
     /// (CUTLASS `warpgroup_fence_operand`.)
+    ///
+    /// Call it after the wait and before the first use. On the SM model the accumulators hold patterns
+    /// from the issue of a wgmma until this call. Before the wait it has no effect.
     fn fence_operand(d: &mut Self::Regs);
 }
 
@@ -118,7 +128,7 @@ macro_rules! shape {
             }
 
             #[device]
-            unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: [u32; 4], b: u64, scale_d: bool) {
+            unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool) {
                 #[cfg(target_arch = "nvptx64")]
                 match T::TYPE {
                     OperandType::Bf16 => mma_rs!($n, "bf16", d, a, b, scale_d, $($i)*),
@@ -128,7 +138,7 @@ macro_rules! shape {
                 sim::ops::wgmma::mma_rs(d, a, b, scale_d, T::TYPE.into());
             }
 
-            #[inline(always)]
+            #[device]
             fn fence_operand(d: &mut Self::Regs) {
                 #[cfg(target_arch = "nvptx64")]
                 // An asm template must use its operands; a comment suffices.
@@ -137,7 +147,7 @@ macro_rules! shape {
                     inout(reg32) d[0] $(, inout(reg32) d[$i])*
                 );
                 #[cfg(not(target_arch = "nvptx64"))]
-                let _ = d;
+                sim::ops::wgmma::fence_operand(d);
             }
         }
     };

@@ -14,11 +14,13 @@ use super::{guided, panics, timed};
 use crate::barrier::mbarriers::Want;
 use crate::cluster::thread::{Resume, Yielder};
 use crate::engine::cluster::Engine;
+use crate::exec::wgmma;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use crate::types::wait::{Status, Wait};
 use crate::types::word::Inert;
+use crate::wgmma::pool::suspicious;
 use std::cell::Cell;
 use std::panic::{Location, resume_unwind};
 use std::ptr;
@@ -229,6 +231,33 @@ pub(crate) fn peek<R: Inert>(f: impl FnOnce(&mut Engine, u32) -> R) -> R {
         let t = e.current;
         f(e, t)
     })
+}
+
+/// Does something that is no step: a fault in it has the caller's line.
+#[track_caller]
+pub(crate) fn aside(name: &'static str, f: impl FnOnce(&mut Engine, u32) -> Result<(), Fault>) {
+    let loc = Location::caller();
+    if inert() {
+        return;
+    }
+    let done = with(|e| {
+        let t = e.current;
+        f(e, t).map_err(|fault| {
+            let thread = e.hw.thread_mut(t);
+            (thread.loc, thread.op) = (Some(loc), name);
+            e.fail(t, fault);
+        })
+    });
+    done.unwrap_or_else(|()| stop());
+}
+
+/// A register's value goes into a computation that is no step.
+#[inline]
+#[track_caller]
+pub(crate) fn given(name: &'static str, bits: u32) {
+    if suspicious(bits) && inside() {
+        aside(name, |e, t| wgmma::given(e, t, bits));
+    }
 }
 
 /// Ends the thread: its run has failed, and the report is written.

@@ -297,6 +297,11 @@ impl Engine {
         self.race.as_deref()
     }
 
+    /// The machine's parts, and what the race detector knows, if races are looked for.
+    pub fn parts(&mut self) -> (&mut Machine, Option<&Race>) {
+        (&mut self.hw, self.race.as_deref())
+    }
+
     /// Tells the race detector who synchronises, if races are looked for.
     #[inline]
     pub fn edge(&mut self, f: impl FnOnce(&mut Race)) {

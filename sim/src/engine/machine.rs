@@ -18,8 +18,10 @@ use crate::race::explain::Names;
 use crate::types::grid::SMEM_BASE;
 use crate::types::loc::Loc;
 use crate::warp::registers::Registers;
+use crate::warp::rounds::Rounds;
 use crate::warp::warps::Warp;
 use crate::wgmma::groups::WarpGroup;
+use crate::wgmma::held::Held;
 
 /// The parts. Each keeps its own rules; what concerns two of them is here.
 pub(crate) struct Machine {
@@ -39,8 +41,12 @@ pub(crate) struct Machine {
     pub all: ClusterBarrier,
     pub warps: Vec<Warp>,
     pub registers: Registers,
+    /// The `setmaxnreg`s of warp groups.
+    pub rounds: Rounds,
     /// Warp groups, by CTA.
     pub groups: Vec<Vec<WarpGroup>>,
+    /// The registers that their wgmmas hold.
+    pub held: Vec<Vec<Held>>,
     pub copies: Copies,
 }
 
@@ -60,7 +66,9 @@ impl Machine {
             all: ClusterBarrier::new(threads),
             warps: Warp::all(&shape),
             registers: Registers::new(&shape),
+            rounds: Rounds::new(&shape),
             groups: (0..ctas).map(|_| WarpGroup::all(block)).collect(),
+            held: (0..ctas).map(|_| Held::all(block)).collect(),
             copies: Copies::new(threads),
             shape,
         }
@@ -92,6 +100,13 @@ impl Machine {
     pub fn group_mut(&mut self, t: u32) -> &mut WarpGroup {
         let thread = &self.threads[t as usize];
         &mut self.groups[thread.cta][thread.warp_group()]
+    }
+
+    /// What the wgmmas of a thread's warp group hold, and its index there.
+    pub fn held_mut(&mut self, t: u32) -> (&mut Held, usize) {
+        let thread = &self.threads[t as usize];
+        let member = (thread.index % 128) as usize;
+        (&mut self.held[thread.cta][thread.warp_group()], member)
     }
 
     /// The first thread of a warp.

@@ -1,5 +1,6 @@
 //! Ordinary loads and stores, and atomic updates.
 
+use super::wgmma::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
@@ -64,6 +65,7 @@ pub(crate) fn smem_store<T: Word>(
     v: T,
     remote: bool,
 ) -> Result<(), Fault> {
+    given(e, t, v)?;
     let (cta, addr) = word(e, t, addr, T::BYTES, remote)?;
     note_store(e, cta, addr, T::BYTES);
     match e.hw.smem[cta].write(addr, T::BYTES as u32) {
@@ -126,6 +128,7 @@ pub(crate) fn gmem_store<T: Word>(
     value: T,
     order: Order,
 ) -> Result<(), Fault> {
+    given(e, t, value)?;
     gmem_update(e, t, addr, |_: T| value, order).map(|_| ())
 }
 

@@ -44,6 +44,7 @@ fn settle(e: &mut Engine) {
     let done = waiters.is_some();
     e.guided(|guide| guide.arrive(Key::Cluster, false, done));
     let Some(waiters) = waiters else { return };
+    e.hw.rounds.all_met();
     e.edge(Race::cluster_done);
     e.timed(Timing::cluster_done);
     for t in waiters {

@@ -1,6 +1,6 @@
 //! `barrier.cta`: named barriers.
 
-use crate::barrier::named::Reduction;
+use crate::barrier::named::{Met, Reduction};
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::types::wait::{Wait, Wake};
@@ -33,15 +33,35 @@ pub(crate) fn come(
         }
         return Ok(Poll::Ready(0));
     };
-    let waits = wait.is_some().then_some(t);
-    e.guided(|guide| waits.into_iter().for_each(|t| guide.order.completed_for(key, t)));
-    e.edge(|race| race.named_done(cta, id, met.sleepers.iter().copied().chain(waits)));
+    let (waits, value) = (wait.is_some().then_some(t), met.value);
+    complete(e, (cta, id), met, waits);
+    if wait.is_some() {
+        e.timed(|time| time.synced(t, Some(loc), id, true));
+    }
+    Ok(Poll::Ready(value))
+}
+
+/// A barrier is complete: wakes those who slept there. `last` came last, and waits no more.
+fn complete(e: &mut Engine, (cta, id): (usize, u32), met: Met, last: Option<u32>) {
+    let key = Key::Named(cta, id);
+    e.guided(|guide| last.into_iter().for_each(|t| guide.order.completed_for(key, t)));
+    e.edge(|race| race.named_done(cta, id, met.sleepers.iter().copied().chain(last)));
     for s in met.sleepers {
         e.guided(|guide| guide.order.completed_for(key, s));
         e.wake(s, met.value);
     }
-    if wait.is_some() {
-        e.timed(|time| time.synced(t, Some(loc), id, true));
+}
+
+/// A thread returns, and no barrier waits for it any more.
+pub(crate) fn exit(e: &mut Engine, t: u32) {
+    let cta = e.hw.thread(t).cta;
+    match e.hw.named.exit(cta, t) {
+        Ok(done) => {
+            for (id, met) in done {
+                e.guided(|guide| guide.arrive(Key::Named(cta, id), false, true));
+                complete(e, (cta, id), met, None);
+            }
+        }
+        Err((fault, loc)) => e.fail_at(Some(t), Some(loc), fault),
     }
-    Ok(Poll::Ready(met.value))
 }

@@ -1,12 +1,16 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
 use super::matrix;
+use super::wgmma::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
+use crate::race::state::Race;
+use crate::race::times::Lane;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;
 use crate::warp::meeting::Meet;
 use crate::warp::registers::Grant;
+use crate::warp::rounds::Request;
 use crate::warp::warps::members;
 use std::task::Poll;
 
@@ -30,6 +34,7 @@ pub(crate) fn meet(
         return Ok(Poll::Ready(e.hw.warps[w].meeting.result[slot]));
     }
     aligned(e, t, name)?;
+    given(e, t, value)?;
     let line = e.hw.line(t);
     let warp = &mut e.hw.warps[w];
     let lanes = warp.lanes;
@@ -101,9 +106,29 @@ pub(crate) fn sync(e: &mut Engine, t: u32, mask: u32) -> Result<Poll<()>, Fault>
     Ok(Poll::Ready(()))
 }
 
+/// The warp group's side of `setmaxnreg`: its warps execute the same one, and meet before the next.
+fn round(e: &mut Engine, t: u32, w: usize, request: Request) -> Result<(), Fault> {
+    let (loc, first) = (e.hw.line(t), e.hw.first_of_warp(w));
+    let thread = e.hw.thread(t);
+    let lanes: Vec<u32> = members(first, e.hw.warps[w].lanes).collect();
+    let group = first - thread.index / 32 % 4 * 32;
+    let (hw, race) = e.parts();
+    let times = race.map(|race| lanes.iter().map(|&l| race.threads[l as usize].time).collect());
+    // One lane may have waited for all, and a shuffle brought the others along.
+    let knows = |i: usize, l: usize, time: u32| {
+        let other = group + 32 * i as u32 + l as u32;
+        let told = |race: &Race| {
+            lanes.iter().any(|&l| race.threads[l as usize].knows(Lane::Loose, other, time))
+        };
+        race.is_none_or(told)
+    };
+    hw.rounds.execute(w, (request, loc), times.unwrap_or_default(), knows)
+}
+
 /// `setmaxnreg` of a whole warp: whether it has its registers.
 fn registers(e: &mut Engine, t: u32, w: usize, n: u32, more: bool) -> Result<bool, Fault> {
     let cta = e.hw.thread(t).cta;
+    round(e, t, w, Request { n, more })?;
     match e.hw.registers.request(cta, w, n, more)? {
         Grant::Later => Ok(false),
         Grant::Now(served) => {

@@ -5,33 +5,46 @@ use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::agents::Agent;
 use crate::types::wait::{Wait, Wake};
+use crate::types::word::Word;
 use crate::walk::order::Key;
 use crate::wgmma::groups::Mma;
+use crate::wgmma::pool::suspicious;
 use std::task::Poll;
 
-/// One `wgmma.mma_async`: `d` is the thread's part of D, `regs` that of A if A is in registers.
+/// One `wgmma.mma_async`: `d` is the thread's part of D, `a` that of A if A is in registers.
 pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
     d: &mut [f32],
     mma: Mma,
-    regs: [u32; 4],
+    a: Option<&mut [u32; 4]>,
 ) -> Result<Poll<()>, Fault> {
     let thread = e.hw.thread(t);
     let (cta, wg, index) = (thread.cta, thread.warp_group(), thread.index);
     if let Wake::Go(_) = e.woken(t) {
-        e.hw.group_mut(t).deliver(d, mma, index);
+        write(e, t, d, mma)?;
         return Ok(Poll::Ready(()));
     }
     aligned(e, t, "wgmma.mma_async")?;
     let loc = e.hw.line(t);
+    let regs = match a {
+        None => [0; 4],
+        Some(a) => {
+            let group = e.hw.group_mut(t).open_group();
+            let (held, member) = e.hw.held_mut(t);
+            held.read(member, a, (loc, group))?
+        }
+    };
     let all = e.hw.group_mut(t).come(index, mma, loc, regs)?;
     came(e, Key::Warpgroup(cta, wg), all);
     if !all {
         e.sleep(t, Wait::Warpgroup);
         return Ok(Poll::Pending);
     }
+    let warp = e.hw.thread(t).warp;
+    e.hw.rounds.together(warp)?;
     multiply(e, t, mma)?;
+    e.hw.held_mut(t).0.issued();
     e.stats.wgmmas += 1;
     let first = t - index % 128;
     e.edge(|race| race.together(first..first + 128));
@@ -42,7 +55,7 @@ pub(crate) fn mma(
     for other in (first..first + 128).filter(|&o| o != t) {
         e.wake(other, 0);
     }
-    e.hw.group_mut(t).deliver(d, mma, index);
+    write(e, t, d, mma)?;
     Ok(Poll::Ready(()))
 }
 
@@ -57,6 +70,31 @@ fn operands_in_regions(e: &Engine, cta: usize, mma: Mma) -> Result<(), Fault> {
         e.hw.regions.operand(cta, operand.start(), (first, end))?;
     }
     Ok(())
+}
+
+/// Adds a thread's part of the product to what is kept of its accumulator.
+fn write(e: &mut Engine, t: u32, d: &mut [f32], mma: Mma) -> Result<(), Fault> {
+    let thread = e.hw.thread(t);
+    let (cta, wg, index) = (thread.cta, thread.warp_group(), thread.index);
+    let (at, part) = e.hw.groups[cta][wg].part(mma, index);
+    let member = (index % 128) as usize;
+    e.hw.held[cta][wg].write(member, d, mma.scale_d, at, |d| part.add(d))
+}
+
+/// `wgmma.fence`
+pub(crate) fn fence(e: &mut Engine, t: u32) -> Result<(), Fault> {
+    aligned(e, t, "wgmma.fence")?;
+    let (held, member) = e.hw.held_mut(t);
+    held.fence(member);
+    Ok(())
+}
+
+/// A thread gives the value of a register to an instruction.
+#[inline]
+pub(crate) fn given(e: &mut Engine, t: u32, value: impl Word) -> Result<(), Fault> {
+    let Some(bits) = value.find(suspicious) else { return Ok(()) };
+    let (held, member) = e.hw.held_mut(t);
+    held.used(member, bits)
 }
 
 /// Reads the operands, holds them, and computes A*B.
@@ -99,6 +137,7 @@ pub(crate) fn wait(e: &mut Engine, t: u32, left: u32) -> Result<(), Fault> {
             guide.touch(cta as u64, u64::from(addr), 16, false);
         }
     });
+    e.hw.held[cta][wg].waited((index % 128) as usize, retired);
     e.edge(|race| race.learns(t, Agent::Warpgroup { cta, wg }, retired));
     e.timed(|time| time.wgmma_waited(t, loc, wg, retired, left));
     Ok(())

@@ -27,6 +27,9 @@ macro_rules! rules {
                     Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads | Self::Proxy => {
                         "docs/semantics.md#proxies"
                     }
+                    Self::RegistersInFlight | Self::RegistersUnfenced => {
+                        "docs/semantics.md#registers-of-wgmma"
+                    }
                     Self::SharedRace | Self::GlobalRace | Self::Scope | Self::TwoWriters => {
                         "docs/semantics.md#data-races"
                     }
@@ -133,6 +136,10 @@ rules! {
     TwoWriters = "038", "two CTAs write the same bytes of global memory";
     /// An mbarrier used before its initialisation has reached the user.
     InitUnseen = "039", "an mbarrier used before its initialisation is visible";
+    /// Registers that a wgmma in flight writes or reads, used or changed.
+    RegistersInFlight = "040", "use of registers that a wgmma in flight holds";
+    /// Registers of a wgmma accessed without the fence that orders this.
+    RegistersUnfenced = "041", "registers of a wgmma used without wgmma.fence or fence_operand";
     /// Arrivals, but not all, of a phase that nobody will complete.
     MidPhase = "043", "a barrier left in the middle of a phase at exit";
     /// An address computed from one region of shared memory that points into another.

@@ -1,6 +1,7 @@
 //! Conversions, to nearest even. Pairs are packed with the first in the low half. A NaN becomes the
 //! canonical one of its new type; but widening a bf16 only moves bits, and keeps a NaN as it is.
 
+use crate::drive::current::given;
 use half::{bf16, f16};
 
 /// The canonical NaN of both 16-bit types.
@@ -33,12 +34,18 @@ fn pack(lo: u16, hi: u16) -> u32 {
 }
 
 /// `cvt.rn.bf16x2.f32`
+#[track_caller]
 pub fn bf16x2(lo: f32, hi: f32) -> u32 {
+    given("cvt.rn.bf16x2", lo.to_bits());
+    given("cvt.rn.bf16x2", hi.to_bits());
     pack(to_bf16(lo), to_bf16(hi))
 }
 
 /// `cvt.rn.f16x2.f32`
+#[track_caller]
 pub fn f16x2(lo: f32, hi: f32) -> u32 {
+    given("cvt.rn.f16x2", lo.to_bits());
+    given("cvt.rn.f16x2", hi.to_bits());
     pack(to_f16(lo), to_f16(hi))
 }
 

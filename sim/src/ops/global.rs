@@ -3,6 +3,7 @@
 use super::Word as Value;
 use crate::drive::current::{block, look, op};
 use crate::exec::access;
+use crate::exec::wgmma::given;
 use crate::race::release::Word;
 use crate::types::scope::Scope;
 use crate::types::wait::{Wait, Wake};
@@ -24,6 +25,7 @@ pub fn st<T: Value>(p: *mut T, v: T) {
 #[track_caller]
 pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
     op("atom.global.add", 0, |e, t| {
+        given(e, t, v)?;
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
     })
 }
@@ -32,6 +34,7 @@ pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
 #[track_caller]
 pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
     op("atom.global.add", 0, |e, t| {
+        given(e, t, v)?;
         access::gmem_update(e, t, p as u64, |old: f32| old + v, Word::Update)
     })
 }
@@ -67,6 +70,7 @@ pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
 #[track_caller]
 pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
     op("red.release.gpu.add", 0, |e, t| {
+        given(e, t, v)?;
         let release = Word::UpdateRelease(Scope::Gpu);
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
     });

@@ -1,14 +1,19 @@
 //! Arithmetic: a pure function of its operands.
 
 use super::cvt::canonical;
+use crate::drive::current::given;
 
 /// `sqrt.rn.f32`; where it is not a number, the canonical NaN
+#[track_caller]
 pub fn sqrt(x: f32) -> f32 {
+    given("sqrt", x.to_bits());
     canonical(x.sqrt())
 }
 
 /// `tanh.approx.f32`, to the nearest `f32`; the chip's relative error is at most 2^-11.
+#[track_caller]
 pub fn tanh_approx(x: f32) -> f32 {
+    given("tanh_approx", x.to_bits());
     canonical(x.tanh())
 }
 

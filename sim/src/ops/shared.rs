@@ -3,6 +3,7 @@
 use super::Word;
 use crate::drive::current::{look, op};
 use crate::exec::access;
+use crate::exec::wgmma::given;
 use crate::types::grid::SMEM_BASE;
 
 /// Where dynamic shared memory starts
@@ -37,5 +38,8 @@ pub fn st_cluster<T: Word>(raddr: u32, v: T) {
 /// `atom.shared.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(addr: u32, v: u32) -> u32 {
-    op("atom.shared.add", addr, |e, t| access::smem_update(e, t, addr, |old| old.wrapping_add(v)))
+    op("atom.shared.add", addr, |e, t| {
+        given(e, t, v)?;
+        access::smem_update(e, t, addr, |old| old.wrapping_add(v))
+    })
 }

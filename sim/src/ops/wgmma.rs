@@ -1,14 +1,14 @@
 //! Warp-group matrix multiply-accumulate.
 
-use crate::drive::current::{block, op};
-use crate::exec::{warp, wgmma};
+use crate::drive::current::{aside, block, op};
+use crate::exec::wgmma;
 use crate::wgmma::groups::Mma;
 pub use crate::wgmma::operand::OperandType;
 
 /// `wgmma.fence.sync.aligned`
 #[track_caller]
 pub fn fence() {
-    op("wgmma.fence", 0, |e, t| warp::aligned(e, t, "wgmma.fence"));
+    op("wgmma.fence", 0, wgmma::fence);
 }
 
 /// `wgmma.commit_group.sync.aligned`
@@ -27,12 +27,30 @@ pub fn wait_group<const N: u32>() {
 #[track_caller]
 pub fn mma_ss(d: &mut [f32], a: u64, b: u64, scale_d: bool, dtype: OperandType) {
     let mma = Mma { a: Some(a), b, n: 2 * d.len() as u32, scale_d, dtype };
-    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, [0; 4]));
+    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, None));
 }
 
-/// The same with A from registers
+/// The same with A from registers, which hold patterns from here on
 #[track_caller]
-pub fn mma_rs(d: &mut [f32], a: [u32; 4], b: u64, scale_d: bool, dtype: OperandType) {
+pub fn mma_rs(d: &mut [f32], a: &mut [u32; 4], b: u64, scale_d: bool, dtype: OperandType) {
     let mma = Mma { a: None, b, n: 2 * d.len() as u32, scale_d, dtype };
-    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, a));
+    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, Some(a)));
+}
+
+/// No instruction: the accumulator has its values again if a wait covers its wgmmas.
+#[track_caller]
+pub fn fence_operand(d: &mut [f32]) {
+    aside("fence_operand", |e, t| {
+        let (held, member) = e.hw.held_mut(t);
+        held.give_back(member, d)
+    });
+}
+
+/// The same of registers of A.
+#[track_caller]
+pub fn fence_fragment(a: &mut [u32; 4]) {
+    aside("fence_fragment", |e, t| {
+        let (held, member) = e.hw.held_mut(t);
+        held.give_back_fragment(member, a)
+    });
 }

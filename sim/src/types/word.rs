@@ -25,10 +25,19 @@ pub trait Word: Copy + Inert + 'static {
     fn from_bytes(bytes: &[u8]) -> Self;
     /// To as many.
     fn to_bytes(self, out: &mut [u8]);
+    /// A register of it of which something holds: of those that have 32 bits.
+    fn find(self, of: impl Fn(u32) -> bool) -> Option<u32> {
+        let _ = of;
+        None
+    }
 }
 
 macro_rules! words {
-    ($($t:ty),*) => {$(impl Word for $t {
+    ($($t:ty $(= |$v:ident| $bits:expr)?;)*) => {$(impl Word for $t {
+        $(fn find(self, of: impl Fn(u32) -> bool) -> Option<u32> {
+            let $v = self;
+            Some($bits).filter(|&bits| of(bits))
+        })?
         const BYTES: usize = size_of::<$t>();
         fn from_bytes(bytes: &[u8]) -> Self {
             Self::from_le_bytes(bytes.try_into().expect("as many bytes as the word has"))
@@ -38,13 +47,16 @@ macro_rules! words {
         }
     })*};
 }
-words!(u16, u32, u64, f32);
+words! { u16; u32 = |v| v; u64; f32 = |v| v.to_bits(); }
 
 macro_rules! vectors {
     ($($n:literal),*) => {$(impl Word for [u32; $n] {
         const BYTES: usize = 4 * $n;
         fn from_bytes(bytes: &[u8]) -> Self {
             std::array::from_fn(|i| u32::from_bytes(&bytes[4 * i..4 * i + 4]))
+        }
+        fn find(self, of: impl Fn(u32) -> bool) -> Option<u32> {
+            self.into_iter().find(|&bits| of(bits))
         }
         fn to_bytes(self, out: &mut [u8]) {
             for (v, out) in self.into_iter().zip(out.chunks_exact_mut(4)) {

@@ -4,4 +4,5 @@ pub(crate) mod aligned;
 pub(crate) mod matrices;
 pub(crate) mod meeting;
 pub(crate) mod registers;
+pub(crate) mod rounds;
 pub(crate) mod warps;

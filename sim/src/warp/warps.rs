@@ -43,6 +43,11 @@ impl Warp {
         self.exited |= 1 << lane;
     }
 
+    /// Whether all its lanes have returned.
+    pub fn is_gone(&self) -> bool {
+        self.exited == self.lanes
+    }
+
     /// An `.aligned` instruction that a lane which returns has not executed, though others have.
     pub fn missed(&self, lane: u32) -> Option<(&'static str, Loc)> {
         self.aligned.missed(lane)

@@ -282,6 +282,7 @@ fn an_operand_overwritten_before_the_wait() {
 fn wgmma_out_of_order() {
     let mma = |a: u64| {
         let mut d = [0.0; 4];
+        wgmma::fence();
         wgmma::mma_ss(&mut d, a, descriptor(smem(0)), false, wgmma::OperandType::Bf16);
     };
     breaks(Rule::BrokenWarpgroup, Shape(96, 1, 4096), || mma(descriptor(smem(0))));

@@ -109,6 +109,7 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
             mbarrier::arrive_remote(cluster::mapa(empty(s), member));
         }
     }
+    wgmma::fence_operand(&mut d);
     // The epilogue takes 64 columns at a time through a tile of its own.
     let out = tile(STAGES) + group * 64 * 128;
     for fragment in 0..BN / 64 {

@@ -73,19 +73,20 @@ fn product<const REGS: usize>(swizzle: Swizzle, dtype: OperandType, from_registe
         let row = warp::warp_id() * 16 + warp::lane_id() / 4;
         let col = warp::lane_id() % 4 * 2;
         let mut d = [100.0f32; REGS];
+        let pair = |r: u32, k: u32| {
+            let h = |k| u32::from(half(a(r, k), dtype));
+            h(k) | h(k + 1) << 16
+        };
+        let mut fragments: Vec<[u32; 4]> = (0..K)
+            .step_by(16)
+            .map(|k| {
+                [(row, 0), (row + 8, 0), (row, 8), (row + 8, 8)].map(|(r, c)| pair(r, k + col + c))
+            })
+            .collect();
         wgmma::fence();
         for k in (0..K).step_by(16) {
             if from_registers {
-                let pair = |r: u32, c: u32| {
-                    let h = |k| u32::from(half(a(r, k), dtype));
-                    h(k + c) | h(k + c + 1) << 16
-                };
-                let regs = [
-                    pair(row, col),
-                    pair(row + 8, col),
-                    pair(row, col + 8),
-                    pair(row + 8, col + 8),
-                ];
+                let regs = &mut fragments[k as usize / 16];
                 wgmma::mma_rs(&mut d, regs, lb.descriptor(k), k > 0, dtype);
             } else {
                 wgmma::mma_ss(&mut d, la.descriptor(k), lb.descriptor(k), k > 0, dtype);
@@ -93,6 +94,7 @@ fn product<const REGS: usize>(swizzle: Swizzle, dtype: OperandType, from_registe
         }
         wgmma::commit_group();
         wgmma::wait_group::<0>();
+        wgmma::fence_operand(&mut d);
         for (i, &got) in d.iter().enumerate() {
             let i = i as u32;
             let (m, n) = (row + 8 * (i / 2 % 2), i / 4 * 8 + col + i % 2);

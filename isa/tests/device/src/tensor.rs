@@ -61,16 +61,17 @@ macro_rules! wgmmas {
                 // The sums are zeroed, and A is in registers of its own, before the fence that
                 // hands them over: ptxas 13.0 adds a fence of its own otherwise (C7519).
                 M64::<$n>::fence_operand(&mut d);
-                let a_regs = matrix::ldmatrix_x4(s);
+                let mut a_regs = matrix::ldmatrix_x4(s);
                 wgmma::fence();
                 M64::<$n>::mma::<bf16>(&mut d, a, b, scale != 0);
                 M64::<$n>::mma::<f16>(&mut d, a, b, true);
-                M64::<$n>::mma_rs::<bf16>(&mut d, a_regs, b, true);
-                M64::<$n>::mma_rs::<f16>(&mut d, a_regs, b, true);
+                M64::<$n>::mma_rs::<bf16>(&mut d, &mut a_regs, b, true);
+                M64::<$n>::mma_rs::<f16>(&mut d, &mut a_regs, b, true);
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
             }
             M64::<$n>::fence_operand(&mut d);
+            wgmma::fence_fragment(&mut a_regs);
             for (i, v) in d.into_iter().enumerate() {
                 out.set(i, v);
             }

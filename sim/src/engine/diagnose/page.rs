@@ -28,6 +28,9 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
     if let Some(r) = broken_meeting(c) {
         return r;
     }
+    if let Some((t, loc, fault)) = c.hw.named.miscounted() {
+        return report(c, Some(t), Some(loc), fault);
+    }
     let mut bars: Vec<usize> = c.hw.threads.iter().filter_map(waited_bar).collect();
     bars.sort_unstable();
     bars.dedup();

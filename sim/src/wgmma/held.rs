@@ -1,0 +1,301 @@
+//! Registers that wgmmas in flight write or read: accumulators, and fragments of A.
+//!
+//! From the issue of a wgmma until a `wait_group` covers it, no other instruction may touch these
+//! registers. So the model keeps what belongs into them, and leaves patterns there: signalling NaNs
+//! that name the accumulation and the element. Moving a pattern does not change it, and arithmetic
+//! makes it a quiet NaN with the same name, on x86 and on Arm. So a pattern that an instruction is
+//! given was used too early, and one that has changed was written too early. The next wgmma on the
+//! registers knows its pattern and adds to what is kept. `fence_operand` after the wait puts the
+//! values back.
+//!
+//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic.
+//!
+//! PTX manual, *wgmma.mma_async* and *wgmma.fence*.
+
+use super::pool::{Look, Name, Pool, named};
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::types::loc::{Loc, same_line};
+
+/// Registers of A that a wgmma in flight reads.
+struct Source {
+    addr: usize,
+    loc: Loc,
+    values: [u32; 4],
+    group: u64,
+}
+
+/// What a thread has waited for, and what its wgmmas read.
+#[derive(Default)]
+struct Member {
+    /// The last wgmma group that a wait of its own covers.
+    retired: u64,
+    sources: Vec<Source>,
+    /// Addresses of registers that `fence_operand` has seen and no wgmma has taken since, so that the
+    /// compiler writes them no later; and whether a `wgmma.fence` has followed.
+    pinned: Vec<(usize, bool)>,
+}
+
+/// Registers that a thread pins at most: the oldest are forgotten.
+const PINNED: usize = 64;
+
+impl Member {
+    fn pin(&mut self, addr: usize) {
+        self.pinned.retain(|p| p.0 != addr);
+        if self.pinned.len() == PINNED {
+            self.pinned.remove(0);
+        }
+        self.pinned.push((addr, false));
+    }
+
+    /// Whether registers were pinned before a `wgmma.fence`, and none of the thread's own accesses to
+    /// them can have followed.
+    fn unpin(&mut self, addr: usize) -> bool {
+        let at = self.pinned.iter().position(|p| p.0 == addr);
+        at.is_some_and(|at| self.pinned.swap_remove(at).1)
+    }
+}
+
+/// The registers of a warp group that its wgmmas hold.
+pub(crate) struct Held {
+    members: Vec<Member>,
+    /// Threads that have executed `wgmma.fence` since they started, or got registers back.
+    fenced: u128,
+    accumulators: Pool<f32>,
+    fragments: Pool<u32>,
+}
+
+impl Held {
+    /// Those of a CTA's warp groups.
+    pub fn all(block_threads: u32) -> Vec<Self> {
+        let group = |_| Self {
+            members: Vec::new(),
+            fenced: 0,
+            accumulators: Pool::new(false),
+            fragments: Pool::new(true),
+        };
+        (0..block_threads.div_ceil(128)).map(group).collect()
+    }
+
+    fn member(&mut self, t: usize) -> &mut Member {
+        if self.members.is_empty() {
+            self.members.resize_with(128, Member::default);
+        }
+        &mut self.members[t]
+    }
+
+    fn retired(&self, t: usize) -> u64 {
+        self.members.get(t).map_or(0, |m| m.retired)
+    }
+
+    /// `wgmma.fence` by thread `t` of the group.
+    pub fn fence(&mut self, t: usize) {
+        self.fenced |= 1 << t;
+        if let Some(member) = self.members.get_mut(t) {
+            member.pinned.iter_mut().for_each(|p| p.1 = true);
+        }
+    }
+
+    /// A `wait_group` of thread `t` covers its groups up to one.
+    pub fn waited(&mut self, t: usize, retired: u64) {
+        let member = self.member(t);
+        member.retired = member.retired.max(retired);
+    }
+
+    fn check_fence(&self, t: usize, what: &str) -> Result<(), Fault> {
+        if self.fenced >> t & 1 == 1 {
+            return Ok(());
+        }
+        let since = if self.accumulators.any_taken(t) || self.fragments.any_taken(t) {
+            "the last fence_operand gave it registers back"
+        } else {
+            "it started"
+        };
+        Err(Fault::new(
+            Rule::RegistersUnfenced,
+            format!(
+                "the wgmma takes {what} that the thread itself has written, and the thread has \
+                 executed no wgmma.fence since {since}: put one before the batch"
+            ),
+        ))
+    }
+
+    /// Thread `t` gives four registers of A to a wgmma of a group: what they hold for it. From here on
+    /// they hold patterns.
+    pub fn read(
+        &mut self,
+        t: usize,
+        a: &mut [u32; 4],
+        (loc, group): (Loc, u64),
+    ) -> Result<[u32; 4], Fault> {
+        let addr = a.as_ptr() as usize;
+        match self.fragments.look(t, a) {
+            Look::Whole(slot) => {
+                let values = self.fragments.again(slot, t, (loc, group));
+                return Ok(values.try_into().expect("four registers"));
+            }
+            Look::Part(i) => {
+                let name = named(a[i]).expect("it was found");
+                return Err(self.changed("a fragment of A", name, t));
+            }
+            Look::Not => {}
+        }
+        a.iter().try_for_each(|&bits| self.used(t, bits))?;
+        let retired = self.retired(t);
+        let values = *a;
+        let sources = &mut self.member(t).sources;
+        sources.retain(|s| s.group > retired);
+        let same = |s: &&Source| s.addr == addr && same_line(s.loc, loc) && s.values != values;
+        if let Some(s) = sources.iter().find(same) {
+            return Err(Fault::new(
+                Rule::RegistersInFlight,
+                format!(
+                    "A's registers have been written again, and a wgmma of group {} of the thread may \
+                     still read them: its waits cover group {retired} and those before. Wait first, or \
+                     give each wgmma of a batch a fragment of its own",
+                    s.group
+                ),
+            )
+            .against("the wgmma that reads them", s.loc));
+        }
+        sources.push(Source { addr, loc, values, group });
+        if !self.member(t).unpin(addr) {
+            self.check_fence(t, "a fragment of A")?;
+        }
+        self.fragments.keep(
+            t,
+            a,
+            (loc, group),
+            |g| self.members.iter().all(|m| m.retired >= g),
+            |_| (),
+        );
+        Ok(values)
+    }
+
+    /// All threads have come to a wgmma.
+    pub fn issued(&mut self) {
+        self.accumulators.issued();
+        self.fragments.issued();
+    }
+
+    /// A wgmma of a group writes the accumulator `d` of thread `t`: `add` adds its product to what the
+    /// registers hold, or replaces that without `scale_d`.
+    pub fn write(
+        &mut self,
+        t: usize,
+        d: &mut [f32],
+        scale_d: bool,
+        (loc, group): (Loc, u64),
+        add: impl FnOnce(&mut [f32]),
+    ) -> Result<(), Fault> {
+        match self.accumulators.look(t, d) {
+            Look::Whole(slot) => {
+                add(self.accumulators.again(slot, t, (loc, group)));
+                return Ok(());
+            }
+            Look::Part(i) if scale_d => {
+                let name = named(d[i].to_bits()).expect("it was found");
+                return Err(self.changed("an accumulator", name, t));
+            }
+            Look::Part(_) | Look::Not => {}
+        }
+        // An accumulator that is as it was given back has not been written.
+        let pinned = self.member(t).unpin(d.as_ptr() as usize);
+        if self.fenced >> t & 1 == 0 && !pinned && !self.accumulators.unchanged(t, d) {
+            self.check_fence(t, "an accumulator")?;
+        }
+        let members = &self.members;
+        self.accumulators.keep(t, d, (loc, group), |g| members.iter().all(|m| m.retired >= g), add);
+        Ok(())
+    }
+
+    /// `fence_operand`: puts values back into an accumulator that no wgmma writes any more.
+    pub fn give_back(&mut self, t: usize, d: &mut [f32]) -> Result<(), Fault> {
+        let retired = self.retired(t);
+        match self.accumulators.look(t, d) {
+            Look::Not => self.member(t).pin(d.as_ptr() as usize),
+            Look::Part(i) => {
+                let name = named(d[i].to_bits()).expect("it was found");
+                return Err(self.changed("an accumulator", name, t));
+            }
+            Look::Whole(slot) if self.accumulators.group(slot) <= retired => {
+                self.accumulators.take(slot, t, d);
+                self.fenced &= !(1 << t);
+            }
+            Look::Whole(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The same of a fragment of A that no wgmma reads any more.
+    pub fn give_back_fragment(&mut self, t: usize, a: &mut [u32; 4]) -> Result<(), Fault> {
+        let retired = self.retired(t);
+        let addr = a.as_ptr() as usize;
+        match self.fragments.look(t, a) {
+            Look::Part(i) => {
+                let name = named(a[i]).expect("it was found");
+                return Err(self.changed("a fragment of A", name, t));
+            }
+            Look::Whole(slot) if self.fragments.group(slot) <= retired => {
+                self.fragments.take(slot, t, a);
+                self.fenced &= !(1 << t);
+                self.member(t).sources.retain(|s| s.addr != addr);
+            }
+            Look::Not => self.member(t).pin(addr),
+            Look::Whole(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Thread `t` gives a value to an instruction that is none of wgmma's.
+    pub fn used(&self, t: usize, bits: u32) -> Result<(), Fault> {
+        let Some(name) = named(bits) else { return Ok(()) };
+        let (what, held, verb) = if name.fragment {
+            ("a fragment of A", self.fragments.held(name), "read")
+        } else {
+            ("an accumulator", self.accumulators.held(name), "write")
+        };
+        let Some((loc, group)) = held else { return Ok(()) };
+        let (i, retired) = (name.index, self.retired(t));
+        let fault = if group > retired {
+            let text = format!(
+                "register {i} of {what} is used, and a wgmma of group {group} of the thread may still \
+                 {verb} it: the thread's wait_groups cover group {retired} and those before"
+            );
+            Fault::new(Rule::RegistersInFlight, text)
+        } else {
+            let fence = if name.fragment { "fence_fragment" } else { "fence_operand" };
+            let text = format!(
+                "register {i} of {what} is used after the wait_group, but without {fence} in between: \
+                 the compiler may move the use above the wait"
+            );
+            Fault::new(Rule::RegistersUnfenced, text)
+        };
+        Err(fault.against("the wgmma", loc))
+    }
+
+    /// Some registers that a wgmma holds have been written.
+    fn changed(&self, what: &str, name: Name, t: usize) -> Fault {
+        let held =
+            if name.fragment { self.fragments.held(name) } else { self.accumulators.held(name) };
+        let retired = self.retired(t);
+        let state = match held {
+            Some((_, group)) if group > retired => format!(
+                "a wgmma of group {group} of the thread may still use it, for its wait_groups cover \
+                 group {retired} and those before"
+            ),
+            _ => "between its issue and fence_operand: what stands after the wait_group may be moved \
+                  above it without fence_operand"
+                .into(),
+        };
+        let text = format!("{what} was changed, or copied and used twice, in flight: {state}");
+        let fault = Fault::new(Rule::RegistersInFlight, text);
+        match held {
+            Some((loc, _)) => fault.against("the wgmma", loc),
+            None => fault,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use super::*;
+use std::panic::Location;
+
+fn held() -> Held {
+    let mut held = Held::all(128).remove(0);
+    (0..128).for_each(|t| held.fence(t));
+    held
+}
+
+/// Issues `d += 1` for all threads, whose accumulators are `d`.
+fn add_one(held: &mut Held, d: &mut [[f32; 4]], group: u64) -> Result<(), Fault> {
+    held.issued();
+    let at = (Location::caller(), group);
+    for (t, d) in d.iter_mut().enumerate() {
+        held.write(t, d, true, at, |d| d.iter_mut().for_each(|x| *x += 1.0))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn values_come_back_after_the_wait() {
+    let mut h = held();
+    let mut d = vec![[0.0; 4]; 128];
+    add_one(&mut h, &mut d, 1).unwrap();
+    add_one(&mut h, &mut d, 2).unwrap();
+    h.waited(5, 1);
+    h.give_back(5, &mut d[5]).unwrap();
+    assert!(d[5][0].is_nan(), "group 2 is in flight");
+    assert_eq!(h.used(5, d[5][3].to_bits()).unwrap_err().rule, Rule::RegistersInFlight);
+    let scaled = (d[5][3] * std::hint::black_box(0.5)).to_bits();
+    assert_eq!(h.used(5, scaled).unwrap_err().rule, Rule::RegistersInFlight);
+    h.waited(5, 2);
+    assert_eq!(h.used(5, d[5][3].to_bits()).unwrap_err().rule, Rule::RegistersUnfenced);
+    h.give_back(5, &mut d[5]).unwrap();
+    assert_eq!(d[5], [2.0; 4]);
+}
+
+#[test]
+fn what_was_changed_in_flight_is_found() {
+    for change in [0.0, f32::NAN] {
+        let mut h = held();
+        let mut d = vec![[0.0; 4]; 128];
+        add_one(&mut h, &mut d, 1).unwrap();
+        d[0][2] = change;
+        assert_eq!(add_one(&mut h, &mut d, 1).unwrap_err().rule, Rule::RegistersInFlight);
+        h.waited(0, 1);
+        assert_eq!(h.give_back(0, &mut d[0]).unwrap_err().rule, Rule::RegistersInFlight);
+    }
+}
+
+#[test]
+fn a_fence_comes_before_what_the_thread_has_written() {
+    let mut h = held();
+    let mut d = vec![[0.0; 4]; 128];
+    add_one(&mut h, &mut d, 1).unwrap();
+    for (t, d) in d.iter_mut().enumerate() {
+        h.waited(t, 1);
+        h.give_back(t, d).unwrap();
+    }
+    let same = d.clone();
+    add_one(&mut h, &mut d, 2).expect("nobody has written the registers");
+    let mut other = same;
+    other[0][0] = 7.0;
+    assert_eq!(add_one(&mut h, &mut other, 2).unwrap_err().rule, Rule::RegistersUnfenced);
+}
+
+#[test]
+fn slots_are_used_again() {
+    let mut h = held();
+    for group in 1..=1000 {
+        let mut d = vec![[0.0; 4]; 128];
+        add_one(&mut h, &mut d, group).unwrap();
+        for (t, d) in d.iter_mut().enumerate() {
+            h.fence(t);
+            h.waited(t, group);
+            if group % 2 == 0 {
+                h.give_back(t, d).unwrap();
+                assert_eq!(*d, [1.0; 4]);
+                h.fence(t);
+            }
+        }
+    }
+}
+
+#[test]
+fn fragments_keep_their_values_until_the_wait() {
+    let mut h = held();
+    let at = |group| (Location::caller(), group);
+    let mut a = [1, 2, 3, 4];
+    assert_eq!(h.read(0, &mut a, at(1)).unwrap(), [1, 2, 3, 4]);
+    h.issued();
+    assert_ne!(a, [1, 2, 3, 4]);
+    assert_eq!(h.read(0, &mut a, at(1)).unwrap(), [1, 2, 3, 4], "the same fragment twice");
+    h.issued();
+    let mut b = [5; 4];
+    h.read(0, &mut b, at(1)).unwrap();
+    h.issued();
+    h.waited(0, 1);
+    h.give_back_fragment(0, &mut a).unwrap();
+    assert_eq!(a, [1, 2, 3, 4]);
+    h.fence(0);
+    let loc = at(2);
+    h.read(0, &mut a, loc).unwrap();
+    h.issued();
+    a = [9; 4];
+    let fault = h.read(0, &mut a, loc).unwrap_err();
+    assert_eq!(fault.rule, Rule::RegistersInFlight);
+}
+
+#[test]
+fn one_fence_may_serve_two_batches() {
+    let mut h = held();
+    let (mut d, mut e) = (vec![[0.0; 4]; 128], vec![[0.0; 4]; 128]);
+    for (t, e) in e.iter_mut().enumerate() {
+        h.give_back(t, e).unwrap();
+        h.fence(t);
+    }
+    add_one(&mut h, &mut d, 1).unwrap();
+    for (t, d) in d.iter_mut().enumerate() {
+        h.waited(t, 1);
+        h.give_back(t, d).unwrap();
+    }
+    add_one(&mut h, &mut e, 2).expect("written before the fence");
+    let mut f = vec![[0.0; 4]; 128];
+    assert_eq!(add_one(&mut h, &mut f, 2).unwrap_err().rule, Rule::RegistersUnfenced);
+}
