@@ -19,6 +19,7 @@ mod barriers;
 mod counts;
 mod deadlocks;
 mod memory;
+mod pages;
 mod phases;
 mod places;
 mod races;

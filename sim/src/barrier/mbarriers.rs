@@ -3,6 +3,7 @@
 use super::history::{Arrival, History};
 use super::labels::Labels;
 use super::mbarrier::MBarrier;
+use super::uses::{Mark, Uses, phase_name};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
@@ -63,6 +64,8 @@ pub(crate) struct Bar {
     /// The thread that looked at it last, for reports.
     pub looked: Option<u32>,
     history: History,
+    /// What each thread did there last, for reports.
+    pub uses: Uses,
 }
 
 impl Bar {
@@ -121,6 +124,7 @@ impl Mbarriers {
             waiters: Vec::new(),
             looked: None,
             history: History::default(),
+            uses: Uses::default(),
         });
     }
 
@@ -159,6 +163,43 @@ impl Mbarriers {
         let b = &mut self.all[bar];
         let phase = b.state.phase;
         b.history.note(Arrival { what, loc, role, times: 1, thread, phase });
+    }
+
+    /// Remembers for reports that a thread arrives at a step of the cluster.
+    pub fn arrives(&mut self, bar: usize, thread: u32, step: u64, loc: Option<Loc>) {
+        let b = &mut self.all[bar];
+        if let Some(loc) = loc {
+            b.uses.arrives(thread, Mark { phase: b.state.phase, step, loc });
+        }
+    }
+
+    /// Remembers for reports that a thread sees a phase complete.
+    pub fn sees(&mut self, bar: usize, thread: u32, (phase, step): (u32, u64), loc: Option<Loc>) {
+        if let Some(loc) = loc {
+            self.all[bar].uses.sees(thread, Mark { phase, step, loc });
+        }
+    }
+
+    /// The last wait of a thread that ended: on which mbarrier, and for which phase.
+    pub fn last_wait(&self, thread: u32) -> Option<(usize, Mark)> {
+        let waits = self.all.iter().enumerate();
+        waits.filter_map(|(i, b)| Some((i, b.uses.of(thread).saw?))).max_by_key(|w| w.1.step)
+    }
+
+    /// The barrier beside this one in a slot of a ring, by their names: `full` and `empty`.
+    pub fn beside(&self, bar: usize) -> Option<usize> {
+        let b = &self.all[bar];
+        let (name, stage) = self.labels.get(b.cta, b.addr)?;
+        let other = match name.strip_suffix("full") {
+            Some(ring) => format!("{ring}empty"),
+            None => format!("{}full", name.strip_suffix("empty")?),
+        };
+        let is = |o: &Bar| {
+            o.cta == b.cta
+                && o.live
+                && self.labels.get(o.cta, o.addr).is_some_and(|l| l.0 == other && l.1 == stage)
+        };
+        self.all.iter().position(is)
     }
 
     /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before, and
@@ -252,9 +293,10 @@ impl Mbarriers {
             "complete, by luck"
         };
         let message = format!(
-            "waited for phase {}; when it could look, phase {now} was in progress: the parity says \
-             {says}",
-            phase as i32
+            "a thread waited for {} of {}, and when it could look, phase {now} was in progress: the \
+             parity says {says}",
+            phase_name(phase),
+            self.name(bar)
         );
         Fault::new(Rule::Lapped, message).bar(bar)
     }

@@ -29,7 +29,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
 fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>)> {
     let thread = hw.thread(t);
     let at_exit = |what: &str, loc: Loc| {
-        let message = format!("a thread returns, and leaves {what}");
+        let message = format!("{} returns and leaves {what}", thread.place());
         Err((Fault::new(Rule::InFlightAtExit, message), Some(loc)))
     };
     if let Some((name, loc)) = hw.warps[thread.warp].missed(thread.lane()) {
@@ -50,8 +50,8 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if !last {
         return Ok(());
     }
-    if let Some((what, loc)) = hw.copies.left_by_cta(thread.cta) {
-        return at_exit(what, loc);
+    if let Some((what, loc, bar)) = hw.copies.left_by_cta(thread.cta) {
+        return at_exit(what, loc).map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
     }
     hw.mbarriers.left_over(thread.cta).map_or(Ok(()), Err)
 }

@@ -5,6 +5,13 @@ use std::fmt;
 
 impl std::error::Error for Report {}
 
+/// The page: `main` and `unwrap` print an error with `Debug`.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = self.rule;
@@ -77,7 +84,7 @@ impl fmt::Display for Report {
 impl fmt::Display for ThreadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.warps.len() == 1 { "" } else { "s" };
-        write!(f, "CTA {} warp{s} {}", self.cta, ranges(&self.warps))?;
+        write!(f, "CTA {}, warp{s} {}", self.cta, ranges(&self.warps))?;
         self.role.map_or(Ok(()), |r| write!(f, " ({r})"))?;
         let s = if self.count == 1 { "" } else { "s" };
         write!(f, ", {} thread{s}: {}", self.count, self.doing)?;
@@ -86,7 +93,7 @@ impl fmt::Display for ThreadGroup {
 }
 
 /// `[0, 1, 2, 5]` as `0-2,5`.
-fn ranges(sorted: &[u32]) -> String {
+pub(crate) fn ranges(sorted: &[u32]) -> String {
     let mut out = String::new();
     let mut i = 0;
     while i < sorted.len() {

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A finding: one rule, broken at one place, with the state of the cluster around it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Report {
     /// The rule.
     pub rule: Rule,
@@ -89,7 +89,7 @@ pub struct ThreadPlace {
 
 impl fmt::Display for ThreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CTA {} warp {} lane {}", self.cta, self.warp, self.lane)?;
+        write!(f, "CTA {}, warp {}, lane {}", self.cta, self.warp, self.lane)?;
         self.role.map_or(Ok(()), |r| write!(f, " ({r})"))
     }
 }
