@@ -1,5 +1,6 @@
 //! What each thread did last at an mbarrier, for reports.
 
+use crate::finding::report::SourceLine;
 use crate::types::loc::Loc;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,9 @@ pub(crate) struct Use {
     pub arrivals: u32,
     /// The last phase that it saw complete.
     pub saw: Option<Mark>,
-    /// Its waits that ended.
+    /// It had seen that phase complete before, at its wait before the last.
+    pub again: bool,
+    /// Its waits that ended, without those that passed on the fresh barrier.
     pub waits: u32,
 }
 
@@ -45,8 +48,9 @@ impl Uses {
     /// A thread sees a phase complete.
     pub fn sees(&mut self, thread: u32, mark: Mark) {
         let one = self.of_mut(thread);
+        one.again = one.saw.is_some_and(|last| last.phase == mark.phase);
         one.saw = Some(mark);
-        one.waits += 1;
+        one.waits += u32::from(mark.phase != u32::MAX);
     }
 
     /// What a thread did.
@@ -77,10 +81,20 @@ impl Uses {
     }
 }
 
+impl Use {
+    /// The last wait, as a report tells it.
+    pub fn last_wait(&self) -> Option<String> {
+        let saw = self.saw?;
+        let (at, phase) = (SourceLine::from(saw.loc), phase_name(saw.phase));
+        let again = if self.again { ", which the wait before it had seen as well" } else { "" };
+        Some(format!("at {at}, saw {phase} complete{again}"))
+    }
+}
+
 /// A phase, as a report calls it. A wait with parity 1 passes on a fresh barrier.
 pub(crate) fn phase_name(phase: u32) -> String {
     match phase {
-        u32::MAX => "the phase before the first (parity 1, which passes on a fresh barrier)".into(),
+        u32::MAX => "the phase before the first (parity 1 passes on a fresh barrier)".into(),
         _ => format!("phase {phase} (parity {})", phase & 1),
     }
 }
@@ -100,6 +114,9 @@ mod tests {
         uses.arrives(40, mark(0));
         uses.arrives(40, mark(1));
         uses.sees(7, mark(0));
+        assert!(!uses.of(7).again);
+        uses.sees(7, mark(0));
+        assert!(uses.of(7).again);
         assert_eq!((uses.of(40).arrivals, uses.of(40).arrived.unwrap().phase), (2, 1));
         assert!(uses.of(40).saw.is_none() && uses.of(99).arrived.is_none());
         assert_eq!(uses.of(7).saw.unwrap().phase, 0);

@@ -30,6 +30,15 @@ impl fmt::Display for Report {
         if let Some((what, at)) = &self.other {
             writeln!(f, "  against: {what} at {at}")?;
         }
+        for n in self.notes.iter().take(8) {
+            writeln!(f, "note: {n}")?;
+        }
+        if !self.waits.is_empty() {
+            writeln!(f, "who waits for whom:")?;
+        }
+        for w in &self.waits {
+            writeln!(f, "  {w}")?;
+        }
         if !self.barriers.is_empty() {
             writeln!(f, "barriers:")?;
         }
@@ -57,15 +66,6 @@ impl fmt::Display for Report {
         }
         if self.threads.len() > 14 {
             writeln!(f, "  and {} more groups", self.threads.len() - 14)?;
-        }
-        if !self.waits.is_empty() {
-            writeln!(f, "who waits for whom:")?;
-        }
-        for w in &self.waits {
-            writeln!(f, "  {w}")?;
-        }
-        for n in self.notes.iter().take(8) {
-            writeln!(f, "note: {n}")?;
         }
         if !self.steps.is_empty() {
             writeln!(f, "last steps:")?;

@@ -76,7 +76,14 @@ fn shared(
         at + SMEM_BASE
     );
     let what = format!("{} by {other}", site.what);
-    Fault::new(rule, message).against(what, site.loc)
+    let notes = match (rule, race.agents.get(old.agent)) {
+        (Rule::SharedRace, Agent::Thread(o)) => on_barriers(names, t, Some(o)),
+        (Rule::CopyInFlight | Rule::WgmmaReads | Rule::StoreReads, _) => {
+            on_barriers(names, t, None)
+        }
+        _ => Vec::new(),
+    };
+    Fault::new(rule, message).against(what, site.loc).noting(notes)
 }
 
 fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault {
@@ -127,22 +134,36 @@ fn unseen(race: &Race, names: &Names<'_>, t: u32, bar: usize, copy: bool) -> Fau
     Fault::new(Rule::InitUnseen, message).against("its initialisation", b.init).bar(bar)
 }
 
-fn saw_phase(saw: Mark) -> String {
-    format!("at {}, was for {}", SourceLine::from(saw.loc), phase_name(saw.phase))
-}
-
 /// The last wait of a thread, if it has waited on an mbarrier.
 fn last_wait(names: &Names<'_>, t: u32) -> Option<String> {
-    let (bar, saw) = names.bars.last_wait(t)?;
-    Some(format!("; its last wait, {} of {}", saw_phase(saw), names.bars.name(bar)))
+    let (bar, _) = names.bars.last_wait(t)?;
+    let told = names.bars.get(bar).uses.of(t).last_wait()?;
+    Some(format!("the last wait of {}, on {}, {told}", names.place(t), names.bars.name(bar)))
 }
 
-/// The mbarrier from which the order of two threads would come: one that completed a phase without the
-/// one, for which the other waited; or else the last on which the newer one waited.
-fn by_barrier(names: &Names<'_>, newer: u32, older: u32) -> Option<String> {
-    without(names, newer, older)
-        .or_else(|| without(names, older, newer))
-        .or_else(|| last_wait(names, newer))
+/// What the two threads of a race did on mbarriers: their last waits, and whether the older one arrived
+/// where the newer one waited.
+fn on_barriers(names: &Names<'_>, newer: u32, older: Option<u32>) -> Vec<String> {
+    let mut notes: Vec<String> = last_wait(names, newer).into_iter().collect();
+    let Some(older) = older.filter(|&older| older != newer) else { return notes };
+    if let Some((bar, saw)) = names.bars.last_wait(newer)
+        && let Some(arrived) = names.bars.get(bar).uses.of(older).arrived
+    {
+        let order = if arrived.phase <= saw.phase && saw.phase != u32::MAX {
+            ", before its access"
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "{} arrived on {} for {} at {}{order}",
+            names.place(older),
+            names.bars.name(bar),
+            phase_name(arrived.phase),
+            SourceLine::from(arrived.loc)
+        ));
+    }
+    notes.extend(last_wait(names, older));
+    notes
 }
 
 /// A phase for which `reader` waited, and which completed without `writer` because the count of the
@@ -180,14 +201,13 @@ fn missing_edge(names: &Names<'_>, t: u32, agent: Agent, time: u32) -> String {
     match agent {
         Agent::Thread(o) => {
             let other = names.place(o);
-            let waits = by_barrier(names, t, o).unwrap_or_default();
-            format!("{who} has not synchronised with {other} since{waits}")
+            let count = without(names, t, o).or_else(|| without(names, o, t)).unwrap_or_default();
+            format!("{who} has not synchronised with {other} since{count}")
         }
         Agent::Barrier(bar) => {
-            let waits = match names.bars.get(bar).uses.of(t).saw {
-                Some(saw) => format!("; its last wait there, {}", saw_phase(saw)),
-                None => last_wait(names, t).unwrap_or_default(),
-            };
+            let last = names.bars.get(bar).uses.of(t).last_wait();
+            let waits =
+                last.map_or_else(String::new, |last| format!("; its last wait there, {last}"));
             format!(
                 "{who} has neither waited for phase {} of {} of CTA {}, nor synchronised \
                  with a thread that has{waits}",

@@ -69,7 +69,8 @@ fn a_role_that_has_returned_is_named_with_its_last_line() {
             debug::label_role("Math");
             for step in 0..4 {
                 mbarrier::wait_parity(full(step % 2), step / 2);
-                if step == 1 && warp::warp_id() == 2 {
+                let last = warp::warp_id(); // MATH LEAVES
+                if step == 1 && last == 2 {
                     return;
                 }
                 mbarrier::arrive(empty(step % 2)); // MATH RELEASES
@@ -81,10 +82,11 @@ fn a_role_that_has_returned_is_named_with_its_last_line() {
         &report,
         &["CTA 0, warp 0, lane 0 (Load) waits at", &line_of("LOAD WAITS"), "`tiles.empty["],
     );
-    message_says(&report, &["CTA 0, warp 2 (Math)", "have returned, after mbarrier wait at"]);
+    message_says(&report, &["CTA 0, warp 2 (Math)", "and has returned, after "]);
+    message_says(&report, &[&line_of("MATH LEAVES")]);
     assert!(report.waits.iter().all(|l| !l.contains("itself")), "{report}");
     let page = report.to_string();
-    says(&page, &["CTA 0, warp 2 (Math) have returned, after mbarrier wait at"], &report);
+    says(&page, &["CTA 0, warp 2 (Math) has returned, after "], &report);
     assert!(!page.contains("no thread has arrived"), "{page}");
 }
 
@@ -116,7 +118,7 @@ fn a_forgotten_release_names_the_slot_and_where_it_was_taken() {
         let (asks, takes) = (line_of("ASKS FOR THE SLOT"), line_of("TAKES THE SLOT"));
         message_says(
             &report,
-            &[&asks, kept, "CTA 0, warp 1 (Math), which have not released the slot", &takes, taken],
+            &[&asks, kept, "CTA 0, warp 1 (Math), which has not released the slot", &takes, taken],
         );
     }
 }
@@ -145,7 +147,8 @@ fn a_count_too_low_is_named_by_a_race() {
         says(&page, &["128 threads arrive on", "`tiles.full[0]`", "has count 127"], &report);
         says(&page, &[&line_of("READER WAITS")], &report);
         if report.rule == Rule::SharedRace {
-            let parts = ["phase 0 (parity 0) of `tiles.full[0]`, for which CTA 0, warp 4, lane 0 waited"];
+            let parts =
+                ["phase 0 (parity 0) of `tiles.full[0]`, for which CTA 0, warp 4, lane 0 waited"];
             message_says(&report, &parts);
         }
     }
@@ -193,7 +196,7 @@ fn warps_of_a_role_that_wait_for_each_other_are_told_apart() {
     let [first, second, end] = &report.waits[..] else { panic!("{report}") };
     says(first, &["CTA 0, warp 0, lane 0 (Load) waits", "CTA 0, warp 1, lane 0 (Load)"], &report);
     says(second, &["CTA 0, warp 1, lane 0 (Load) waits", "CTA 0, warp 2 (Math)"], &report);
-    says(end, &["CTA 0, warp 2 (Math) have returned", &line_of("MATH RELEASES ONCE")], &report);
+    says(end, &["CTA 0, warp 2 (Math) has returned", &line_of("MATH RELEASES ONCE")], &report);
 }
 
 #[test]
@@ -207,9 +210,14 @@ fn a_named_barrier_names_those_who_have_not_come() {
         }
     });
     let page = report.to_string();
-    let parts = ["named barrier 0, at which 32 of 64 threads have come: CTA 0, warp 1, which have not"];
+    let parts = [
+        "named barrier 0, at which 32 of 64 threads have come: CTA 0, warp 1, who must still come",
+    ];
     says(&page, &parts, &report);
-    message_says(&report, &[&line_of("WAITS ELSEWHERE"), "`tiles.full[0]`", "no thread has arrived"]);
+    message_says(
+        &report,
+        &[&line_of("WAITS ELSEWHERE"), "`tiles.full[0]`", "no thread has arrived"],
+    );
 }
 
 #[test]
@@ -238,38 +246,63 @@ fn loads(map: &Map, phases: u32) {
 }
 
 #[test]
-fn a_read_of_a_copy_in_flight_names_the_phase_that_the_reader_saw() {
+fn a_race_in_a_ring_names_the_last_waits_and_the_phases_that_they_saw() {
     let memory = GlobalMemory::new();
     let map = tensor(&memory);
-    for seed in 0..40 {
+    let (mut races, mut copies) = (0, 0);
+    for seed in 0..60 {
         let kernel = || {
             ring((1, 32), true);
             if lane_0_of_warp_0() {
                 loads(&map, 2);
-            } else if warp::warp_id() == 1 {
+            } else if tid() >= 32 {
                 for _ in 0..2 {
                     mbarrier::wait_parity(full(0), 0); // NEVER FLIPPED
-                    shared::ld::<u32>(smem(256));
+                    for word in 0..8 {
+                        shared::ld::<u32>(smem(256 + 4 * word));
+                    }
                     mbarrier::arrive(empty(0));
                 }
             }
         };
         let Err(report) = run_on(&memory, seed, Shape(64, 1, 1024), kernel) else { continue };
-        if report.rule != Rule::CopyInFlight || !report.message.contains("CTA 0, warp 1") {
-            continue;
+        let page = report.to_string();
+        let saw = format!("{}, saw phase 0 (parity 0) complete", line_of("NEVER FLIPPED"));
+        match report.rule {
+            Rule::SharedRace => {
+                races += 1;
+                let again = format!("{saw}, which the wait before it had seen");
+                says(
+                    &page,
+                    &["the last wait of CTA 0, warp 1, lane", "`tiles.full[0]`", &again],
+                    &report,
+                );
+            }
+            Rule::CopyInFlight if report.message.starts_with("CTA 0, warp 1") => {
+                copies += 1;
+                message_says(&report, &["phase 1 of `tiles.full[0]`", "its last wait there", &saw]);
+            }
+            _ => {}
         }
-        message_says(
-            &report,
-            &[
-                "phase 1 of `tiles.full[0]`",
-                "its last wait there",
-                &line_of("NEVER FLIPPED"),
-                "was for phase 0 (parity 0)",
-            ],
-        );
-        return;
     }
-    panic!("not found");
+    assert!(races > 0, "{races} races, {copies} reads of a copy in flight");
+}
+
+#[test]
+fn a_read_of_a_copy_in_flight_names_the_phase_of_the_copy() {
+    let memory = GlobalMemory::new();
+    let map = tensor(&memory);
+    let report = breaks_on(&memory, Rule::CopyInFlight, Shape(64, 1, 1024), || {
+        ring((1, 32), true);
+        if lane_0_of_warp_0() {
+            loads(&map, 1);
+        } else if tid() >= 32 {
+            mbarrier::wait_parity(full(1), 1); // WRONG STAGE AND PARITY
+            shared::ld::<u32>(smem(256));
+        }
+    });
+    message_says(&report, &["`tiles.full[0]`", "phase 0", "CTA 0, warp 1, lane"]);
+    says(&report.to_string(), &[&line_of("WRONG STAGE"), "`tiles.full[1]`"], &report);
 }
 
 #[test]

@@ -34,26 +34,18 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
 
 /// The thread's last wait, on any mbarrier.
 fn last_wait(c: &Page<'_>, t: u32) -> String {
-    match c.hw.mbarriers.last_wait(t) {
-        Some((bar, saw)) => format!(
-            "; its last wait{} was for {} of {}",
-            at(Some(saw.loc)),
-            phase_name(saw.phase),
-            c.hw.mbarriers.name(bar)
-        ),
+    let last = c.hw.mbarriers.last_wait(t);
+    match last.and_then(|(bar, _)| Some((bar, c.hw.mbarriers.get(bar).uses.of(t).last_wait()?))) {
+        Some((bar, told)) => format!("; its last wait, on {}, {told}", c.hw.mbarriers.name(bar)),
         None => "; it has not waited on an mbarrier".into(),
     }
 }
 
 /// The thread's last wait on the mbarrier on which a copy completes.
 fn last_wait_there(c: &Page<'_>, t: u32, bar: usize) -> String {
-    match c.hw.mbarriers.get(bar).uses.of(t).saw {
-        Some(saw) => format!(
-            "; its last wait there{} was for {}",
-            at(Some(saw.loc)),
-            phase_name(saw.phase)
-        ),
-        None => format!("; it has not waited there{}", last_wait(c, t).replace("; its", ", and its")),
+    match c.hw.mbarriers.get(bar).uses.of(t).last_wait() {
+        Some(told) => format!("; its last wait there, {told}"),
+        None => format!("; it has not waited there{}", last_wait(c, t).replace("; it", ", and it")),
     }
 }
 
@@ -62,7 +54,11 @@ pub(super) fn notes(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> Vec<String> 
     let waited = t.and_then(|t| c.hw.mbarriers.last_wait(t)).map(|w| w.0);
     let data = matches!(fault.rule, Rule::Uninitialised | Rule::SharedRace | Rule::CopyInFlight);
     let bars = fault.bar.into_iter().chain(waited.filter(|_| data));
-    let mut out: Vec<String> = bars.filter_map(|bar| too_low(c, bar)).collect();
+    let mut out = fault.notes.clone();
+    // Unless the message says it.
+    let low =
+        bars.filter_map(|bar| too_low(c, bar)).filter(|_| !fault.message.contains("has count"));
+    out.extend(low);
     out.dedup();
     if let (Rule::InFlightAtExit, Some(bar)) = (fault.rule, fault.bar) {
         let phase = phase_name(c.hw.mbarriers.get(bar).state.phase);

@@ -79,21 +79,23 @@ fn registers(c: &Page<'_>, t: u32, want: u32) -> Lack {
     });
     let Some(&one) = from.first() else { return Lack::new(what, from, "") };
     let holds = c.hw.registers.of(c.hw.thread(one).warp);
-    let how = format!("which {} {holds} each", verb(&from, "holds", "hold"));
+    let how = format!("which {} {holds} each", verb(&name(c, &from), "holds", "hold"));
     Lack::new(what, from, how)
 }
 
 fn named(c: &Page<'_>, cta: usize, id: u32) -> Lack {
     let (come, threads) = c.hw.named.who(cta, id);
-    let what = format!("named barrier {id}, at which {} of {threads} threads have come", come.len());
+    let what =
+        format!("named barrier {id}, at which {} of {threads} threads have come", come.len());
     let missing = |o: u32| c.hw.thread(o).cta == cta && !come.contains(&o);
     let block = c.hw.shape.block_threads();
     let role = |o: u32| c.hw.thread(o).role;
-    let same_role = all(c, |o| missing(o) && come.iter().any(|&t| role(t).is_some() && role(t) == role(o)));
+    let same_role =
+        all(c, |o| missing(o) && come.iter().any(|&t| role(t).is_some() && role(t) == role(o)));
     if threads >= block || come.len() + all(c, missing).len() == threads as usize {
-        return Lack::new(what, all(c, missing), "which have not come");
+        return Lack::new(what, all(c, missing), "who must still come");
     }
-    Lack::new(what, same_role, "which have not come")
+    Lack::new(what, same_role, "who must still come")
 }
 
 /// What an mbarrier lacks, and whose arrival.
@@ -190,10 +192,11 @@ fn held(c: &Page<'_>, bar: usize, from: &[u32], what: &str) -> Option<Lack> {
         from.iter().filter_map(|&t| Some((t, took(t)?))).collect();
     let &(_, (slot, wait)) = holders.first()?;
     let from: Vec<u32> = holders.iter().map(|h| h.0).collect();
+    let who = name(c, &from);
     let how = format!(
         "which {} not released the slot that {} took{} with phase {} of {}",
-        verb(&from, "has", "have"),
-        verb(&from, "it", "they"),
+        verb(&who, "has", "have"),
+        verb(&who, "it", "they"),
         at(Some(wait.loc)),
         wait.phase,
         c.hw.mbarriers.name(slot),
@@ -227,8 +230,12 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     if let Some(held) = held(c, bar, &from, what) {
         return Some(held);
     }
-    let have = verb(&here, "has", "have");
-    let how = format!("which have not arrived; {} {have}", name(c, &here));
+    let (missing, here) = (name(c, &from), name(c, &here));
+    let how = format!(
+        "which {} not arrived; {here} {}",
+        verb(&missing, "has", "have"),
+        verb(&here, "has", "have")
+    );
     Some(Lack::new(what.to_owned(), from, how))
 }
 
@@ -248,7 +255,11 @@ fn by_name(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
         from.sort_unstable();
         from.dedup();
         let held = held(c, bar, &from, what);
-        let how = format!("which {} on its other stages{}", verb(&from, "arrives", "arrive"), at(Some(m.loc)));
+        let how = format!(
+            "which {} on its other stages{}",
+            verb(&name(c, &from), "arrives", "arrive"),
+            at(Some(m.loc))
+        );
         return held.or_else(|| Some(Lack::new(what.to_owned(), from, how)));
     }
     let beside = c.hw.mbarriers.beside(bar)?;
@@ -261,7 +272,11 @@ fn by_name(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     if let Some(held) = held(c, bar, &from, what) {
         return Some(held);
     }
-    let how = format!("which {} on {}", verb(&from, "waits", "wait"), c.hw.mbarriers.name(beside));
+    let how = format!(
+        "which {} on {}",
+        verb(&name(c, &from), "waits", "wait"),
+        c.hw.mbarriers.name(beside)
+    );
     Some(Lack::new(what.to_owned(), from, how))
 }
 
@@ -282,7 +297,8 @@ fn whole_warps(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
 
 /// What a group of threads that can't go on waits for, as a sentence.
 pub(super) fn sentence(c: &Page<'_>, group: &[u32], lack: &Lack) -> String {
-    let (who, waits) = (name(c, group), verb(group, "waits", "wait"));
+    let who = name(c, group);
+    let waits = verb(&who, "waits", "wait");
     let mut text = format!("{who} {waits}{} for {}", at(c.hw.thread(group[0]).loc), lack.what);
     match (lack.from.is_empty(), lack.how.is_empty()) {
         (true, true) => {}

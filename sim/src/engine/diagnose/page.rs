@@ -42,17 +42,17 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
     };
     let mut notes: Vec<String> = bars.iter().filter_map(|&b| hints::too_low(c, b)).collect();
     notes.extend(hints::first_parity(c, &bars));
-    let mut ctas: Vec<usize> = c
-        .hw
-        .threads
-        .iter()
-        .filter(|t| matches!(t.wait, Wait::Registers { .. }))
-        .map(|t| t.cta)
-        .collect();
+    let mut ctas: Vec<usize> =
+        c.hw.threads
+            .iter()
+            .filter(|t| matches!(t.wait, Wait::Registers { .. }))
+            .map(|t| t.cta)
+            .collect();
     ctas.dedup();
     notes.extend(ctas.iter().take(2).map(|&cta| hints::registers(c, cta)));
     notes.extend(barrier_notes(c));
-    notes.extend(waits::returned_threads(c).into_iter().take(4));
+    let told = |line: &String| waits.contains(line);
+    notes.extend(waits::returned_warps(c).into_iter().filter(|line| !told(line)).take(4));
     let at = stuck.and_then(|b| c.hw.mbarriers.get(b).arrivals().last()).map(|a| a.loc.into());
     Report { message, at, notes, waits, ..state(c, rule, &bars, None) }
 }
@@ -95,8 +95,12 @@ fn broken_meeting(c: &Page<'_>) -> Option<Report> {
             format!("executes {}", o.op)
         };
         let of = if size == 32 { "warp" } else { "warp group" };
-        let message =
-            format!("{} waits in {} for all of its {of}, and {} {doing}", t.place(), t.op, o.place());
+        let message = format!(
+            "{} waits in {} for all of its {of}, and {} {doing}",
+            t.place(),
+            t.op,
+            o.place()
+        );
         let mut fault = Fault::new(rule, message);
         if let Some(loc) = o.loc {
             fault = fault.against("the other", loc);

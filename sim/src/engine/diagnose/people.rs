@@ -53,9 +53,10 @@ fn of_group(c: &Page<'_>, g: &Group) -> String {
     g.role.map_or(text.clone(), |role| format!("{text} ({role})"))
 }
 
-/// The verb for some threads: that of one, or that of many.
-pub(super) fn verb(threads: &[u32], one: &'static str, many: &'static str) -> &'static str {
-    if threads.len() == 1 { one } else { many }
+/// The verb for threads of this name: that of one, or that of many.
+pub(super) fn verb(name: &str, one: &'static str, many: &'static str) -> &'static str {
+    let plural = ["warps ", "lanes ", " threads", " and "].iter().any(|part| name.contains(part));
+    if plural { many } else { one }
 }
 
 /// ` at` a line, if it is known.

@@ -58,7 +58,12 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     };
     let mut message = say(links[at_fault]);
     if end == End::Returned {
-        message += &format!("; {}", left(c, &gone));
+        message += &if lacks[links[at_fault]].from == gone {
+            let who = name(c, &gone);
+            format!(", and {}", left(c, &gone).replacen(&format!("{who} "), "", 1))
+        } else {
+            format!("; {}", left(c, &gone))
+        };
     } else if let (End::Cycle, [_, next]) = (end, &links[..]) {
         message += &format!(". And {}", say(*next));
     }
@@ -75,8 +80,8 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     }
     // Waits that the chain does not touch. Lanes that wait for their warp are no news.
     let wait = |g: usize| c.hw.thread(groups[g][0]).wait;
-    let others = (0..groups.len())
-        .filter(|g| !links.contains(g) && !matches!(wait(*g), Wait::Warp { .. }));
+    let others =
+        (0..groups.len()).filter(|g| !links.contains(g) && !matches!(wait(*g), Wait::Warp { .. }));
     lines.extend(others.clone().map(|g| format!("also, {}", say(g))));
     lines.truncate(LINES);
     let mut bars = Vec::new();
@@ -101,7 +106,8 @@ fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Ch
         // The largest group of those who should come.
         let mut sizes = vec![0; sleepers.groups.len()];
         from.iter().filter_map(|&t| sleepers.of(t)).for_each(|g| sizes[g] += 1);
-        let next = (0..sizes.len()).filter(|&g| sizes[g] > 0).max_by_key(|&g| (sizes[g], Reverse(g)));
+        let next =
+            (0..sizes.len()).filter(|&g| sizes[g] > 0).max_by_key(|&g| (sizes[g], Reverse(g)));
         let Some(next) = next else { return Chain { links, end: End::Nobody, gone } };
         if let Some(first) = links.iter().position(|&g| g == next) {
             // What leads to the cycle is no part of it.
@@ -115,16 +121,20 @@ fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Ch
 
 /// Threads that have returned, and after which line.
 fn left(c: &Page<'_>, gone: &[u32]) -> String {
-    let last = c.hw.thread(gone[0]);
-    let have = verb(gone, "has", "have");
-    format!("{} {have} returned, after {}{}", name(c, gone), last.op, at(last.loc))
+    let (last, who) = (c.hw.thread(gone[0]), name(c, gone));
+    let have = verb(&who, "has", "have");
+    format!("{who} {have} returned, after {}{}", last.op, at(last.loc))
 }
 
-/// All threads that have returned, by the line of their last instruction.
-pub(super) fn returned_threads(c: &Page<'_>) -> Vec<String> {
+/// The whole warps that have returned, by the line of their last instruction.
+pub(super) fn returned_warps(c: &Page<'_>) -> Vec<String> {
     let key = |t: u32| (c.hw.thread(t).cta, c.hw.thread(t).role, c.hw.thread(t).loc);
     let mut groups: Vec<Vec<u32>> = Vec::new();
-    for t in all(c, |t| returned(c, t)) {
+    let warp = |t: u32| {
+        let (first, index) = (t - c.hw.thread(t).lane(), c.hw.thread(t).index);
+        first..first + (c.hw.shape.block_threads() - index / 32 * 32).min(32)
+    };
+    for t in all(c, |t| returned(c, t) && warp(t).all(|o| returned(c, o))) {
         match groups.iter_mut().find(|g| key(g[0]) == key(t)) {
             Some(g) => g.push(t),
             None => groups.push(vec![t]),
