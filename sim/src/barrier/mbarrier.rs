@@ -43,7 +43,7 @@ impl MBarrier {
             return Err((
                 Rule::TooManyArrivals,
                 format!(
-                    "{n} arrivals where phase {} has {} of {} pending (tx {} bytes)",
+                    "arrival count {n} in phase {}, which lacks {} of {} arrivals ({} bytes have yet to land)",
                     self.phase, self.pending, self.expected, self.tx
                 ),
             ));
@@ -66,7 +66,7 @@ impl MBarrier {
         if n == self.pending {
             return Err((
                 Rule::NoComplete,
-                format!("{n} arrivals are all that phase {} lacks", self.phase),
+                format!("arrive.noComplete with count {n}, and phase {} lacks no more", self.phase),
             ));
         }
         self.arrive(n, false).map(|_| ())

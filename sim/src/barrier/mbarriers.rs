@@ -28,7 +28,10 @@ impl Want {
     fn check(self, state: &MBarrier) -> Result<bool, Fault> {
         match self {
             Self::Parity(p @ 0..=1) => Ok(state.parity_done(p)),
-            Self::Parity(p) => Err(Fault::new(Rule::Operand, format!("phase parity {p}: 0 or 1"))),
+            Self::Parity(p) => Err(Fault::new(
+                Rule::Operand,
+                format!("a wait with parity {p}: it is 0 or 1, the phase modulo 2"),
+            )),
             Self::Token(token) => match state.phases_since(token) {
                 0 => Ok(false),
                 1 => Ok(true),
@@ -107,9 +110,12 @@ impl Mbarriers {
     /// `init` where the barrier `old` lives.
     pub fn init_twice(&self, old: usize) -> Fault {
         let name = self.name(old);
-        Fault::new(Rule::InitTwice, format!("{name} is live: inval comes before"))
-            .against("its initialisation", self.all[old].init)
-            .bar(old)
+        Fault::new(
+            Rule::InitTwice,
+            format!("{name} is initialised already: mbarrier.inval comes before a second init"),
+        )
+        .against("its initialisation", self.all[old].init)
+        .bar(old)
     }
 
     /// `init`: the barrier gets the number [`Self::next`].
@@ -294,7 +300,7 @@ impl Mbarriers {
         };
         let message = format!(
             "a thread waited for {} of {}, and when it could look, phase {now} was in progress: the \
-             parity says {says}",
+             parity says {says}. Arrivals may be at most one phase ahead of a waiter",
             phase_name(phase),
             self.name(bar)
         );
@@ -308,7 +314,12 @@ impl Mbarriers {
         let b = &self.all[bar];
         // Bytes that landed and were not expected, of which no later phase will hear.
         let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
-        let message = format!("CTA {cta} exits with tx {} on {}", b.state.tx, self.name(bar));
+        let (name, tx) = (self.name(bar), b.state.tx);
+        let message = if tx < 0 {
+            format!("CTA {cta} exits, and {} bytes more landed on {name} than were expected", -tx)
+        } else {
+            format!("CTA {cta} exits, and {tx} bytes that {name} expects have not landed")
+        };
         Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
     }
 }

@@ -26,11 +26,9 @@ pub(crate) fn explain(
             )
         }
         Rule::BarrierMemory => {
-            let fault = with("which is an mbarrier's until its inval");
-            match smem.barrier_at(c.addr & !7) {
-                Some(b) => fault.against("its initialisation", bars.get(b).init).bar(b),
-                None => fault,
-            }
+            let Some(b) = smem.barrier_at(c.addr & !7) else { return with("where an mbarrier is") };
+            let fault = with(&format!("which belongs to {} until its inval", bars.name(b)));
+            fault.against("its initialisation", bars.get(b).init).bar(b)
         }
         Rule::WgmmaReads => {
             if let Some(loc) = groups.iter().find_map(|w| w.reads(c.addr)) {
@@ -40,7 +38,7 @@ pub(crate) fn explain(
             let fault = with("which a bulk store has yet to read");
             let fault = Fault { rule: Rule::StoreReads, ..fault };
             match copies.reading(cta, c.addr) {
-                Some(loc) => fault.against("the store, which has not read its source", loc),
+                Some(loc) => fault.against("the store", loc),
                 None => fault,
             }
         }
@@ -49,11 +47,11 @@ pub(crate) fn explain(
                 let (phase, name) = (bars.get(bar).state.phase, bars.name(bar));
                 let what =
                     format!("which a copy is writing that completes in phase {phase} of {name}");
-                with(&what).against("the copy, which has not landed", loc).bar(bar)
+                with(&what).against("the copy", loc).bar(bar)
             }
             Some((loc, None)) => {
                 let fault = with("which a cp.async is writing");
-                fault.against("the copy, which has not landed", loc)
+                fault.against("the copy", loc)
             }
             None => with("which a copy is writing"),
         },

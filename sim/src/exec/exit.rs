@@ -51,7 +51,12 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
         return Ok(());
     }
     if let Some((what, loc, bar)) = hw.copies.left_by_cta(thread.cta) {
-        return at_exit(what, loc).map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
+        let completes = bar.map_or_else(String::new, |bar| {
+            let phase = hw.mbarriers.get(bar).state.phase;
+            format!(", which completes in phase {phase} of {}", hw.mbarriers.name(bar))
+        });
+        let fault = at_exit(&format!("{what}{completes}"), loc);
+        return fault.map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
     }
     hw.mbarriers.left_over(thread.cta).map_or(Ok(()), Err)
 }

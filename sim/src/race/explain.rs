@@ -55,6 +55,7 @@ fn shared(
     let op = names.thread(t).op;
     let (who, other) = (names.place(t), names.place(site.thread));
     let (does, did) = verbs(newer_writes, write);
+    let whose = if site.thread == t { "it".to_owned() } else { other.to_string() };
     let why = match rule {
         Rule::Proxy => format!(
             "the two are ordered, but no fence.proxy.async lies after the write and before the \
@@ -70,7 +71,7 @@ fn shared(
         _ => missing_edge(names, t, race.agents.get(old.agent), old.time),
     };
     let message = format!(
-        "{who} {does} ({op}) what {other} {did} ({}) at shared address {:#x} (base + {at}) of CTA \
+        "{who} {does} ({op}) what {whose} {did} ({}) at shared address {:#x} (base + {at}) of CTA \
          {cta}; {why}",
         site.what,
         at + SMEM_BASE
@@ -91,7 +92,7 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
     let who = names.place(t);
     let mut other = old.place.to_string();
     if old.cluster != race.cluster {
-        other = format!("cluster {} {other}", old.cluster);
+        other = format!("cluster {}, {other}", old.cluster);
     }
     let name = names.thread(t).op;
     let (does, did) = verbs(*write, *old_write);
@@ -162,8 +163,34 @@ fn on_barriers(names: &Names<'_>, newer: u32, older: Option<u32>) -> Vec<String>
             SourceLine::from(arrived.loc)
         ));
     }
+    notes.extend(without_one(names, newer, older));
     notes.extend(last_wait(names, older));
     notes
+}
+
+/// The last phase for which a thread waited, if it completed though the other had not arrived, and
+/// others of its warp had.
+fn without_one(names: &Names<'_>, newer: u32, older: u32) -> Option<String> {
+    let (bar, saw) = names.bars.last_wait(newer)?;
+    let uses = &names.bars.get(bar).uses;
+    let own = uses.of(older);
+    let missed = own.arrived.is_none_or(|m| m.phase < saw.phase) && saw.phase != u32::MAX;
+    let warp = names.thread(older).warp;
+    let mut fellows = uses.arrived().filter(|(t, _)| names.thread(*t).warp == warp);
+    if !missed || fellows.next().is_none() {
+        return None;
+    }
+    let phases = saw.phase + 1;
+    let often = uses.all().find(|(_, one)| one.arrivals > phases);
+    let often = often.map_or_else(String::new, |(t, one)| {
+        let s = if phases == 1 { "" } else { "s" };
+        format!("; {} has arrived {} times in {phases} phase{s}", names.place(t), one.arrivals)
+    });
+    let (name, older) = (names.bars.name(bar), names.place(older));
+    Some(format!(
+        "{} of {name} completed without an arrival of {older}{often}",
+        phase_name(saw.phase)
+    ))
 }
 
 /// A phase for which `reader` waited, and which completed without `writer` because the count of the

@@ -44,7 +44,7 @@ fn a_deadlock_names_lines_barriers_and_the_missing_arrival() {
         "full[0] of CTA 0: phase 1 (parity 1), 1 of 1 arrivals pending",
         "empty[0] of CTA 0: phase 0 (parity 0), 1 of 1 arrivals pending",
         "CTA 0, warp 1 (consumer), which has not released the slot that it took",
-        "CTA 0, warp 0, lane 0 (producer), which arrived for phase 0 (parity 0)",
+        "CTA 0, warp 0, lane 0 (producer), which last arrived for phase 0 (parity 0)",
         "(consumer), 32 threads: waits on `full[0]`",
         &format!("findings.rs:{wait}"),
         &format!("findings.rs:{arrive}"),

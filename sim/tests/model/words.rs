@@ -229,7 +229,7 @@ fn registers_that_are_free_needed_and_held() {
     });
     message_says(
         &report,
-        &["has 168 and needs 32 x 64 = 2048 more", "has 0 free", "CTA 0, warps 0-3", "168 each"],
+        &["has 168 needs 32 x 64 = 2048 more", "has 0 free", "CTA 0, warps 0-3", "168 each"],
     );
     let page = report.to_string();
     let parts = ["64512 since the launch", "warps 0-11: 168 for each thread, 64512 in all"];

@@ -14,6 +14,9 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
     {
         text = format!("{} executes {} on {text}", c.place(t), c.hw.thread(t).op);
     }
+    if let (Some(t), Some(rest)) = (t, text.strip_prefix("a thread ")) {
+        text = format!("{} {rest}", c.place(t));
+    }
     if let Some(bar) = fault.bar {
         let name = c.hw.mbarriers.name(bar);
         if !text.contains(&name) {
@@ -21,7 +24,9 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
         }
     }
     match (fault.rule, t) {
-        (Rule::Uninitialised, Some(t)) => text += &last_wait(c, t),
+        (Rule::Uninitialised, Some(t)) if !c.hw.mbarriers.all().is_empty() => {
+            text += &last_wait(c, t)
+        }
         (Rule::CopyInFlight, Some(t)) => {
             if let Some(bar) = fault.bar {
                 text += &last_wait_there(c, t, bar);

@@ -13,13 +13,14 @@ pub(super) struct Lack {
     pub from: Vec<u32>,
     /// How that is known, as the rest of a sentence about `from`.
     pub how: String,
-    /// They took what they should give back: the wait that did so ended after their last arrival.
-    pub held: bool,
+    /// This explains why nobody can go on: they took what they should give back, or some of them have
+    /// arrived in this phase and others have not.
+    pub cause: bool,
 }
 
 impl Lack {
     fn new(what: String, from: Vec<u32>, how: impl Into<String>) -> Self {
-        Self { what, from, how: how.into(), held: false }
+        Self { what, from, how: how.into(), cause: false }
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) fn of(c: &Page<'_>, t: u32) -> Lack {
                 let o = c.hw.thread(o);
                 o.warp == thread.warp && (o.wait, o.loc) != (thread.wait, thread.loc)
             });
-            Lack::new(format!("the other lanes of the warp, which {op} needs"), warp, "")
+            Lack::new(format!("the rest of its warp in {op}"), warp, "")
         }
         Wait::Warpgroup => {
             let group = (cta, thread.warp_group());
@@ -50,13 +51,13 @@ pub(super) fn of(c: &Page<'_>, t: u32) -> Lack {
                 let o = c.hw.thread(o);
                 (o.cta, o.warp_group()) == group && o.wait != Wait::Warpgroup
             });
-            Lack::new("the other threads of the warp group, which wgmma needs".into(), from, "")
+            Lack::new("the rest of its warp group in wgmma".into(), from, "")
         }
         Wait::Registers { want } => registers(c, t, want),
         Wait::Poll { global } => {
             let space = if global { "global memory" } else { "memory" };
             let what = format!("a value in {space}, with {}", thread.op);
-            Lack::new(what, Vec::new(), "which no thread is left to write")
+            Lack::new(what, Vec::new(), "no thread is left to write it")
         }
         Wait::BulkGroups { .. } | Wait::CpAsync { .. } | Wait::Nothing => {
             Lack::new("copies".into(), Vec::new(), "")
@@ -68,8 +69,8 @@ fn registers(c: &Page<'_>, t: u32, want: u32) -> Lack {
     let (cta, have) = (c.hw.thread(t).cta, c.hw.registers.of(c.hw.thread(t).warp));
     let more = (want - have) * 32;
     let what = format!(
-        "{want} registers per thread: it has {have} and needs 32 x {} = {more} more for a warp, \
-         and the pool of CTA {cta} has {} free",
+        "{want} registers per thread in setmaxnreg: a warp that has {have} needs 32 x {} = {more} \
+         more, and the pool of CTA {cta} has {} free",
         want - have,
         c.hw.registers.free(cta)
     );
@@ -93,9 +94,9 @@ fn named(c: &Page<'_>, cta: usize, id: u32) -> Lack {
     let same_role =
         all(c, |o| missing(o) && come.iter().any(|&t| role(t).is_some() && role(t) == role(o)));
     if threads >= block || come.len() + all(c, missing).len() == threads as usize {
-        return Lack::new(what, all(c, missing), "who must still come");
+        return Lack::new(what, all(c, missing), "");
     }
-    Lack::new(what, same_role, "who must still come")
+    Lack::new(what, same_role, "")
 }
 
 /// What an mbarrier lacks, and whose arrival.
@@ -121,7 +122,7 @@ pub(super) fn mbarrier(c: &Page<'_>, bar: usize) -> Lack {
     }
     let what = format!("{phase} of {of_name}, which lacks {}", debts.join(" and "));
     if s.pending == 0 {
-        return Lack::new(what, Vec::new(), "and no copy is in flight that brings them");
+        return Lack::new(what, Vec::new(), "no copy is in flight that brings them");
     }
     before(c, bar, &what)
         .or_else(|| beside_those_here(c, bar, &what))
@@ -130,13 +131,13 @@ pub(super) fn mbarrier(c: &Page<'_>, bar: usize) -> Lack {
         .unwrap_or_else(|| {
             let how = match b.uses.arrived().next() {
                 None => format!(
-                    "on which no thread has arrived since its init with count {}{}",
+                    "no thread has arrived on it since its init with count {}{}",
                     s.expected,
                     at(Some(b.init))
                 ),
                 Some(_) if b.uses.arrived().all(|a| a.1.phase == s.phase) => format!(
-                    "on which all {} threads that arrive have arrived in this phase: the count {} \
-                     of its init{} is too high, or another thread's arrival is missing",
+                    "all {} threads that arrive on it have arrived in this phase: the count {} of \
+                     its init{} is too high, or another thread's arrival is missing",
                     b.uses.arrived().count(),
                     s.expected,
                     at(Some(b.init))
@@ -157,11 +158,7 @@ fn before(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     if let Some(held) = held(c, bar, &from, what) {
         return Some(held);
     }
-    let how = format!(
-        "which arrived for {}{}, and not since",
-        phase_name(last.phase),
-        at(Some(last.loc))
-    );
+    let how = format!("which last arrived for {}{}", phase_name(last.phase), at(Some(last.loc)));
     Some(Lack::new(what.to_owned(), from, how))
 }
 
@@ -201,7 +198,7 @@ fn held(c: &Page<'_>, bar: usize, from: &[u32], what: &str) -> Option<Lack> {
         wait.phase,
         c.hw.mbarriers.name(slot),
     );
-    Some(Lack { what: what.to_owned(), from, how, held: true })
+    Some(Lack { what: what.to_owned(), from, how, cause: true })
 }
 
 /// Those who stand beside the ones that arrived in this phase: of their role, or of their warps.
@@ -231,12 +228,16 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
         return Some(held);
     }
     let (missing, here) = (name(c, &from), name(c, &here));
+    let b = c.hw.mbarriers.get(bar);
     let how = format!(
-        "which {} not arrived; {here} {}",
+        "which {} not arrived, as {here} {}; if only {here} should, the count {} of its init{} is \
+         too high",
         verb(&missing, "has", "have"),
-        verb(&here, "has", "have")
+        verb(&here, "has", "have"),
+        b.state.expected,
+        at(Some(b.init))
     );
-    Some(Lack::new(what.to_owned(), from, how))
+    Some(Lack { what: what.to_owned(), from, how, cause: true })
 }
 
 /// Those who arrive on the same barrier of other stages, or who wait for the barrier beside it, as who
@@ -302,9 +303,9 @@ pub(super) fn sentence(c: &Page<'_>, group: &[u32], lack: &Lack) -> String {
     let mut text = format!("{who} {waits}{} for {}", at(c.hw.thread(group[0]).loc), lack.what);
     match (lack.from.is_empty(), lack.how.is_empty()) {
         (true, true) => {}
-        (true, false) => text += &format!(", {}", lack.how),
-        (false, true) => text += &format!(": {}", name(c, &lack.from)),
-        (false, false) => text += &format!(": {}, {}", name(c, &lack.from), lack.how),
+        (true, false) => text += &format!(": {}", lack.how),
+        (false, true) => text += &format!(", due from {}", name(c, &lack.from)),
+        (false, false) => text += &format!(", due from {}, {}", name(c, &lack.from), lack.how),
     }
     text
 }

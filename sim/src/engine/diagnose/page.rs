@@ -50,7 +50,11 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
             .collect();
     ctas.dedup();
     notes.extend(ctas.iter().take(2).map(|&cta| hints::registers(c, cta)));
-    notes.extend(barrier_notes(c));
+    let told = |note: &String| {
+        let barrier = note.split(" of CTA").next().and_then(|n| n.split(':').next()).unwrap_or("");
+        waits.iter().any(|line| line.contains(barrier))
+    };
+    notes.extend(barrier_notes(c).into_iter().filter(|note| !told(note)));
     let told = |line: &String| waits.contains(line);
     notes.extend(waits::returned_warps(c).into_iter().filter(|line| !told(line)).take(4));
     let at = stuck.and_then(|b| c.hw.mbarriers.get(b).arrivals().last()).map(|a| a.loc.into());
@@ -118,7 +122,7 @@ fn barrier_notes(c: &Page<'_>) -> Vec<String> {
     let mut out: Vec<String> = named.collect();
     if c.hw.threads.iter().any(|t| t.wait == Wait::Cluster) {
         let (come, total) = (c.hw.all.come(), c.hw.threads.len());
-        out.push(format!("cluster barrier: {come} of {total} threads have come"));
+        out.push(format!("the cluster barrier: {come} of {total} threads have come"));
     }
     out
 }

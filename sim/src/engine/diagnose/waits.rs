@@ -16,8 +16,8 @@ enum End {
     Nobody,
     /// It comes round.
     Cycle,
-    /// It comes round, and one of its threads keeps what another waits for.
-    Kept,
+    /// It comes round, and what one of its waits lacks explains why.
+    Cause,
     /// At threads that have returned.
     Returned,
 }
@@ -52,7 +52,7 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     };
     let say = |g: usize| sentence(c, &groups[g], &lacks[g]);
     let at_fault = match end {
-        End::Kept => links.iter().position(|&g| lacks[g].held).unwrap_or(0),
+        End::Cause => links.iter().position(|&g| lacks[g].cause).unwrap_or(0),
         End::Cycle => 0,
         End::Returned | End::Nobody => links.len() - 1,
     };
@@ -70,10 +70,10 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     let mut lines: Vec<String> = links.iter().map(|&g| say(g)).collect();
     match end {
         End::Returned => lines.push(left(c, &gone)),
-        End::Cycle | End::Kept if links.len() == 1 => {
+        End::Cycle | End::Cause if links.len() == 1 => {
             lines.push("which closes the cycle: it waits for what it should do itself".into());
         }
-        End::Cycle | End::Kept => {
+        End::Cycle | End::Cause => {
             lines.push("which closes the cycle: the last of them waits for the first".into());
         }
         End::Nobody => {}
@@ -112,8 +112,8 @@ fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Ch
         if let Some(first) = links.iter().position(|&g| g == next) {
             // What leads to the cycle is no part of it.
             links.drain(..first);
-            let kept = links.iter().any(|&g| lacks[g].held);
-            return Chain { links, end: if kept { End::Kept } else { End::Cycle }, gone };
+            let cause = links.iter().any(|&g| lacks[g].cause);
+            return Chain { links, end: if cause { End::Cause } else { End::Cycle }, gone };
         }
         links.push(next);
     }
@@ -123,7 +123,10 @@ fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Ch
 fn left(c: &Page<'_>, gone: &[u32]) -> String {
     let (last, who) = (c.hw.thread(gone[0]), name(c, gone));
     let have = verb(&who, "has", "have");
-    format!("{who} {have} returned, after {}{}", last.op, at(last.loc))
+    match last.loc {
+        Some(_) => format!("{who} {have} returned, after {}{}", last.op, at(last.loc)),
+        None => format!("{who} {have} returned, without an instruction"),
+    }
 }
 
 /// The whole warps that have returned, by the line of their last instruction.
@@ -140,5 +143,7 @@ pub(super) fn returned_warps(c: &Page<'_>) -> Vec<String> {
             None => groups.push(vec![t]),
         }
     }
+    // Of a warp that did not return together the last lanes tell little.
+    groups.retain(|g| g.iter().all(|&t| warp(t).all(|o| g.contains(&o))));
     groups.iter().map(|g| left(c, g)).collect()
 }
