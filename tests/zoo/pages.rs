@@ -10,7 +10,9 @@ fn pages() {
     for family in FAMILIES {
         for (name, bug) in family.bugs.iter().filter(|(name, _)| name.contains(&only)) {
             let bug = bug();
-            let Some(report) = (0..100).find_map(|seed| run(&bug, true, seed).err()) else { continue };
+            let Some(report) = (0..100).find_map(|seed| run(&bug, true, seed).err()) else {
+                continue;
+            };
             println!("=== {} {name}: {}\n{report}", family.name, bug.wrong);
         }
     }

@@ -43,8 +43,9 @@ impl MBarrier {
             return Err((
                 Rule::TooManyArrivals,
                 format!(
-                    "arrival count {n} in phase {}, which lacks {} of {} arrivals ({} bytes have yet to land)",
-                    self.phase, self.pending, self.expected, self.tx
+                    "phase {} takes {} arrivals, of which {} are pending: an arrival of count {n} is too \
+                     many ({} bytes have yet to land)",
+                    self.phase, self.expected, self.pending, self.tx
                 ),
             ));
         }

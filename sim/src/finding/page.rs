@@ -33,10 +33,13 @@ impl fmt::Display for Report {
         for n in self.notes.iter().take(8) {
             writeln!(f, "note: {n}")?;
         }
-        if !self.waits.is_empty() {
+        // A single wait is told by the message already.
+        let waits = self.waits.as_slice();
+        let waits = if *waits == [self.message.as_str()] { &[] } else { waits };
+        if !waits.is_empty() {
             writeln!(f, "who waits for whom:")?;
         }
-        for w in &self.waits {
+        for w in waits {
             writeln!(f, "  {w}")?;
         }
         if !self.barriers.is_empty() {

@@ -17,6 +17,12 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
     if let (Some(t), Some(rest)) = (t, text.strip_prefix("a thread ")) {
         text = format!("{} {rest}", c.place(t));
     }
+    if let Some(t) = t
+        && of_operands(fault.rule)
+        && !text.contains(c.hw.thread(t).op)
+    {
+        text = format!("{}: {text}", c.hw.thread(t).op);
+    }
     if let Some(bar) = fault.bar {
         let name = c.hw.mbarriers.name(bar);
         if !text.contains(&name) {
@@ -35,6 +41,22 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
         _ => {}
     }
     text
+}
+
+/// Whether a rule is about an instruction's operands, so that a message begins with the instruction.
+fn of_operands(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::CountRange
+            | Rule::Misaligned
+            | Rule::RemoteAddress
+            | Rule::GlobalBounds
+            | Rule::NamedBarrier
+            | Rule::TensorMap
+            | Rule::Descriptor
+            | Rule::PeerGone
+            | Rule::Operand
+    )
 }
 
 /// The thread's last wait, on any mbarrier.

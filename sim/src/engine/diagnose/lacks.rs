@@ -230,8 +230,7 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     let (missing, here) = (name(c, &from), name(c, &here));
     let b = c.hw.mbarriers.get(bar);
     let how = format!(
-        "which {} not arrived, as {here} {}; if only {here} should, the count {} of its init{} is \
-         too high",
+        "which {} not arrived ({here} {}); if that is meant, the count {} of its init{} is too high",
         verb(&missing, "has", "have"),
         verb(&here, "has", "have"),
         b.state.expected,

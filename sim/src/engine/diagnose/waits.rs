@@ -58,11 +58,12 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     };
     let mut message = say(links[at_fault]);
     if end == End::Returned {
-        message += &if lacks[links[at_fault]].from == gone {
-            let who = name(c, &gone);
-            format!(", and {}", left(c, &gone).replacen(&format!("{who} "), "", 1))
-        } else {
-            format!("; {}", left(c, &gone))
+        let (lack, left) = (&lacks[links[at_fault]], left(c, &gone));
+        let rest = left.strip_prefix(&format!("{} ", name(c, &lack.from)));
+        message += &match rest {
+            Some(rest) if lack.how.is_empty() => format!(", which {rest}"),
+            Some(rest) if !lack.how.contains(';') => format!(", and {rest}"),
+            _ => format!("; {left}"),
         };
     } else if let (End::Cycle, [_, next]) = (end, &links[..]) {
         message += &format!(". And {}", say(*next));
