@@ -16,11 +16,13 @@ pub(super) struct Lack {
     /// This explains why nobody can go on: they took what they should give back, or some of them have
     /// arrived in this phase and others have not.
     pub cause: bool,
+    /// What would be right, if that is known.
+    pub right: Option<String>,
 }
 
 impl Lack {
     fn new(what: String, from: Vec<u32>, how: impl Into<String>) -> Self {
-        Self { what, from, how: how.into(), cause: false }
+        Self { what, from, how: how.into(), cause: false, right: None }
     }
 }
 
@@ -198,7 +200,13 @@ fn held(c: &Page<'_>, bar: usize, from: &[u32], what: &str) -> Option<Lack> {
         wait.phase,
         c.hw.mbarriers.name(slot),
     );
-    Some(Lack { what: what.to_owned(), from, how, cause: true })
+    let right = format!(
+        "right is an arrival on {} (in a ring: `release`) for each wait on {}, before the next wait for \
+         that slot",
+        c.hw.mbarriers.name(bar),
+        c.hw.mbarriers.name(slot)
+    );
+    Some(Lack { what: what.to_owned(), from, how, cause: true, right: Some(right) })
 }
 
 /// Those who stand beside the ones that arrived in this phase: of their role, or of their warps.
@@ -236,7 +244,7 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
         b.state.expected,
         at(Some(b.init))
     );
-    Some(Lack { what: what.to_owned(), from, how, cause: true })
+    Some(Lack { what: what.to_owned(), from, how, cause: true, right: None })
 }
 
 /// Those who arrive on the same barrier of other stages, or who wait for the barrier beside it, as who

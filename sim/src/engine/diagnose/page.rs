@@ -27,7 +27,7 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
     if let Some(r) = broken_meeting(c) {
         return r;
     }
-    let Waits { message, lines: waits, mut bars } = waits::told(c);
+    let Waits { message, lines: waits, right, mut bars } = waits::told(c);
     let stuck = bars.iter().copied().find(|&b| {
         let s = &c.hw.mbarriers.get(b).state;
         s.pending == 0 && s.tx > 0
@@ -40,7 +40,8 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
         }
         None => (Rule::Deadlock, message),
     };
-    let mut notes: Vec<String> = bars.iter().filter_map(|&b| hints::too_low(c, b)).collect();
+    let mut notes: Vec<String> = right.into_iter().collect();
+    notes.extend(bars.iter().filter_map(|&b| hints::too_low(c, b)));
     notes.extend(hints::first_parity(c, &bars));
     let mut ctas: Vec<usize> =
         c.hw.threads

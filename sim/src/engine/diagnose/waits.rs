@@ -35,6 +35,8 @@ struct Chain {
 pub(super) struct Waits {
     pub message: String,
     pub lines: Vec<String>,
+    /// What would be right, if that is known.
+    pub right: Option<String>,
     /// The mbarriers that are waited for, those of the message first.
     pub bars: Vec<usize>,
 }
@@ -48,7 +50,12 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     let chains = (0..groups.len()).map(|start| follow(c, &sleepers, &lacks, start));
     let best = chains.max_by_key(|chain| (chain.end, chain.links.len()));
     let Some(Chain { links, end, gone }) = best else {
-        return Waits { message: "no thread can run".into(), lines: Vec::new(), bars: Vec::new() };
+        return Waits {
+            message: "no thread can run".into(),
+            lines: Vec::new(),
+            right: None,
+            bars: Vec::new(),
+        };
     };
     let say = |g: usize| sentence(c, &groups[g], &lacks[g]);
     let at_fault = match end {
@@ -93,7 +100,8 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
             bars.push(bar);
         }
     }
-    Waits { message, lines, bars }
+    let right = lacks[links[at_fault]].right.clone();
+    Waits { message, lines, right, bars }
 }
 
 fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Chain {
