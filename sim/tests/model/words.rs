@@ -61,7 +61,7 @@ fn a_role_that_has_returned_is_named_with_its_last_line() {
             debug::label_role("Load");
             for step in 0..4 {
                 if lane_0_of_warp_0() {
-                    mbarrier::wait_parity(empty(step % 2), step / 2 ^ 1); // LOAD WAITS
+                    mbarrier::wait_parity(empty(step % 2), (step / 2) ^ 1); // LOAD WAITS
                     mbarrier::arrive(full(step % 2));
                 }
             }
@@ -97,7 +97,7 @@ fn a_forgotten_release_names_the_slot_and_where_it_was_taken() {
         let report = breaks(Rule::Deadlock, Shape(64, 1, 1024), || {
             ring((1, 32), named);
             for step in 0..6 {
-                let (stage, phase) = (step % 2, step / 2 & 1);
+                let (stage, phase) = (step % 2, (step / 2) & 1);
                 if lane_0_of_warp_0() {
                     mbarrier::wait_parity(empty(stage), phase ^ 1); // ASKS FOR THE SLOT
                     mbarrier::arrive(full(stage));
@@ -238,7 +238,7 @@ fn registers_that_are_free_needed_and_held() {
 /// A tile of the tensor in stage 0, loaded as often as there are phases.
 fn loads(map: &Map, phases: u32) {
     for phase in 0..phases {
-        mbarrier::wait_parity(empty(0), phase & 1 ^ 1);
+        mbarrier::wait_parity(empty(0), (phase & 1) ^ 1);
         mbarrier::arrive_expect_tx(full(0), 256);
         bulk::tensor_load(smem(256), map.at(), [0, 0], full(0));
     }

@@ -31,7 +31,7 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
     }
     match (fault.rule, t) {
         (Rule::Uninitialised, Some(t)) if !c.hw.mbarriers.all().is_empty() => {
-            text += &last_wait(c, t)
+            text += &last_wait(c, t);
         }
         (Rule::CopyInFlight, Some(t)) => {
             if let Some(bar) = fault.bar {

@@ -307,12 +307,11 @@ fn whole_warps(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
 pub(super) fn sentence(c: &Page<'_>, group: &[u32], lack: &Lack) -> String {
     let who = name(c, group);
     let waits = verb(&who, "waits", "wait");
-    let mut text = format!("{who} {waits}{} for {}", at(c.hw.thread(group[0]).loc), lack.what);
-    match (lack.from.is_empty(), lack.how.is_empty()) {
-        (true, true) => {}
-        (true, false) => text += &format!(": {}", lack.how),
-        (false, true) => text += &format!(", due from {}", name(c, &lack.from)),
-        (false, false) => text += &format!(", due from {}, {}", name(c, &lack.from), lack.how),
-    }
-    text
+    let why = match (lack.from.is_empty(), lack.how.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!(": {}", lack.how),
+        (false, true) => format!(", due from {}", name(c, &lack.from)),
+        (false, false) => format!(", due from {}, {}", name(c, &lack.from), lack.how),
+    };
+    format!("{who} {waits}{} for {}{why}", at(c.hw.thread(group[0]).loc), lack.what)
 }

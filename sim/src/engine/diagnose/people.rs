@@ -40,17 +40,17 @@ fn of_group(c: &Page<'_>, g: &Group) -> String {
     lanes.sort_unstable();
     lanes.dedup();
     let s = if warps.len() == 1 { "" } else { "s" };
-    let mut text = format!("CTA {}, warp{s} {}", g.cta, ranges(&warps));
-    if g.threads.len() as u32 != all {
+    let part = if g.threads.len() as u32 == all {
+        String::new()
+    } else if g.threads.len() == warps.len() * lanes.len() {
         let each = if warps.len() > 1 { " of each" } else { "" };
         let s = if lanes.len() == 1 { "" } else { "s" };
-        if g.threads.len() == warps.len() * lanes.len() {
-            text += &format!(", lane{s} {}{each}", ranges(&lanes));
-        } else {
-            text += &format!(", {} threads", g.threads.len());
-        }
-    }
-    g.role.map_or(text.clone(), |role| format!("{text} ({role})"))
+        format!(", lane{s} {}{each}", ranges(&lanes))
+    } else {
+        format!(", {} threads", g.threads.len())
+    };
+    let role = g.role.map_or_else(String::new, |role| format!(" ({role})"));
+    format!("CTA {}, warp{s} {}{part}{role}", g.cta, ranges(&warps))
 }
 
 /// The verb for threads of this name: that of one, or that of many.

@@ -67,13 +67,13 @@ pub(super) fn told(c: &Page<'_>) -> Waits {
     if end == End::Returned {
         let (lack, left) = (&lacks[links[at_fault]], left(c, &gone));
         let rest = left.strip_prefix(&format!("{} ", name(c, &lack.from)));
-        message += &match rest {
-            Some(rest) if lack.how.is_empty() => format!(", which {rest}"),
-            Some(rest) if !lack.how.contains(';') => format!(", and {rest}"),
-            _ => format!("; {left}"),
+        message = match rest {
+            Some(rest) if lack.how.is_empty() => format!("{message}, which {rest}"),
+            Some(rest) if !lack.how.contains(';') => format!("{message}, and {rest}"),
+            _ => format!("{message}; {left}"),
         };
     } else if let (End::Cycle, [_, next]) = (end, &links[..]) {
-        message += &format!(". And {}", say(*next));
+        message = format!("{message}. And {}", say(*next));
     }
     let mut lines: Vec<String> = links.iter().map(|&g| say(g)).collect();
     match end {
