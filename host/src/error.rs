@@ -1,12 +1,14 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::tensor_error::TensorError;
+use std::fmt;
 
 /// An error of the host side.
 ///
 /// Every message is one line that contains the offending numbers; only a report of the SM model is
-/// longer. No input makes this crate panic.
-#[derive(Debug, thiserror::Error)]
+/// longer. No input makes this crate panic. `Debug` writes the message as well, because `main` and
+/// `unwrap` print errors with it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     // Devices.
@@ -351,4 +353,10 @@ pub enum Error {
         /// "with" or "without".
         run: &'static str,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -59,7 +59,7 @@ pub struct Explored {
 }
 
 /// The first schedule that failed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Finding<E> {
     /// What it failed with.
     pub error: E,
@@ -72,6 +72,15 @@ pub struct Finding<E> {
 impl<E: std::fmt::Display> std::fmt::Display for Finding<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = self.error.to_string();
+        writeln!(f, "{}", text.trim_end())?;
+        write!(f, "found after {} schedules; again: {}", self.after, self.schedule)
+    }
+}
+
+/// As [`std::fmt::Display`], with the error's `Debug`: that of a [`crate::Report`] is its page.
+impl<E: std::fmt::Debug> std::fmt::Debug for Finding<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = format!("{:?}", self.error);
         writeln!(f, "{}", text.trim_end())?;
         write!(f, "found after {} schedules; again: {}", self.after, self.schedule)
     }

@@ -24,6 +24,7 @@ mod counts;
 mod deadlocks;
 mod exits;
 mod memory;
+mod pages;
 mod phases;
 mod places;
 mod races;

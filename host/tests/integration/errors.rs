@@ -33,6 +33,13 @@ fn a_machine_without_a_gpu_gets_an_error_and_the_model() {
     }
 }
 
+/// `main` and `unwrap` print errors with `Debug`.
+#[test]
+fn debug_is_the_message() {
+    let error = Error::NotOnModel { what: "a driver call" };
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
+
 const TILE: TensorBox = TensorBox { rows: 64, cols: 64, swizzle_bytes: 128 };
 
 /// A correct tensor map of 100 x 72 bf16, changed by `change`, must be refused with this line.

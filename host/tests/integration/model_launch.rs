@@ -185,7 +185,12 @@ fn what_the_model_finds_comes_back_as_its_report() {
     ];
     let launched = device.launch(&module, &TILE_COPY, [1, 1, 1], &params, &device.stream());
     match launched {
-        Err(Error::Model(report)) => assert!(report.to_string().contains("tile"), "{report}"),
+        Err(Error::Model(report)) => {
+            assert!(report.to_string().contains("tile"), "{report}");
+            // What `main` prints when it returns the error.
+            let page = report.to_string();
+            assert_eq!(format!("{:?}", Error::Model(report)), page);
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -60,7 +60,7 @@ fn a_lag_of_one_needs_two_stages() {
         assert!(text.contains("operands.full") && text.contains("operands.empty"), "{text}");
         // Both sides' waits, and where they close.
         let [one, other, closes] = &report.waits[..] else { panic!("{report}") };
-        for part in ["Load of CTA 0 waits", "Math of CTA 0 waits", "planted.rs:"] {
+        for part in ["(Load) waits", "(Math) wait", "have not released the slot", "planted.rs:"] {
             assert!(format!("{one} {other}").contains(part), "{part}: {report}");
         }
         assert!(closes.starts_with("which closes the cycle"), "{report}");

@@ -75,6 +75,11 @@ impl ClusterBarrier {
         Some(std::mem::take(&mut self.waiters))
     }
 
+    /// Whether a thread has arrived in this phase.
+    pub fn has(&self, t: u32) -> bool {
+        self.halves[t as usize] == Some(self.phase)
+    }
+
     /// Threads that have arrived in this phase, or exited.
     pub fn come(&self) -> u32 {
         self.arrived + self.gone

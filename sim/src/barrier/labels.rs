@@ -19,7 +19,7 @@ impl Labels {
     /// What a report calls the mbarrier at an address.
     pub fn name_of(&self, cta: usize, addr: u32) -> String {
         match self.get(cta, addr) {
-            Some((name, stage)) => format!("mbarrier {name}[{stage}]"),
+            Some((name, stage)) => format!("`{name}[{stage}]`"),
             None => format!("mbarrier at {addr:#x} (base + {})", addr.wrapping_sub(SMEM_BASE)),
         }
     }
@@ -33,7 +33,7 @@ mod tests {
     fn a_label_belongs_to_one_cta() {
         let mut labels = Labels::default();
         labels.set(1, SMEM_BASE + 8, "full", 3);
-        assert_eq!(labels.name_of(1, SMEM_BASE + 8), "mbarrier full[3]");
+        assert_eq!(labels.name_of(1, SMEM_BASE + 8), "`full[3]`");
         assert_eq!(labels.name_of(0, SMEM_BASE + 8), "mbarrier at 0x408 (base + 8)");
     }
 }

@@ -45,8 +45,9 @@ impl MBarrier {
             return Err((
                 Rule::TooManyArrivals,
                 format!(
-                    "{n} arrivals where phase {} has {} of {} pending (tx {} bytes)",
-                    self.phase, self.pending, self.expected, self.tx
+                    "phase {} takes {} arrivals, of which {} are pending: an arrival of count {n} is too \
+                     many ({} bytes have yet to land)",
+                    self.phase, self.expected, self.pending, self.tx
                 ),
             ));
         }
@@ -70,7 +71,7 @@ impl MBarrier {
         if n == self.pending {
             return Err((
                 Rule::NoComplete,
-                format!("{n} arrivals are all that phase {} lacks", self.phase),
+                format!("arrive.noComplete with count {n}, and phase {} lacks no more", self.phase),
             ));
         }
         self.arrive(n, false).map(|_| ())

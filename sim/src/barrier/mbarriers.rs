@@ -3,6 +3,7 @@
 use super::history::{Arrival, History};
 use super::labels::Labels;
 use super::mbarrier::MBarrier;
+use super::uses::{Mark, Uses, phase_name};
 use crate::finding::fault::Fault;
 use crate::finding::report::ThreadPlace;
 use crate::finding::rule::Rule;
@@ -28,7 +29,10 @@ impl Want {
     fn check(self, state: &MBarrier) -> Result<bool, Fault> {
         match self {
             Self::Parity(p @ 0..=1) => Ok(state.parity_done(p)),
-            Self::Parity(p) => Err(Fault::new(Rule::Operand, format!("phase parity {p}: 0 or 1"))),
+            Self::Parity(p) => Err(Fault::new(
+                Rule::Operand,
+                format!("a wait with parity {p}: it is 0 or 1, the phase modulo 2"),
+            )),
             Self::Token(token) => match state.phases_since(token) {
                 0 => Ok(false),
                 1 => Ok(true),
@@ -64,6 +68,8 @@ pub(crate) struct Bar {
     /// The thread that looked at it last, for reports.
     pub looked: Option<u32>,
     history: History,
+    /// What each thread did there last, for reports.
+    pub uses: Uses,
 }
 
 impl Bar {
@@ -105,9 +111,12 @@ impl Mbarriers {
     /// `init` where the barrier `old` lives.
     pub fn init_twice(&self, old: usize) -> Fault {
         let name = self.name(old);
-        Fault::new(Rule::InitTwice, format!("{name} is live: inval comes before"))
-            .against("its initialisation", self.all[old].init)
-            .bar(old)
+        Fault::new(
+            Rule::InitTwice,
+            format!("{name} is initialised already: mbarrier.inval comes before a second init"),
+        )
+        .against("its initialisation", self.all[old].init)
+        .bar(old)
     }
 
     /// `init`: the barrier gets the number [`Self::next`].
@@ -122,6 +131,7 @@ impl Mbarriers {
             waiters: Vec::new(),
             looked: None,
             history: History::default(),
+            uses: Uses::default(),
         });
     }
 
@@ -160,6 +170,43 @@ impl Mbarriers {
         let b = &mut self.all[bar];
         let phase = b.state.phase;
         b.history.note(Arrival { what, loc, role, times: 1, thread, phase });
+    }
+
+    /// Remembers for reports that a thread arrives at a step of the cluster.
+    pub fn arrives(&mut self, bar: usize, thread: u32, step: u64, loc: Option<Loc>) {
+        let b = &mut self.all[bar];
+        if let Some(loc) = loc {
+            b.uses.arrives(thread, Mark { phase: b.state.phase, step, loc });
+        }
+    }
+
+    /// Remembers for reports that a thread sees a phase complete.
+    pub fn sees(&mut self, bar: usize, thread: u32, (phase, step): (u32, u64), loc: Option<Loc>) {
+        if let Some(loc) = loc {
+            self.all[bar].uses.sees(thread, Mark { phase, step, loc });
+        }
+    }
+
+    /// The last wait of a thread that ended: on which mbarrier, and for which phase.
+    pub fn last_wait(&self, thread: u32) -> Option<(usize, Mark)> {
+        let waits = self.all.iter().enumerate();
+        waits.filter_map(|(i, b)| Some((i, b.uses.of(thread).saw?))).max_by_key(|w| w.1.step)
+    }
+
+    /// The barrier beside this one in a slot of a ring, by their names: `full` and `empty`.
+    pub fn beside(&self, bar: usize) -> Option<usize> {
+        let b = &self.all[bar];
+        let (name, stage) = self.labels.get(b.cta, b.addr)?;
+        let other = match name.strip_suffix("full") {
+            Some(ring) => format!("{ring}empty"),
+            None => format!("{}full", name.strip_suffix("empty")?),
+        };
+        let is = |o: &Bar| {
+            o.cta == b.cta
+                && o.live
+                && self.labels.get(o.cta, o.addr).is_some_and(|l| l.0 == other && l.1 == stage)
+        };
+        self.all.iter().position(is)
     }
 
     /// Arrives, after expecting `tx` bytes if that is said. Gives the token of the phase before, and
@@ -253,9 +300,10 @@ impl Mbarriers {
             "complete, by luck"
         };
         let message = format!(
-            "waited for phase {}; when it could look, phase {now} was in progress: the parity says \
-             {says}",
-            phase as i32
+            "a thread waited for {} of {}, and when it could look, phase {now} was in progress: the \
+             parity says {says}. Arrivals may be at most one phase ahead of a waiter",
+            phase_name(phase),
+            self.name(bar)
         );
         Fault::new(Rule::Lapped, message).bar(bar)
     }
@@ -301,7 +349,12 @@ impl Mbarriers {
         let b = &self.all[bar];
         // Bytes that landed and were not expected, of which no later phase will hear.
         let rule = if b.state.tx < 0 { Rule::TxOverrun } else { Rule::TxLeftOver };
-        let message = format!("CTA {cta} exits with tx {} on {}", b.state.tx, self.name(bar));
+        let (name, tx) = (self.name(bar), b.state.tx);
+        let message = if tx < 0 {
+            format!("CTA {cta} exits, and {} bytes more landed on {name} than were expected", -tx)
+        } else {
+            format!("CTA {cta} exits, and {tx} bytes that {name} expects have not landed")
+        };
         Some((Fault::new(rule, message).bar(bar), b.arrivals().last().map(|a| a.loc)))
     }
 

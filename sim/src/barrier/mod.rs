@@ -9,3 +9,4 @@ pub(crate) mod labels;
 pub(crate) mod mbarrier;
 pub(crate) mod mbarriers;
 pub(crate) mod named;
+pub(crate) mod uses;

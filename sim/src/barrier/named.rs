@@ -173,6 +173,12 @@ impl NamedBarriers {
         Ok(done)
     }
 
+    /// The threads that have come to a barrier, and for how many it is used.
+    pub fn who(&self, cta: usize, id: u32) -> (Vec<u32>, u32) {
+        let slot = &self.by_cta[cta][id as usize];
+        (slot.come.iter().map(|&(t, _)| t).collect(), slot.threads)
+    }
+
     /// The barriers at which somebody has come.
     pub fn in_use(&self) -> impl Iterator<Item = InUse> {
         self.by_cta.iter().enumerate().flat_map(|(cta, all)| {

@@ -85,7 +85,7 @@ impl Ctas {
             let how = if peer.started { "has exited" } else { "has not started" };
             return Err(Fault::new(
                 Rule::PeerGone,
-                format!("CTA {own} reaches for address {local:#x} of CTA {cta}, which {how}"),
+                format!("CTA {own} uses shared address {local:#x} of CTA {cta}, which {how}"),
             ));
         }
         Ok((cta, local))

@@ -48,7 +48,10 @@ pub(crate) fn tensor_map(
     let desc = tensor_map::decode(&words)
         .ok_or_else(|| fault(format!("what lies at {addr:#x} is no tensor map of the model")))?;
     if desc.rank as usize != rank {
-        return Err(fault(format!("a tensor map of rank {} used with {rank}", desc.rank)));
+        return Err(fault(format!(
+            "a tensor map of rank {} used with {rank} coordinates",
+            desc.rank
+        )));
     }
     Ok(Box::new(desc))
 }

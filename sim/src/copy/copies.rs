@@ -42,10 +42,11 @@ impl Copies {
         self.in_flight.iter().find(|c| c.reads(cta, addr)).map(|c| c.loc)
     }
 
-    /// Where the copy was issued that has yet to write a byte of shared memory.
-    pub fn writing(&self, cta: usize, addr: u32) -> Option<Loc> {
-        let bulk = self.in_flight.iter().find(|c| c.writes(cta, addr)).map(|c| c.loc);
-        bulk.or_else(|| self.cp_async.iter().find_map(|cp| cp.writes(cta, addr)))
+    /// Where the copy was issued that has yet to write a byte of shared memory, and on which mbarrier
+    /// it completes.
+    pub fn writing(&self, cta: usize, addr: u32) -> Option<(Loc, Option<usize>)> {
+        let bulk = self.in_flight.iter().find(|c| c.writes(cta, addr)).map(|c| (c.loc, c.bar()));
+        bulk.or_else(|| self.cp_async.iter().find_map(|cp| Some((cp.writes(cta, addr)?, None))))
     }
 
     /// What a thread that returns leaves behind, and where it was issued.
@@ -56,8 +57,8 @@ impl Copies {
         })
     }
 
-    /// What a CTA that exits leaves behind, and where it was issued.
-    pub fn left_by_cta(&self, cta: usize) -> Option<(&'static str, Loc)> {
-        self.in_flight.iter().find_map(|c| Some((c.needs(cta)?, c.loc)))
+    /// What a CTA that exits leaves behind, where it was issued, and on which mbarrier it completes.
+    pub fn left_by_cta(&self, cta: usize) -> Option<(&'static str, Loc, Option<usize>)> {
+        self.in_flight.iter().find_map(|c| Some((c.needs(cta)?, c.loc, c.bar())))
     }
 }

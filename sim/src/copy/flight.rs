@@ -98,6 +98,16 @@ impl Copy {
         }
     }
 
+    /// The mbarrier on which it completes.
+    pub fn bar(&self) -> Option<usize> {
+        match self.kind {
+            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+                Some(to.bar)
+            }
+            _ => None,
+        }
+    }
+
     /// Why a CTA may not exit while the copy is in flight: what it is.
     pub fn needs(&self, in_cta: usize) -> Option<&'static str> {
         let (needs, what) = match self.kind {

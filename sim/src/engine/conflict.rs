@@ -16,7 +16,7 @@ pub(crate) fn explain(
     (bars, copies, groups): (&Mbarriers, &Copies, &[WarpGroup]),
 ) -> Fault {
     let at = format!("shared address {:#x} (base + {})", c.addr, c.addr.wrapping_sub(SMEM_BASE));
-    let fault = Fault::new(c.rule, format!("{at} of CTA {cta}"));
+    let with = |what: &str| Fault::new(c.rule, format!("{at} of CTA {cta}, {what}"));
     match c.rule {
         Rule::SharedBounds => {
             let size = smem.size();
@@ -26,26 +26,36 @@ pub(crate) fn explain(
             )
         }
         Rule::BarrierMemory => {
-            let fault = Fault::new(c.rule, format!("{at} of CTA {cta}: inval comes before"));
-            match smem.barrier_at(c.addr & !7) {
-                Some(b) => fault.against("its initialisation", bars.get(b).init).bar(b),
-                None => fault,
-            }
+            let Some(b) = smem.barrier_at(c.addr & !7) else { return with("where an mbarrier is") };
+            let fault = with(&format!("which belongs to {} until its inval", bars.name(b)));
+            fault.against("its initialisation", bars.get(b).init).bar(b)
         }
         Rule::WgmmaReads => {
             if let Some(loc) = groups.iter().find_map(|w| w.reads(c.addr)) {
-                return fault.against("wgmma, not waited for", loc);
+                let fault = with("which a wgmma reads until a wait_group covers it");
+                return fault.against("the wgmma", loc);
             }
+            let fault = with("which a bulk store has yet to read");
             let fault = Fault { rule: Rule::StoreReads, ..fault };
             match copies.reading(cta, c.addr) {
-                Some(loc) => fault.against("a bulk copy that has not read its source", loc),
+                Some(loc) => fault.against("the store", loc),
                 None => fault,
             }
         }
         Rule::CopyInFlight => match copies.writing(cta, c.addr) {
-            Some(loc) => fault.against("a copy that has not landed", loc),
-            None => fault,
+            Some((loc, Some(bar))) => {
+                let (phase, name) = (bars.get(bar).state.phase, bars.name(bar));
+                let what =
+                    format!("which a copy is writing that completes in phase {phase} of {name}");
+                with(&what).against("the copy", loc).bar(bar)
+            }
+            Some((loc, None)) => {
+                let fault = with("which a cp.async is writing");
+                fault.against("the copy", loc)
+            }
+            None => with("which a copy is writing"),
         },
-        _ => fault,
+        Rule::Uninitialised => with("which nothing has written"),
+        _ => Fault::new(c.rule, format!("{at} of CTA {cta}")),
     }
 }

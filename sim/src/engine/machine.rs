@@ -139,10 +139,9 @@ impl Machine {
                 self.conflict(cta, Conflict { rule: Rule::SharedBounds, addr })
             } else {
                 let name = self.mbarriers.labels.name_of(cta, addr);
-                Fault::new(
-                    Rule::NotABarrier,
-                    format!("{name} of CTA {cta} is not initialised, or was invalidated"),
-                )
+                let was = self.mbarriers.all().iter().any(|b| (b.cta, b.addr) == (cta, addr));
+                let state = if was { "has been invalidated" } else { "was never initialised" };
+                Fault::new(Rule::NotABarrier, format!("{name} of CTA {cta} {state}"))
             }
         })
     }

@@ -37,7 +37,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
 fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>)> {
     let thread = hw.thread(t);
     let at_exit = |what: &str, loc: Loc| {
-        let message = format!("a thread returns, and leaves {what}");
+        let message = format!("{} returns and leaves {what}", thread.place());
         Err((Fault::new(Rule::InFlightAtExit, message), Some(loc)))
     };
     if let Some((name, loc)) = hw.warps[thread.warp].missed(thread.lane()) {
@@ -58,8 +58,13 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if !last {
         return Ok(());
     }
-    if let Some((what, loc)) = hw.copies.left_by_cta(thread.cta) {
-        return at_exit(what, loc);
+    if let Some((what, loc, bar)) = hw.copies.left_by_cta(thread.cta) {
+        let completes = bar.map_or_else(String::new, |bar| {
+            let phase = hw.mbarriers.get(bar).state.phase;
+            format!(", which completes in phase {phase} of {}", hw.mbarriers.name(bar))
+        });
+        let fault = at_exit(&format!("{what}{completes}"), loc);
+        return fault.map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
     }
     let (first, block) = (t - thread.index, hw.shape.block_threads());
     let all = (first..first + block).map(|t| (t, hw.thread(t).role));

@@ -119,6 +119,9 @@ fn note(e: &mut Engine, t: u32, bar: usize, what: &'static str, (n, tx): (u32, O
     let thread = e.hw.thread(t);
     let (loc, role) = (thread.loc, thread.role);
     e.hw.mbarriers.note(bar, (t, role), what, loc);
+    if n > 0 {
+        e.hw.mbarriers.arrives(bar, t, e.stats.steps, loc);
+    }
     let phase = e.hw.mbarriers.get(bar).state.phase;
     e.timed(|time| time.arrives(t, loc, (bar, phase), n, tx));
 }
@@ -218,6 +221,7 @@ fn passed(e: &mut Engine, t: u32, (bar, phase): (usize, u32), scope: Scope) -> P
     let line = e.hw.line(t);
     e.edge(|race| race.waited(t, (bar, phase), line, scope));
     let loc = e.hw.thread(t).loc;
+    e.hw.mbarriers.sees(bar, t, (phase, e.stats.steps), loc);
     e.timed(|time| time.waited(t, loc, bar, phase));
     Poll::Ready(true)
 }

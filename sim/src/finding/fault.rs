@@ -12,14 +12,20 @@ pub(crate) struct Fault {
     pub other: Option<(String, Loc)>,
     /// The barrier that it is about.
     pub bar: Option<usize>,
+    /// What else a report should say.
+    pub notes: Vec<String>,
 }
 
 impl Fault {
     pub fn new(rule: Rule, message: impl Into<String>) -> Self {
-        Self { rule, message: message.into(), other: None, bar: None }
+        Self { rule, message: message.into(), other: None, bar: None, notes: Vec::new() }
     }
     pub fn bar(mut self, bar: usize) -> Self {
         self.bar = Some(bar);
+        self
+    }
+    pub fn noting(mut self, notes: Vec<String>) -> Self {
+        self.notes = notes;
         self
     }
     pub fn against(mut self, what: impl Into<String>, loc: Loc) -> Self {

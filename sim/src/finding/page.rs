@@ -5,6 +5,13 @@ use std::fmt;
 
 impl std::error::Error for Report {}
 
+/// The page: `main` and `unwrap` print an error with `Debug`.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = self.rule;
@@ -22,6 +29,18 @@ impl fmt::Display for Report {
         }
         if let Some((what, at)) = &self.other {
             writeln!(f, "  against: {what} at {at}")?;
+        }
+        for n in self.notes.iter().take(8) {
+            writeln!(f, "note: {n}")?;
+        }
+        // A single wait is told by the message already.
+        let waits = self.waits.as_slice();
+        let waits = if *waits == [self.message.as_str()] { &[] } else { waits };
+        if !waits.is_empty() {
+            writeln!(f, "who waits for whom:")?;
+        }
+        for w in waits {
+            writeln!(f, "  {w}")?;
         }
         if !self.barriers.is_empty() {
             writeln!(f, "barriers:")?;
@@ -51,15 +70,6 @@ impl fmt::Display for Report {
         if self.threads.len() > 14 {
             writeln!(f, "  and {} more groups", self.threads.len() - 14)?;
         }
-        if !self.waits.is_empty() {
-            writeln!(f, "who waits for whom:")?;
-        }
-        for w in &self.waits {
-            writeln!(f, "  {w}")?;
-        }
-        for n in self.notes.iter().take(8) {
-            writeln!(f, "note: {n}")?;
-        }
         if !self.steps.is_empty() {
             writeln!(f, "last steps:")?;
         }
@@ -77,7 +87,7 @@ impl fmt::Display for Report {
 impl fmt::Display for ThreadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.warps.len() == 1 { "" } else { "s" };
-        write!(f, "CTA {} warp{s} {}", self.cta, ranges(&self.warps))?;
+        write!(f, "CTA {}, warp{s} {}", self.cta, ranges(&self.warps))?;
         self.role.map_or(Ok(()), |r| write!(f, " ({r})"))?;
         let s = if self.count == 1 { "" } else { "s" };
         write!(f, ", {} thread{s}: {}", self.count, self.doing)?;
@@ -86,7 +96,7 @@ impl fmt::Display for ThreadGroup {
 }
 
 /// `[0, 1, 2, 5]` as `0-2,5`.
-fn ranges(sorted: &[u32]) -> String {
+pub(crate) fn ranges(sorted: &[u32]) -> String {
     let mut out = String::new();
     let mut i = 0;
     while i < sorted.len() {

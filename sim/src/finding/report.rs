@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A finding: one rule, broken at one place, with the state of the cluster around it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Report {
     /// The rule.
     pub rule: Rule,
@@ -33,10 +33,11 @@ pub struct Report {
     pub threads: Vec<ThreadGroup>,
     /// The barriers that matter here.
     pub barriers: Vec<BarrierState>,
-    /// What follows from these: which arrival is missing, who could give it.
+    /// What explains the finding: the last waits of its threads, counts that are wrong, who has returned,
+    /// and what would be right.
     pub notes: Vec<String>,
-    /// Where threads wait for each other: who waits on what, whose arrival that lacks, and who waits
-    /// on what in turn, until it comes round or ends.
+    /// Where threads wait for each other: who waits for what, from whom that is due, and what those wait
+    /// for in turn, until it comes round or ends.
     pub waits: Vec<String>,
     /// The last steps that matter, oldest first.
     pub steps: Vec<StepLine>,
@@ -89,7 +90,7 @@ pub struct ThreadPlace {
 
 impl fmt::Display for ThreadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CTA {} warp {} lane {}", self.cta, self.warp, self.lane)?;
+        write!(f, "CTA {}, warp {}, lane {}", self.cta, self.warp, self.lane)?;
         self.role.map_or(Ok(()), |r| write!(f, " ({r})"))
     }
 }

@@ -7,9 +7,10 @@ use super::shadow::Clash;
 use super::state::Race;
 use super::times::Lane;
 use crate::barrier::mbarriers::Mbarriers;
+use crate::barrier::uses::{Mark, phase_name};
 use crate::cluster::thread::Thread;
 use crate::finding::fault::Fault;
-use crate::finding::report::ThreadPlace;
+use crate::finding::report::{SourceLine, ThreadPlace};
 use crate::finding::rule::Rule;
 use crate::types::grid::SMEM_BASE;
 
@@ -54,10 +55,11 @@ fn shared(
     let op = names.thread(t).op;
     let (who, other) = (names.place(t), names.place(site.thread));
     let (does, did) = verbs(newer_writes, write);
+    let whose = if site.thread == t { "it".to_owned() } else { other.to_string() };
     let why = match rule {
         Rule::Proxy => format!(
-            "no fence.proxy.async stands after the write and before the synchronisation that \
-             leads to the {op}"
+            "the two are ordered, but no fence.proxy.async lies after the write and before the \
+             {op}: the writing thread executes it before it synchronises"
         ),
         Rule::Scope => {
             let (a, b) = (who.cta, other.cta);
@@ -69,13 +71,20 @@ fn shared(
         _ => missing_edge(names, t, race.agents.get(old.agent), old.time),
     };
     let message = format!(
-        "shared address {:#x} (base + {at}) of CTA {cta}: {who} {does} ({op}) what {other} {did} \
-         ({}); {why}",
-        at + SMEM_BASE,
-        site.what
+        "{who} {does} ({op}) what {whose} {did} ({}) at shared address {:#x} (base + {at}) of CTA \
+         {cta}; {why}",
+        site.what,
+        at + SMEM_BASE
     );
     let what = format!("{} by {other}", site.what);
-    Fault::new(rule, message).against(what, site.loc)
+    let notes = match (rule, race.agents.get(old.agent)) {
+        (Rule::SharedRace, Agent::Thread(o)) => on_barriers(names, t, Some(o)),
+        (Rule::CopyInFlight | Rule::WgmmaReads | Rule::StoreReads, _) => {
+            on_barriers(names, t, None)
+        }
+        _ => Vec::new(),
+    };
+    Fault::new(rule, message).against(what, site.loc).noting(notes)
 }
 
 fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault {
@@ -83,23 +92,23 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
     let who = names.place(t);
     let mut other = old.place.to_string();
     if old.cluster != race.cluster {
-        other = format!("cluster {} {other}", old.cluster);
+        other = format!("cluster {}, {other}", old.cluster);
     }
     let name = names.thread(t).op;
     let (does, did) = verbs(*write, *old_write);
     let why = match rule {
-        Rule::Proxy => "no fence.proxy.async of global memory lies between".to_owned(),
-        Rule::Scope => "only operations of .cta scope order them, and the two are of different \
+        Rule::Proxy => "no fence.proxy.async of global memory lies between the two".to_owned(),
+        Rule::Scope => "only operations of .cta scope order them, and the two are in different \
                         CTAs"
             .to_owned(),
         _ if old.cluster != race.cluster => format!(
-            "nothing that {who} acquired says that it is over: a release at .gpu scope by the \
-             one, and an acquire of it by the other"
+            "between two clusters, {other} has to release at .gpu scope after it, and {who} to \
+             acquire that before"
         ),
         _ => missing_edge(names, t, old.kind, old.time),
     };
     let message = format!(
-        "global address {at:#x}: {who} {does} ({name}) what {other} {did} ({}); {why}",
+        "{who} {does} ({name}) what {other} {did} ({}) at global address {at:#x}; {why}",
         old.what
     );
     Fault::new(*rule, message).against(format!("{} by {other}", old.what), old.loc)
@@ -126,18 +135,109 @@ fn unseen(race: &Race, names: &Names<'_>, t: u32, bar: usize, copy: bool) -> Fau
     Fault::new(Rule::InitUnseen, message).against("its initialisation", b.init).bar(bar)
 }
 
+/// The last wait of a thread, if it has waited on an mbarrier.
+fn last_wait(names: &Names<'_>, t: u32) -> Option<String> {
+    let (bar, _) = names.bars.last_wait(t)?;
+    let told = names.bars.get(bar).uses.of(t).last_wait()?;
+    Some(format!("the last wait of {}, on {}, {told}", names.place(t), names.bars.name(bar)))
+}
+
+/// What the two threads of a race did on mbarriers: their last waits, and whether the older one arrived
+/// where the newer one waited.
+fn on_barriers(names: &Names<'_>, newer: u32, older: Option<u32>) -> Vec<String> {
+    let mut notes: Vec<String> = last_wait(names, newer).into_iter().collect();
+    let Some(older) = older.filter(|&older| older != newer) else { return notes };
+    if let Some((bar, saw)) = names.bars.last_wait(newer)
+        && let Some(arrived) = names.bars.get(bar).uses.of(older).arrived
+    {
+        let order = if arrived.phase <= saw.phase && saw.phase != u32::MAX {
+            ", before its access"
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "{} arrived on {} for {} at {}{order}",
+            names.place(older),
+            names.bars.name(bar),
+            phase_name(arrived.phase),
+            SourceLine::from(arrived.loc)
+        ));
+    }
+    notes.extend(without_one(names, newer, older));
+    notes.extend(last_wait(names, older));
+    notes
+}
+
+/// The last phase for which a thread waited, if it completed though the other had not arrived, and
+/// others of its warp had.
+fn without_one(names: &Names<'_>, newer: u32, older: u32) -> Option<String> {
+    let (bar, saw) = names.bars.last_wait(newer)?;
+    let uses = &names.bars.get(bar).uses;
+    let own = uses.of(older);
+    let missed = own.arrived.is_none_or(|m| m.phase < saw.phase) && saw.phase != u32::MAX;
+    let warp = names.thread(older).warp;
+    let mut fellows = uses.arrived().filter(|(t, _)| names.thread(*t).warp == warp);
+    if !missed || fellows.next().is_none() {
+        return None;
+    }
+    let phases = saw.phase + 1;
+    let often = uses.all().find(|(_, one)| one.arrivals > phases);
+    let often = often.map_or_else(String::new, |(t, one)| {
+        let s = if phases == 1 { "" } else { "s" };
+        format!("; {} has arrived {} times in {phases} phase{s}", names.place(t), one.arrivals)
+    });
+    let (name, older) = (names.bars.name(bar), names.place(older));
+    Some(format!(
+        "{} of {name} completed without an arrival of {older}{often}",
+        phase_name(saw.phase)
+    ))
+}
+
+/// A phase for which `reader` waited, and which completed without `writer` because the count of the
+/// barrier is too low.
+fn without(names: &Names<'_>, reader: u32, writer: u32) -> Option<String> {
+    let waited = |bar: usize| {
+        let b = names.bars.get(bar);
+        let saw = b.uses.of(reader).saw?;
+        let (own, warp) = (b.uses.of(writer), names.thread(writer).warp);
+        // Who arrived in each phase up to its last has one arrival more than that phase's number.
+        let missed = own.arrived.is_none_or(|m| m.phase < saw.phase || own.arrivals <= m.phase);
+        let beside = |(t, _): (u32, Mark)| names.thread(t).warp == warp;
+        let fellow = b.uses.arrived().any(beside);
+        let low = b.uses.arrivers() > b.state.expected as usize;
+        (missed && fellow && low && saw.phase != u32::MAX).then_some((bar, saw))
+    };
+    let (bar, saw) = (0..names.bars.all().len()).filter_map(waited).max_by_key(|w| w.1.step)?;
+    let b = names.bars.get(bar);
+    let (count, arrivers) = (b.state.expected, b.uses.arrivers());
+    Some(format!(
+        "; {} of {}, for which {} waited at {}, completed after {count} arrivals without {}: \
+         {arrivers} threads arrive on it, and its init at {} has count {count}",
+        phase_name(saw.phase),
+        names.bars.name(bar),
+        names.place(reader),
+        SourceLine::from(saw.loc),
+        names.place(writer),
+        SourceLine::from(b.init)
+    ))
+}
+
 /// What the thread should have heard of.
 fn missing_edge(names: &Names<'_>, t: u32, agent: Agent, time: u32) -> String {
     let who = names.place(t);
     match agent {
         Agent::Thread(o) => {
             let other = names.place(o);
-            format!("{who} has not synchronised with {other} since")
+            let count = without(names, t, o).or_else(|| without(names, o, t)).unwrap_or_default();
+            format!("{who} has not synchronised with {other} since{count}")
         }
         Agent::Barrier(bar) => {
+            let last = names.bars.get(bar).uses.of(t).last_wait();
+            let waits =
+                last.map_or_else(String::new, |last| format!("; its last wait there, {last}"));
             format!(
                 "{who} has neither waited for phase {} of {} of CTA {}, nor synchronised \
-                 with one who has",
+                 with a thread that has{waits}",
                 time - 1,
                 names.bars.name(bar),
                 names.bars.get(bar).cta
@@ -150,11 +250,25 @@ fn missing_edge(names: &Names<'_>, t: u32, agent: Agent, time: u32) -> String {
         Agent::BulkReads(o) | Agent::BulkWrites(o) => {
             let other = names.place(o);
             let read = if matches!(agent, Agent::BulkReads(_)) { ".read" } else { "" };
-            format!("{who} has not heard of a bulk wait_group{read} by {other} since")
+            if o == t {
+                return format!("no bulk wait_group{read} lies between the two");
+            }
+            format!(
+                "{other} has to execute a bulk wait_group{read}, and {who} to synchronise with it \
+                 after that"
+            )
+        }
+        Agent::CpAsync(o) if o == t => {
+            "no cp.async.wait_group, and no wait for the phase of its .noinc arrival, lies between \
+             the two"
+                .to_owned()
         }
         Agent::CpAsync(o) => {
             let other = names.place(o);
-            format!("{who} has not heard of its end: cp.async.wait_group or .noinc by {other}")
+            format!(
+                "{other} has to execute cp.async.wait_group, and {who} to synchronise with it after \
+                 that; or {who} waits for the phase of a cp.async.mbarrier.arrive.noinc"
+            )
         }
     }
 }

@@ -54,7 +54,10 @@ impl Grid<'_> {
             return Err(format!("a grid of {:?} has {blocks} CTAs; 1 to 2^32-1", self.grid));
         }
         if (0..3).any(|i| !self.grid[i].is_multiple_of(self.cluster[i])) {
-            return Err(format!("a cluster of {:?} does not divide {:?}", self.cluster, self.grid));
+            return Err(format!(
+                "a cluster of {:?} does not divide the grid {:?}",
+                self.cluster, self.grid
+            ));
         }
         if self.min_ctas == 0 || u64::from(self.min_ctas) * threads > 2048 {
             return Err(format!(

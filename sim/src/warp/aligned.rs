@@ -1,6 +1,7 @@
 //! The `.aligned` instructions of a warp: each lane must execute the same ones, in the same order.
 
 use crate::finding::fault::Fault;
+use crate::finding::page::ranges;
 use crate::finding::rule::Rule;
 use crate::types::loc::{Loc, same_line};
 use std::collections::VecDeque;
@@ -39,8 +40,7 @@ impl Aligned {
         if at == self.entries.len() {
             // A lane that has returned had executed all that any lane had: it misses this one.
             if exited != 0 {
-                let message =
-                    format!("{name} after lanes {exited:#010x} of the warp have returned");
+                let message = format!("{name} after {} of the warp returned", lanes_of(exited));
                 return Err(Fault::new(Rule::Diverged, message));
             }
             self.entries.push_back(Entry { name, loc, lanes: 0 });
@@ -48,8 +48,9 @@ impl Aligned {
         let e = &mut self.entries[at];
         if e.name != name || !same_line(e.loc, loc) {
             let message = format!(
-                "lane {lane} executes {name} where lanes {:#010x} of its warp executed {}",
-                e.lanes, e.name
+                "lane {lane} executes {name} where {} of its warp executed {}",
+                lanes_of(e.lanes),
+                e.name
             );
             return Err(Fault::new(Rule::Diverged, message).against(e.name, e.loc));
         }
@@ -67,6 +68,13 @@ impl Aligned {
         let e = self.entries.get(at as usize)?;
         Some((e.name, e.loc))
     }
+}
+
+/// The lanes of a mask, as a report calls them.
+fn lanes_of(mask: u32) -> String {
+    let lanes: Vec<u32> = (0..32).filter(|lane| mask >> lane & 1 == 1).collect();
+    let s = if lanes.len() == 1 { "" } else { "s" };
+    format!("lane{s} {}", ranges(&lanes))
 }
 
 #[cfg(test)]

@@ -43,6 +43,11 @@ impl Registers {
         self.have[warp]
     }
 
+    /// Registers of a CTA that no warp has.
+    pub fn free(&self, cta: usize) -> u32 {
+        self.pools[cta].free
+    }
+
     /// A warp of the CTA wants `n` registers per thread: `more`, or fewer.
     pub fn request(&mut self, cta: usize, warp: usize, n: u32, more: bool) -> Result<Grant, Fault> {
         let have = self.have[warp];

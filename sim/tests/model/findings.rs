@@ -41,11 +41,11 @@ fn a_deadlock_names_lines_barriers_and_the_missing_arrival() {
     let page = report.to_string();
     assert_eq!(report.threads.len(), 2, "{page}");
     for part in [
-        "mbarrier full[0] of CTA 0: phase 1 (parity 1), 1 of 1 arrivals pending",
-        "mbarrier empty[0] of CTA 0: phase 0 (parity 0), 1 of 1 arrivals pending",
-        "nobody has ever arrived there",
-        "CTA 0 warp 0 lane 0 (producer) arrived there",
-        "(consumer), 32 threads: waits on mbarrier full[0]",
+        "full[0] of CTA 0: phase 1 (parity 1), 1 of 1 arrivals pending",
+        "empty[0] of CTA 0: phase 0 (parity 0), 1 of 1 arrivals pending",
+        "CTA 0, warp 1 (consumer), which has not released the slot that it took",
+        "CTA 0, warp 0, lane 0 (producer), which last arrived for phase 0 (parity 0)",
+        "(consumer), 32 threads: waits on `full[0]`",
         &format!("findings.rs:{wait}"),
         &format!("findings.rs:{arrive}"),
         &format!("findings.rs:{}", line_of("CONSUMER WAITS")),
@@ -418,7 +418,7 @@ fn registers() {
             setmaxnreg::inc::<232>();
         }
     });
-    assert!(report.to_string().contains("setmaxnreg for 232 registers, has 168"), "{report}");
+    assert!(report.to_string().contains("in setmaxnreg for 232 registers, has 168"), "{report}");
     // Where an SM must hold two CTAs of 256 threads, a thread has 128.
     let half = |kernel: fn()| {
         let (block, one) = ([256, 1, 1], [1; 3]);

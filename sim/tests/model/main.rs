@@ -17,3 +17,4 @@ mod runs;
 mod seeds;
 mod tensor_core;
 mod trace;
+mod words;

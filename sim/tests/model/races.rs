@@ -29,7 +29,7 @@ fn a_store_and_a_load_of_two_warps() {
     let mut lines = [report.at.unwrap().line, report.other.unwrap().1.line];
     lines.sort_unstable();
     assert_eq!(lines, [line_of("// STORES"), line_of("// OVERWRITES")]);
-    assert!(report.message.contains("has not synchronised with CTA 0 warp"), "{}", report.message);
+    assert!(report.message.contains("has not synchronised with CTA 0, warp"), "{}", report.message);
 }
 
 #[test]

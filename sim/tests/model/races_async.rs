@@ -37,7 +37,7 @@ fn a_store_by_tma_needs_the_proxy_fence() {
         }
     });
     assert_eq!(report.other.unwrap().1.line, line_of("// WRITES"));
-    assert!(report.message.contains("CTA 0 warp 1 lane 1 wrote"), "{}", report.message);
+    assert!(report.message.contains("CTA 0, warp 1, lane 1 wrote"), "{}", report.message);
 }
 
 #[test]

@@ -1,24 +1,23 @@
 //! The page of a report: what is wrong, and the state around it.
 
 use super::view::Page;
-use super::{steps, waits};
-use crate::cluster::thread::Thread;
+use super::waits::{self, Waits};
+use super::{hints, steps};
 use crate::finding::fault::Fault;
 use crate::finding::report::{BarrierState, Report, SourceLine, ThreadGroup};
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use crate::types::wait::{Status, Wait};
-use std::fmt::Write;
 
 /// Writes the report of a broken rule.
 pub(crate) fn report(c: &Page<'_>, t: Option<u32>, at: Option<Loc>, fault: Fault) -> Report {
     let bars: Vec<usize> = fault.bar.into_iter().collect();
     Report {
-        message: fault.message,
+        message: hints::message(c, t, &fault),
         at: at.map(SourceLine::from),
-        other: fault.other.map(|(what, loc)| (what, loc.into())),
         culprit: t.map(|t| c.place(t)),
-        notes: Vec::new(),
+        notes: hints::notes(c, t, &fault),
+        other: fault.other.map(|(what, loc)| (what, loc.into())),
         ..state(c, fault.rule, &bars, t)
     }
 }
@@ -31,44 +30,50 @@ pub(crate) fn deadlock(c: &Page<'_>) -> Report {
     if let Some((t, loc, fault)) = c.hw.named.miscounted() {
         return report(c, Some(t), Some(loc), fault);
     }
-    let mut bars: Vec<usize> = c.hw.threads.iter().filter_map(waited_bar).collect();
-    bars.sort_unstable();
-    bars.dedup();
+    let Waits { message, lines: waits, right, mut bars } = waits::told(c);
     let stuck = bars.iter().copied().find(|&b| {
         let s = &c.hw.mbarriers.get(b).state;
         s.pending == 0 && s.tx > 0
     });
-    let asleep = c.hw.threads.iter().filter(|t| t.status == Status::Asleep).count();
-    let (rule, message) = if let Some(b) = stuck {
-        bars.retain(|&o| o != b);
-        bars.insert(0, b);
-        let name = c.hw.mbarriers.name(b);
-        let b = c.hw.mbarriers.get(b);
-        let message = format!(
-            "{name} of CTA {}: phase {} has its arrivals, {} bytes of its transactions are missing \
-             and no copy is in flight",
-            b.cta, b.state.phase, b.state.tx
-        );
-        (Rule::TxLeftOver, message)
-    } else {
-        let done = c.hw.threads.len() - asleep;
-        let message =
-            format!("{asleep} of the cluster's threads wait, {done} have returned, none can run");
-        (Rule::Deadlock, message)
+    let (rule, message) = match stuck {
+        Some(bar) => {
+            bars.retain(|&o| o != bar);
+            bars.insert(0, bar);
+            (Rule::TxLeftOver, missing_bytes(c, bar))
+        }
+        None => (Rule::Deadlock, message),
     };
-    let mut notes: Vec<String> = bars.iter().map(|&b| missing(c, b)).collect();
+    let mut notes: Vec<String> = right.into_iter().collect();
     notes.extend(kept(c, &bars));
-    notes.extend(named_notes(c));
+    notes.extend(bars.iter().filter_map(|&b| hints::too_low(c, b)));
+    notes.extend(hints::first_parity(c, &bars));
+    let mut ctas: Vec<usize> =
+        c.hw.threads
+            .iter()
+            .filter(|t| matches!(t.wait, Wait::Registers { .. }))
+            .map(|t| t.cta)
+            .collect();
+    ctas.dedup();
+    notes.extend(ctas.iter().take(2).map(|&cta| hints::registers(c, cta)));
+    let told = |note: &String| {
+        let barrier = note.split(" of CTA").next().and_then(|n| n.split(':').next()).unwrap_or("");
+        waits.iter().any(|line| line.contains(barrier))
+    };
+    notes.extend(barrier_notes(c).into_iter().filter(|note| !told(note)));
+    let told = |line: &String| waits.contains(line);
+    notes.extend(waits::returned_warps(c).into_iter().filter(|line| !told(line)).take(4));
     let at = stuck.and_then(|b| c.hw.mbarriers.get(b).arrivals().last()).map(|a| a.loc.into());
-    let waits = waits::chain(c);
     Report { message, at, notes, waits, ..state(c, rule, &bars, None) }
 }
 
-fn waited_bar(t: &Thread) -> Option<usize> {
-    match t.wait {
-        Wait::MBarrier { bar, .. } if t.status == Status::Asleep => Some(bar),
-        _ => None,
-    }
+fn missing_bytes(c: &Page<'_>, bar: usize) -> String {
+    let (name, b) = (c.hw.mbarriers.name(bar), c.hw.mbarriers.get(bar));
+    format!(
+        "phase {} of {name} of CTA {} has its arrivals, but {} of the bytes that it expects have not \
+         landed, and no copy is in flight: the bytes of expect_tx are those of all copies that complete \
+         on the barrier in this phase",
+        b.state.phase, b.cta, b.state.tx
+    )
 }
 
 /// A warp or warp group of which a part waits for lanes that do something else, or have returned.
@@ -93,13 +98,17 @@ fn broken_meeting(c: &Page<'_>) -> Option<Report> {
         });
         let Some(o) = elsewhere else { continue };
         let rule = if size == 32 { Rule::Diverged } else { Rule::BrokenWarpgroup };
-        let doing = if o.status == Status::Done { "has returned" } else { o.op };
+        let doing = if o.status == Status::Done {
+            "has returned".to_owned()
+        } else {
+            format!("executes {}", o.op)
+        };
+        let of = if size == 32 { "warp" } else { "warp group" };
         let message = format!(
-            "{} waits for its whole warp{}, of which warp {} lane {} {doing}",
+            "{} waits in {} for all of its {of}, and {} {doing}",
+            t.place(),
             t.op,
-            if size == 32 { "" } else { " group" },
-            o.index / 32,
-            o.lane(),
+            o.place()
         );
         let mut fault = Fault::new(rule, message);
         if let Some(loc) = o.loc {
@@ -108,32 +117,6 @@ fn broken_meeting(c: &Page<'_>) -> Option<Report> {
         return Some(report(c, Some(i as u32), t.loc, fault));
     }
     None
-}
-
-/// What a barrier lacks, and who gave it before.
-fn missing(c: &Page<'_>, bar: usize) -> String {
-    let b = c.hw.mbarriers.get(bar);
-    let s = &b.state;
-    let name = c.hw.mbarriers.name(bar);
-    let mut lacks = Vec::new();
-    if s.pending > 0 {
-        lacks.push(format!("{} of {} arrivals", s.pending, s.expected));
-    }
-    if s.tx != 0 {
-        lacks.push(format!("{} bytes", s.tx));
-    }
-    let mut text =
-        format!("{name} of CTA {}: phase {} lacks {}", b.cta, s.phase, lacks.join(" and "));
-    match b.arrivals().iter().filter(|a| a.phase != s.phase).max_by_key(|a| a.times) {
-        Some(a) => {
-            let (who, at) = (c.place(a.thread), SourceLine::from(a.loc));
-            let (did, does) = (past(a.what), doing(c, a.thread));
-            let _ = write!(text, "; before, {who} {did} there at {at}, and now {does}");
-        }
-        None if b.arrivals().is_empty() => text += "; nobody has ever arrived there",
-        None => {}
-    }
-    text
 }
 
 /// Tokens that a thread holds, and with which it would arrive at one of these barriers, or which it took
@@ -156,11 +139,7 @@ fn kept(c: &Page<'_>, bars: &[usize]) -> Vec<String> {
     out
 }
 
-fn past(what: &str) -> &'static str {
-    if what == "expect_tx" { "expected bytes" } else { "arrived" }
-}
-
-fn named_notes(c: &Page<'_>) -> Vec<String> {
+fn barrier_notes(c: &Page<'_>) -> Vec<String> {
     let named = c.hw.named.in_use().map(|n| {
         let (id, cta, come, threads) = (n.id, n.cta, n.come, n.threads);
         format!("named barrier {id} of CTA {cta}: {come} of {threads} threads have come")
@@ -168,7 +147,7 @@ fn named_notes(c: &Page<'_>) -> Vec<String> {
     let mut out: Vec<String> = named.collect();
     if c.hw.threads.iter().any(|t| t.wait == Wait::Cluster) {
         let (come, total) = (c.hw.all.come(), c.hw.threads.len());
-        out.push(format!("cluster barrier: {come} of {total} threads have come"));
+        out.push(format!("the cluster barrier: {come} of {total} threads have come"));
     }
     out
 }
@@ -252,7 +231,7 @@ fn barrier(c: &Page<'_>, bar: usize) -> BarrierState {
     let b = c.hw.mbarriers.get(bar);
     BarrierState {
         cta: b.cta as u32,
-        name: c.hw.mbarriers.name(bar),
+        name: c.hw.mbarriers.name(bar).replace('`', ""),
         stage: c.hw.mbarriers.labels.get(b.cta, b.addr).map(|l| l.1),
         phase: b.state.phase,
         pending: b.state.pending,
@@ -264,7 +243,9 @@ fn barrier(c: &Page<'_>, bar: usize) -> BarrierState {
             .iter()
             .map(|a| {
                 let (who, at) = (c.place(a.thread), SourceLine::from(a.loc));
-                format!("{} at {at}: {} times, last in phase {} by {who}", a.what, a.times, a.phase)
+                let s = if a.times == 1 { "" } else { "s" };
+                let (what, times, phase) = (a.what, a.times, a.phase);
+                format!("{what} at {at}: {times} time{s}, last in phase {phase} by {who}")
             })
             .collect(),
     }

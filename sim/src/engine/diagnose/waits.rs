@@ -1,123 +1,158 @@
 //! Who waits for whom, when nobody can go on.
 
+use super::lacks::{self, Lack, sentence};
+use super::people::{Sleepers, all, at, name, returned, verb};
 use super::view::Page;
-use crate::barrier::history::Arrival;
-use crate::barrier::mbarriers::Bar;
-use crate::finding::report::SourceLine;
-use crate::types::wait::{Status, Wait};
-use std::fmt::Write;
+use crate::types::wait::Wait;
+use std::cmp::Reverse;
 
-/// Threads that play one part: those of a role in a CTA, or of a warp that has none.
-type Part = (usize, Option<&'static str>, Option<usize>);
+/// Lines about waits that a report shows.
+const LINES: usize = 8;
 
-fn part(c: &Page<'_>, t: u32) -> Part {
-    let t = &c.hw.threads[t as usize];
-    (t.cta, t.role, t.role.is_none().then_some(t.warp))
+/// How a chain of waits ends; what explains more comes later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// At a wait for which nobody is known to be responsible.
+    Nobody,
+    /// It comes round.
+    Cycle,
+    /// It comes round, and what one of its waits lacks explains why.
+    Cause,
+    /// At threads that have returned.
+    Returned,
 }
 
-fn name(c: &Page<'_>, (cta, role, warp): Part) -> String {
-    let per_cta = c.hw.shape.warps_per_cta() as usize;
-    match (role, warp) {
-        (Some(role), _) => format!("{role} of CTA {cta}"),
-        (None, warp) => format!("warp {} of CTA {cta}", warp.unwrap_or(0) % per_cta),
-    }
+/// Waits, each for the next.
+struct Chain {
+    /// The groups that wait.
+    links: Vec<usize>,
+    end: End,
+    /// The threads that it ends at, if they have returned.
+    gone: Vec<u32>,
 }
 
-/// Who gives a barrier's arrivals, as far as has been seen, and how that is known: they came before;
-/// they came to the same barrier of another stage; or they wait for what stands beside it, as who
-/// waits for a ring's `full` gives its `empty`.
-fn giver(c: &Page<'_>, bar: &Bar) -> Option<(u32, String)> {
-    let told = |a: &Arrival, how: &str| (a.thread, format!("{how} {}", SourceLine::from(a.loc)));
-    let missing = |a: &&Arrival| a.phase != bar.state.phase;
-    let here = bar.arrivals().iter().filter(missing).max_by_key(|a| a.times);
-    if let Some(a) = here {
-        return Some(told(a, "as before from"));
-    }
-    let label = |b: &Bar| c.hw.mbarriers.labels.get(b.cta, b.addr).map(|l| l.0);
-    let stem = |label: &'static str| label.rsplit_once('.').map(|l| l.0);
-    let own = label(bar)?;
-    let others = || c.hw.mbarriers.all().iter().filter(|b| b.cta == bar.cta && b.addr != bar.addr);
-    let same = others().filter(|b| label(b) == Some(own)).flat_map(Bar::arrivals);
-    if let Some(a) = same.max_by_key(|a| a.times) {
-        return Some(told(a, "as other stages have from"));
-    }
-    let beside = |b: &&Bar| {
-        let other = label(b);
-        other != Some(own) && other.and_then(stem) == stem(own) && stem(own).is_some()
-    };
-    let beside = others().filter(beside).find_map(|b| Some((b.looked?, label(b)?)))?;
-    Some((beside.0, format!("who waits for {}", beside.1)))
+/// What is wrong in one sentence, and who waits for whom, line by line.
+pub(super) struct Waits {
+    pub message: String,
+    pub lines: Vec<String>,
+    /// What would be right, if that is known.
+    pub right: Option<String>,
+    /// The mbarriers that are waited for, those of the message first.
+    pub bars: Vec<usize>,
 }
 
-/// A thread of the part that waits on an mbarrier, and on which.
-fn waiter(c: &Page<'_>, of: Part) -> Option<(u32, usize, u32)> {
-    (0..c.hw.threads.len() as u32).filter(|&t| part(c, t) == of).find_map(|t| {
-        let thread = &c.hw.threads[t as usize];
-        match thread.wait {
-            Wait::MBarrier { bar, phase, .. } if thread.status == Status::Asleep => {
-                Some((t, bar, phase))
-            }
-            _ => None,
-        }
-    })
-}
-
-/// Follows the waits from one part to the next until a part comes round, or does not wait. Of all
-/// chains a cycle is given, if there is one.
-pub(crate) fn chain(c: &Page<'_>) -> Vec<String> {
-    let mut parts: Vec<Part> = Vec::new();
-    for t in 0..c.hw.threads.len() as u32 {
-        let p = part(c, t);
-        if !parts.contains(&p) && waiter(c, p).is_some() {
-            parts.push(p);
-        }
-    }
-    let mut longest = Vec::new();
-    for &start in &parts {
-        let (lines, cycle) = follow(c, start);
-        if cycle {
-            return lines;
-        }
-        if lines.len() > longest.len() {
-            longest = lines;
-        }
-    }
-    longest
-}
-
-fn follow(c: &Page<'_>, start: Part) -> (Vec<String>, bool) {
-    let (mut lines, mut seen) = (Vec::new(), Vec::new());
-    let mut at = start;
-    while let Some((t, bar, phase)) = waiter(c, at) {
-        seen.push(at);
-        let b = c.hw.mbarriers.get(bar);
-        let barrier = c.hw.mbarriers.name(bar);
-        let mut line = format!("{} waits for phase {phase} of {barrier}", name(c, at));
-        if let Some(loc) = c.hw.threads[t as usize].loc {
-            let _ = write!(line, " at {}", SourceLine::from(loc));
-        }
-        let Some((giver, how)) = giver(c, b) else {
-            line += ", where nobody has ever arrived";
-            lines.push(line);
-            return (lines, false);
+/// Follows the waits from one group of threads to the next until a group comes round, or does not wait.
+/// Of all chains that one is told which explains most.
+pub(super) fn told(c: &Page<'_>) -> Waits {
+    let sleepers = Sleepers::new(c);
+    let groups = &sleepers.groups;
+    let lacks: Vec<Lack> = groups.iter().map(|g| lacks::of(c, g[0])).collect();
+    let chains = (0..groups.len()).map(|start| follow(c, &sleepers, &lacks, start));
+    let best = chains.max_by_key(|chain| (chain.end, chain.links.len()));
+    let Some(Chain { links, end, gone }) = best else {
+        return Waits {
+            message: "no thread can run".into(),
+            lines: Vec::new(),
+            right: None,
+            bars: Vec::new(),
         };
-        let next = part(c, giver);
-        let _ = write!(line, ", which lacks an arrival of {}, {how}", name(c, next));
-        lines.push(line);
-        at = next;
-        if let Some(first) = seen.iter().position(|s| *s == next) {
-            // What leads to the cycle is no part of it.
-            lines.drain(..first);
-            lines.push(format!("which closes the cycle: {} waits for itself", name(c, next)));
-            return (lines, true);
+    };
+    let say = |g: usize| sentence(c, &groups[g], &lacks[g]);
+    let at_fault = match end {
+        End::Cause => links.iter().position(|&g| lacks[g].cause).unwrap_or(0),
+        End::Cycle => 0,
+        End::Returned | End::Nobody => links.len() - 1,
+    };
+    let mut message = say(links[at_fault]);
+    if end == End::Returned {
+        let (lack, left) = (&lacks[links[at_fault]], left(c, &gone));
+        let rest = left.strip_prefix(&format!("{} ", name(c, &lack.from)));
+        message = match rest {
+            Some(rest) if lack.how.is_empty() => format!("{message}, which {rest}"),
+            Some(rest) if !lack.how.contains(';') => format!("{message}, and {rest}"),
+            _ => format!("{message}; {left}"),
+        };
+    } else if let (End::Cycle, [_, next]) = (end, &links[..]) {
+        message = format!("{message}. And {}", say(*next));
+    }
+    let mut lines: Vec<String> = links.iter().map(|&g| say(g)).collect();
+    match end {
+        End::Returned => lines.push(left(c, &gone)),
+        End::Cycle | End::Cause if links.len() == 1 => {
+            lines.push("which closes the cycle: it waits for what it should do itself".into());
+        }
+        End::Cycle | End::Cause => {
+            lines.push("which closes the cycle: the last of them waits for the first".into());
+        }
+        End::Nobody => {}
+    }
+    // Waits that the chain does not touch. Lanes that wait for their warp are no news.
+    let wait = |g: usize| c.hw.thread(groups[g][0]).wait;
+    let others =
+        (0..groups.len()).filter(|g| !links.contains(g) && !matches!(wait(*g), Wait::Warp { .. }));
+    lines.extend(others.clone().map(|g| format!("also, {}", say(g))));
+    lines.truncate(LINES);
+    let mut bars = Vec::new();
+    for g in std::iter::once(links[at_fault]).chain(links.iter().copied()).chain(others) {
+        if let Wait::MBarrier { bar, .. } = wait(g)
+            && !bars.contains(&bar)
+        {
+            bars.push(bar);
         }
     }
-    let all_done = (0..c.hw.threads.len() as u32)
-        .filter(|&t| part(c, t) == at)
-        .all(|t| c.hw.threads[t as usize].status == Status::Done);
-    if !lines.is_empty() {
-        let state = if all_done { "has returned" } else { "waits for something else" };
-        lines.push(format!("{} {state}", name(c, at)));
+    let right = lacks[links[at_fault]].right.clone();
+    Waits { message, lines, right, bars }
+}
+
+fn follow(c: &Page<'_>, sleepers: &Sleepers, lacks: &[Lack], start: usize) -> Chain {
+    let mut links = vec![start];
+    loop {
+        let from = &lacks[links[links.len() - 1]].from;
+        let gone: Vec<u32> = from.iter().copied().filter(|&o| returned(c, o)).collect();
+        if !gone.is_empty() {
+            return Chain { links, end: End::Returned, gone };
+        }
+        // The largest group of those who should come.
+        let mut sizes = vec![0; sleepers.groups.len()];
+        from.iter().filter_map(|&t| sleepers.of(t)).for_each(|g| sizes[g] += 1);
+        let next =
+            (0..sizes.len()).filter(|&g| sizes[g] > 0).max_by_key(|&g| (sizes[g], Reverse(g)));
+        let Some(next) = next else { return Chain { links, end: End::Nobody, gone } };
+        if let Some(first) = links.iter().position(|&g| g == next) {
+            // What leads to the cycle is no part of it.
+            links.drain(..first);
+            let cause = links.iter().any(|&g| lacks[g].cause);
+            return Chain { links, end: if cause { End::Cause } else { End::Cycle }, gone };
+        }
+        links.push(next);
     }
-    (lines, false)
+}
+
+/// Threads that have returned, and after which line.
+fn left(c: &Page<'_>, gone: &[u32]) -> String {
+    let (last, who) = (c.hw.thread(gone[0]), name(c, gone));
+    let have = verb(&who, "has", "have");
+    match last.loc {
+        Some(_) => format!("{who} {have} returned, after {}{}", last.op, at(last.loc)),
+        None => format!("{who} {have} returned, without an instruction"),
+    }
+}
+
+/// The whole warps that have returned, by the line of their last instruction.
+pub(super) fn returned_warps(c: &Page<'_>) -> Vec<String> {
+    let key = |t: u32| (c.hw.thread(t).cta, c.hw.thread(t).role, c.hw.thread(t).loc);
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    let warp = |t: u32| {
+        let (first, index) = (t - c.hw.thread(t).lane(), c.hw.thread(t).index);
+        first..first + (c.hw.shape.block_threads() - index / 32 * 32).min(32)
+    };
+    for t in all(c, |t| returned(c, t) && warp(t).all(|o| returned(c, o))) {
+        match groups.iter_mut().find(|g| key(g[0]) == key(t)) {
+            Some(g) => g.push(t),
+            None => groups.push(vec![t]),
+        }
+    }
+    // Of a warp that did not return together the last lanes tell little.
+    groups.retain(|g| g.iter().all(|&t| warp(t).all(|o| g.contains(&o))));
+    groups.iter().map(|g| left(c, g)).collect()
 }
