@@ -1,7 +1,7 @@
 //! What follows a step: a thread runs, or nothing can run by itself.
 
 use crate::engine::cluster::Engine;
-use crate::schedule::queue::PATIENCE;
+use crate::schedule::queue::{PATIENCE, SLEEPERS};
 use crate::types::wait::Wait;
 
 /// What the loop does next.
@@ -34,10 +34,14 @@ pub(crate) fn idle(e: &mut Engine) -> Next {
     if e.sched.pollers.is_empty() {
         return stuck(e);
     }
-    if e.sched.fruitless > PATIENCE {
+    let poll = |global| {
+        let wait = Wait::Poll { global };
+        e.sched.pollers.iter().any(|&t| e.hw.thread(t).wait == wait)
+    };
+    if e.sched.fruitless > if poll(false) { SLEEPERS } else { PATIENCE } {
+        let global = e.sched.looks.global || poll(true);
         e.sched.fruitless = 0;
-        let global = |t: &u32| e.hw.thread(*t).wait == Wait::Poll { global: true };
-        return if e.sched.pollers.iter().any(global) { Next::Polling } else { stuck(e) };
+        return if global { Next::Polling } else { stuck(e) };
     }
     for t in std::mem::take(&mut e.sched.pollers) {
         e.time_out(t);

@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// Instructions of a turn after which a cluster gives way to others, whatever it does.
+const LONG: u64 = 1 << 24;
+
 /// What the workers of a launch share.
 struct Shared<'a> {
     config: &'a Config,
@@ -42,6 +45,8 @@ struct UnderWay<'a> {
     rank: u64,
     /// Writes to global memory before it last found nothing new there.
     polled: Option<u64>,
+    /// It need not wait for a write, but gave way to others.
+    awake: bool,
 }
 
 /// Runs a kernel: each thread of the grid calls `entry`.
@@ -102,7 +107,7 @@ impl Shared<'_> {
         let place = (self.number, index);
         let shadow = self.shadow.as_ref();
         let cluster = Running::new(self.config, self.memory, shadow, self.grid, self.entry, place);
-        Some(UnderWay { cluster, index, rank: u64::from(nth), polled: None })
+        Some(UnderWay { cluster, index, rank: u64::from(nth), polled: None, awake: false })
     }
 
     /// One worker: clusters take turns until there are none. One that polls global memory waits
@@ -128,6 +133,7 @@ impl Shared<'_> {
                 Turn::Nobody if under_way.is_empty() => break,
                 Turn::Nobody => {
                     if self.stuck(writes)
+                        && !revive(&mut under_way)
                         && let Some(first) = under_way.iter_mut().min_by_key(|u| u.index)
                     {
                         let report = first.cluster.fail(&mut stacks);
@@ -138,12 +144,14 @@ impl Shared<'_> {
             };
             let one = &mut under_way[at];
             let before = one.cluster.steps();
-            let outcome = one.cluster.run(&mut stacks, turns.length());
-            let cut = matches!(outcome, Outcome::Cut);
+            let length = turns.length();
+            let outcome = one.cluster.run(&mut stacks, length.min(LONG));
+            let cut = matches!(outcome, Outcome::Cut) && length <= LONG;
             one.rank = turns.over(one.cluster.steps() - before, cut).unwrap_or(one.rank);
             match outcome {
-                Outcome::Cut => one.polled = None,
-                Outcome::Polling => one.polled = Some(writes),
+                Outcome::Cut if cut => one.polled = None,
+                Outcome::Polling => (one.polled, one.awake) = (Some(writes), false),
+                Outcome::Cut | Outcome::GaveWay => (one.polled, one.awake) = (Some(writes), true),
                 Outcome::Finished(s) => {
                     if let Some(progress) = &self.config.progress {
                         progress.finish_one();
@@ -185,6 +193,15 @@ impl Shared<'_> {
             result.1 = Some(report);
         }
     }
+}
+
+/// All clusters of a worker wait: those that gave way to others go on, if there are any.
+fn revive(under_way: &mut [UnderWay<'_>]) -> bool {
+    let mut any = false;
+    for one in under_way.iter_mut().filter(|one| one.awake) {
+        (one.polled, one.awake, any) = (None, false, true);
+    }
+    any
 }
 
 /// The report of a launch that no GPU would take.

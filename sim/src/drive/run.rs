@@ -50,6 +50,8 @@ pub(crate) enum Outcome {
     Polling,
     /// Its turn is over.
     Cut,
+    /// It looks at the same again and again: others may change that.
+    GaveWay,
     Failed(Box<Report>),
 }
 
@@ -80,8 +82,8 @@ impl<'a> Running<'a> {
             match next.take().unwrap_or_else(|| self.with(next::next)) {
                 Next::Run(t) => {
                     self.resume(t, stacks);
-                    if self.with(|e| e.was_cut()) {
-                        return Outcome::Cut;
+                    if let Some(outcome) = self.cut(stacks) {
+                        return outcome;
                     }
                 }
                 Next::Again => {}
@@ -96,6 +98,18 @@ impl<'a> Running<'a> {
                 Next::Failed => return Outcome::Failed(self.fail(stacks)),
             }
         }
+    }
+
+    /// Whether and why the turn was over.
+    fn cut(&mut self, stacks: &mut Stacks) -> Option<Outcome> {
+        let (cut, gave_way) = self.with(|e| (e.was_cut(), e.gave_way()));
+        if !cut {
+            return None;
+        }
+        if self.with(Engine::too_long) {
+            return Some(Outcome::Failed(self.fail(stacks)));
+        }
+        Some(if gave_way { Outcome::GaveWay } else { Outcome::Cut })
     }
 
     /// Instructions that it has executed.

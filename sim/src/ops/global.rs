@@ -1,7 +1,7 @@
 //! Global memory. Pointers are device addresses of [`crate::GlobalMemory`]; none is followed.
 
 use super::Word as Value;
-use crate::drive::current::{block, look, op};
+use crate::drive::current::{block, look};
 use crate::exec::access;
 use crate::race::release::Word;
 use crate::types::scope::Scope;
@@ -11,19 +11,19 @@ use std::task::Poll;
 /// `ld.global`
 #[track_caller]
 pub fn ld<T: Value>(p: *const T) -> T {
-    look("ld.global", 0, |e, t| access::gmem_load(e, t, p as u64, None))
+    look("ld.global", 0, Some(p as u64), |e, t| access::gmem_load(e, t, p as u64, None))
 }
 
 /// `st.global`
 #[track_caller]
 pub fn st<T: Value>(p: *mut T, v: T) {
-    op("st.global", 0, |e, t| access::gmem_store(e, t, p as u64, v, Word::Store));
+    look("st.global", 0, None, |e, t| access::gmem_store(e, t, p as u64, v, Word::Store));
 }
 
 /// `atom.global.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
-    op("atom.global.add", 0, |e, t| {
+    look("atom.global.add", 0, Some(p as u64), |e, t| {
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
     })
 }
@@ -31,7 +31,7 @@ pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
 /// `atom.global.add.f32`
 #[track_caller]
 pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
-    op("atom.global.add", 0, |e, t| {
+    look("atom.global.add", 0, Some(p as u64), |e, t| {
         access::gmem_update(e, t, p as u64, |old: f32| old + v, Word::Update)
     })
 }
@@ -58,7 +58,7 @@ pub fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
 /// `st.release.gpu.global.u32`
 #[track_caller]
 pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
-    op("st.release.gpu", 0, |e, t| {
+    look("st.release.gpu", 0, None, |e, t| {
         access::gmem_store(e, t, p as u64, v, Word::StoreRelease(Scope::Gpu))
     });
 }
@@ -66,7 +66,7 @@ pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
 /// `red.release.gpu.global.add.u32`
 #[track_caller]
 pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
-    op("red.release.gpu.add", 0, |e, t| {
+    look("red.release.gpu.add", 0, Some(p as u64), |e, t| {
         let release = Word::UpdateRelease(Scope::Gpu);
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
     });

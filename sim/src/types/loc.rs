@@ -9,3 +9,6 @@ pub(crate) type Loc = &'static Location<'static>;
 pub(crate) fn same_line(a: Loc, b: Loc) -> bool {
     std::ptr::eq(a, b) || a == b
 }
+
+/// What a thread looked at: its line, and an address.
+pub(crate) type Look = (Loc, u64);

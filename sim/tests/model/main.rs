@@ -13,5 +13,6 @@ mod races_global;
 mod races_oracle;
 mod runs;
 mod seeds;
+mod spins;
 mod tensor_core;
 mod trace;
