@@ -18,6 +18,7 @@ mod world;
 mod barriers;
 mod counts;
 mod deadlocks;
+mod launches;
 mod memory;
 mod phases;
 mod places;
@@ -120,4 +121,5 @@ const FAMILIES: &[Family] = &[
     tensor_core::FAMILY,
     warps::FAMILY,
     races::FAMILY,
+    launches::FAMILY,
 ];

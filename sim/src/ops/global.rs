@@ -36,6 +36,23 @@ pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
     })
 }
 
+/// `atom.global.cas.b32`
+#[track_caller]
+pub fn atomic_cas_u32(p: *mut u32, expected: u32, v: u32) -> u32 {
+    look("atom.global.cas", 0, Some(p as u64), |e, t| {
+        let swap = |old: u32| if old == expected { v } else { old };
+        access::gmem_update(e, t, p as u64, swap, Word::Update)
+    })
+}
+
+/// `atom.global.exch.b32`
+#[track_caller]
+pub fn atomic_exch_u32(p: *mut u32, v: u32) -> u32 {
+    look("atom.global.exch", 0, Some(p as u64), |e, t| {
+        access::gmem_update(e, t, p as u64, |_: u32| v, Word::Update)
+    })
+}
+
 /// `ld.acquire.gpu.global.u32`: others run first, for this is what polling loops are made of.
 #[track_caller]
 pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {

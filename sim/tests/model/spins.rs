@@ -157,6 +157,35 @@ fn a_lock_is_passed_on() {
     }
 }
 
+/// A lock that is taken by compare-and-swap: both the taking that fails and an exchange of like for like
+/// change nothing. Races are looked for.
+#[test]
+fn a_spin_lock() {
+    for config in schedules() {
+        let config = Config { races: true, ..config };
+        let memory = GlobalMemory::new();
+        let words = memory.alloc(64);
+        let word = |i: u64| (words + 4 * i) as *mut u32;
+        launch(&config, &memory, (2, 2), || {
+            for way in 0..2 {
+                match way {
+                    0 => while global::atomic_cas_u32(word(0), 0, 1) != 0 {},
+                    _ => while global::atomic_exch_u32(word(0), 1) != 0 {},
+                }
+                fence::acq_rel_gpu();
+                let sum: u32 = global::ld(word(2));
+                global::st(word(2), sum + 1);
+                fence::acq_rel_gpu();
+                global::atomic_exch_u32(word(0), 0);
+            }
+        })
+        .unwrap_or_else(|r| panic!("{:?}\n{r}", config.schedule));
+        let mut sum = [0; 4];
+        memory.read(words + 8, &mut sum).unwrap();
+        assert_eq!(u32::from_le_bytes(sum), 8);
+    }
+}
+
 /// With the limits as they are, and with one worker or more.
 #[test]
 fn a_flag_that_nobody_sets_is_found() {
