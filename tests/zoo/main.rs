@@ -39,8 +39,13 @@ pub struct Bug {
     /// The launch of the correct kernel, where that is not the same.
     right_shape: Option<Shape>,
     /// The kernel; with the bug if `bug`.
-    kernel: fn(w: &World, bug: bool),
+    kernel: Kernel,
+    /// Dependent launches behind it, of the same shape, by the names of their kernels.
+    dependents: &'static [(&'static str, Kernel)],
 }
+
+/// A kernel; with the bug if `bug`.
+type Kernel = fn(w: &World, bug: bool);
 
 /// A launch.
 #[derive(Clone, Copy)]
@@ -69,12 +74,17 @@ fn bug(
     wrong: &'static str,
     from: &'static str,
     shape: Shape,
-    kernel: fn(w: &World, bug: bool),
+    kernel: Kernel,
 ) -> Bug {
-    Bug { wrong, from, shape, right_shape: None, kernel }
+    Bug { wrong, from, shape, right_shape: None, kernel, dependents: &[] }
 }
 
 impl Bug {
+    /// Kernels that are launched behind it as dependent launches.
+    fn then(self, dependents: &'static [(&'static str, Kernel)]) -> Self {
+        Self { dependents, ..self }
+    }
+
     /// The correct kernel is launched in another shape.
     fn right(self, shape: Shape) -> Self {
         Self { right_shape: Some(shape), ..self }

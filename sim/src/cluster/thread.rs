@@ -2,7 +2,7 @@
 
 use super::shape::Shape;
 use crate::finding::report::ThreadPlace;
-use crate::types::loc::{Loc, Look};
+use crate::types::loc::{Loc, Looked};
 use crate::types::wait::{Status, Wait, Wake};
 use std::ptr;
 
@@ -35,7 +35,7 @@ pub(crate) struct Thread {
     pub op: &'static str,
     pub role: Option<&'static str>,
     /// What it looked at last.
-    pub look: Option<Look>,
+    pub looked: Looked,
     /// Set by the thread's coroutine when it starts.
     pub yielder: *const Yielder,
 }
@@ -55,7 +55,7 @@ impl Thread {
             loc: None,
             op: "start",
             role: None,
-            look: None,
+            looked: Looked::default(),
             yielder: ptr::null(),
         };
         (0..shape.threads()).map(thread).collect()

@@ -1,6 +1,7 @@
 //! What follows a step: a thread runs, or nothing can run by itself.
 
 use crate::engine::cluster::Engine;
+use crate::exec::grid;
 use crate::schedule::queue::{PATIENCE, SLEEPERS};
 use crate::types::wait::Wait;
 
@@ -12,7 +13,7 @@ pub(crate) enum Next {
     Again,
     /// All threads have returned.
     Finished,
-    /// All that live poll global memory, which only another cluster can change.
+    /// All that live poll global memory, or wait for the grid ahead: only other clusters can change that.
     Polling,
     /// The report is written.
     Failed,
@@ -29,17 +30,21 @@ pub(crate) fn idle(e: &mut Engine) -> Next {
     if e.live == 0 {
         return Next::Finished;
     }
+    if grid::look_ahead(e) {
+        return Next::Again;
+    }
     e.sched.fruitless = if e.sched.progress { 0 } else { e.sched.fruitless + 1 };
     e.sched.progress = false;
+    let behind = !e.sched.behind.is_empty();
     if e.sched.pollers.is_empty() {
-        return stuck(e);
+        return if behind { Next::Polling } else { stuck(e) };
     }
     let poll = |global| {
         let wait = Wait::Poll { global };
         e.sched.pollers.iter().any(|&t| e.hw.thread(t).wait == wait)
     };
     if e.sched.fruitless > if poll(false) { SLEEPERS } else { PATIENCE } {
-        let global = e.sched.looks.global || poll(true);
+        let global = behind || e.sched.looks.global || poll(true);
         e.sched.fruitless = 0;
         return if global { Next::Polling } else { stuck(e) };
     }

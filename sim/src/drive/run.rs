@@ -7,10 +7,11 @@ use super::{panics, tracing};
 use crate::cluster::thread::{Resume, Yielder};
 use crate::config::{Config, Stats};
 use crate::engine::cluster::Engine;
-use crate::exec::exit;
+use crate::exec::{exit, grid};
 use crate::finding::fault::Fault;
 use crate::finding::report::Report;
 use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
@@ -23,6 +24,17 @@ use std::sync::Arc;
 
 /// What a kernel thread runs.
 pub(crate) type Entry<'a> = &'a (dyn Fn() + Sync);
+
+/// A launch of a kernel: each thread of the grid calls `entry`.
+#[derive(Clone)]
+pub struct Launch<'a> {
+    /// Its shape.
+    pub grid: Grid<'a>,
+    /// The kernel.
+    pub entry: Entry<'a>,
+    /// Whether it may start before the launch ahead of it has ended (programmatic dependent launch).
+    pub dependent: bool,
+}
 
 /// How a simulated thread ended.
 enum End {
@@ -60,11 +72,11 @@ impl<'a> Running<'a> {
         config: &Config,
         memory: &GlobalMemory,
         shadow: Option<&Arc<GlobalShadow>>,
-        grid: &Grid<'_>,
-        entry: Entry<'a>,
+        (grid, entry): (&Grid<'_>, Entry<'a>),
+        launches: Member,
         place: Place,
     ) -> Self {
-        let engine = Engine::new(config, memory, shadow, grid, place);
+        let engine = Engine::new(config, memory, shadow, grid, launches, place);
         let threads = engine.hw.threads.iter().map(|_| None).collect();
         let engine = Box::new(UnsafeCell::new(engine));
         Self { engine, threads, entry, stack_bytes: config.stack_bytes }
@@ -77,6 +89,7 @@ impl<'a> Running<'a> {
 
     /// Runs for a turn of so many instructions, or until something decides the outcome.
     pub fn run(&mut self, stacks: &mut Stacks, turn: u64) -> Outcome {
+        self.with(grid::look_ahead);
         let mut next = self.with(|e| e.begin_turn(turn).map(Next::Run));
         loop {
             match next.take().unwrap_or_else(|| self.with(next::next)) {

@@ -12,8 +12,9 @@ use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
 use crate::config::{Config, Stats};
 use crate::finding::fault::Fault;
-use crate::finding::report::Report;
+use crate::finding::report::{NOTHING_CHANGES, Report};
 use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::race::accesses::Found;
 use crate::race::explain::explain;
@@ -81,14 +82,18 @@ impl Engine {
         memory: &GlobalMemory,
         shadow: Option<&Arc<GlobalShadow>>,
         grid: &Grid<'_>,
+        launches: Member,
         place: Place,
     ) -> Self {
         let shape = Shape::new(grid, place.1, config.sms);
         let (threads, index) = (shape.threads(), shape.index);
-        let race = shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow))));
-        let mut sched = Sched::new(config.seed, u64::from(index), threads, &config.schedule);
+        let number = launches.one().first + index;
+        let known = launches.stream.known_at_start(launches.grid);
+        let race =
+            shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow), number, &known)));
+        let mut sched = Sched::new(config.seed, u64::from(number), threads, &config.schedule);
         sched.ready.extend(0..threads);
-        let hw = Machine::new(shape, memory.clone(), config.check_uninitialised);
+        let hw = Machine::new(shape, memory.clone(), launches, config.check_uninitialised);
         let guide = config.schedule.tree(place).map(|(tree, home)| {
             let home_of: Vec<usize> = hw.threads.iter().map(|t| t.cta).collect();
             Box::new(Guide::new(tree, &home_of, hw.ctas.len(), home, place))
@@ -144,17 +149,16 @@ impl Engine {
     /// The current thread's instruction changed nothing; `at` is what it looked at, if at anything.
     #[inline]
     pub fn looked(&mut self, t: u32, at: Option<Look>) -> Result<(), Fault> {
-        match self.sched.looks.look(&mut self.hw.thread_mut(t).look, at) {
+        match self.sched.looks.look(&mut self.hw.thread_mut(t).looked, at) {
             looks::Next::GoesOn => {}
             looks::Next::Yields => self.sched.yields = true,
             looks::Next::GivesWay => {
                 self.sched.yields = true;
-                self.turn.left = 0;
-                self.turn.gives_way = true;
+                self.give_way();
             }
             looks::Next::Endless => {
                 let many = self.sched.looks.count();
-                let message = format!("{many} instructions in turn, and nothing changes");
+                let message = format!("{many} instructions in turn, and {NOTHING_CHANGES}");
                 return Err(Fault::new(Rule::StepLimit, message));
             }
         }
@@ -288,6 +292,12 @@ impl Engine {
     /// Whether the turn was over before the cluster was.
     pub fn was_cut(&self) -> bool {
         self.turn.cut
+    }
+
+    /// The turn is over: other clusters go first.
+    pub fn give_way(&mut self) {
+        self.turn.left = 0;
+        self.turn.gives_way = true;
     }
 
     /// Whether the turn was over because nothing changes.

@@ -10,6 +10,7 @@ use crate::cluster::thread::Thread;
 use crate::copy::copies::Copies;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
@@ -25,6 +26,8 @@ pub(crate) struct Machine {
     pub threads: Vec<Thread>,
     pub ctas: Ctas,
     pub memory: GlobalMemory,
+    /// The grid of the cluster, among those of the run.
+    pub launches: Member,
     /// Shared memory, by CTA.
     pub smem: Vec<Shared>,
     pub mbarriers: Mbarriers,
@@ -39,13 +42,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn new(shape: Shape, memory: GlobalMemory, check_uninitialised: bool) -> Self {
+    pub fn new(
+        shape: Shape,
+        memory: GlobalMemory,
+        launches: Member,
+        check_uninitialised: bool,
+    ) -> Self {
         let (ctas, block, threads) = (shape.ctas(), shape.block_threads(), shape.threads());
         let smem = |_| Shared::new(shape.smem_bytes, check_uninitialised);
         Self {
             threads: Thread::all(&shape),
             ctas: Ctas::new(&shape),
             memory,
+            launches,
             smem: (0..ctas).map(smem).collect(),
             mbarriers: Mbarriers::default(),
             named: NamedBarriers::new(ctas, block),

@@ -1,6 +1,6 @@
 //! What must be true when a thread, and its CTA, ends.
 
-use super::cluster_barrier;
+use super::{cluster_barrier, grid};
 use crate::engine::cluster::Engine;
 use crate::engine::machine::Machine;
 use crate::finding::fault::Fault;
@@ -20,6 +20,9 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     e.sched.progress = true;
     e.guided(|guide| guide.exit(cta, last));
     cluster_barrier::exit(e, t);
+    if last {
+        grid::signals(e, cta);
+    }
     if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);
     }

@@ -30,6 +30,7 @@ macro_rules! rules {
                     Self::SharedRace | Self::GlobalRace | Self::Scope | Self::TwoWriters => {
                         "docs/semantics.md#data-races"
                     }
+                    Self::Dependent => "docs/semantics.md#dependent-launches",
                     Self::Deadlock
                     | Self::TxLeftOver
                     | Self::TxOverrun
@@ -132,4 +133,7 @@ rules! {
     TwoWriters = "038", "two CTAs write the same bytes of global memory";
     /// An mbarrier used before its initialisation has reached the user.
     InitUnseen = "039", "an mbarrier used before its initialisation is visible";
+    /// A dependent grid and the one ahead of it access the same bytes, one of them writes, and
+    /// `griddepcontrol.wait` does not lie between.
+    Dependent = "045", "an access that a dependent launch does not order";
 }

@@ -11,6 +11,8 @@ pub(crate) struct Sched {
     pct: Option<Pct>,
     /// Sleeping threads that look again by themselves.
     pub pollers: Vec<u32>,
+    /// Threads that wait for the grid ahead to end.
+    pub behind: Vec<u32>,
     /// Whether anything changed since the pollers last looked.
     pub progress: bool,
     /// Instructions that changed nothing, since anything changed.
@@ -95,6 +97,7 @@ impl Sched {
             rng,
             ready: Vec::new(),
             pollers: Vec::new(),
+            behind: Vec::new(),
             progress: true,
             fruitless: 0,
             looks: Looks::default(),

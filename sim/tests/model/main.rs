@@ -7,6 +7,7 @@ mod copies;
 mod explore;
 mod findings;
 mod gemm;
+mod launches;
 mod races;
 mod races_async;
 mod races_global;

@@ -190,8 +190,7 @@ fn a_spin_lock() {
 #[test]
 fn a_flag_that_nobody_sets_is_found() {
     for (name, wait) in WAYS {
-        for (workers, schedule) in [(1, "seed:0"), (2, "seed:3"), (1, "pct:1:3:50")]
-        {
+        for (workers, schedule) in [(1, "seed:0"), (2, "seed:3"), (1, "pct:1:3:50")] {
             let config = Config { workers: Some(workers), ..Config::default() };
             let config = Config { races: false, ..config.replay(schedule).unwrap() };
             let memory = GlobalMemory::new();
