@@ -69,13 +69,12 @@ pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
     let memory = GlobalMemory::new();
     let world = World::new(&memory);
     let kernels = std::iter::once(("zoo", entry.kernel)).chain(entry.dependents.iter().copied());
-    let kernels: Vec<_> = kernels.map(|(name, f)| (name, || f(&world, bug))).collect();
-    let launch = |(i, (name, entry)): (usize, &(&'static str, _))| Launch {
-        grid: grid(*name),
-        entry,
-        dependent: i > 0,
-    };
-    let launches: Vec<_> = kernels.iter().enumerate().map(launch).collect();
+    let world = &world;
+    let kernels: Vec<_> = kernels.map(|(name, f)| (name, move || f(world, bug))).collect();
+    let mut launches: Vec<Launch<'_>> = Vec::new();
+    for (name, entry) in &kernels {
+        launches.push(Launch { grid: grid(name), entry, dependent: !launches.is_empty() });
+    }
     sim::launch_all(&config, &memory, &launches).map(|_| ())
 }
 
