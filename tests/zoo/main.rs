@@ -70,12 +70,7 @@ const fn cluster(cluster: u32, threads: u32) -> Shape {
     Shape { threads, ctas: cluster, cluster, smem: 4096, steps: 20_000 }
 }
 
-fn bug(
-    wrong: &'static str,
-    from: &'static str,
-    shape: Shape,
-    kernel: Kernel,
-) -> Bug {
+fn bug(wrong: &'static str, from: &'static str, shape: Shape, kernel: Kernel) -> Bug {
     Bug { wrong, from, shape, right_shape: None, kernel, dependents: &[] }
 }
 

@@ -95,7 +95,7 @@ fn idle(e: &mut Engine) -> Next {
         Idle::Again => Next::Again,
         Idle::Asleep => {
             let next = idle::idle(e);
-            if matches!(next, Next::Polling) {
+            if matches!(next, Next::Polling | Next::PollingYet) {
                 guide(e).resume();
             }
             next

@@ -15,6 +15,8 @@ pub(crate) enum Next {
     Finished,
     /// All that live poll global memory, or wait for the grid ahead: only other clusters can change that.
     Polling,
+    /// The same, but they have not polled for long: if nothing else can run, they look again.
+    PollingYet,
     /// The report is written.
     Failed,
 }
@@ -43,6 +45,14 @@ pub(crate) fn idle(e: &mut Engine) -> Next {
         let wait = Wait::Poll { global };
         e.sched.pollers.iter().any(|&t| e.hw.thread(t).wait == wait)
     };
+    let all = |wait| e.sched.pollers.iter().all(|&t| e.hw.thread(t).wait == wait);
+    let rounds = e.sched.fruitless;
+    if (2..PATIENCE).contains(&rounds)
+        && rounds.is_power_of_two()
+        && all(Wait::Poll { global: true })
+    {
+        return Next::PollingYet;
+    }
     if e.sched.fruitless > if poll(false) { SLEEPERS } else { PATIENCE } {
         let global = behind || e.sched.looks.global || poll(true);
         e.sched.fruitless = 0;

@@ -60,6 +60,8 @@ pub(crate) enum Outcome {
     Finished(Stats),
     /// It polls global memory: run it again when another cluster has written.
     Polling,
+    /// The same, but if no other can run, it looks again.
+    PollingYet,
     /// Its turn is over.
     Cut,
     /// It looks at the same again and again: others may change that.
@@ -101,6 +103,7 @@ impl<'a> Running<'a> {
                 }
                 Next::Again => {}
                 Next::Polling => return Outcome::Polling,
+                Next::PollingYet => return Outcome::PollingYet,
                 Next::Finished => {
                     return Outcome::Finished(self.with(|e| {
                         tracing::hand_over(e, true);

@@ -150,6 +150,7 @@ impl<'a> Shared<'a> {
             match outcome {
                 Outcome::Cut if cut => one.polled = None,
                 Outcome::Polling => (one.polled, one.awake) = (Some(writes), false),
+                Outcome::PollingYet => (one.polled, one.awake) = (Some(writes), true),
                 Outcome::Cut | Outcome::GaveWay => {
                     (one.polled, one.awake) = (Some(self.memory.writes()), true);
                 }

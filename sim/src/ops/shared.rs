@@ -25,7 +25,9 @@ pub fn st<T: Word>(addr: u32, v: T) {
 /// `ld.shared::cluster`
 #[track_caller]
 pub fn ld_cluster<T: Word>(raddr: u32) -> T {
-    look("ld.shared::cluster", raddr, Some(u64::from(raddr)), |e, t| access::smem_load(e, t, raddr, true))
+    look("ld.shared::cluster", raddr, Some(u64::from(raddr)), |e, t| {
+        access::smem_load(e, t, raddr, true)
+    })
 }
 
 /// `st.shared::cluster`

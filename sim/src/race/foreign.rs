@@ -42,8 +42,7 @@ pub(crate) fn join(a: &mut Foreign, b: &Foreign) {
 
 /// Adds what is known of one cluster.
 pub(crate) fn learn(a: &mut Foreign, cluster: u32, times: &[Times; 2]) {
-    let known =
-        Arc::make_mut(a.get_or_insert_default()).clusters.entry(cluster).or_default();
+    let known = Arc::make_mut(a.get_or_insert_default()).clusters.entry(cluster).or_default();
     for (k, t) in known.iter_mut().zip(times) {
         *k = times::join(k, t);
     }

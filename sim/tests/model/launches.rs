@@ -2,9 +2,7 @@
 
 use crate::common::tid;
 use sim::ops::{barrier, fence, global, griddepcontrol, misc, thread};
-use sim::{
-    Config, GlobalMemory, Grid, Launch, Report, Rule, Stats, Strategy, explore, launch_all,
-};
+use sim::{Config, GlobalMemory, Grid, Launch, Report, Rule, Stats, Strategy, explore, launch_all};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 

@@ -55,7 +55,10 @@ fn schedules() -> impl Iterator<Item = Config> {
     let random = (0..60).map(|seed| format!("seed:{seed}"));
     let pct = (0..60).map(|seed| format!("pct:{seed}:{}:200", 1 + seed % 4));
     let base = Config { races: false, ..Config::default() };
-    random.chain(pct).chain(["timed:".to_owned()]).map(move |s| base.replay(&s).expect("a schedule"))
+    random
+        .chain(pct)
+        .chain(["timed:".to_owned()])
+        .map(move |s| base.replay(&s).expect("a schedule"))
 }
 
 #[test]
