@@ -59,6 +59,25 @@ ops! { global;
         ptx!("atom.global.add.f32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
         out
     }
+    /// `atom.global.cas.b32` (relaxed, GPU scope): writes `v` if the word is `expected`; returns the previous
+    /// value. A lock needs `fence.acq_rel` after it, and before the [`atomic_exch_u32`] that gives it back.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn atomic_cas_u32(p: *mut u32, expected: u32, v: u32) -> u32 {
+        let out: u32;
+        ptx!("atom.global.cas.b32 {}, [{}], {}, {};", out(reg32) out, in(reg64) p, in(reg32) expected, in(reg32) v);
+        out
+    }
+    /// `atom.global.exch.b32` (relaxed, GPU scope): writes `v` and returns the previous value.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn atomic_exch_u32(p: *mut u32, v: u32) -> u32 {
+        let out: u32;
+        ptx!("atom.global.exch.b32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
+        out
+    }
     /// `ld.acquire.gpu.global.u32`: reads a flag. It pairs with [`st_release_gpu_u32`] and
     /// [`red_release_gpu_add_u32`] of another CTA. PTX 6.0, sm_70.
     ///

@@ -37,6 +37,7 @@ mod engine;
 mod exec;
 mod explore;
 mod finding;
+mod grid;
 mod memory;
 pub mod ops;
 mod race;
@@ -48,7 +49,8 @@ mod warp;
 mod wgmma;
 
 pub use config::{Config, Progress, Stats};
-pub use drive::launch::launch;
+pub use drive::launch::{launch, launch_all};
+pub use drive::run::Launch;
 pub use explore::{Explored, Finding, Strategy, explore};
 pub use finding::report::{BarrierState, Report, SourceLine, StepLine, ThreadGroup, ThreadPlace};
 pub use finding::rule::Rule;

@@ -23,6 +23,7 @@ mod barriers;
 mod counts;
 mod deadlocks;
 mod exits;
+mod launches;
 mod memory;
 mod pages;
 mod phases;
@@ -47,8 +48,13 @@ pub struct Bug {
     /// The launch of the correct kernel, where that is not the same.
     right_shape: Option<Shape>,
     /// The kernel; with the bug if `bug`.
-    kernel: fn(w: &World, bug: bool),
+    kernel: Kernel,
+    /// Dependent launches behind it, of the same shape, by the names of their kernels.
+    dependents: &'static [(&'static str, Kernel)],
 }
+
+/// A kernel; with the bug if `bug`.
+type Kernel = fn(w: &World, bug: bool);
 
 /// A launch.
 #[derive(Clone, Copy)]
@@ -73,16 +79,16 @@ const fn cluster(cluster: u32, threads: u32) -> Shape {
     Shape { threads, ctas: cluster, cluster, smem: 4096, steps: 20_000 }
 }
 
-fn bug(
-    wrong: &'static str,
-    from: &'static str,
-    shape: Shape,
-    kernel: fn(w: &World, bug: bool),
-) -> Bug {
-    Bug { wrong, from, shape, right_shape: None, kernel }
+fn bug(wrong: &'static str, from: &'static str, shape: Shape, kernel: Kernel) -> Bug {
+    Bug { wrong, from, shape, right_shape: None, kernel, dependents: &[] }
 }
 
 impl Bug {
+    /// Kernels that are launched behind it as dependent launches.
+    fn then(self, dependents: &'static [(&'static str, Kernel)]) -> Self {
+        Self { dependents, ..self }
+    }
+
     /// The correct kernel is launched in another shape.
     fn right(self, shape: Shape) -> Self {
         Self { right_shape: Some(shape), ..self }
@@ -136,4 +142,5 @@ const FAMILIES: &[Family] = &[
     regions::FAMILY,
     exits::FAMILY,
     registers::FAMILY,
+    launches::FAMILY,
 ];

@@ -3,7 +3,7 @@
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::mbarrier;
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
-use sim::{Config, GlobalMemory, Grid, Report};
+use sim::{Config, GlobalMemory, Grid, Launch, Report};
 
 use crate::{Bug, Shape};
 
@@ -59,18 +59,25 @@ impl World {
 pub fn run(entry: &Bug, bug: bool, seed: u64) -> Result<(), Box<Report>> {
     let shape = if bug { entry.shape } else { entry.right_shape.unwrap_or(entry.shape) };
     let Shape { threads, ctas, cluster, smem, steps } = shape;
-    let grid = Grid {
+    let grid = |name| Grid {
         grid: [ctas, 1, 1],
         block: [threads, 1, 1],
         cluster: [cluster, 1, 1],
         min_ctas: 1,
         smem_bytes: smem,
-        name: "zoo",
+        name,
     };
     let config = Config { seed, workers: Some(1), max_steps: steps, ..Config::default() };
     let memory = GlobalMemory::new();
     let world = World::new(&memory);
-    sim::launch(&config, &memory, &grid, &|| (entry.kernel)(&world, bug)).map(|_| ())
+    let kernels = std::iter::once(("zoo", entry.kernel)).chain(entry.dependents.iter().copied());
+    let world = &world;
+    let kernels: Vec<_> = kernels.map(|(name, f)| (name, move || f(world, bug))).collect();
+    let mut launches: Vec<Launch<'_>> = Vec::new();
+    for (name, entry) in &kernels {
+        launches.push(Launch { grid: grid(name), entry, dependent: !launches.is_empty() });
+    }
+    sim::launch_all(&config, &memory, &launches).map(|_| ())
 }
 
 /// Expects a box at `full`, and loads the tensor's first one to `to`.

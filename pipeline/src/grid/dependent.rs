@@ -11,6 +11,7 @@
 
 use crate::cta::{ClusterCoord, ClusterShape};
 use crate::cta::{Elected, Ready, Role, Roles, Warp, Warpgroup};
+use core::mem::ManuallyDrop;
 use isa::device;
 
 /// A token of a thread that has not yet waited for the primary grids. No end of a plan accepts it.
@@ -47,13 +48,25 @@ use isa::device;
 /// }
 /// # let _ = kernel;
 /// ```
-#[must_use]
-pub struct BeforeWait<T>(T);
+///
+/// A thread that drops the token waits too: a grid that has ended without a wait says nothing of the grids before
+/// its primary, and a later grid may rely on that it does.
+#[must_use = "a thread that drops it waits for the primary grids then: call `.wait()`, which returns the token"]
+pub struct BeforeWait<T>(ManuallyDrop<T>);
+
+impl<T> Drop for BeforeWait<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        isa::griddepcontrol::wait();
+        // SAFETY: the token is dropped here once; `token`, which takes it, forgets `self`.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+    }
+}
 
 impl<T> BeforeWait<T> {
     #[inline(always)]
     pub(crate) fn of(token: T) -> Self {
-        Self(token)
+        Self(ManuallyDrop::new(token))
     }
 
     /// Waits for the primary grids and returns the token, with which the thread may read what they wrote.
@@ -63,13 +76,15 @@ impl<T> BeforeWait<T> {
     #[device]
     pub fn wait(self) -> T {
         isa::griddepcontrol::wait();
-        self.0
+        self.token()
     }
 
     /// The token inside, for what is allowed before the wait too.
     #[inline(always)]
     pub(crate) fn token(self) -> T {
-        self.0
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, and not dropped: the token is taken once.
+        unsafe { ManuallyDrop::take(&mut this.0) }
     }
 }
 
@@ -93,7 +108,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
     /// [`BeforeWait`].
     #[device]
     pub fn elect(self, run: impl FnOnce(BeforeWait<Elected<R, Cl>>)) {
-        self.0.elect(|one| run(BeforeWait::of(one)));
+        self.token().elect(|one| run(BeforeWait::of(one)));
     }
 
     /// Runs a function in each of the group's first two warps, as [`Warpgroup::two_warps`] does.
@@ -103,7 +118,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
         w0: impl FnOnce(BeforeWait<Warp<R, Cl>>),
         w1: impl FnOnce(BeforeWait<Warp<R, Cl>>),
     ) {
-        self.0.two_warps(|w| w0(BeforeWait::of(w)), |w| w1(BeforeWait::of(w)));
+        self.token().two_warps(|w| w0(BeforeWait::of(w)), |w| w1(BeforeWait::of(w)));
     }
 
     /// Runs a function in each of the group's four warps, as [`Warpgroup::four_warps`] does.
@@ -116,7 +131,7 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
         w3: impl FnOnce(BeforeWait<Warp<R, Cl>>),
     ) {
         let early = BeforeWait::of;
-        self.0.four_warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
+        self.token().four_warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
     }
 }
 
@@ -124,6 +139,6 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warp<R, Cl>> {
     /// Elects one thread of the warp, as [`Warp::elect`] does. See the example of [`BeforeWait`].
     #[device]
     pub fn elect(self) -> Option<BeforeWait<Elected<R, Cl>>> {
-        self.0.elect().map(BeforeWait::of)
+        self.token().elect().map(BeforeWait::of)
     }
 }

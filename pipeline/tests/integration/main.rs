@@ -11,6 +11,7 @@ mod support;
 mod cluster_barrier;
 mod copy;
 mod cp_async;
+mod dependent;
 mod explore;
 mod mailbox;
 mod misuses;

@@ -17,6 +17,8 @@ pub(crate) struct Cta {
     live: u32,
     /// Whether a thread has started.
     started: bool,
+    /// Whether it has let the dependent grid start, or has ended.
+    signalled: bool,
 }
 
 /// The CTAs of a cluster, by rank.
@@ -32,6 +34,7 @@ impl Ctas {
                 rank_coord: at,
                 live: shape.block_threads(),
                 started: false,
+                signalled: false,
             }
         };
         Self((0..shape.ctas()).map(cta).collect())
@@ -59,6 +62,11 @@ impl Ctas {
     #[inline]
     pub fn start(&mut self, rank: usize) {
         self.0[rank].started = true;
+    }
+
+    /// The CTA lets the dependent grid start, or ends; false if it has done so before.
+    pub fn signals(&mut self, rank: usize) -> bool {
+        !std::mem::replace(&mut self.0[rank].signalled, true)
     }
 
     /// A thread of the CTA returns; whether it was the last.

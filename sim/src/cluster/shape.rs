@@ -1,6 +1,6 @@
 //! Where a cluster lies in its grid, and how large it is.
 
-use crate::types::grid::{Grid, REGISTER_FILE};
+use crate::types::grid::Grid;
 
 /// The shape of a launch, seen from one of its clusters.
 pub(crate) struct Shape {
@@ -31,7 +31,7 @@ impl Shape {
             coord: [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])],
             index,
             smem_bytes: grid.smem_bytes,
-            registers: registers_at_entry(grid.threads(), grid.min_ctas),
+            registers: grid.registers_at_entry(),
             sms,
             name: grid.name.to_owned(),
         }
@@ -58,12 +58,6 @@ impl Shape {
     }
 }
 
-/// Registers per thread at entry: an equal share of the file, as `.maxntid` and `.minnctapersm`
-/// make ptxas choose.
-fn registers_at_entry(threads: u32, ctas: u32) -> u32 {
-    (REGISTER_FILE / (ctas * threads.next_multiple_of(32)) / 8 * 8).clamp(24, 248)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,12 +75,5 @@ mod tests {
         let shape = Shape::new(&grid, 13, 132);
         assert_eq!(shape.coord, [1, 1, 1]);
         assert_eq!((shape.ctas(), shape.warps_per_cta(), shape.threads()), (6, 4, 600));
-    }
-
-    #[test]
-    fn registers_at_entry_are_a_share_of_the_file() {
-        assert_eq!(registers_at_entry(384, 1), 168);
-        assert_eq!(registers_at_entry(128, 4), 128);
-        assert_eq!(registers_at_entry(32, 1), 248, "at most what an instruction can name");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::shape::Shape;
 use crate::finding::report::ThreadPlace;
-use crate::types::loc::Loc;
+use crate::types::loc::{Loc, Looked};
 use crate::types::wait::{Status, Wait, Wake};
 use std::ptr;
 
@@ -34,6 +34,8 @@ pub(crate) struct Thread {
     /// The last instruction's name.
     pub op: &'static str,
     pub role: Option<&'static str>,
+    /// What it looked at last.
+    pub looked: Looked,
     /// Set by the thread's coroutine when it starts.
     pub yielder: *const Yielder,
 }
@@ -53,6 +55,7 @@ impl Thread {
             loc: None,
             op: "start",
             role: None,
+            looked: Looked::default(),
             yielder: ptr::null(),
         };
         (0..shape.threads()).map(thread).collect()

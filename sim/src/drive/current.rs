@@ -16,7 +16,6 @@ use crate::cluster::thread::{Resume, Yielder};
 use crate::engine::cluster::Engine;
 use crate::exec::wgmma;
 use crate::finding::fault::Fault;
-use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use crate::types::wait::{Status, Wait};
 use crate::types::word::Inert;
@@ -148,15 +147,13 @@ pub(crate) fn op<R: Inert>(
     done.unwrap_or_else(|()| stop())
 }
 
-/// Loads of a whole cluster without any other instruction, after which they count as a loop that
-/// nothing ends.
-const MANY_LOOKS: u32 = 1 << 24;
-
-/// Executes an instruction that changes nothing: no progress for those who poll.
+/// Executes an instruction that changes nothing, unless it says so with [`Engine::progress`]: no progress
+/// for those who poll. `at` is the address that it looks at, if it does.
 #[track_caller]
 pub(crate) fn look<R: Inert>(
     name: &'static str,
     arg: u32,
+    at: Option<u64>,
     f: impl FnOnce(&mut Engine, u32) -> Result<R, Fault>,
 ) -> R {
     let loc = Location::caller();
@@ -166,15 +163,10 @@ pub(crate) fn look<R: Inert>(
     preempt(name, arg, loc, None);
     let done = with(|e| {
         let t = e.begin(name, arg, loc);
-        e.sched.looks += 1;
-        let result = if e.sched.looks > MANY_LOOKS {
-            let message = format!("{MANY_LOOKS} loads in turn, and nothing changes");
-            Err(Fault::new(Rule::StepLimit, message))
-        } else {
-            f(e, t)
-        };
+        let looked = e.looked(t, at.map(|at| (loc, at)));
+        let done = looked.and_then(|()| f(e, t)).map_err(|fault| e.fail(t, fault));
         e.executed();
-        result.map_err(|fault| e.fail(t, fault))
+        done
     });
     done.unwrap_or_else(|()| stop())
 }
@@ -207,11 +199,13 @@ pub(crate) fn block_for<R: Inert>(
     loop {
         let done = with(|e| {
             let t = e.current;
-            let done = f(e, t).map_err(|fault| e.fail(t, fault));
-            e.executed();
+            let mut done = f(e, t);
             if matches!(done, Ok(Poll::Ready(_))) {
                 e.timed(|time| time.ready(t));
+                done = e.looked(t, None).and(done);
             }
+            let done = done.map_err(|fault| e.fail(t, fault));
+            e.executed();
             done
         });
         match done {

@@ -10,7 +10,7 @@ use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use crate::types::wait::Status;
-use crate::walk::guide::{Guide, Idle, Step, foot, ordinary_load};
+use crate::walk::guide::{Guide, Idle, Step, foot, looks};
 use crate::walk::tree::Foot;
 
 /// Before an instruction: whether its thread pauses, for somebody else may go first.
@@ -95,14 +95,19 @@ fn idle(e: &mut Engine) -> Next {
         Idle::Again => Next::Again,
         Idle::Asleep => {
             let next = idle::idle(e);
-            if matches!(next, Next::Polling) {
+            if matches!(next, Next::Polling | Next::PollingYet) {
                 guide(e).resume();
             }
             next
         }
         Idle::Go(t) => {
             let op = e.hw.thread(t).op;
-            if ordinary_load(op) && op != "ld.acquire.gpu" {
+            if op.contains("global") {
+                // Another cluster may change what it looks at.
+                guide(e).resume();
+                return Next::Polling;
+            }
+            if looks(op) && op != "ld.acquire.gpu" {
                 let message = "the same load again and again, and nothing changes";
                 e.fail(t, Fault::new(Rule::StepLimit, message));
                 return Next::Failed;

@@ -1,7 +1,8 @@
 //! What follows a step: a thread runs, or nothing can run by itself.
 
 use crate::engine::cluster::Engine;
-use crate::schedule::queue::PATIENCE;
+use crate::exec::grid;
+use crate::schedule::queue::{PATIENCE, SLEEPERS};
 use crate::types::wait::Wait;
 
 /// What the loop does next.
@@ -12,8 +13,10 @@ pub(crate) enum Next {
     Again,
     /// All threads have returned.
     Finished,
-    /// All that live poll global memory, which only another cluster can change.
+    /// All that live poll global memory, or wait for the grid ahead: only other clusters can change that.
     Polling,
+    /// The same, but they have not polled for long: if nothing else can run, they look again.
+    PollingYet,
     /// The report is written.
     Failed,
 }
@@ -29,15 +32,31 @@ pub(crate) fn idle(e: &mut Engine) -> Next {
     if e.live == 0 {
         return Next::Finished;
     }
+    if grid::look_ahead(e) {
+        return Next::Again;
+    }
     e.sched.fruitless = if e.sched.progress { 0 } else { e.sched.fruitless + 1 };
     e.sched.progress = false;
+    let behind = !e.sched.behind.is_empty();
     if e.sched.pollers.is_empty() {
-        return stuck(e);
+        return if behind { Next::Polling } else { stuck(e) };
     }
-    if e.sched.fruitless > PATIENCE {
+    let poll = |global| {
+        let wait = Wait::Poll { global };
+        e.sched.pollers.iter().any(|&t| e.hw.thread(t).wait == wait)
+    };
+    let all = |wait| e.sched.pollers.iter().all(|&t| e.hw.thread(t).wait == wait);
+    let rounds = e.sched.fruitless;
+    if (2..PATIENCE).contains(&rounds)
+        && rounds.is_power_of_two()
+        && all(Wait::Poll { global: true })
+    {
+        return Next::PollingYet;
+    }
+    if e.sched.fruitless > if poll(false) { SLEEPERS } else { PATIENCE } {
+        let global = behind || e.sched.looks.global || poll(true);
         e.sched.fruitless = 0;
-        let global = |t: &u32| e.hw.thread(*t).wait == Wait::Poll { global: true };
-        return if e.sched.pollers.iter().any(global) { Next::Polling } else { stuck(e) };
+        return if global { Next::Polling } else { stuck(e) };
     }
     for t in std::mem::take(&mut e.sched.pollers) {
         e.time_out(t);

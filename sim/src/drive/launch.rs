@@ -1,48 +1,18 @@
-//! A launch: clusters over OS threads.
+//! Launches: what a run is made of.
 
-use super::run::{Entry, Outcome, Running};
-use super::stack::Stacks;
+use super::run::Launch;
+use super::workers::{self, Shared};
 use super::{current, panics};
 use crate::config::{Config, Stats};
 use crate::finding::report::Report;
 use crate::finding::rule::Rule;
+use crate::grid::stream::Stream;
 use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
-use crate::schedule::turns::{self, Runner, Turn, Turns};
+use crate::schedule::turns;
 use crate::types::grid::Grid;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-
-/// What the workers of a launch share.
-struct Shared<'a> {
-    config: &'a Config,
-    memory: &'a GlobalMemory,
-    /// Who accessed what in global memory, if races are looked for.
-    shadow: Option<Arc<GlobalShadow>>,
-    grid: &'a Grid<'a>,
-    entry: Entry<'a>,
-    /// The clusters, as they are taken up.
-    starts: Vec<u32>,
-    /// Number of this launch in its run.
-    number: u32,
-    next: AtomicU32,
-    failed: AtomicBool,
-    /// Workers that have nothing but clusters that poll global memory.
-    waiting: AtomicUsize,
-    workers: AtomicUsize,
-    result: Mutex<(Stats, Option<Box<Report>>)>,
-}
-
-/// A cluster that a worker has taken up.
-struct UnderWay<'a> {
-    cluster: Running<'a>,
-    index: u32,
-    rank: u64,
-    /// Writes to global memory before it last found nothing new there.
-    polled: Option<u64>,
-}
 
 /// Runs a kernel: each thread of the grid calls `entry`.
 ///
@@ -57,134 +27,73 @@ pub fn launch(
     grid: &Grid<'_>,
     entry: &(dyn Fn() + Sync),
 ) -> Result<Stats, Box<Report>> {
-    if let Err(message) = grid.check() {
-        return Err(Box::new(refused(grid, config, message)));
+    launch_all(config, memory, &[Launch { grid: grid.clone(), entry, dependent: false }])
+}
+
+/// Runs launches of one stream, in their order. A dependent launch may overlap the one ahead of it: how
+/// far, from not at all to as early as possible, is drawn from the seed. Schedules of which nothing is
+/// drawn run the launches one after the other. The rules of data races find what is not ordered in
+/// either case.
+///
+/// ```
+/// use sim::{Config, GlobalMemory, Grid, Launch, Rule, launch_all, ops};
+///
+/// let memory = GlobalMemory::new();
+/// let word = memory.alloc(4);
+/// let grid = Grid { grid: [1; 3], block: [1; 3], cluster: [1; 3], min_ctas: 1, smem_bytes: 0, name: "first" };
+/// let first = || {
+///     ops::griddepcontrol::launch_dependents();
+///     ops::global::st(word as *mut u32, 7);
+/// };
+/// let second = |waits: bool| {
+///     if waits {
+///         ops::griddepcontrol::wait();
+///     }
+///     assert_eq!(ops::global::ld::<u32>(word as *const u32), 7);
+/// };
+/// let run = |waits: bool| {
+///     let second = || second(waits);
+///     let launches = [
+///         Launch { grid: grid.clone(), entry: &first, dependent: false },
+///         Launch { grid: Grid { name: "second", ..grid.clone() }, entry: &second, dependent: true },
+///     ];
+///     launch_all(&Config::default(), &memory, &launches)
+/// };
+/// run(true).unwrap();
+/// assert_eq!(run(false).unwrap_err().rule, Rule::Dependent);
+/// ```
+pub fn launch_all(
+    config: &Config,
+    memory: &GlobalMemory,
+    launches: &[Launch<'_>],
+) -> Result<Stats, Box<Report>> {
+    for Launch { grid, .. } in launches {
+        if let Err(message) = grid.check() {
+            return Err(Box::new(refused(grid, config, message)));
+        }
     }
     assert!(!current::inside(), "a launch inside a simulated thread");
     panics::install(current::inside);
-    let clusters: u32 = grid.clusters().iter().product();
+    let Config { seed, schedule, .. } = config;
+    let grids = launches.iter().map(|l| (&l.grid, l.dependent));
+    let stream = Stream::new(config.sms, grids, |grid| turns::start(*seed, schedule, grid));
+    let clusters = stream.clusters();
     if let Some(progress) = &config.progress {
         progress.start(clusters);
     }
     let cores = || thread::available_parallelism().map_or(1, usize::from);
-    let workers = config.workers.unwrap_or_else(cores).clamp(1, clusters as usize);
-    let shared = Shared {
-        config,
-        memory,
-        shadow: config.races.then(Arc::default),
-        grid,
-        entry,
-        starts: turns::starts(clusters, config.seed, &config.schedule),
-        number: config.schedule.launch(),
-        next: AtomicU32::new(0),
-        failed: AtomicBool::new(false),
-        waiting: AtomicUsize::new(0),
-        workers: AtomicUsize::new(workers),
-        result: Mutex::new((Stats::default(), None)),
-    };
-    // Always threads of its own: a stack that had to be abandoned in the middle of an unwind leaves
-    // its OS thread counted as panicking.
-    thread::scope(|s| {
-        for worker in 0..workers {
-            let shared = &shared;
-            s.spawn(move || shared.work(worker));
-        }
+    let workers = config.workers.unwrap_or_else(cores).clamp(1, (clusters as usize).max(1));
+    let shadow = config.races.then(|| {
+        let grids = stream.grids().iter().map(|g| (g.first, g.name.clone()));
+        Arc::new(GlobalShadow::new(grids.collect()))
     });
-    let (stats, report) = shared.result.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report.map_or(Ok(stats), Err)
-}
-
-impl Shared<'_> {
-    /// Takes the next cluster up.
-    fn start(&self) -> Option<UnderWay<'_>> {
-        let nth = self.next.fetch_add(1, Ordering::Relaxed);
-        let index = *self.starts.get(nth as usize)?;
-        let place = (self.number, index);
-        let shadow = self.shadow.as_ref();
-        let cluster = Running::new(self.config, self.memory, shadow, self.grid, self.entry, place);
-        Some(UnderWay { cluster, index, rank: u64::from(nth), polled: None })
+    let mut grids = Vec::new();
+    for launch in launches {
+        let clusters = launch.grid.clusters().iter().product();
+        let starts = turns::starts(clusters, *seed, schedule);
+        grids.push(workers::Grid { launch, starts, number: schedule.launch() });
     }
-
-    /// One worker: clusters take turns until there are none. One that polls global memory waits
-    /// until somebody writes, so that the one it waits for can run.
-    fn work(&self, worker: usize) {
-        let mut stacks = Stacks::new(self.config.stack_bytes);
-        let clusters = self.starts.len() as u32;
-        let mut turns = Turns::new(self.config.seed, &self.config.schedule, clusters, worker);
-        let mut under_way: Vec<UnderWay<'_>> = Vec::new();
-        let mut stats = Stats::default();
-        while !self.failed.load(Ordering::Relaxed) {
-            let writes = self.memory.writes();
-            let runner =
-                |u: &UnderWay<'_>| Runner { rank: u.rank, waits: u.polled == Some(writes) };
-            let runners: Vec<Runner> = under_way.iter().map(runner).collect();
-            let more = self.next.load(Ordering::Relaxed) < clusters;
-            let at = match turns.next(&runners, more) {
-                Turn::Resume(at) => at,
-                Turn::Start => {
-                    under_way.extend(self.start());
-                    continue;
-                }
-                Turn::Nobody if under_way.is_empty() => break,
-                Turn::Nobody => {
-                    if self.stuck(writes)
-                        && let Some(first) = under_way.iter_mut().min_by_key(|u| u.index)
-                    {
-                        let report = first.cluster.fail(&mut stacks);
-                        self.fail(report);
-                    }
-                    continue;
-                }
-            };
-            let one = &mut under_way[at];
-            let before = one.cluster.steps();
-            let outcome = one.cluster.run(&mut stacks, turns.length());
-            let cut = matches!(outcome, Outcome::Cut);
-            one.rank = turns.over(one.cluster.steps() - before, cut).unwrap_or(one.rank);
-            match outcome {
-                Outcome::Cut => one.polled = None,
-                Outcome::Polling => one.polled = Some(writes),
-                Outcome::Finished(s) => {
-                    if let Some(progress) = &self.config.progress {
-                        progress.finish_one();
-                    }
-                    stats.add(&s);
-                    under_way.swap_remove(at);
-                }
-                Outcome::Failed(report) => self.fail(report),
-            }
-        }
-        self.workers.fetch_sub(1, Ordering::AcqRel);
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        result.0.add(&stats);
-    }
-
-    /// Waits until a kernel writes to global memory; true if none ever will, because every worker
-    /// waits.
-    fn stuck(&self, writes: u64) -> bool {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-        let mut quiet = 0;
-        while self.memory.writes() == writes && !self.failed.load(Ordering::Relaxed) && quiet < 20 {
-            let all = self.workers.load(Ordering::Acquire);
-            if all == 1 {
-                // Who else could write?
-                quiet = 20;
-                continue;
-            }
-            thread::sleep(Duration::from_millis(1));
-            quiet = if self.waiting.load(Ordering::Acquire) == all { quiet + 1 } else { 0 };
-        }
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
-        quiet == 20 && self.memory.writes() == writes
-    }
-
-    fn fail(&self, report: Box<Report>) {
-        self.failed.store(true, Ordering::Relaxed);
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        if result.1.as_ref().is_none_or(|r| report.cluster < r.cluster) {
-            result.1 = Some(report);
-        }
-    }
+    Shared::new(config, memory, shadow, grids, Arc::new(stream)).run(workers)
 }
 
 /// The report of a launch that no GPU would take.

@@ -3,19 +3,12 @@
 use super::{guided, idle, timed};
 use crate::engine::cluster::Engine;
 use crate::exec::landing;
-use crate::finding::fault::Fault;
-use crate::finding::rule::Rule;
 
 pub(crate) use super::idle::Next;
 
 /// Decides what happens next.
 pub(crate) fn next(e: &mut Engine) -> Next {
     if e.report.is_some() {
-        return Next::Failed;
-    }
-    if e.stats.steps > e.max_steps {
-        let fault = Fault::new(Rule::StepLimit, format!("{} instructions", e.max_steps));
-        e.fail(e.current, fault);
         return Next::Failed;
     }
     if e.guide.is_some() {

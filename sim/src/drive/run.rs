@@ -7,10 +7,11 @@ use super::{panics, tracing};
 use crate::cluster::thread::{Resume, Yielder};
 use crate::config::{Config, Stats};
 use crate::engine::cluster::Engine;
-use crate::exec::exit;
+use crate::exec::{exit, grid};
 use crate::finding::fault::Fault;
 use crate::finding::report::Report;
 use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
@@ -23,6 +24,17 @@ use std::sync::Arc;
 
 /// What a kernel thread runs.
 pub(crate) type Entry<'a> = &'a (dyn Fn() + Sync);
+
+/// A launch of a kernel: each thread of the grid calls `entry`.
+#[derive(Clone)]
+pub struct Launch<'a> {
+    /// Its shape.
+    pub grid: Grid<'a>,
+    /// The kernel.
+    pub entry: Entry<'a>,
+    /// Whether it may start before the launch ahead of it has ended (programmatic dependent launch).
+    pub dependent: bool,
+}
 
 /// How a simulated thread ended.
 enum End {
@@ -48,8 +60,12 @@ pub(crate) enum Outcome {
     Finished(Stats),
     /// It polls global memory: run it again when another cluster has written.
     Polling,
+    /// The same, but if no other can run, it looks again.
+    PollingYet,
     /// Its turn is over.
     Cut,
+    /// It looks at the same again and again: others may change that.
+    GaveWay,
     Failed(Box<Report>),
 }
 
@@ -58,11 +74,11 @@ impl<'a> Running<'a> {
         config: &Config,
         memory: &GlobalMemory,
         shadow: Option<&Arc<GlobalShadow>>,
-        grid: &Grid<'_>,
-        entry: Entry<'a>,
+        (grid, entry): (&Grid<'_>, Entry<'a>),
+        launches: Member,
         place: Place,
     ) -> Self {
-        let engine = Engine::new(config, memory, shadow, grid, place);
+        let engine = Engine::new(config, memory, shadow, grid, launches, place);
         let threads = engine.hw.threads.iter().map(|_| None).collect();
         let engine = Box::new(UnsafeCell::new(engine));
         Self { engine, threads, entry, stack_bytes: config.stack_bytes }
@@ -75,17 +91,19 @@ impl<'a> Running<'a> {
 
     /// Runs for a turn of so many instructions, or until something decides the outcome.
     pub fn run(&mut self, stacks: &mut Stacks, turn: u64) -> Outcome {
+        self.with(grid::look_ahead);
         let mut next = self.with(|e| e.begin_turn(turn).map(Next::Run));
         loop {
             match next.take().unwrap_or_else(|| self.with(next::next)) {
                 Next::Run(t) => {
                     self.resume(t, stacks);
-                    if self.with(|e| e.was_cut()) {
-                        return Outcome::Cut;
+                    if let Some(outcome) = self.cut(stacks) {
+                        return outcome;
                     }
                 }
                 Next::Again => {}
                 Next::Polling => return Outcome::Polling,
+                Next::PollingYet => return Outcome::PollingYet,
                 Next::Finished => {
                     return Outcome::Finished(self.with(|e| {
                         tracing::hand_over(e, true);
@@ -96,6 +114,18 @@ impl<'a> Running<'a> {
                 Next::Failed => return Outcome::Failed(self.fail(stacks)),
             }
         }
+    }
+
+    /// Whether and why the turn was over.
+    fn cut(&mut self, stacks: &mut Stacks) -> Option<Outcome> {
+        let (cut, gave_way) = self.with(|e| (e.was_cut(), e.gave_way()));
+        if !cut {
+            return None;
+        }
+        if self.with(Engine::too_long) {
+            return Some(Outcome::Failed(self.fail(stacks)));
+        }
+        Some(if gave_way { Outcome::GaveWay } else { Outcome::Cut })
     }
 
     /// Instructions that it has executed.

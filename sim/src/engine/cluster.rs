@@ -12,18 +12,21 @@ use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
 use crate::config::{Config, Stats};
 use crate::finding::fault::Fault;
-use crate::finding::report::Report;
+use crate::finding::report::{NOTHING_CHANGES, Report};
+use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::race::accesses::Found;
 use crate::race::explain::explain;
 use crate::race::global::GlobalShadow;
 use crate::race::state::Race;
+use crate::schedule::looks;
 use crate::schedule::plan::{Place, Schedule};
 use crate::schedule::queue::Sched;
 use crate::trace::data::Tracing;
 use crate::trace::timing::Timing;
 use crate::types::grid::Grid;
-use crate::types::loc::Loc;
+use crate::types::loc::{Loc, Look};
 use crate::types::wait::{Status, Wait, Wake};
 use crate::walk::guide::Guide;
 use std::sync::Arc;
@@ -65,6 +68,8 @@ struct Turn {
     left: u64,
     /// Whether it ended in the middle of the current thread.
     cut: bool,
+    /// Whether it ended because nothing changes, and others may change something.
+    gives_way: bool,
     /// Writes to global memory when it began.
     writes: u64,
 }
@@ -77,14 +82,18 @@ impl Engine {
         memory: &GlobalMemory,
         shadow: Option<&Arc<GlobalShadow>>,
         grid: &Grid<'_>,
+        launches: Member,
         place: Place,
     ) -> Self {
         let shape = Shape::new(grid, place.1, config.sms);
         let (threads, index) = (shape.threads(), shape.index);
-        let race = shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow))));
-        let mut sched = Sched::new(config.seed, u64::from(index), threads, &config.schedule);
+        let number = launches.one().first + index;
+        let known = launches.stream.known_at_start(launches.grid);
+        let race =
+            shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow), number, &known)));
+        let mut sched = Sched::new(config.seed, u64::from(number), threads, &config.schedule);
         sched.ready.extend(0..threads);
-        let hw = Machine::new(shape, memory.clone(), config.check_uninitialised);
+        let hw = Machine::new(shape, memory.clone(), launches, config.check_uninitialised);
         let guide = config.schedule.tree(place).map(|(tree, home)| {
             let home_of: Vec<usize> = hw.threads.iter().map(|t| t.cta).collect();
             Box::new(Guide::new(tree, &home_of, hw.ctas.len(), home, place))
@@ -101,7 +110,7 @@ impl Engine {
             report: None,
             teardown: false,
             refusals: 0,
-            turn: Turn { left: u64::MAX, cut: false, writes: 0 },
+            turn: Turn { left: u64::MAX, cut: false, gives_way: false, writes: 0 },
             steps: Steps::default(),
             guide,
             race,
@@ -134,7 +143,26 @@ impl Engine {
     #[inline]
     pub fn progress(&mut self) {
         self.sched.progress = true;
-        self.sched.looks = 0;
+        self.sched.looks.over();
+    }
+
+    /// The current thread's instruction changed nothing; `at` is what it looked at, if at anything.
+    #[inline]
+    pub fn looked(&mut self, t: u32, at: Option<Look>) -> Result<(), Fault> {
+        match self.sched.looks.look(&mut self.hw.thread_mut(t).looked, at) {
+            looks::Next::GoesOn => {}
+            looks::Next::Yields => self.sched.yields = true,
+            looks::Next::GivesWay => {
+                self.sched.yields = true;
+                self.give_way();
+            }
+            looks::Next::Endless => {
+                let many = self.sched.looks.count();
+                let message = format!("{many} instructions in turn, and {NOTHING_CHANGES}");
+                return Err(Fault::new(Rule::StepLimit, message));
+            }
+        }
+        Ok(())
     }
 
     /// The hash of all steps.
@@ -240,12 +268,14 @@ impl Engine {
 
     /// A turn of so many instructions begins; gives the thread in whose middle the last one ended.
     pub fn begin_turn(&mut self, instructions: u64) -> Option<u32> {
-        self.turn.left = instructions;
+        self.turn.left = instructions.min(self.max_steps.saturating_sub(self.stats.steps));
+        self.turn.gives_way = false;
         let writes = self.hw.memory.writes();
         if self.turn.writes != writes {
             // Who polls has something to see.
             self.turn.writes = writes;
             self.sched.fruitless = 0;
+            self.sched.looks.over();
         }
         std::mem::take(&mut self.turn.cut).then_some(self.current)
     }
@@ -262,6 +292,27 @@ impl Engine {
     /// Whether the turn was over before the cluster was.
     pub fn was_cut(&self) -> bool {
         self.turn.cut
+    }
+
+    /// The turn is over: other clusters go first.
+    pub fn give_way(&mut self) {
+        self.turn.left = 0;
+        self.turn.gives_way = true;
+    }
+
+    /// Whether the turn was over because nothing changes.
+    pub fn gave_way(&self) -> bool {
+        self.turn.gives_way
+    }
+
+    /// Fails the run if it has as many steps as it may have; whether it does.
+    pub fn too_long(&mut self) -> bool {
+        let too_long = self.stats.steps >= self.max_steps;
+        if too_long {
+            let message = format!("{} instructions", self.max_steps);
+            self.fail(self.current, Fault::new(Rule::StepLimit, message));
+        }
+        too_long
     }
 
     /// Tells the guide, in a guided run.

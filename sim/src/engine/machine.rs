@@ -11,6 +11,7 @@ use crate::cluster::tokens::Tokens;
 use crate::copy::copies::Copies;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
+use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
@@ -31,6 +32,8 @@ pub(crate) struct Machine {
     /// What the threads have taken, and must give back.
     pub tokens: Tokens,
     pub memory: GlobalMemory,
+    /// The grid of the cluster, among those of the run.
+    pub launches: Member,
     /// Shared memory, by CTA.
     pub smem: Vec<Shared>,
     /// The regions of it that the kernel declares.
@@ -51,7 +54,12 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn new(shape: Shape, memory: GlobalMemory, check_uninitialised: bool) -> Self {
+    pub fn new(
+        shape: Shape,
+        memory: GlobalMemory,
+        launches: Member,
+        check_uninitialised: bool,
+    ) -> Self {
         let (ctas, block, threads) = (shape.ctas(), shape.block_threads(), shape.threads());
         let smem = |_| Shared::new(shape.smem_bytes, check_uninitialised);
         Self {
@@ -59,6 +67,7 @@ impl Machine {
             ctas: Ctas::new(&shape),
             tokens: Tokens::new(threads),
             memory,
+            launches,
             smem: (0..ctas).map(smem).collect(),
             regions: Regions::default(),
             mbarriers: Mbarriers::default(),

@@ -23,6 +23,15 @@ fn word(e: &Engine, t: u32, addr: u32, len: usize, remote: bool) -> Result<(usiz
     Ok(at)
 }
 
+/// Writes a word; whether that changes its bytes.
+fn put<T: Word>(v: T, bytes: &mut [u8]) -> bool {
+    let mut old = [0; 16];
+    let old = &mut old[..T::BYTES];
+    old.copy_from_slice(bytes);
+    v.to_bytes(bytes);
+    *old != *bytes
+}
+
 fn note_load(e: &mut Engine, t: u32, space: u64, addr: u64, len: u64) {
     let loc = e.hw.thread(t).loc;
     if let (Some(guide), Some(loc)) = (&mut e.guide, loc) {
@@ -68,9 +77,12 @@ pub(crate) fn smem_store<T: Word>(
     given(e, t, v)?;
     let (cta, addr) = word(e, t, addr, T::BYTES, remote)?;
     note_store(e, cta, addr, T::BYTES);
-    match e.hw.smem[cta].write(addr, T::BYTES as u32) {
-        Ok(bytes) => v.to_bytes(bytes),
+    let changed = match e.hw.smem[cta].write(addr, T::BYTES as u32) {
+        Ok(bytes) => put(v, bytes),
         Err(c) => return Err(e.hw.conflict(cta, c)),
+    };
+    if changed {
+        e.progress();
     }
     e.checked(t, |race, thread| race.store(thread, (cta, addr, T::BYTES as u32), false))
 }
@@ -83,14 +95,19 @@ pub(crate) fn smem_update(
     f: impl FnOnce(u32) -> u32,
 ) -> Result<u32, Fault> {
     let (cta, addr) = word(e, t, addr, 4, false)?;
-    note_store(e, cta, addr, 4);
     let old = match e.hw.smem[cta].read(addr, 4) {
         Ok(bytes) => u32::from_bytes(bytes),
         Err(c) => return Err(e.hw.conflict(cta, c)),
     };
-    match e.hw.smem[cta].write(addr, 4) {
-        Ok(bytes) => f(old).to_bytes(bytes),
+    let changed = match e.hw.smem[cta].write(addr, 4) {
+        Ok(bytes) => put(f(old), bytes),
         Err(c) => return Err(e.hw.conflict(cta, c)),
+    };
+    if changed {
+        note_store(e, cta, addr, 4);
+        e.progress();
+    } else {
+        note_load(e, t, cta as u64, u64::from(addr), 4);
     }
     e.checked(t, |race, thread| {
         race.store(thread, (cta, addr, 4), true)?;
@@ -110,6 +127,7 @@ pub(crate) fn gmem_load<T: Word>(
     aligned(addr, T::BYTES)?;
     let len = T::BYTES as u64;
     note_load(e, t, GLOBAL, addr, len);
+    e.sched.looks.global = true;
     // Value and order are one: other clusters run on other OS threads.
     let allocation = e.hw.memory.find(addr, len)?;
     let base = allocation.base();
@@ -142,16 +160,25 @@ pub(crate) fn gmem_update<T: Word>(
 ) -> Result<T, Fault> {
     aligned(addr, T::BYTES)?;
     let len = T::BYTES as u64;
-    e.guided(|guide| guide.touch(GLOBAL, addr, len, true));
     let allocation = e.hw.memory.find(addr, len)?;
     let base = allocation.base();
-    let old = allocation.with_mut(|view| {
+    let (old, changed) = allocation.with_mut(|view| {
         let bytes = view.get(addr, len)?;
         let old = T::from_bytes(bytes);
-        f(old).to_bytes(bytes);
+        let changed = put(f(old), bytes);
         e.checked(t, |race, thread| race.global_store(thread, base, (addr, len), order))?;
-        Ok::<T, Fault>(old)
+        Ok::<_, Fault>((old, changed))
     })?;
-    e.hw.memory.wrote();
+    if !changed && order == Order::Update {
+        // It has only looked.
+        note_load(e, t, GLOBAL, addr, len);
+    } else {
+        e.guided(|guide| guide.touch(GLOBAL, addr, len, true));
+    }
+    e.sched.looks.global = true;
+    if changed {
+        e.hw.memory.wrote();
+        e.progress();
+    }
     Ok(old)
 }

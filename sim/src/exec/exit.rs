@@ -1,6 +1,6 @@
 //! What must be true when a thread, and its CTA, ends.
 
-use super::{cluster_barrier, named};
+use super::{cluster_barrier, grid, named};
 use crate::engine::cluster::Engine;
 use crate::engine::machine::Machine;
 use crate::finding::fault::Fault;
@@ -27,6 +27,9 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
             let loc = e.hw.thread(t).loc;
             e.fail_at(Some(t), loc, fault);
         }
+    }
+    if last {
+        grid::signals(e, cta);
     }
     if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);

@@ -31,6 +31,7 @@ pub(crate) fn load(e: &mut Engine, t: u32, w: usize, n: u8, trans: bool) -> Resu
 /// `stmatrix` of `n` matrices.
 pub(crate) fn store(e: &mut Engine, t: u32, w: usize, n: u8, trans: bool) -> Result<(), Fault> {
     let cta = e.hw.thread(t).cta;
+    e.progress();
     for i in 0..n as usize {
         let matrix = matrices::collect(&e.hw.warps[w].meeting.given, trans, i);
         for (r, from) in matrix.iter().enumerate() {

@@ -6,6 +6,9 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
+/// The end of the message about instructions that change nothing.
+pub(crate) const NOTHING_CHANGES: &str = "nothing changes";
+
 /// A finding: one rule, broken at one place, with the state of the cluster around it.
 #[derive(Clone)]
 pub struct Report {
@@ -169,6 +172,11 @@ impl Serialize for Report {
 }
 
 impl Report {
+    /// Whether it is about instructions that change nothing and that nothing ends.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.rule == Rule::StepLimit && self.message.ends_with(NOTHING_CHANGES)
+    }
+
     /// The report as one JSON object, with the names of the fields.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

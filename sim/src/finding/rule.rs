@@ -33,6 +33,7 @@ macro_rules! rules {
                     Self::SharedRace | Self::GlobalRace | Self::Scope | Self::TwoWriters => {
                         "docs/semantics.md#data-races"
                     }
+                    Self::Dependent => "docs/semantics.md#dependent-launches",
                     Self::Deadlock
                     | Self::TxLeftOver
                     | Self::TxOverrun
@@ -144,6 +145,9 @@ rules! {
     MidPhase = "043", "a barrier left in the middle of a phase at exit";
     /// An address computed from one region of shared memory that points into another.
     LeavesRegion = "044", "an access that leaves its region of shared memory";
+    /// A dependent grid and the one ahead of it access the same bytes, one of them writes, and
+    /// `griddepcontrol.wait` does not lie between.
+    Dependent = "045", "an access that a dependent launch does not order";
     /// A slot or buffer that was taken and never given back.
     LostToken = "046", "a token dropped: a slot or buffer that was never given back";
 }

@@ -1,6 +1,6 @@
 //! Fences. The model orders everything already; who looks for races takes note of them.
 
-use crate::drive::current::op;
+use crate::drive::current::look;
 use crate::engine::cluster::Engine;
 use crate::exec::fence::{memory, note, proxy};
 use crate::race::times::Lane;
@@ -11,7 +11,7 @@ macro_rules! fences {
         $(#[$doc])*
         #[track_caller]
         pub fn $name() {
-            op($ptx, 0, |e, t| {
+            look($ptx, 0, None, |e, t| {
                 let edge: fn(&mut Engine, u32) = $edge;
                 edge(e, t);
                 note(e, t, $ptx);

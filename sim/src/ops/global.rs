@@ -1,7 +1,7 @@
 //! Global memory. Pointers are device addresses of [`crate::GlobalMemory`]; none is followed.
 
 use super::Word as Value;
-use crate::drive::current::{block, look, op};
+use crate::drive::current::{block, look};
 use crate::exec::access;
 use crate::exec::wgmma::given;
 use crate::race::release::Word;
@@ -12,19 +12,19 @@ use std::task::Poll;
 /// `ld.global`
 #[track_caller]
 pub fn ld<T: Value>(p: *const T) -> T {
-    look("ld.global", 0, |e, t| access::gmem_load(e, t, p as u64, None))
+    look("ld.global", 0, Some(p as u64), |e, t| access::gmem_load(e, t, p as u64, None))
 }
 
 /// `st.global`
 #[track_caller]
 pub fn st<T: Value>(p: *mut T, v: T) {
-    op("st.global", 0, |e, t| access::gmem_store(e, t, p as u64, v, Word::Store));
+    look("st.global", 0, None, |e, t| access::gmem_store(e, t, p as u64, v, Word::Store));
 }
 
 /// `atom.global.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
-    op("atom.global.add", 0, |e, t| {
+    look("atom.global.add", 0, Some(p as u64), |e, t| {
         given(e, t, v)?;
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), Word::Update)
     })
@@ -33,9 +33,26 @@ pub fn atomic_add_u32(p: *mut u32, v: u32) -> u32 {
 /// `atom.global.add.f32`
 #[track_caller]
 pub fn atomic_add_f32(p: *mut f32, v: f32) -> f32 {
-    op("atom.global.add", 0, |e, t| {
+    look("atom.global.add", 0, Some(p as u64), |e, t| {
         given(e, t, v)?;
         access::gmem_update(e, t, p as u64, |old: f32| old + v, Word::Update)
+    })
+}
+
+/// `atom.global.cas.b32`
+#[track_caller]
+pub fn atomic_cas_u32(p: *mut u32, expected: u32, v: u32) -> u32 {
+    look("atom.global.cas", 0, Some(p as u64), |e, t| {
+        let swap = |old: u32| if old == expected { v } else { old };
+        access::gmem_update(e, t, p as u64, swap, Word::Update)
+    })
+}
+
+/// `atom.global.exch.b32`
+#[track_caller]
+pub fn atomic_exch_u32(p: *mut u32, v: u32) -> u32 {
+    look("atom.global.exch", 0, Some(p as u64), |e, t| {
+        access::gmem_update(e, t, p as u64, |_: u32| v, Word::Update)
     })
 }
 
@@ -61,7 +78,7 @@ pub fn wait_acquire_gpu_u32(p: *const u32, v: u32) {
 /// `st.release.gpu.global.u32`
 #[track_caller]
 pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
-    op("st.release.gpu", 0, |e, t| {
+    look("st.release.gpu", 0, None, |e, t| {
         access::gmem_store(e, t, p as u64, v, Word::StoreRelease(Scope::Gpu))
     });
 }
@@ -69,7 +86,7 @@ pub fn st_release_gpu_u32(p: *mut u32, v: u32) {
 /// `red.release.gpu.global.add.u32`
 #[track_caller]
 pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
-    op("red.release.gpu.add", 0, |e, t| {
+    look("red.release.gpu.add", 0, Some(p as u64), |e, t| {
         given(e, t, v)?;
         let release = Word::UpdateRelease(Scope::Gpu);
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())

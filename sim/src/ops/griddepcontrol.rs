@@ -1,15 +1,19 @@
-//! Programmatic dependent launch: a launch of the model depends on none, and both do nothing.
+//! Programmatic dependent launch.
 
-use crate::drive::current::op;
+use crate::drive::current::{block, op};
+use crate::exec::grid;
 
 /// `griddepcontrol.wait`
 #[track_caller]
 pub fn wait() {
-    op("griddepcontrol.wait", 0, |_, _| Ok(()));
+    block("griddepcontrol.wait", 0, |e, t| Ok(grid::wait(e, t)));
 }
 
 /// `griddepcontrol.launch_dependents`
 #[track_caller]
 pub fn launch_dependents() {
-    op("griddepcontrol.launch_dependents", 0, |_, _| Ok(()));
+    op("griddepcontrol.launch_dependents", 0, |e, t| {
+        grid::signals(e, e.hw.thread(t).cta);
+        Ok(())
+    });
 }

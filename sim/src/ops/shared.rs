@@ -1,7 +1,7 @@
 //! Ordinary accesses to shared memory.
 
 use super::Word;
-use crate::drive::current::{look, op};
+use crate::drive::current::look;
 use crate::exec::access;
 use crate::exec::wgmma::given;
 use crate::types::grid::SMEM_BASE;
@@ -14,31 +14,33 @@ pub fn dynamic_base() -> u32 {
 /// `ld.shared`
 #[track_caller]
 pub fn ld<T: Word>(addr: u32) -> T {
-    look("ld.shared", addr, |e, t| access::smem_load(e, t, addr, false))
+    look("ld.shared", addr, Some(u64::from(addr)), |e, t| access::smem_load(e, t, addr, false))
 }
 
 /// `st.shared`
 #[track_caller]
 pub fn st<T: Word>(addr: u32, v: T) {
-    op("st.shared", addr, |e, t| access::smem_store(e, t, addr, v, false));
+    look("st.shared", addr, None, |e, t| access::smem_store(e, t, addr, v, false));
 }
 
 /// `ld.shared::cluster`
 #[track_caller]
 pub fn ld_cluster<T: Word>(raddr: u32) -> T {
-    look("ld.shared::cluster", raddr, |e, t| access::smem_load(e, t, raddr, true))
+    look("ld.shared::cluster", raddr, Some(u64::from(raddr)), |e, t| {
+        access::smem_load(e, t, raddr, true)
+    })
 }
 
 /// `st.shared::cluster`
 #[track_caller]
 pub fn st_cluster<T: Word>(raddr: u32, v: T) {
-    op("st.shared::cluster", raddr, |e, t| access::smem_store(e, t, raddr, v, true));
+    look("st.shared::cluster", raddr, None, |e, t| access::smem_store(e, t, raddr, v, true));
 }
 
 /// `atom.shared.add.u32`
 #[track_caller]
 pub fn atomic_add_u32(addr: u32, v: u32) -> u32 {
-    op("atom.shared.add", addr, |e, t| {
+    look("atom.shared.add", addr, Some(u64::from(addr)), |e, t| {
         given(e, t, v)?;
         access::smem_update(e, t, addr, |old| old.wrapping_add(v))
     })

@@ -19,13 +19,13 @@ pub fn nsmid() -> u32 {
 /// `%clock64`: the cluster's steps
 #[track_caller]
 pub fn clock64() -> u64 {
-    look("clock64", 0, |e, _| Ok(e.stats.steps))
+    look("clock64", 0, None, |e, _| Ok(e.stats.steps))
 }
 
 /// `%globaltimer`: likewise
 #[track_caller]
 pub fn globaltimer() -> u64 {
-    look("globaltimer", 0, |e, _| Ok(e.stats.steps))
+    look("globaltimer", 0, None, |e, _| Ok(e.stats.steps))
 }
 
 /// `%dynamic_smem_size`

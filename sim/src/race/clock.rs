@@ -85,6 +85,13 @@ impl Knows {
     }
 }
 
+impl Knows {
+    /// Whether all that another cluster did is known.
+    pub fn knows_end(&self, cluster: u32) -> bool {
+        foreign::knows_end(&self.foreign, cluster)
+    }
+}
+
 /// What several threads release together.
 #[derive(Clone, Default)]
 pub(crate) struct Released {

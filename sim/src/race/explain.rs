@@ -92,11 +92,16 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
     let who = names.place(t);
     let mut other = old.place.to_string();
     if old.cluster != race.cluster {
-        other = format!("cluster {}, {other}", old.cluster);
+        let first = race.global.grid(race.global.grid_of(old.cluster)).0;
+        other = format!("cluster {}, {other}", old.cluster - first);
+    }
+    if *rule == Rule::Dependent {
+        other = format!("{other} of the kernel `{}`", grid_of(race, old.cluster));
     }
     let name = names.thread(t).op;
     let (does, did) = verbs(*write, *old_write);
     let why = match rule {
+        Rule::Dependent => between_grids(race, t, old.cluster),
         Rule::Proxy => "no fence.proxy.async of global memory lies between the two".to_owned(),
         Rule::Scope => "only operations of .cta scope order them, and the two are in different \
                         CTAs"
@@ -112,6 +117,37 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
         old.what
     );
     Fault::new(*rule, message).against(format!("{} by {other}", old.what), old.loc)
+}
+
+/// The name of a cluster's kernel.
+fn grid_of(race: &Race, cluster: u32) -> &str {
+    race.global.grid(race.global.grid_of(cluster)).1
+}
+
+/// Why launches that overlap leave two accesses without an order.
+fn between_grids(race: &Race, t: u32, other: u32) -> String {
+    let global = &race.global;
+    let (own, other) = (global.grid_of(race.cluster), global.grid_of(other));
+    let name = |grid: usize| global.grid(grid).1;
+    let (early, late) = (name(own.min(other)), name(own.max(other)));
+    if own < other {
+        return format!(
+            "the dependent launch `{late}` did so before its griddepcontrol.wait, or has none: until that \
+             returns, `{early}` runs"
+        );
+    }
+    let last = global.grid(own).0 - 1;
+    if other + 1 < own && race.threads[t as usize].knows_end(last) {
+        return format!(
+            "no thread of `{}`, between the two, executes griddepcontrol.wait: that it has ended says \
+             nothing of `{early}`",
+            name(other + 1)
+        );
+    }
+    format!(
+        "`{late}` is a dependent launch: only its griddepcontrol.wait orders it behind `{early}`, and this \
+         comes before that, or without"
+    )
 }
 
 fn unseen(race: &Race, names: &Names<'_>, t: u32, bar: usize, copy: bool) -> Fault {

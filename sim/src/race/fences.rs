@@ -38,8 +38,7 @@ fn acquire(thread: &mut Knows, (cluster, cta): (u32, usize), scope: Scope, relea
         let of = [lane(Lane::Ordered), lane(Lane::AsyncGlobal)];
         foreign::learn(&mut thread.foreign, from.cluster, &of);
         // What comes back of its own cluster.
-        let own = thread.foreign.as_ref().and_then(|f| f.get(&cluster)).cloned();
-        if let Some([ordered, visible]) = own {
+        if let Some([ordered, visible]) = foreign::of(&thread.foreign, cluster) {
             for (lane, of) in [
                 (Lane::Ordered, &ordered),
                 (Lane::Loose, &ordered),

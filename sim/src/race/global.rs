@@ -9,6 +9,7 @@ use crate::finding::report::ThreadPlace;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,10 +20,11 @@ const PAGE: u64 = 4096;
 const READERS: usize = 64;
 
 /// Who accessed what, of all clusters.
-#[derive(Default)]
 pub(crate) struct GlobalShadow {
     inner: Mutex<Inner>,
     flags: AtomicBool,
+    /// The grids of the run: the number of the first cluster, and the kernel's name.
+    grids: Vec<(u32, String)>,
 }
 
 /// What the lock guards.
@@ -48,6 +50,19 @@ pub(crate) struct Record {
 }
 
 impl GlobalShadow {
+    /// For these grids: the number of the first cluster, and the kernel's name.
+    pub fn new(grids: Vec<(u32, String)>) -> Self {
+        Self { inner: Mutex::default(), flags: AtomicBool::new(false), grids }
+    }
+    /// The grid of a cluster.
+    pub fn grid_of(&self, cluster: u32) -> usize {
+        self.grids.partition_point(|g| g.0 <= cluster) - 1
+    }
+    /// The first cluster of a grid, and the kernel's name.
+    pub fn grid(&self, grid: usize) -> (u32, &str) {
+        let (first, name) = &self.grids[grid];
+        (*first, name)
+    }
     /// Borrows all of it.
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,6 +105,8 @@ struct By<'a> {
 struct Judging<'a> {
     by: By<'a>,
     records: &'a [Record],
+    /// The clusters of the grid that accesses.
+    grid: &'a Range<u32>,
 }
 
 impl Judging<'_> {
@@ -113,7 +130,9 @@ impl Judging<'_> {
 
     fn rule(&self, old: Access, old_write: bool) -> Rule {
         let (r, by) = (&self.records[old.agent as usize], &self.by);
-        if self.lane(r, old_write) == Lane::AsyncGlobal && self.knows(Lane::Ordered, r) {
+        if !self.grid.contains(&r.cluster) {
+            Rule::Dependent
+        } else if self.lane(r, old_write) == Lane::AsyncGlobal && self.knows(Lane::Ordered, r) {
             Rule::Proxy
         } else if r.cluster == by.new.cluster && by.who.knows(Lane::Loose, r.agent, r.time) {
             Rule::Scope
@@ -159,10 +178,10 @@ impl Inner {
         base: u64,
         (addr, len): (u64, u64),
         id: u32,
-        by: By<'_>,
+        (by, grid): (By<'_>, &Range<u32>),
     ) -> Result<(), Box<GlobalClash>> {
         let Self { pages, records, .. } = self;
-        let (judge, op) = (Judging { by, records }, by.what);
+        let (judge, op) = (Judging { by, records, grid }, by.what);
         let pages = pages.entry(base).or_default();
         let new = Access { agent: id, time: 1, site: 0 };
         let (mut at, end) = (addr, addr + len);
@@ -199,13 +218,16 @@ impl GlobalShadow {
         base: u64,
         runs: impl FnOnce(&mut dyn FnMut(u64, u64)),
     ) -> Result<(), Box<GlobalClash>> {
+        let grid = self.grid_of(new.cluster);
+        let end = self.grids.get(grid + 1).map_or(u32::MAX, |next| next.0);
+        let grid = self.grids[grid].0..end;
         let mut inner = self.lock();
         let id = inner.number(new);
         let by = By { who, new, what };
         let mut found = Ok(());
         runs(&mut |addr, len| {
             if found.is_ok() {
-                found = inner.access(base, (addr, len), id, by);
+                found = inner.access(base, (addr, len), id, (by, &grid));
             }
         });
         found

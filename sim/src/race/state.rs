@@ -3,7 +3,7 @@
 use super::agents::{Agent, Agents};
 use super::clock::{Knows, Released, Told};
 use super::fences::Fences;
-use super::foreign;
+use super::foreign::{self, Foreign};
 use super::global::GlobalShadow;
 use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
@@ -14,12 +14,15 @@ use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
 use crate::types::loc::Loc;
 use crate::types::scope::Scope;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What happened before what in a running cluster.
 pub(crate) struct Race {
-    /// Linear index of the cluster.
+    /// Number of the cluster among those of the run.
     pub cluster: u32,
+    /// What threads know of other clusters when they start, and after `griddepcontrol.wait`.
+    ends: [Foreign; 2],
     pub threads: Vec<Knows>,
     fences: Vec<Fences>,
     /// By CTA.
@@ -35,12 +38,21 @@ pub(crate) struct Race {
 }
 
 impl Race {
-    pub fn new(shape: &Shape, global: Arc<GlobalShadow>) -> Self {
+    /// `cluster` is its number in the run; of the clusters `known` its threads know everything.
+    pub fn new(shape: &Shape, global: Arc<GlobalShadow>, cluster: u32, known: &Range<u32>) -> Self {
         let (threads, ctas) = (shape.threads(), shape.ctas());
+        let mut start = None;
+        foreign::learn_end(&mut start, known);
+        let knows = |t| {
+            let mut knows = Knows::new(t);
+            knows.foreign.clone_from(&start);
+            knows
+        };
         let empty = |_| std::array::from_fn(|_| Released::default());
         Self {
-            cluster: shape.index,
-            threads: (0..threads).map(Knows::new).collect(),
+            cluster,
+            threads: (0..threads).map(knows).collect(),
+            ends: [start, None],
             fences: (0..threads).map(|_| Fences::default()).collect(),
             shared: (0..ctas).map(|_| Shadow::new(shape.smem_bytes)).collect(),
             bars: Vec::new(),
@@ -188,6 +200,26 @@ impl Race {
         }
         let agent = self.agents.number(agent);
         self.threads[t as usize].learn(&mut self.raises, agent, time as u32);
+    }
+
+    /// A thread has executed `griddepcontrol.wait`: it knows everything of these clusters.
+    pub fn waits_for_grids(&mut self, t: u32, known: Range<u32>) {
+        let foreign = &mut self.threads[t as usize].foreign;
+        let [start, after] = &mut self.ends;
+        // Most threads know what they knew at the start: they share what they know then.
+        let same = match (&*foreign, &*start) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        };
+        if !same {
+            return foreign::learn_end(foreign, &known);
+        }
+        if after.is_none() {
+            after.clone_from(start);
+            foreign::learn_end(after, &known);
+        }
+        foreign.clone_from(after);
     }
 
     /// `fence.proxy.async` and `fence.mbarrier_init`.

@@ -1,5 +1,6 @@
 //! The run queue of a cluster: who runs next, drawn from the seed.
 
+use super::looks::Looks;
 use super::plan::{Kind, Schedule};
 use super::rng::Rng;
 
@@ -10,10 +11,14 @@ pub(crate) struct Sched {
     pct: Option<Pct>,
     /// Sleeping threads that look again by themselves.
     pub pollers: Vec<u32>,
+    /// Threads that wait for the grid ahead to end.
+    pub behind: Vec<u32>,
     /// Whether anything changed since the pollers last looked.
     pub progress: bool,
-    /// Loads since anything changed.
-    pub looks: u32,
+    /// Instructions that changed nothing, since anything changed.
+    pub looks: Looks,
+    /// The thread that runs has looked in vain, and lets others run before it looks again.
+    pub yields: bool,
     /// Rounds of polls without progress.
     pub fruitless: u32,
     /// Copies land when a draw under this mask is zero: from at once to as late as possible.
@@ -23,9 +28,14 @@ pub(crate) struct Sched {
     left: u32,
 }
 
+/// Priorities below it belong to threads that looked in vain, those above to threads that fell.
+const VAIN: u64 = 1 << 32;
+
 /// Priorities, of threads and of copies: who has the highest of those that can go runs.
 struct Pct {
     threads: Vec<u64>,
+    /// The next lower priority, for one that looks in vain.
+    lowest: u64,
     /// Instructions at which the thread that runs falls behind all others, latest first.
     changes: Vec<u64>,
     steps: u64,
@@ -39,12 +49,18 @@ impl Pct {
         let mut changes: Vec<u64> =
             (1..depth).map(|_| 1 + rng.below(steps as usize) as u64).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
-        Self { threads, changes, steps: 0, newest: 0 }
+        Self { threads, lowest: VAIN, changes, steps: 0, newest: 0 }
     }
 
     /// A priority above all that a change gives.
     fn priority(rng: &mut Rng) -> u64 {
         rng.draw() | 1 << 63
+    }
+
+    /// A thread that looks in vain falls behind all others.
+    fn yields(&mut self, current: u32) {
+        self.lowest -= 1;
+        self.threads[current as usize] = self.lowest;
     }
 
     /// Counts an instruction; whether somebody else comes first.
@@ -53,7 +69,7 @@ impl Pct {
         let mut fell = false;
         while self.changes.last() == Some(&self.steps) {
             // Each falls below those that fell before it.
-            self.threads[current as usize] = self.changes.len() as u64;
+            self.threads[current as usize] = VAIN + self.changes.len() as u64;
             self.changes.pop();
             fell = true;
         }
@@ -63,6 +79,8 @@ impl Pct {
 
 /// Rounds of polls without progress after which a loop counts as stuck.
 pub(crate) const PATIENCE: u32 = 64;
+/// The same if a thread sleeps by itself, which may be no loop that waits for somebody.
+pub(crate) const SLEEPERS: u32 = 512;
 
 impl Sched {
     pub fn new(seed: u64, stream: u64, threads: u32, schedule: &Schedule) -> Self {
@@ -79,9 +97,11 @@ impl Sched {
             rng,
             ready: Vec::new(),
             pollers: Vec::new(),
+            behind: Vec::new(),
             progress: true,
             fruitless: 0,
-            looks: 0,
+            looks: Looks::default(),
+            yields: false,
             laziness,
             period,
         }
@@ -90,6 +110,13 @@ impl Sched {
     /// Counts an instruction; true when its thread must let another run first.
     #[inline]
     pub fn preempts(&mut self, current: u32) -> bool {
+        if std::mem::take(&mut self.yields) {
+            // Though no other thread is ready, a copy may land, or a poll give up.
+            if let Some(pct) = &mut self.pct {
+                pct.yields(current);
+            }
+            return true;
+        }
         if let Some(pct) = &mut self.pct {
             return pct.preempts(current) && !self.ready.is_empty();
         }

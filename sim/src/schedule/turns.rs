@@ -5,6 +5,7 @@
 
 use super::plan::{Kind, Schedule};
 use super::rng::Rng;
+use crate::grid::stream::Start;
 use std::cmp::Reverse;
 
 /// Most clusters of a worker that take turns; those that wait for others are not counted.
@@ -14,6 +15,7 @@ const TURN_BITS: usize = 14;
 /// Streams of draws, beside those of the clusters, which have their indices.
 const STARTS: u64 = 1 << 32;
 const TURNS: u64 = 2 << 32;
+const GRIDS: u64 = 3 << 32;
 
 /// The order in which clusters are taken up.
 pub(crate) fn starts(clusters: u32, seed: u64, schedule: &Schedule) -> Vec<u32> {
@@ -25,6 +27,15 @@ pub(crate) fn starts(clusters: u32, seed: u64, schedule: &Schedule) -> Vec<u32> 
         }
     }
     order
+}
+
+/// When a dependent grid of a run starts.
+pub(crate) fn start(seed: u64, schedule: &Schedule, grid: usize) -> Start {
+    if !matches!(schedule.0, Kind::Random | Kind::Pct { .. }) {
+        return Start::Late;
+    }
+    let mut rng = Rng::new(seed, GRIDS + grid as u64);
+    [Start::Late, Start::Drawn, Start::Early][rng.below(3)]
 }
 
 /// A cluster under way, to those who choose.

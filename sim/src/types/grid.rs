@@ -23,7 +23,7 @@ pub(crate) const SMEM_BASE: u32 = 1024;
 /// Most dynamic shared memory that a CTA of sm_90 can have.
 pub(crate) const SMEM_MAX: u32 = 227 * 1024;
 /// Registers of an SM.
-pub(crate) const REGISTER_FILE: u32 = 64 * 1024;
+const REGISTER_FILE: u32 = 64 * 1024;
 
 impl Grid<'_> {
     /// Threads of a CTA.
@@ -33,6 +33,12 @@ impl Grid<'_> {
     /// CTAs of a cluster.
     pub fn cluster_size(&self) -> u32 {
         self.cluster.iter().product()
+    }
+    /// Registers per thread at entry: an equal share of the file, as `.maxntid` and `.minnctapersm`
+    /// make ptxas choose.
+    pub(crate) fn registers_at_entry(&self) -> u32 {
+        let threads = self.min_ctas * self.threads().next_multiple_of(32);
+        (REGISTER_FILE / threads / 8 * 8).clamp(24, 248)
     }
     /// Clusters per dimension.
     pub(crate) fn clusters(&self) -> [u32; 3] {
@@ -70,5 +76,22 @@ impl Grid<'_> {
             return Err(format!("{} bytes of shared memory; at most {SMEM_MAX}", self.smem_bytes));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_at_entry_are_a_share_of_the_file() {
+        let of = |threads, min_ctas| {
+            let (grid, block) = ([1; 3], [threads, 1, 1]);
+            let grid = Grid { grid, block, cluster: [1; 3], min_ctas, smem_bytes: 0, name: "" };
+            grid.registers_at_entry()
+        };
+        assert_eq!(of(384, 1), 168);
+        assert_eq!(of(128, 4), 128);
+        assert_eq!(of(32, 1), 248, "at most what an instruction can name");
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Wait {
     Registers {
         want: u32,
     },
+    /// The grid ahead must end.
+    GridAhead,
     /// Looks again later: a polling loop on memory, or nanosleep.
     Poll {
         global: bool,

@@ -85,9 +85,9 @@ fn of_a_warp(name: &str) -> bool {
         .any(|p| name.starts_with(p))
 }
 
-/// Loads that a loop may repeat until something changes.
-pub(crate) fn ordinary_load(name: &str) -> bool {
-    name.starts_with("ld.")
+/// Loads, and atomics, that a loop may repeat until something changes.
+pub(crate) fn looks(name: &str) -> bool {
+    name.starts_with("ld.") || name.starts_with("atom.")
 }
 
 impl Guide {
@@ -298,7 +298,7 @@ impl Guide {
             return match (paused.loc, self.seen[t as usize]) {
                 (Some(loc), Some(seen)) if loc == seen.loc => {
                     let patience = SAME[usize::from(op != "ld.acquire.gpu")];
-                    !ordinary_load(op)
+                    !looks(op)
                         || seen.times < patience
                         || self.order.version(seen.space, seen.addr) != seen.version
                 }

@@ -40,6 +40,8 @@ fn atomic_ops(out: DeviceSliceMut<u64>, p: u64, v: u32) {
     unsafe {
         keep(&out, 0, shared::atomic_add_u32(shared::dynamic_base(), v));
         keep(&out, 1, global::atomic_add_u32(p as *mut u32, v));
+        keep(&out, 8, global::atomic_cas_u32(p as *mut u32, v, v + 1));
+        keep(&out, 9, global::atomic_exch_u32(p as *mut u32, v));
         keep(&out, 2, global::atomic_add_f32(p as *mut f32, v as f32).to_bits());
         keep(&out, 3, global::ld_acquire_gpu_u32(p as *const u32));
         global::st_release_gpu_u32(p as *mut u32, v);

@@ -181,6 +181,9 @@ fn doing(c: &Page<'_>, index: u32) -> String {
             let have = c.hw.registers.of(t.warp);
             format!("waits in setmaxnreg for {want} registers, has {have}")
         }
+        Wait::GridAhead => {
+            format!("waits in griddepcontrol.wait for `{}` to end", c.hw.launches.ahead())
+        }
         Wait::Poll { global: true } => format!("polls global memory with {}", t.op),
         Wait::Poll { global: false } => format!("polls with {}", t.op),
     }

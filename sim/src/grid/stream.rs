@@ -1,0 +1,308 @@
+//! The launches of a run, in stream order: which clusters have started and ended, and who waits for whom.
+//!
+//! A cluster starts when there is room, and keeps its place until it has ended. A grid starts when all
+//! before it have ended. A dependent grid may start earlier: when each CTA of the grid ahead has executed
+//! `griddepcontrol.launch_dependents` or has ended. Nothing says that it does; so the seed decides.
+//!
+//! `griddepcontrol.wait` returns when the grid ahead has ended. That grid may have ended before the one
+//! ahead of it, if none of its threads waited for that.
+
+use super::room::{Room, SM};
+use crate::types::grid::Grid;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// When a dependent grid starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// When the grid ahead has ended.
+    Late,
+    /// When it may, and the turns of the clusters bring it about.
+    Drawn,
+    /// As soon as it may: it runs as far as it can.
+    Early,
+}
+
+/// A grid of a run.
+pub(crate) struct One {
+    pub name: String,
+    dependent: bool,
+    start: Start,
+    /// CTAs, and those of a cluster.
+    ctas: u32,
+    cluster: u32,
+    clusters: u32,
+    /// Number of its first cluster among those of the run.
+    pub first: u32,
+    room: Room,
+    /// CTAs that have let the dependent grid start, or have ended.
+    signals: AtomicU32,
+    /// Clusters that have ended.
+    ended: AtomicU32,
+    /// Whether a thread has waited for the grid ahead.
+    waited: AtomicBool,
+}
+
+/// The grids of a run.
+pub(crate) struct Stream {
+    grids: Vec<One>,
+    sms: u32,
+    /// Clusters of each grid that have started.
+    started: Mutex<Vec<u32>>,
+}
+
+impl Stream {
+    pub fn new<'a>(
+        sms: u32,
+        grids: impl IntoIterator<Item = (&'a Grid<'a>, bool)>,
+        mut start: impl FnMut(usize) -> Start,
+    ) -> Self {
+        let mut first = 0;
+        let one = |(i, (grid, dependent)): (usize, (&Grid<'_>, bool))| {
+            let ctas = grid.grid.iter().product();
+            let (cluster, clusters) = (grid.cluster_size(), ctas / grid.cluster_size());
+            first += clusters;
+            One {
+                name: grid.name.to_owned(),
+                dependent: dependent && i > 0,
+                start: start(i),
+                ctas,
+                cluster,
+                clusters,
+                first: first - clusters,
+                room: Room::of(grid),
+                signals: AtomicU32::new(0),
+                ended: AtomicU32::new(0),
+                waited: AtomicBool::new(false),
+            }
+        };
+        let grids: Vec<One> = grids.into_iter().enumerate().map(one).collect();
+        let started = Mutex::new(vec![0; grids.len()]);
+        Self { grids, sms, started }
+    }
+
+    pub fn grids(&self) -> &[One] {
+        &self.grids
+    }
+
+    /// Clusters of all grids.
+    pub fn clusters(&self) -> u32 {
+        self.grids.iter().map(|g| g.clusters).sum()
+    }
+
+    fn complete(&self, grid: usize) -> bool {
+        self.grids[grid].ended.load(Ordering::Acquire) == self.grids[grid].clusters
+    }
+
+    /// Whether clusters of a grid may start, as far as the grids before it are concerned.
+    fn eligible(&self, grid: usize) -> bool {
+        let one = &self.grids[grid];
+        if (0..grid).all(|g| self.complete(g)) {
+            return true;
+        }
+        one.dependent && one.start != Start::Late && self.signalled(grid - 1)
+    }
+
+    fn signalled(&self, grid: usize) -> bool {
+        self.grids[grid].signals.load(Ordering::Acquire) == self.grids[grid].ctas
+    }
+
+    fn running(&self, grid: usize, started: &[u32]) -> u32 {
+        started[grid] - self.grids[grid].ended.load(Ordering::Acquire)
+    }
+
+    /// Whether there is room for a cluster of a grid. The first cluster always finds room.
+    fn fits(&self, grid: usize, started: &[u32]) -> bool {
+        let parts = |g: usize, clusters: u32| {
+            self.grids[g].room.parts(self.grids[g].cluster) * u64::from(clusters)
+        };
+        let taken: u64 = (0..=grid).map(|g| parts(g, self.running(g, started))).sum();
+        taken == 0 || taken + parts(grid, 1) <= SM * u64::from(self.sms)
+    }
+
+    /// The first grid whose clusters have not all started.
+    fn unstarted(&self, started: &[u32]) -> Option<usize> {
+        (0..self.grids.len()).find(|&g| started[g] < self.grids[g].clusters)
+    }
+
+    fn next(&self, started: &[u32]) -> Option<usize> {
+        self.unstarted(started).filter(|&g| self.eligible(g) && self.fits(g, started))
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut Vec<u32>) -> R) -> R {
+        f(&mut self.started.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a cluster can start now.
+    pub fn has_next(&self) -> bool {
+        self.with(|started| self.next(started).is_some())
+    }
+
+    /// Whether all clusters have started.
+    pub fn all_started(&self) -> bool {
+        self.with(|started| self.unstarted(started).is_none())
+    }
+
+    /// Starts a cluster, if one can: its grid, and the how manieth it is there.
+    pub fn take(&self) -> Option<(usize, u32)> {
+        self.with(|started| {
+            let grid = self.next(started)?;
+            started[grid] += 1;
+            Some((grid, started[grid] - 1))
+        })
+    }
+
+    /// A cluster has ended.
+    pub fn ends(&self, grid: usize) {
+        self.grids[grid].ended.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Why clusters have not started, if that is so while nobody can go on.
+    pub fn what_is_missing(&self) -> Option<String> {
+        self.with(|started| {
+            let grid = self.unstarted(started)?;
+            let one = &self.grids[grid];
+            if self.eligible(grid) {
+                let Room { per_sm, limit } = one.room;
+                return Some(format!(
+                    "{} of {} CTAs of `{}` are resident ({} SMs x {per_sm} CTAs each, limited by {limit}), \
+                     {} have not started, and a CTA keeps its place until it ends",
+                    self.running(grid, started) * one.cluster,
+                    one.ctas,
+                    one.name,
+                    self.sms,
+                    (one.clusters - started[grid]) * one.cluster,
+                ));
+            }
+            let ahead = &self.grids[grid - 1].name;
+            Some(if one.dependent {
+                format!(
+                    "`{}` has not started: a dependent grid may start before `{ahead}` has ended, but \
+                     nothing says that it does",
+                    one.name
+                )
+            } else {
+                format!("`{}` has not started: it starts when `{ahead}` has ended", one.name)
+            })
+        })
+    }
+
+    /// The clusters of which the threads of a grid know everything from the start: those of grids that
+    /// had ended, with all their writes, before the first of a chain of dependent grids started.
+    pub fn known_at_start(&self, grid: usize) -> Range<u32> {
+        let head = (0..=grid).rev().find(|&g| !self.grids[g].dependent).unwrap_or(0);
+        0..self.grids[head].first
+    }
+
+    /// The clusters of which a thread knows everything after `griddepcontrol.wait`.
+    fn known_after_wait(&self, grid: usize) -> Range<u32> {
+        let mut first = grid;
+        while self.grids[first].dependent {
+            first -= 1;
+            if !self.grids[first].waited.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        self.grids[first].first..self.grids[grid].first
+    }
+}
+
+/// A grid, seen from one of its clusters.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub stream: Arc<Stream>,
+    pub grid: usize,
+}
+
+impl Member {
+    pub fn one(&self) -> &One {
+        &self.stream.grids[self.grid]
+    }
+
+    /// Name of the kernel that `griddepcontrol.wait` waits for.
+    pub fn ahead(&self) -> &str {
+        &self.stream.grids[self.grid.saturating_sub(1)].name
+    }
+
+    /// Whether `griddepcontrol.wait` has nothing to wait for.
+    pub fn may_pass(&self) -> bool {
+        !self.one().dependent || self.stream.complete(self.grid - 1)
+    }
+
+    /// A thread has waited for the grid ahead: gives the clusters of which it knows everything.
+    pub fn passes(&self) -> Range<u32> {
+        self.one().waited.store(true, Ordering::Release);
+        self.stream.known_after_wait(self.grid)
+    }
+
+    /// A CTA lets the dependent grid start, or ends. Gives how that grid starts if it now may.
+    pub fn signals(&self) -> Option<Start> {
+        let all = self.one().signals.fetch_add(1, Ordering::AcqRel) + 1 == self.one().ctas;
+        let next = self.stream.grids.get(self.grid + 1)?;
+        (all && next.dependent).then_some(next.start)
+    }
+
+    /// Whether there are other grids.
+    pub fn has_others(&self) -> bool {
+        self.stream.grids.len() > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(sms: u32, grids: &[(u32, bool)], start: Start) -> Arc<Stream> {
+        let grid = |ctas| Grid {
+            grid: [ctas, 1, 1],
+            block: [384, 1, 1],
+            cluster: [1; 3],
+            min_ctas: 1,
+            smem_bytes: 0,
+            name: "k",
+        };
+        let grids: Vec<_> = grids.iter().map(|&(ctas, d)| (grid(ctas), d)).collect();
+        Arc::new(Stream::new(sms, grids.iter().map(|(g, d)| (g, *d)), |_| start))
+    }
+
+    fn member(stream: &Arc<Stream>, grid: usize) -> Member {
+        Member { stream: Arc::clone(stream), grid }
+    }
+
+    #[test]
+    fn clusters_start_while_there_is_room() {
+        let s = stream(2, &[(3, false)], Start::Drawn);
+        assert_eq!([s.take(), s.take(), s.take()], [Some((0, 0)), Some((0, 1)), None]);
+        let missing = s.what_is_missing().unwrap();
+        assert!(missing.contains("2 of 3 CTAs") && missing.contains("2 SMs x 1"), "{missing}");
+        s.ends(0);
+        assert_eq!(s.take(), Some((0, 2)));
+        assert!(s.all_started() && s.what_is_missing().is_none());
+    }
+
+    #[test]
+    fn a_dependent_grid_starts_when_all_ctas_ahead_have_signalled() {
+        for start in [Start::Drawn, Start::Late] {
+            let s = stream(4, &[(2, false), (1, true)], start);
+            assert!(s.take().is_some() && s.take().is_some() && !s.has_next());
+            assert!(member(&s, 0).signals().is_none() && !s.has_next());
+            assert_eq!(member(&s, 0).signals(), Some(start));
+            assert_eq!(s.has_next(), start == Start::Drawn);
+            assert!(!member(&s, 1).may_pass());
+            s.ends(0);
+            s.ends(0);
+            assert!(s.has_next() && member(&s, 1).may_pass());
+        }
+    }
+
+    #[test]
+    fn a_grid_that_does_not_wait_breaks_the_chain() {
+        let s = stream(4, &[(1, false), (2, false), (1, true), (1, true)], Start::Early);
+        assert_eq!(s.known_at_start(1), 0..1);
+        assert_eq!(s.known_at_start(3), 0..1);
+        assert_eq!(s.known_after_wait(3), 3..4);
+        assert_eq!(member(&s, 2).passes(), 1..3);
+        assert_eq!(s.known_after_wait(3), 1..4);
+    }
+}
