@@ -23,6 +23,7 @@ mod phases;
 mod places;
 mod races;
 mod tensor_core;
+mod tensor_maps;
 mod transfers;
 mod warps;
 
@@ -120,4 +121,5 @@ const FAMILIES: &[Family] = &[
     tensor_core::FAMILY,
     warps::FAMILY,
     races::FAMILY,
+    tensor_maps::FAMILY,
 ];

@@ -24,9 +24,11 @@ macro_rules! rules {
             pub const fn chapter(self) -> &'static str {
                 match self {
                     Self::NamedBarrier => "docs/semantics.md#named-barriers",
-                    Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads | Self::Proxy => {
-                        "docs/semantics.md#proxies"
-                    }
+                    Self::CopyInFlight
+                    | Self::WgmmaReads
+                    | Self::StoreReads
+                    | Self::Proxy
+                    | Self::MapUnseen => "docs/semantics.md#proxies",
                     Self::SharedRace | Self::GlobalRace | Self::Scope | Self::TwoWriters => {
                         "docs/semantics.md#data-races"
                     }
@@ -124,12 +126,15 @@ rules! {
     SharedRace = "034", "a data race in shared memory";
     /// The same in global memory.
     GlobalRace = "035", "a data race in global memory";
-    /// An asynchronous operation on what was written through the generic proxy.
-    Proxy = "036", "a generic write not fenced for the async proxy";
+    /// An asynchronous operation on what was written through the generic proxy, or by another CTA's
+    /// asynchronous operation.
+    Proxy = "036", "a write not fenced for the async proxy";
     /// Ordered by operations of a scope that does not reach.
     Scope = "037", "a scope too narrow: .cta where .cluster is needed";
     /// Bytes of global memory written by two CTAs that nothing orders.
     TwoWriters = "038", "two CTAs write the same bytes of global memory";
     /// An mbarrier used before its initialisation has reached the user.
     InitUnseen = "039", "an mbarrier used before its initialisation is visible";
+    /// A TMA instruction with a tensor map whose change the tensormap proxy need not see.
+    MapUnseen = "042", "a tensor map used before its change is visible to the tensormap proxy";
 }

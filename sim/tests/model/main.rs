@@ -14,4 +14,5 @@ mod races_oracle;
 mod runs;
 mod seeds;
 mod tensor_core;
+mod tensor_maps;
 mod trace;
