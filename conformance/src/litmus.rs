@@ -9,6 +9,7 @@ mod mbarrier;
 mod memory;
 mod places;
 mod tensor;
+mod tensor_maps;
 mod tensor_stores;
 mod transactions;
 mod warp;
@@ -69,6 +70,7 @@ pub fn all() -> Vec<Litmus> {
         bulk::ALL,
         tensor::ALL,
         tensor_stores::ALL,
+        tensor_maps::ALL,
         wgmma::ALL,
         warp::ALL,
         places::ALL,

@@ -16,6 +16,7 @@ pub mod places;
 pub mod record;
 pub mod remote;
 pub mod tensor;
+pub mod tensor_maps;
 pub mod transactions;
 pub mod warp;
 pub mod wgmma;
