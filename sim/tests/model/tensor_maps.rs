@@ -223,7 +223,7 @@ fn a_map_for_each_group() {
             let slot = w.slot(0);
             for group in 0..4_u32 {
                 build(w, |m| {
-                    tensormap::replace_global_address_shared(m, w.words + 64 * u64::from(group))
+                    tensormap::replace_global_address_shared(m, w.words + 64 * u64::from(group));
                 });
                 if tid() == 0 && waits {
                     bulk::commit_group();
