@@ -10,6 +10,7 @@ mod memory;
 mod places;
 mod registers;
 mod tensor;
+mod tensor_maps;
 mod tensor_stores;
 mod transactions;
 mod warp;
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Litmus> {
         bulk::ALL,
         tensor::ALL,
         tensor_stores::ALL,
+        tensor_maps::ALL,
         wgmma::ALL,
         registers::ALL,
         warp::ALL,

@@ -23,6 +23,7 @@ pub mod setmaxnreg;
 pub mod shared;
 pub mod slice;
 pub mod sreg;
+pub mod tensormap;
 pub mod thread;
 pub mod trace;
 pub mod warp;

@@ -9,8 +9,9 @@ use std::{
     process::Command,
 };
 
-/// PTX ISA version that sm_90a's instructions need; the backend writes `.version 8.0`.
-const PTX_FEATURE: &str = "+ptx80";
+/// PTX ISA version that `tensormap.replace` needs, the newest of isa's instructions; the backend writes
+/// `.version 8.3`.
+const PTX_FEATURE: &str = "+ptx83";
 
 /// Optimiser options that device code needs in addition to `O3`.
 const OPT_FLAGS: [&str; 3] = [

@@ -33,6 +33,7 @@ mod shipped;
 mod regions;
 mod registers;
 mod tensor_core;
+mod tensor_maps;
 mod transfers;
 mod warps;
 
@@ -143,4 +144,5 @@ const FAMILIES: &[Family] = &[
     exits::FAMILY,
     registers::FAMILY,
     launches::FAMILY,
+    tensor_maps::FAMILY,
 ];

@@ -17,6 +17,8 @@ pub struct World {
     words: u64,
     /// Words for results; zeros at first.
     out: u64,
+    /// The same map in global memory, where a kernel can change it.
+    slot: u64,
 }
 
 impl World {
@@ -32,7 +34,18 @@ impl World {
             box_dims: [8, 8, 1, 1, 1],
             swizzle: Swizzle::None,
         });
-        Self { map: TensorMapBytes(map.expect("a valid tensor")), words, out }
+        let (map, slot) = (map.expect("a valid tensor"), memory.alloc(128));
+        let bytes: Vec<u8> = map.iter().flat_map(|word| word.to_le_bytes()).collect();
+        memory.write(slot, &bytes).expect("just allocated");
+        Self { map: TensorMapBytes(map), words, out, slot }
+    }
+    /// The map in global memory.
+    pub fn slot(&self) -> *mut TensorMapBytes {
+        self.slot as *mut TensorMapBytes
+    }
+    /// Word `i` of the map's 32.
+    pub fn map_word(&self, i: u32) -> u32 {
+        (self.map.0[i as usize / 2] >> (32 * (i % 2))) as u32
     }
     /// The same for the kernels that are shared with a GPU.
     pub fn shared(&self) -> zoo_shipped::world::World {

@@ -17,6 +17,7 @@ pub mod record;
 pub mod registers;
 pub mod remote;
 pub mod tensor;
+pub mod tensor_maps;
 pub mod transactions;
 pub mod warp;
 pub mod wgmma;

@@ -52,7 +52,7 @@ pub struct Coords(pub [i32; 5]);
 
 /// The first `D` coordinates.
 #[inline(always)]
-fn first<const D: usize>(c: Coords) -> [i32; D] {
+pub fn first<const D: usize>(c: Coords) -> [i32; D] {
     core::array::from_fn(|i| c.0[i])
 }
 

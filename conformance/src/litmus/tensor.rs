@@ -121,6 +121,18 @@ impl Tensor<'_> {
         })
     }
 
+    /// The bytes that a load of the box at `coords` brings from the tensor's memory.
+    pub fn loads(&self, data: &[u8], coords: [i32; 5]) -> Vec<u8> {
+        let (mut box_bytes, size) = (vec![0; self.box_bytes() as usize], self.size() as usize);
+        for (offset, at) in self.elements(coords) {
+            if let Some(address) = self.address(&at) {
+                box_bytes[offset as usize..][..size]
+                    .copy_from_slice(&data[address as usize..][..size]);
+            }
+        }
+        box_bytes
+    }
+
     /// What it is, in words.
     pub fn describe(&self, coords: [i32; 5]) -> String {
         let rank = self.dims.len();
@@ -136,7 +148,7 @@ impl Tensor<'_> {
 }
 
 /// The byte at an address of a tensor's memory: never zero, and different for neighbours.
-fn named(address: u64) -> u8 {
+pub(super) fn named(address: u64) -> u8 {
     ((address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).max(1)
 }
 
@@ -157,13 +169,7 @@ fn load(bench: &Bench, log: &mut Log, of: Tensor<'_>, coords: &[[i32; 5]]) -> Re
         let params = vec![Param::map(&map), Param::value(Coords(at)), Param::value(bytes)];
         log.part(format!("{}: the phase completed", of.describe(at)));
         let have = bench.observe_desc(kernels[of.dims.len() - 1], [1, 1, 1], count, params)?;
-        let mut want = vec![0u8; bytes as usize];
-        for (offset, at) in of.elements(at) {
-            let size = of.size() as usize;
-            if let Some(address) = of.address(&at) {
-                want[offset as usize..][..size].copy_from_slice(&data[address as usize..][..size]);
-            }
-        }
+        let want = of.loads(&data, at);
         log.push(have[0], Allowed::Is(1));
         log.part(format!("{}: words of the box", of.describe(at)));
         log.exactly(&have[1..=(bytes / 4) as usize], words(&want));

@@ -9,7 +9,7 @@ use std::{env, fs};
 use kernel_build::{DeviceImage, KernelBuilder};
 
 /// Modules of instructions.
-const MODULES: [&str; 19] = [
+const MODULES: [&str; 20] = [
     "thread",
     "sreg",
     "warp",
@@ -18,6 +18,7 @@ const MODULES: [&str; 19] = [
     "mbarrier",
     "fence",
     "cp_async_bulk",
+    "tensormap",
     "wgmma",
     "matrix",
     "shared",

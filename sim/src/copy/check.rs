@@ -17,7 +17,8 @@ fn aligned(what: &str, value: u64, to: u64) -> Result<(), Fault> {
     Err(Fault::new(Rule::Misaligned, format!("{what} {value:#x} is not a multiple of {to}")))
 }
 
-fn map_address(map: MapPointer) -> Result<u64, Fault> {
+/// The address of a tensor map.
+pub(crate) fn map_address(map: MapPointer) -> Result<u64, Fault> {
     let addr = map as u64;
     if addr == 0 || !addr.is_multiple_of(64) {
         let message = format!("tensor map at {addr:#x}: a multiple of 64, not null");
@@ -54,18 +55,6 @@ pub(crate) fn tensor_map(
         )));
     }
     Ok(Box::new(desc))
-}
-
-/// What the prefetch of a tensor map checks; of a box of this rank, if it is one.
-pub(crate) fn prefetch(
-    memory: &GlobalMemory,
-    map: MapPointer,
-    rank: Option<usize>,
-) -> Result<(), Fault> {
-    match rank {
-        Some(rank) => tensor_map(memory, map, rank).map(|_| ()),
-        None => map_address(map).map(|_| ()),
-    }
 }
 
 /// The address of a box in shared memory: its swizzle must start there.

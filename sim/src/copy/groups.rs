@@ -28,6 +28,11 @@ impl BulkGroups {
         self.open.unread += 1;
         self.open.unwritten += 1;
         self.open.loc = Some(loc);
+        self.open()
+    }
+
+    /// Number of the open group.
+    pub fn open(&self) -> u64 {
         self.first + self.committed.len() as u64
     }
 

@@ -1,5 +1,6 @@
 //! Bulk copies: TMA tensors and plain runs, as they are issued.
 
+use super::tensormap;
 use crate::copy::boxes::{self, Combine};
 use crate::copy::check::{self, MapPointer};
 use crate::copy::flight::{Copy, Kind, Sink, Target};
@@ -73,11 +74,11 @@ pub(crate) fn tensor_load(
     e: &mut Engine,
     t: u32,
     dst: u32,
-    (map, coords): (MapPointer, &[i32]),
+    (pointer, coords): (MapPointer, &[i32]),
     bar: u32,
     mask: Option<u16>,
 ) -> Result<(), Fault> {
-    let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
+    let map = tensormap::of(e, t, pointer, coords.len())?;
     let (cta, dst) = e.hw.split(t, dst, map.box_bytes())?;
     let (bar_cta, bar) = e.hw.split(t, bar, 8)?;
     check::box_address("destination", dst, &map)?;
@@ -89,6 +90,7 @@ pub(crate) fn tensor_load(
         check::multicast(mask, ctas)?;
     }
     let to = mask.unwrap_or(1 << cta);
+    let mut bars = Vec::new();
     for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
         if mask.is_some() {
             // The same offsets in each destination; each must be there to receive.
@@ -102,12 +104,16 @@ pub(crate) fn tensor_load(
             })
         })?;
         start(e, t, Kind::TensorLoad { map: map.clone(), coords, to });
+        if tensormap::in_memory(pointer) {
+            bars.push((to.bar, phase));
+        }
     }
-    Ok(())
+    let group = e.hw.copies.bulk[t as usize].open() + 1;
+    tensormap::used(e, t, pointer, &bars, group)
 }
 
-/// A store or reduction joins the thread's open bulk group.
-fn store(e: &mut Engine, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<(), Fault> {
+/// A store or reduction joins the thread's open bulk group, whose number, from 1, it gives.
+fn store(e: &mut Engine, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<u64, Fault> {
     let (cta, src) = e.hw.own(t, src, bytes)?;
     source(e, (cta, src, bytes))?;
     let line = e.hw.line(t);
@@ -119,22 +125,23 @@ fn store(e: &mut Engine, t: u32, src: u32, bytes: u32, sink: Sink) -> Result<(),
         race.global_sink(thread, base, (number, strong), |f| sink.spans(bytes, f))
     })?;
     start(e, t, Kind::StoreRead { group, cta, src, bytes, sink });
-    Ok(())
+    Ok(number)
 }
 
 /// `cp.async.bulk.tensor` to global memory, or `cp.reduce.async.bulk.tensor`.
 pub(crate) fn tensor_store(
     e: &mut Engine,
     t: u32,
-    (map, coords): (MapPointer, &[i32]),
+    (pointer, coords): (MapPointer, &[i32]),
     src: u32,
     combine: Combine,
 ) -> Result<(), Fault> {
-    let map = check::tensor_map(&e.hw.memory, map, coords.len())?;
+    let map = tensormap::of(e, t, pointer, coords.len())?;
     check::box_address("source", e.hw.own(t, src, 0)?.1, &map)?;
     check::store(&map, coords, combine)?;
     let bytes = map.box_bytes();
-    store(e, t, src, bytes, Sink::Tensor { map, coords: five(coords), combine })
+    let group = store(e, t, src, bytes, Sink::Tensor { map, coords: five(coords), combine })?;
+    tensormap::used(e, t, pointer, &[], group)
 }
 
 /// `cp.async.bulk` from global memory to shared memory.
@@ -163,7 +170,8 @@ pub(crate) fn run_store(
 ) -> Result<(), Fault> {
     let Run { smem, global, bytes } = run;
     check::run(smem, global, bytes)?;
-    store(e, t, smem, bytes, Sink::Run { dst: global, combine, dtype })
+    store(e, t, smem, bytes, Sink::Run { dst: global, combine, dtype })?;
+    Ok(())
 }
 
 /// `cp.async.bulk` from shared memory to that of a CTA of the cluster.

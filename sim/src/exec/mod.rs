@@ -15,5 +15,6 @@ pub(crate) mod landing;
 pub(crate) mod matrix;
 pub(crate) mod mbarrier;
 pub(crate) mod named;
+pub(crate) mod tensormap;
 pub(crate) mod warp;
 pub(crate) mod wgmma;

@@ -1,6 +1,6 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
-use super::matrix;
+use super::{matrix, tensormap};
 use super::wgmma::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
@@ -52,6 +52,7 @@ pub(crate) fn meet(
     match meet {
         Meet::LdMatrix { n, trans } => matrix::load(e, t, w, n, trans)?,
         Meet::StMatrix { n, trans } => matrix::store(e, t, w, n, trans)?,
+        Meet::MapCopy { scope } => tensormap::publish(e, t, w, scope)?,
         Meet::Registers { n, more } => {
             if !registers(e, t, w, n, more)? {
                 // The lanes before it sleep already, as the warp's request does.

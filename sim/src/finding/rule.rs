@@ -24,9 +24,11 @@ macro_rules! rules {
             pub const fn chapter(self) -> &'static str {
                 match self {
                     Self::NamedBarrier => "docs/semantics.md#named-barriers",
-                    Self::CopyInFlight | Self::WgmmaReads | Self::StoreReads | Self::Proxy => {
-                        "docs/semantics.md#proxies"
-                    }
+                    Self::CopyInFlight
+                    | Self::WgmmaReads
+                    | Self::StoreReads
+                    | Self::Proxy
+                    | Self::MapUnseen => "docs/semantics.md#proxies",
                     Self::RegistersInFlight | Self::RegistersUnfenced => {
                         "docs/semantics.md#registers-of-wgmma"
                     }
@@ -129,8 +131,9 @@ rules! {
     SharedRace = "034", "a data race in shared memory";
     /// The same in global memory.
     GlobalRace = "035", "a data race in global memory";
-    /// An asynchronous operation on what was written through the generic proxy.
-    Proxy = "036", "a generic write not fenced for the async proxy";
+    /// An asynchronous operation on what was written through the generic proxy, or by another CTA's
+    /// asynchronous operation.
+    Proxy = "036", "a write not fenced for the async proxy";
     /// Ordered by operations of a scope that does not reach.
     Scope = "037", "a scope too narrow: .cta where .cluster is needed";
     /// Bytes of global memory written by two CTAs that nothing orders.
@@ -141,6 +144,8 @@ rules! {
     RegistersInFlight = "040", "use of registers that a wgmma in flight holds";
     /// Registers of a wgmma accessed without the fence that orders this.
     RegistersUnfenced = "041", "registers of a wgmma used without wgmma.fence or fence_operand";
+    /// A TMA instruction with a tensor map whose change the tensormap proxy need not see.
+    MapUnseen = "042", "a tensor map used before its change is visible to the tensormap proxy";
     /// Arrivals, but not all, of a phase that nobody will complete.
     MidPhase = "043", "a barrier left in the middle of a phase at exit";
     /// An address computed from one region of shared memory that points into another.

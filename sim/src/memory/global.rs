@@ -5,7 +5,7 @@
 
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -138,6 +138,8 @@ pub struct GlobalMemory {
     registry: Arc<RwLock<Registry>>,
     /// Counts writes by kernels: a thread that polls memory sleeps until it moves.
     writes: Arc<AtomicU64>,
+    /// Addresses of the tensor maps that kernels have changed, and the host has not written since.
+    maps: Arc<RwLock<BTreeSet<u64>>>,
 }
 
 impl Default for GlobalMemory {
@@ -152,6 +154,7 @@ impl GlobalMemory {
         Self {
             registry: Arc::new(RwLock::new(Registry { next: FIRST, allocations: BTreeMap::new() })),
             writes: Arc::default(),
+            maps: Arc::default(),
         }
     }
 
@@ -184,10 +187,22 @@ impl GlobalMemory {
     /// Copies host bytes to the device.
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), GlobalError> {
         let bytes = data.len() as u64;
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        maps.retain(|map| !(addr..addr + bytes).contains(map));
         self.find(addr, bytes)?.with_mut(|v| {
             v.get(addr, bytes)?.copy_from_slice(data);
             Ok(())
         })
+    }
+
+    /// A kernel changes the tensor map at an address.
+    pub(crate) fn changes_map(&self, addr: u64) {
+        self.maps.write().unwrap_or_else(PoisonError::into_inner).insert(addr);
+    }
+
+    /// Whether a kernel has changed the tensor map at an address since the host wrote it.
+    pub(crate) fn map_changed(&self, addr: u64) -> bool {
+        self.maps.read().unwrap_or_else(PoisonError::into_inner).contains(&addr)
     }
 
     /// Whether an address could be one of the device's.

@@ -5,7 +5,7 @@ use crate::copy::check;
 pub use crate::copy::reduce::ReduceOp;
 use crate::drive::current::{block, op};
 use crate::exec::bulk::{self, Run};
-use crate::exec::groups;
+use crate::exec::{groups, tensormap};
 use crate::types::tensor_map::DataType;
 
 /// `cp.async.bulk.tensor.Dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes`
@@ -48,13 +48,13 @@ pub fn tensor_reduce<const D: usize>(
 /// `cp.async.bulk.prefetch.tensor.Dd.L2.global.tile`
 #[track_caller]
 pub fn tensor_prefetch<const D: usize>(map: *const [u64; 16], _coords: [i32; D]) {
-    op("tma prefetch", 0, |e, _| check::prefetch(&e.hw.memory, map, Some(D)));
+    op("tma prefetch", 0, |e, t| tensormap::of(e, t, map, D).map(|_| ()));
 }
 
 /// `prefetch.tensormap`
 #[track_caller]
 pub fn prefetch_tensormap(map: *const [u64; 16]) {
-    op("prefetch.tensormap", 0, |e, _| check::prefetch(&e.hw.memory, map, None));
+    op("prefetch.tensormap", 0, |_, _| check::map_address(map).map(|_| ()));
 }
 
 /// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes`

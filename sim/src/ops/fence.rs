@@ -1,8 +1,10 @@
 //! Fences. The model orders everything already; who looks for races takes note of them.
 
+use crate::copy::check::MapPointer;
 use crate::drive::current::look;
 use crate::engine::cluster::Engine;
 use crate::exec::fence::{memory, note, proxy};
+use crate::exec::tensormap::{acquire, release};
 use crate::race::times::Lane;
 use crate::types::scope::Scope;
 
@@ -50,4 +52,38 @@ fences! {
     sc_gpu = "fence.sc.gpu", |e, t| memory(e, t, Scope::Gpu);
     /// `fence.sc.sys`
     sc_sys = "fence.sc.sys", |e, t| memory(e, t, Scope::Gpu);
+    /// `fence.proxy.tensormap::generic.release.cta`
+    proxy_tensormap_release_cta = "fence.proxy.tensormap.release.cta", |e, t| release(e, t, Scope::Cta);
+    /// `fence.proxy.tensormap::generic.release.cluster`
+    proxy_tensormap_release_cluster =
+        "fence.proxy.tensormap.release.cluster", |e, t| release(e, t, Scope::Cluster);
+    /// `fence.proxy.tensormap::generic.release.gpu`
+    proxy_tensormap_release_gpu = "fence.proxy.tensormap.release.gpu", |e, t| release(e, t, Scope::Gpu);
+    /// `fence.proxy.tensormap::generic.release.sys`
+    proxy_tensormap_release_sys = "fence.proxy.tensormap.release.sys", |e, t| release(e, t, Scope::Gpu);
+}
+
+macro_rules! acquires {
+    ($($(#[$doc:meta])* $name:ident = $ptx:literal, $scope:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(map: MapPointer) {
+            op($ptx, 0, |e, t| {
+                acquire(e, t, map, Scope::$scope)?;
+                note(e, t, $ptx);
+                Ok(())
+            });
+        }
+    )*};
+}
+
+acquires! {
+    /// `fence.proxy.tensormap::generic.acquire.cta`
+    proxy_tensormap_acquire_cta = "fence.proxy.tensormap.acquire.cta", Cta;
+    /// `fence.proxy.tensormap::generic.acquire.cluster`
+    proxy_tensormap_acquire_cluster = "fence.proxy.tensormap.acquire.cluster", Cluster;
+    /// `fence.proxy.tensormap::generic.acquire.gpu`
+    proxy_tensormap_acquire_gpu = "fence.proxy.tensormap.acquire.gpu", Gpu;
+    /// `fence.proxy.tensormap::generic.acquire.sys`
+    proxy_tensormap_acquire_sys = "fence.proxy.tensormap.acquire.sys", Gpu;
 }

@@ -26,6 +26,8 @@ pub(crate) enum Found {
     Global(Box<GlobalClash>),
     /// A use of an mbarrier whose initialisation is not visible; by a copy, or by a thread.
     Unseen { bar: usize, copy: bool },
+    /// A use of a tensor map that an earlier kernel changed, and that the CTA has not acquired.
+    OldMap(u64),
 }
 
 /// What a range is accessed for.
@@ -52,7 +54,7 @@ struct Operation {
 /// Calls a function with each run of bytes: its address and its length.
 pub(crate) type Runs<'a> = &'a mut dyn FnMut(u64, u64);
 
-fn range(addr: u32, len: u32) -> Range<u32> {
+pub(super) fn range(addr: u32, len: u32) -> Range<u32> {
     addr - SMEM_BASE..addr - SMEM_BASE + len
 }
 

@@ -1,5 +1,6 @@
 //! Who works: the components of the clocks.
 
+use crate::types::scope::Scope;
 use std::collections::HashMap;
 
 /// Who works.
@@ -17,12 +18,15 @@ pub(crate) enum Agent {
     BulkWrites(u32),
     /// A thread's `cp.async`s; the time counts them, from 1.
     CpAsync(u32),
+    /// The tensor maps that a warp of the cluster copied with `tensormap.cp_fenceproxy` of this scope;
+    /// the time counts such copies of the cluster, from 1.
+    MapCopies { warp: usize, scope: Scope },
 }
 
 impl Agent {
     /// Whether it works through the generic proxy.
     pub fn generic(self) -> bool {
-        matches!(self, Self::Thread(_) | Self::CpAsync(_))
+        matches!(self, Self::Thread(_) | Self::CpAsync(_) | Self::MapCopies { .. })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::accesses::Found;
 use super::agents::Agent;
 use super::global::GlobalClash;
+use super::maps::Gap;
 use super::shadow::Clash;
 use super::state::Race;
 use super::times::Lane;
@@ -28,6 +29,12 @@ impl Names<'_> {
     fn place(&self, t: u32) -> ThreadPlace {
         self.thread(t).place()
     }
+
+    /// A warp of the cluster: its CTA, and its number there.
+    fn warp(&self, warp: usize) -> (usize, u32) {
+        let first = self.threads.iter().find(|t| t.warp == warp);
+        first.map_or((0, 0), |t| (t.cta, t.index / 32))
+    }
 }
 
 /// The verbs of the two sides.
@@ -41,6 +48,15 @@ pub(crate) fn explain(race: &Race, names: &Names<'_>, t: u32, found: &Found) -> 
         Found::Shared { cta, clash, write } => shared(race, names, t, (*cta, clash, *write)),
         Found::Global(clash) => global(race, names, t, clash),
         Found::Unseen { bar, copy } => unseen(race, names, t, *bar, *copy),
+        Found::OldMap(map) => {
+            let (who, op) = (names.place(t), names.thread(t).op);
+            let message = format!(
+                "tensor map at {map:#x}: {who} uses it ({op}), a kernel has changed it, and no \
+                 fence.proxy.tensormap::generic.acquire of the map stands before the use: the start of \
+                 a kernel is none"
+            );
+            Fault::new(Rule::MapUnseen, message)
+        }
     }
 }
 
@@ -88,7 +104,7 @@ fn shared(
 }
 
 fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault {
-    let GlobalClash { rule, at, old, old_write, write } = clash;
+    let GlobalClash { rule, at, old, old_write, write, gap } = clash;
     let who = names.place(t);
     let mut other = old.place.to_string();
     if old.cluster != race.cluster {
@@ -102,7 +118,16 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
     let (does, did) = verbs(*write, *old_write);
     let why = match rule {
         Rule::Dependent => between_grids(race, t, old.cluster),
-        Rule::Proxy => "no fence.proxy.async of global memory lies between the two".to_owned(),
+        Rule::Proxy if old.kind.generic() => {
+            "no fence.proxy.async of global memory lies between the two".to_owned()
+        }
+        Rule::Proxy => {
+            "the two are asynchronous work of different CTAs, and no fence.proxy.async of \
+                        global memory lies between: behind the wait_group of the one, or behind \
+                        what the other acquired"
+                .to_owned()
+        }
+        Rule::MapUnseen => map_gap(*gap).to_owned(),
         Rule::Scope => "only operations of .cta scope order them, and the two are in different \
                         CTAs"
             .to_owned(),
@@ -148,6 +173,31 @@ fn between_grids(race: &Race, t: u32, other: u32) -> String {
         "`{late}` is a dependent launch: only its griddepcontrol.wait orders it behind `{early}`, and this \
          comes before that, or without"
     )
+}
+
+/// What a use of a tensor map lacks to see a change.
+fn map_gap(gap: Option<Gap>) -> &'static str {
+    match gap {
+        Some(Gap::NoRelease) | None => {
+            "no fence.proxy.tensormap::generic.release stands after the write and before the \
+             synchronisation that leads here (tensormap.cp_fenceproxy has one)"
+        }
+        Some(Gap::NoAcquire { elsewhere: false }) => {
+            "no fence.proxy.tensormap::generic.acquire of the map stands before the use"
+        }
+        Some(Gap::NoAcquire { elsewhere: true }) => {
+            "only threads of another CTA, or ones that this thread has not synchronised with, \
+             executed fence.proxy.tensormap::generic.acquire of the map: the CTA that uses it must"
+        }
+        Some(Gap::EarlyAcquire) => {
+            "fence.proxy.tensormap::generic.acquire of the map came before its thread had \
+             synchronised with the release"
+        }
+        Some(Gap::Scope) => {
+            "the scope of the release or of the acquire fence of the tensormap proxy does not reach \
+             the other CTA: .cluster within a cluster, .gpu beyond"
+        }
+    }
 }
 
 fn unseen(race: &Race, names: &Names<'_>, t: u32, bar: usize, copy: bool) -> Fault {
@@ -298,6 +348,10 @@ fn missing_edge(names: &Names<'_>, t: u32, agent: Agent, time: u32) -> String {
             "no cp.async.wait_group, and no wait for the phase of its .noinc arrival, lies between \
              the two"
                 .to_owned()
+        }
+        Agent::MapCopies { warp, .. } => {
+            let (cta, warp) = names.warp(warp);
+            format!("{who} has not synchronised with warp {warp} of CTA {cta} since")
         }
         Agent::CpAsync(o) => {
             let other = names.place(o);

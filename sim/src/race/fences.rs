@@ -61,6 +61,22 @@ impl Fences {
         self.released = Some((scope, thread.release()));
     }
 
+    /// `fence.proxy.tensormap::generic.release`, and that of `cp_fenceproxy`: an atomic after it, with an
+    /// acquire fence of the same proxy after the atomic that sees it, orders as memory fences do. What a
+    /// memory fence of a wider scope released stays.
+    pub fn proxy_release(&mut self, thread: &mut Knows, scope: Scope) {
+        if self.released.as_ref().is_none_or(|(wide, _)| *wide <= scope) {
+            self.released = Some((scope, thread.release()));
+        }
+    }
+
+    /// `fence.proxy.tensormap::generic.acquire`: the other half.
+    pub fn proxy_acquire(&mut self, thread: &mut Knows, at: (u32, usize), scope: Scope) {
+        for seen in &self.seen {
+            acquire(thread, at, scope, seen);
+        }
+    }
+
     /// An operation of the thread on a word that may carry a release.
     pub fn word(
         &mut self,

@@ -2,6 +2,7 @@
 
 use super::agents::Agent;
 use super::clock::Knows;
+use super::maps::{Gap, Maps, User, Write};
 use super::release::{Place, Release};
 use super::shadow::{Access, Judge, Shadow};
 use super::times::Lane;
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pages: HashMap<u64, HashMap<u64, Shadow>>,
     records: Vec<Record>,
     pub words: HashMap<Place, Vec<Release>>,
+    pub maps: Maps,
 }
 
 /// An access: what [`Access::agent`] is an index of.
@@ -85,6 +87,8 @@ pub(crate) struct GlobalClash {
     pub old: Record,
     pub old_write: bool,
     pub write: bool,
+    /// What a use of a tensor map lacks to see the write.
+    pub gap: Option<Gap>,
 }
 
 /// How an access is made.
@@ -92,6 +96,16 @@ pub(crate) struct GlobalClash {
 pub(crate) enum Use {
     Read,
     Write,
+    /// A read of a tensor map by a TMA instruction, through the tensormap proxy.
+    Map,
+    /// The same, of which no note is taken.
+    MapLook,
+}
+
+impl Use {
+    fn of_map(self) -> bool {
+        matches!(self, Self::Map | Self::MapLook)
+    }
 }
 
 /// Who accesses, how, and what it knows.
@@ -100,6 +114,8 @@ struct By<'a> {
     who: &'a Knows,
     new: &'a Record,
     what: Use,
+    /// Its first byte: the address of a tensor map.
+    addr: u64,
 }
 
 struct Judging<'a> {
@@ -107,6 +123,7 @@ struct Judging<'a> {
     records: &'a [Record],
     /// The clusters of the grid that accesses.
     grid: &'a Range<u32>,
+    maps: &'a Maps,
 }
 
 impl Judging<'_> {
@@ -118,14 +135,41 @@ impl Judging<'_> {
         who.knows_of(r.cluster, lane, r.agent, r.time)
     }
 
+    /// Where a write must be known. The asynchronous proxy needs a proxy fence after a write through the
+    /// generic one, and after an asynchronous one of another CTA: its completion makes that visible to
+    /// the generic proxy only.
     fn lane(&self, r: &Record, old_write: bool) -> Lane {
-        let crosses = !self.by.new.kind.generic() && old_write && r.kind.generic();
+        let By { new, what, .. } = self.by;
+        let crosses = old_write
+            && !new.kind.generic()
+            && !what.of_map()
+            && (r.kind.generic() || !r.same_cta(new));
         if crosses { Lane::AsyncGlobal } else { Lane::Ordered }
     }
 
     fn follows(&self, old: Access, old_write: bool) -> bool {
         let r = &self.records[old.agent as usize];
-        (self.by.new.strong && r.strong) || self.knows(self.lane(r, old_write), r)
+        if self.by.new.strong && r.strong {
+            return true;
+        }
+        if !self.knows(self.lane(r, old_write), r) {
+            let over = |agent, time| self.knows(Lane::Ordered, &Record { agent, time, ..*r });
+            return !old_write && self.maps.ended(old.agent, over);
+        }
+        !(old_write && self.by.what.of_map()) || self.gap(r).is_none()
+    }
+
+    /// What a use of a tensor map lacks to see a write that is ordered before it.
+    fn gap(&self, r: &Record) -> Option<Gap> {
+        let By { who, new, addr, .. } = self.by;
+        let released = match r.kind {
+            Agent::MapCopies { scope, .. } => Some(scope),
+            _ => None,
+        };
+        let (cluster, cta) = r.cta();
+        let write = Write { cluster, cta, agent: r.agent, time: r.time, released };
+        let (cluster, cta) = new.cta();
+        self.maps.gap(User { who, cluster, cta, map: addr }, &write)
     }
 
     fn rule(&self, old: Access, old_write: bool) -> Rule {
@@ -134,12 +178,11 @@ impl Judging<'_> {
             Rule::Dependent
         } else if self.lane(r, old_write) == Lane::AsyncGlobal && self.knows(Lane::Ordered, r) {
             Rule::Proxy
+        } else if by.what.of_map() && old_write && self.knows(Lane::Ordered, r) {
+            Rule::MapUnseen
         } else if r.cluster == by.new.cluster && by.who.knows(Lane::Loose, r.agent, r.time) {
             Rule::Scope
-        } else if by.what == Use::Write
-            && old_write
-            && (r.cluster, r.place.cta) != (by.new.cluster, by.new.place.cta)
-        {
+        } else if by.what == Use::Write && old_write && !r.same_cta(by.new) {
             Rule::TwoWriters
         } else {
             Rule::GlobalRace
@@ -180,8 +223,8 @@ impl Inner {
         id: u32,
         (by, grid): (By<'_>, &Range<u32>),
     ) -> Result<(), Box<GlobalClash>> {
-        let Self { pages, records, .. } = self;
-        let (judge, op) = (Judging { by, records, grid }, by.what);
+        let Self { pages, records, maps, .. } = self;
+        let (judge, op) = (Judging { by, records, grid, maps }, by.what);
         let pages = pages.entry(base).or_default();
         let new = Access { agent: id, time: 1, site: 0 };
         let (mut at, end) = (addr, addr + len);
@@ -193,15 +236,17 @@ impl Inner {
             let fresh = || Shadow::with_readers(PAGE as u32, READERS);
             let shadow = pages.entry(page).or_insert_with(fresh);
             let result = match op {
-                Use::Read => shadow.read(range, new, &judge),
+                Use::Read | Use::Map => shadow.read(range, new, &judge),
                 Use::Write => shadow.write(range, new, &judge),
+                Use::MapLook => shadow.look(range, &judge),
             };
             result.map_err(|clash| {
                 let rule = judge.rule(clash.old, clash.write);
                 let at = page * PAGE + u64::from(clash.at);
                 let old = judge.records[clash.old.agent as usize];
                 let (old_write, write) = (clash.write, op == Use::Write);
-                Box::new(GlobalClash { rule, at, old, old_write, write })
+                let gap = (rule == Rule::MapUnseen).then(|| judge.gap(&old)).flatten();
+                Box::new(GlobalClash { rule, at, old, old_write, write, gap })
             })?;
         }
         Ok(())
@@ -223,18 +268,41 @@ impl GlobalShadow {
         let grid = self.grids[grid].0..end;
         let mut inner = self.lock();
         let id = inner.number(new);
-        let by = By { who, new, what };
         let mut found = Ok(());
         runs(&mut |addr, len| {
             if found.is_ok() {
+                let by = By { who, new, what, addr };
                 found = inner.access(base, (addr, len), id, (by, &grid));
             }
         });
         found
     }
+
+    /// A TMA instruction uses a tensor map, until its own agent's work or one of `ends` is over.
+    pub fn use_map(
+        &self,
+        who: &Knows,
+        new: &Record,
+        base: u64,
+        (map, bytes): (u64, u64),
+        ends: &[(u32, u32)],
+    ) -> Result<(), Box<GlobalClash>> {
+        let mut inner = self.lock();
+        let id = inner.number(new);
+        inner.maps.ends(id, ends);
+        inner.access(base, (map, bytes), id, By { who, new, what: Use::Map, addr: map })
+    }
 }
 
 impl Record {
+    fn cta(&self) -> (u32, usize) {
+        (self.cluster, self.place.cta as usize)
+    }
+
+    fn same_cta(&self, o: &Self) -> bool {
+        (self.cluster, self.place.cta) == (o.cluster, o.place.cta)
+    }
+
     fn same(&self, o: &Self) -> bool {
         (self.cluster, self.agent, self.time, self.strong) == (o.cluster, o.agent, o.time, o.strong)
             && self.place == o.place

@@ -20,7 +20,10 @@
 //!   before the issue. The fence may be in the writer, as CUTLASS has it, or in a thread that acquired
 //!   from the writer, which the manual's causality order allows as well. The way back needs no fence.
 //!   Neither does a TMA load over bytes that were *read* through the generic proxy: the manual's letter
-//!   wants one there, but CUTLASS's pipelines have none.
+//!   wants one there, but CUTLASS's pipelines have none. In global memory, an asynchronous write also needs
+//!   the fence before asynchronous work of another CTA.
+//! - **Tensor maps** ([`maps`]). A change of a map in global memory needs a release and an acquire fence of
+//!   the tensormap proxy before a TMA instruction uses the map. A use lasts until the instruction is over.
 //! - **Scope.** An edge between CTAs counts if both ends say `.cluster` or wider. What asynchronous work
 //!   overwrites is excepted: `mbarrier.arrive.shared::cluster`, of `.cta` scope, releases a slot, for it
 //!   says that the reads are over. So a second lane of each clock follows the course of events without
@@ -41,6 +44,8 @@ mod fences;
 mod foreign;
 pub(crate) mod global;
 mod judge;
+mod map_uses;
+mod maps;
 pub(crate) mod release;
 mod shadow;
 mod sites;

@@ -24,7 +24,7 @@ pub(crate) struct Race {
     /// What threads know of other clusters when they start, and after `griddepcontrol.wait`.
     ends: [Foreign; 2],
     pub threads: Vec<Knows>,
-    fences: Vec<Fences>,
+    pub fences: Vec<Fences>,
     /// By CTA.
     pub shared: Vec<Shadow>,
     pub bars: Vec<BarClock>,
@@ -33,7 +33,9 @@ pub(crate) struct Race {
     named: Vec<[Released; 16]>,
     pub agents: Agents,
     pub sites: Sites,
-    raises: Raises,
+    pub raises: Raises,
+    /// Tensor maps that the cluster's warps have copied with `tensormap.cp_fenceproxy`.
+    pub map_copies: u32,
     pub global: Arc<GlobalShadow>,
 }
 
@@ -61,6 +63,7 @@ impl Race {
             agents: Agents::new(threads),
             sites: Sites::default(),
             raises: Raises::default(),
+            map_copies: 0,
             global,
         }
     }

@@ -3,6 +3,9 @@
 //! The constraints are those of `cuTensorMapEncodeTiled` (CUDA driver API, *Tensor Map Object
 //! Management*); the packing is the model's, marked by a magic word.
 
+/// Bytes of a tensor map.
+pub(crate) const MAP_BYTES: u32 = 128;
+
 /// Marks the model's tensor maps.
 const MAGIC: u64 = 0x5750_544d_0001;
 
@@ -200,6 +203,99 @@ pub fn decode(words: &[u64; 16]) -> Option<TensorMapDesc> {
     (head >> 16 == MAGIC && desc.check().is_ok()).then_some(desc)
 }
 
+/// A field of a tensor map and its new value, in the numbers of `tensormap.replace`. Fields with a value
+/// for each dimension have the ordinal first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Field {
+    Address(u64),
+    /// One less than the rank.
+    Rank(u32),
+    BoxDim(u32, u32),
+    GlobalDim(u32, u32),
+    /// In bytes; ordinal 0 is that of dimension 1.
+    GlobalStride(u32, u64),
+    ElementStride(u32, u32),
+    ElementType(u32),
+    Interleave(u32),
+    Swizzle(u32),
+    Fill(u32),
+}
+
+/// Why a field can't be replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum ReplaceError {
+    #[error("what lies there is no tensor map of the model, and not zeros")]
+    NotAMap,
+    #[error("ordinal {ord}: 0 to {last}")]
+    Ordinal { ord: u32, last: u32 },
+    #[error("rank operand {0}: one less than the rank, 0 to 4")]
+    Rank(u32),
+    #[error("{what} {value}: the model has only {only}")]
+    NotModelled { what: &'static str, value: u32, only: &'static str },
+}
+
+/// The element types by number (PTX manual, *tensormap.replace*, table of values).
+fn element_type(value: u32) -> Option<DataType> {
+    Some(match value {
+        0 => DataType::U8,
+        1 => DataType::U16,
+        2 => DataType::U32,
+        3 => DataType::I32,
+        4 => DataType::U64,
+        6 => DataType::F16,
+        7 => DataType::F32,
+        10 => DataType::Bf16,
+        _ => return None,
+    })
+}
+
+/// Replaces one field of a packed map. What the fields make together is checked when the map is used:
+/// between two replacements it may be nonsense. A map of zeros is one to begin with, as on sm_90a (CUDA
+/// programming guide, *Encoding a Tensor Map on Device*).
+pub(crate) fn replace(words: &mut [u64; 16], field: Field) -> Result<(), ReplaceError> {
+    use ReplaceError::{NotAMap, NotModelled, Ordinal, Rank};
+    if *words == [0; 16] {
+        words[0] = MAGIC << 16;
+    }
+    if words[0] >> 16 != MAGIC {
+        return Err(NotAMap);
+    }
+    let at = |first: usize, ord: u32, last: u32| {
+        if ord > last { Err(Ordinal { ord, last }) } else { Ok(first + ord as usize) }
+    };
+    let only = |what, value, one, only| {
+        if value == one { Ok(()) } else { Err(NotModelled { what, value, only }) }
+    };
+    let mut head = |bits: u64, shift: u32, value: u64| {
+        words[0] = words[0] & !(bits << shift) | value << shift;
+    };
+    match field {
+        Field::Address(addr) => words[1] = addr,
+        Field::Rank(less) if less > 4 => return Err(Rank(less)),
+        Field::Rank(less) => head(15, 0, u64::from(less) + 1),
+        Field::BoxDim(ord, size) => words[at(11, ord, 4)?] = u64::from(size),
+        Field::GlobalDim(ord, size) => words[at(2, ord, 4)?] = u64::from(size),
+        Field::GlobalStride(ord, bytes) => words[at(7, ord, 3)?] = bytes,
+        Field::ElementStride(ord, stride) => {
+            at(0, ord, 4)?;
+            only("element stride", stride, 1, "1")?;
+        }
+        Field::ElementType(value) => {
+            let only = "u8, u16, u32, s32, u64, f16, f32 and bf16";
+            let dtype =
+                element_type(value).ok_or(NotModelled { what: "element type", value, only })?;
+            head(255, 8, dtype as u64);
+        }
+        Field::Interleave(value) => only("interleave layout", value, 0, "0, none")?,
+        Field::Swizzle(mode) if mode > 3 => {
+            return Err(NotModelled { what: "swizzle mode", value: mode, only: "0 to 3" });
+        }
+        Field::Swizzle(mode) => head(15, 4, u64::from(mode)),
+        Field::Fill(value) => only("fill mode", value, 0, "0, zeros")?,
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +332,50 @@ mod tests {
         assert_eq!(with(|d| d.box_dims[1] = 257), EncodeError::Box { dim: 1, size: 257 });
         assert_eq!(with(|d| d.box_dims[0] = 4), EncodeError::InnerBytes(8));
         assert_eq!(with(|d| d.box_dims[0] = 128), EncodeError::Span { bytes: 256, span: 128 });
+    }
+
+    /// Field by field, from zeros and from another map, comes what [`encode`] gives.
+    #[test]
+    fn replaced_fields_make_the_map() {
+        let want = encode(&plain()).unwrap();
+        let other = TensorMapDesc {
+            dtype: DataType::U8,
+            rank: 3,
+            addr: 1 << 53,
+            dims: [64, 64, 64, 0, 0],
+            strides: [64, 4096, 0, 0],
+            box_dims: [16, 16, 1, 0, 0],
+            swizzle: Swizzle::None,
+        };
+        for mut words in [[0; 16], encode(&other).unwrap()] {
+            let (zeros, d) = (words == [0; 16], plain());
+            let mut set = |field| replace(&mut words, field).unwrap();
+            set(Field::Address(d.addr));
+            set(Field::Rank(1));
+            for ord in 0..2 {
+                set(Field::BoxDim(ord, d.box_dims[ord as usize]));
+                set(Field::GlobalDim(ord, d.dims[ord as usize] as u32));
+                set(Field::ElementStride(ord, 1));
+            }
+            set(Field::GlobalStride(0, d.strides[0]));
+            set(Field::ElementType(10));
+            set(Field::Interleave(0));
+            set(Field::Swizzle(3));
+            set(Field::Fill(0));
+            let same = decode(&words).unwrap();
+            assert_eq!((same.dims[..2].to_vec(), same.strides[0]), (vec![1000, 77], 2000));
+            assert!(!zeros || words == want, "from zeros, nothing else is left");
+        }
+    }
+
+    #[test]
+    fn fields_out_of_range() {
+        let with = |field| replace(&mut encode(&plain()).unwrap(), field).unwrap_err();
+        assert_eq!(with(Field::Rank(5)), ReplaceError::Rank(5));
+        assert_eq!(with(Field::GlobalStride(4, 0)), ReplaceError::Ordinal { ord: 4, last: 3 });
+        assert!(matches!(with(Field::ElementStride(0, 2)), ReplaceError::NotModelled { .. }));
+        assert!(matches!(with(Field::ElementType(9)), ReplaceError::NotModelled { .. }));
+        assert_eq!(replace(&mut [7; 16], Field::Address(0)).unwrap_err(), ReplaceError::NotAMap);
     }
 
     /// PTX manual, *Tensor swizzling modes*, in words: with 128 B, chunk c of row r (rows of 128

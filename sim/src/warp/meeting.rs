@@ -3,6 +3,7 @@
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
+use crate::types::scope::Scope;
 
 /// What the lanes of a warp do together when all have come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,9 +15,22 @@ pub(crate) enum Meet {
     ShflUp,
     ShflDown,
     Ballot,
-    LdMatrix { n: u8, trans: bool },
-    StMatrix { n: u8, trans: bool },
-    Registers { n: u32, more: bool },
+    LdMatrix {
+        n: u8,
+        trans: bool,
+    },
+    StMatrix {
+        n: u8,
+        trans: bool,
+    },
+    Registers {
+        n: u32,
+        more: bool,
+    },
+    /// `tensormap.cp_fenceproxy`
+    MapCopy {
+        scope: Scope,
+    },
 }
 
 /// The lanes that wait for the rest of their warp, and what the last meeting gave.

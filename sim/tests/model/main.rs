@@ -18,5 +18,6 @@ mod runs;
 mod seeds;
 mod spins;
 mod tensor_core;
+mod tensor_maps;
 mod trace;
 mod words;

@@ -1,5 +1,6 @@
 //! Places, warps, barriers, fences.
 
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
 use isa::{
     barrier, cluster, debug, fence, griddepcontrol, kernel, mbarrier, misc, setmaxnreg, sreg,
@@ -121,7 +122,7 @@ fn mbarrier_ops(out: DeviceSliceMut<u64>, bar: u32, n: u32, token: u64) {
 }
 
 #[kernel(threads = 32)]
-fn fence_ops() {
+fn fence_ops(map: u64) {
     fence::proxy_async_shared_cta();
     fence::proxy_async_global();
     fence::proxy_async();
@@ -134,6 +135,18 @@ fn fence_ops() {
     fence::sc_cluster();
     fence::sc_gpu();
     fence::sc_sys();
+    fence::proxy_tensormap_release_cta();
+    fence::proxy_tensormap_release_cluster();
+    fence::proxy_tensormap_release_gpu();
+    fence::proxy_tensormap_release_sys();
+    let map = map as *const TensorMapBytes;
+    // SAFETY: assembled, never run.
+    unsafe {
+        fence::proxy_tensormap_acquire_cta(map);
+        fence::proxy_tensormap_acquire_cluster(map);
+        fence::proxy_tensormap_acquire_gpu(map);
+        fence::proxy_tensormap_acquire_sys(map);
+    }
 }
 
 #[kernel(threads = 256)]

@@ -5,6 +5,7 @@ use isa::cp_async_bulk::{self, ReduceOp, TensorMapBytes};
 use isa::kernel;
 use isa::matrix;
 use isa::slice::DeviceSliceMut;
+use isa::tensormap;
 use isa::wgmma::{self, M64, Shape, Swizzle};
 
 /// Every operation on maps of rank `D`.
@@ -46,6 +47,46 @@ fn tensor_ops(map: u64, s: u32, c: i32, bar: u32, mask: u32) {
         rank::<3>(map, s, c, bar, mask as u16);
         rank::<4>(map, s, c, bar, mask as u16);
         rank::<5>(map, s, c, bar, mask as u16);
+    }
+}
+
+#[kernel(threads = 32)]
+fn tensormap_ops(map: u64, s: u32, v: u32) {
+    let map = map as *mut TensorMapBytes;
+    // SAFETY: assembled, never run.
+    unsafe {
+        tensormap::replace_global_address_shared(s, u64::from(v));
+        tensormap::replace_rank_shared(s, v);
+        tensormap::replace_box_dim_shared::<0>(s, v);
+        tensormap::replace_box_dim_shared::<4>(s, v);
+        tensormap::replace_global_dim_shared::<0>(s, v);
+        tensormap::replace_global_dim_shared::<4>(s, v);
+        tensormap::replace_global_stride_shared::<0>(s, u64::from(v));
+        tensormap::replace_global_stride_shared::<3>(s, u64::from(v));
+        tensormap::replace_element_stride_shared::<0>(s, v);
+        tensormap::replace_element_stride_shared::<4>(s, v);
+        tensormap::replace_elemtype_shared::<10>(s);
+        tensormap::replace_interleave_layout_shared::<0>(s);
+        tensormap::replace_swizzle_mode_shared::<3>(s);
+        tensormap::replace_fill_mode_shared::<0>(s);
+        tensormap::replace_global_address_global(map, u64::from(v));
+        tensormap::replace_rank_global(map, v);
+        tensormap::replace_box_dim_global::<0>(map, v);
+        tensormap::replace_box_dim_global::<4>(map, v);
+        tensormap::replace_global_dim_global::<0>(map, v);
+        tensormap::replace_global_dim_global::<4>(map, v);
+        tensormap::replace_global_stride_global::<0>(map, u64::from(v));
+        tensormap::replace_global_stride_global::<3>(map, u64::from(v));
+        tensormap::replace_element_stride_global::<0>(map, v);
+        tensormap::replace_element_stride_global::<4>(map, v);
+        tensormap::replace_elemtype_global::<10>(map);
+        tensormap::replace_interleave_layout_global::<0>(map);
+        tensormap::replace_swizzle_mode_global::<3>(map);
+        tensormap::replace_fill_mode_global::<0>(map);
+        tensormap::cp_fenceproxy_cta(map, s);
+        tensormap::cp_fenceproxy_cluster(map, s);
+        tensormap::cp_fenceproxy_gpu(map, s);
+        tensormap::cp_fenceproxy_sys(map, s);
     }
 }
 
