@@ -14,7 +14,7 @@ use super::{guided, panics, timed};
 use crate::barrier::mbarriers::Want;
 use crate::cluster::thread::{Resume, Yielder};
 use crate::engine::cluster::Engine;
-use crate::exec::wgmma;
+use crate::exec::given;
 use crate::finding::fault::Fault;
 use crate::types::loc::Loc;
 use crate::types::wait::{Status, Wait};
@@ -250,7 +250,7 @@ pub(crate) fn aside(name: &'static str, f: impl FnOnce(&mut Engine, u32) -> Resu
 #[track_caller]
 pub(crate) fn given(name: &'static str, bits: u32) {
     if suspicious(bits) && inside() {
-        aside(name, |e, t| wgmma::given(e, t, bits));
+        aside(name, |e, t| given::given(e, t, bits));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ordinary loads and stores, and atomic updates.
 
-use super::wgmma::given;
+use super::given::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;

@@ -9,6 +9,7 @@ pub(crate) mod cluster_barrier;
 pub(crate) mod cp_async;
 pub(crate) mod exit;
 pub(crate) mod fence;
+pub(crate) mod given;
 pub(crate) mod grid;
 pub(crate) mod groups;
 pub(crate) mod landing;

@@ -1,7 +1,7 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
+use super::given::given;
 use super::{matrix, tensormap};
-use super::wgmma::given;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::state::Race;

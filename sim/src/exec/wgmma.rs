@@ -5,10 +5,8 @@ use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::agents::Agent;
 use crate::types::wait::{Wait, Wake};
-use crate::types::word::Word;
 use crate::walk::order::Key;
 use crate::wgmma::groups::Mma;
-use crate::wgmma::pool::suspicious;
 use std::task::Poll;
 
 /// One `wgmma.mma_async`: `d` is the thread's part of D, `a` that of A if A is in registers.
@@ -87,14 +85,6 @@ pub(crate) fn fence(e: &mut Engine, t: u32) -> Result<(), Fault> {
     let (held, member) = e.hw.held_mut(t);
     held.fence(member);
     Ok(())
-}
-
-/// A thread gives the value of a register to an instruction.
-#[inline]
-pub(crate) fn given(e: &mut Engine, t: u32, value: impl Word) -> Result<(), Fault> {
-    let Some(bits) = value.find(suspicious) else { return Ok(()) };
-    let (held, member) = e.hw.held_mut(t);
-    held.used(member, bits)
 }
 
 /// Reads the operands, holds them, and computes A*B.

@@ -68,7 +68,7 @@ macro_rules! acquires {
         $(#[$doc])*
         #[track_caller]
         pub fn $name(map: MapPointer) {
-            op($ptx, 0, |e, t| {
+            look($ptx, 0, None, |e, t| {
                 acquire(e, t, map, Scope::$scope)?;
                 note(e, t, $ptx);
                 Ok(())

@@ -3,7 +3,7 @@
 use super::Word as Value;
 use crate::drive::current::{block, look};
 use crate::exec::access;
-use crate::exec::wgmma::given;
+use crate::exec::given::given;
 use crate::race::release::Word;
 use crate::types::scope::Scope;
 use crate::types::wait::{Wait, Wake};

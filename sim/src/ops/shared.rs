@@ -3,7 +3,7 @@
 use super::Word;
 use crate::drive::current::look;
 use crate::exec::access;
-use crate::exec::wgmma::given;
+use crate::exec::given::given;
 use crate::types::grid::SMEM_BASE;
 
 /// Where dynamic shared memory starts
