@@ -166,6 +166,17 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 
     /// Skips the next `slots` slots, which other warp groups of the role read.
     ///
+    /// It waits for nothing, so order the reads: before the next [`wait`](Self::wait), the other
+    /// groups must have waited for each of the skipped slots. A turn of an
+    /// [`OrderedSequence`](crate::barrier::OrderedSequence) that a group passes on after its last
+    /// `wait` does this. No order is needed if the groups read one slot each in rotation and the
+    /// number of stages is a multiple of the number of groups: then no two groups use one slot.
+    ///
+    /// A wait compares the parity of the slot's phase. If an earlier fill of the slot is still in
+    /// flight, the phase before it has the same parity, and `wait` returns a slot that is not full.
+    /// No type can count what the others read, as no type can count the steps of two roles. The SM
+    /// model knows the phase and reports such a wait (WP010).
+    ///
     /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
     #[inline(always)]
     pub fn skip(&mut self, slots: u32)
@@ -184,6 +195,9 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         if !ready {
             // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
+        }
+        if Rd::IN_TURN {
+            isa::debug::waited_for(self.full(), self.state.count() / STAGES as u32);
         }
         let stage = self.state.index();
         self.state.advance();

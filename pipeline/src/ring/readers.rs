@@ -31,6 +31,8 @@ pub trait Readers: Sealed + 'static {
     const MULTICAST: bool;
     /// Whether the reads go through the async proxy.
     const ASYNC: bool;
+    /// Whether the warp groups take turns, so that each of them skips slots ([`TakeTurns`]).
+    const IN_TURN: bool = false;
     /// Returns which part of a slot warp group number `group` of the role reads.
     ///
     /// See the example of [`Readers`].
@@ -105,6 +107,7 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
     const ARRIVALS: usize = 1;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
+    const IN_TURN: bool = true;
 }
 
 /// The warp groups of role `Ro` take turns: one of them reads each slot with ordinary loads.
@@ -128,9 +131,13 @@ impl<Ro: Role> Readers for ReadsInTurn<Ro> {
     const ARRIVALS: usize = 4;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
+    const IN_TURN: bool = true;
 }
 
 /// Readers whose warp groups take turns: [`MmaInTurn`] and [`ReadsInTurn`].
+///
+/// A warp group may wait for a slot only after each slot that it skipped has been waited for by its
+/// own reader ([`Consumer::skip`](super::Consumer::skip)).
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};

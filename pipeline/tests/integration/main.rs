@@ -12,6 +12,7 @@ mod cluster_barrier;
 mod copy;
 mod cp_async;
 mod explore;
+mod in_turn;
 mod mailbox;
 mod misuses;
 mod order;

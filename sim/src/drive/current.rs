@@ -231,6 +231,20 @@ pub(crate) fn peek<R: Inert>(f: impl FnOnce(&mut Engine, u32) -> R) -> R {
     })
 }
 
+/// Checks something that costs no step. A finding is at the line of the thread's last instruction.
+pub(crate) fn check(f: impl FnOnce(&mut Engine, u32) -> Result<(), Fault>) {
+    if inert() {
+        return;
+    }
+    let done = with(|e| {
+        let t = e.current;
+        f(e, t).map_err(|fault| e.fail(t, fault))
+    });
+    if done.is_err() {
+        stop();
+    }
+}
+
 /// Ends the thread: its run has failed, and the report is written.
 fn stop() -> ! {
     loop {
