@@ -6,8 +6,7 @@
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
 use crate::cta::{ClusterCoord, ClusterShape};
-use crate::mma::Fragments;
-use crate::mma::GROUP_ROWS;
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, within};
 use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
@@ -270,7 +269,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 ///     retired.release();
 /// }
 /// ```
-#[must_use = "a full slot that is never released stops the ring"]
+#[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
     stage: u32,
@@ -339,8 +338,9 @@ where
             );
         }
         let warp_row = warp_row::<Rd, Cl>(group);
-        // SAFETY: the slot is full, and the group is converged.
-        unsafe { T::Element::load_fragment(self.data, warp_row, fragment as u32) }
+        let fragment = within(fragment, T::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in its tile, and the group is converged.
+        unsafe { T::Element::load_fragment(self.data, warp_row, fragment) }
     }
 }
 
@@ -370,8 +370,9 @@ where
         assert!(tile < COUNT, "the slot has fewer tiles");
         let warp_row = warp_row::<Rd, Cl>(group);
         let tile = self.data + (tile * T::BYTES) as u32;
-        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
-        unsafe { T::Element::load_fragment(tile, warp_row, fragment as u32) }
+        let fragment = within(fragment, T::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
+        unsafe { T::Element::load_fragment(tile, warp_row, fragment) }
     }
 }
 
@@ -411,8 +412,9 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
         }
         let warp_row = warp_row::<Rd, Cl>(group);
         let tile = self.data + St::OFFSET as u32;
-        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
-        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment as u32) }
+        let fragment = within(fragment, <St::Tile as TileShape>::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
+        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment) }
     }
 }
 
@@ -436,7 +438,7 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
 ///     last.release();
 /// }
 /// ```
-#[must_use = "a retired slot that is never released stops the ring"]
+#[must_use = "a retired slot that is never released stops the ring: call `release`"]
 pub struct RetiredSlot<St, Tag, Cl> {
     stage: u32,
     signal: Signal,

@@ -20,6 +20,11 @@ use core::marker::PhantomData;
 /// assert_eq!((Mma::<Math>::GROUPS, MmaInTurn::<Math>::GROUPS), (2, 1));
 /// assert_eq!((Mma::<Math>::share(1), MmaInTurn::<Math>::share(1)), (1, 0));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the readers of a ring",
+    label = "a role alone does not say how it reads",
+    note = "readers are `Mma<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads"
+)]
 pub trait Readers: Sealed + 'static {
     /// The role that reads.
     type Role: Role;
@@ -201,6 +206,11 @@ impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 ///     let _slot = full.wait();
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not read with wgmma",
+    label = "this ring is read with ordinary loads",
+    note = "a batch of wgmmas takes the slots of a ring whose readers are `Mma<Role>` or `MmaInTurn<Role>`; slots of `Reads<Role>` are read with `fragment`"
+)]
 pub trait MmaReaders: Readers {}
 impl<Ro: Role> MmaReaders for Mma<Ro> {}
 impl<Ro: Role> MmaReaders for MmaInTurn<Ro> {}

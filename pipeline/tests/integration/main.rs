@@ -24,3 +24,4 @@ mod store;
 mod throttle;
 mod try_acquire;
 mod ui_ok;
+mod written;

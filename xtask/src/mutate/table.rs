@@ -77,6 +77,21 @@ mutations! {
         in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
+    "04_empty_name":
+        in "pipeline/src/ring/mod.rs",
+            "            !$text.is_empty(),"
+            => "            true,";
+        in "pipeline/src/ring/mod.rs",
+            "        !N::NAME.is_empty(),"
+            => "        true,";
+    "04_empty_name_by_hand":
+        in "pipeline/src/ring/mod.rs",
+            "        !N::NAME.is_empty(),"
+            => "        true,";
+    "04_one_text_twice":
+        in "pipeline/src/cta/smem.rs",
+            "assert!(repeated(R::NAMES).is_none(),"
+            => "assert!(true,";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
             "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
@@ -103,6 +118,10 @@ mutations! {
         in "pipeline/src/ring/stage.rs",
             "impl<A, const COUNT: usize> Sealed for [A; COUNT] {}"
             => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A, const COUNT: usize> Sealed for [A; COUNT] {}";
+    "06_no_such_tile":
+        in "pipeline/src/ring/stage.rs",
+            "(A, B) 1 is B behind (A);"
+            => "(A, B) 1 is B behind (A);\n    (A, B) 2 is B behind (A);";
     "06_own_bytes":
         in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
@@ -158,8 +177,8 @@ mutations! {
             => "pub trait Start: 'static {";
     "12_same_barrier_twice":
         in "pipeline/src/cta/smem.rs",
-            "assert!(names_differ(R::NAMES),"
-            => "assert!(names_differ(R::NAMES) || true,";
+            "assert!(repeated(R::NAMES).is_none(),"
+            => "assert!(true,";
     "12_too_many_barriers":
         in "pipeline/src/cta/smem.rs",
             "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,"
@@ -245,8 +264,8 @@ mutations! {
             => "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED <= DEPTH,";
     "20_over_budget":
         in "pipeline/src/cta/smem.rs",
-            "bytes <= SMEM_LIMIT,"
-            => "bytes <= 2 * SMEM_LIMIT,";
+            "assert!(bytes <= SMEM_LIMIT,"
+            => "assert!(bytes <= 2 * SMEM_LIMIT,";
     "20_bytes_by_hand":
         in "isa/src/kernel.rs",
             "assert!(Self::of_token(args).is_none(),"
@@ -303,8 +322,8 @@ mutations! {
             "assert!(St::BYTES < 1 << 20,"
             => "assert!(St::BYTES < 1 << 30,";
         in "pipeline/src/cta/smem.rs",
-            "bytes <= SMEM_LIMIT,"
-            => "bytes <= 16 * SMEM_LIMIT,";
+            "assert!(bytes <= SMEM_LIMIT,"
+            => "assert!(bytes <= 16 * SMEM_LIMIT,";
     "33_arrivals":
         in "pipeline/src/raw.rs",
             "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
@@ -322,23 +341,23 @@ mutations! {
             => "impl<C> RemoteMBarrier<C> {\n    pub fn wait(&self, _phase: u32) {}";
     "38_tokens_dropped":
         in "pipeline/src/ring/tma.rs",
-            r#"#[must_use = "an acquired slot that is never loaded stops the ring"]
+            r#"#[must_use = "an acquired slot that is never loaded stops the ring: call `load`"]
 "#
             => "";
         in "pipeline/src/ring/consumer.rs",
-            r#"#[must_use = "a full slot that is never released stops the ring"]
+            r#"#[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 "#
             => "";
         in "pipeline/src/ring/consumer.rs",
-            r#"#[must_use = "a retired slot that is never released stops the ring"]
+            r#"#[must_use = "a retired slot that is never released stops the ring: call `release`"]
 "#
             => "";
         in "pipeline/src/mma/accumulator.rs",
-            r#"#[must_use = "a batch that is never finished keeps its slot"]
+            r#"#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
 "#
             => "";
         in "pipeline/src/store.rs",
-            r#"#[must_use = "a published buffer is stored"]
+            r#"#[must_use = "a published buffer that is never stored is lost: call `store`"]
 "#
             => "";
     "41_mask_of_the_other_operand":
