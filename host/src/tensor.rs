@@ -126,7 +126,9 @@ impl Device {
         }
         if param.dtype != spec.dtype as u32 {
             let dtype = dtype_name(spec.dtype);
-            return Err(refuse(format!("it takes {takes}, and the tensor has elements of {dtype}")));
+            return Err(refuse(format!(
+                "it takes {takes}, and the tensor has elements of {dtype}"
+            )));
         }
         self.tensor_map(spec, TensorBox::of(&param))
     }

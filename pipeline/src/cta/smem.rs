@@ -343,9 +343,11 @@ pub struct SmemPlan<R>(PhantomData<R>);
 impl<R: Regions> SmemPlan<R> {
     /// What the compiler says of a plan with a name twice.
     const REPEATED: Text = match repeated(R::NAMES) {
-        Some(name) => Text::new("two regions of a shared-memory plan have the name `")
-            .text(name)
-            .text("`: give each a name of its own (`names!`), so that their ends can't be mixed up"),
+        Some(name) => {
+            Text::new("two regions of a shared-memory plan have the name `").text(name).text(
+                "`: give each a name of its own (`names!`), so that their ends can't be mixed up",
+            )
+        }
         None => Text::new(""),
     };
 

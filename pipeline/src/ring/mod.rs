@@ -248,7 +248,14 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
 /// The [crate's example](crate) is a complete kernel around such a ring.
-pub struct Ring<const STAGES: usize, St, Wr, Rd, Tag, Cl>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
+pub struct Ring<
+    const STAGES: usize,
+    St: Stage,
+    Wr: Writers<St>,
+    Rd: Readers,
+    Tag: Name,
+    Cl: ClusterShape,
+>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
 
 impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Ring<STAGES, St, Wr, Rd, Tag, Cl>

@@ -257,9 +257,15 @@ impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
         St: TileAt<I>,
         <St::Tile as TileShape>::Element: Fragments,
     {
-        let (rows, columns) = const { (<St::Tile as TileShape>::ROWS, <St::Tile as TileShape>::COLS / COLUMNS) };
+        let (rows, columns) =
+            const { (<St::Tile as TileShape>::ROWS, <St::Tile as TileShape>::COLS / COLUMNS) };
         let together = const { GROUP_ROWS * Ro::GROUPS };
-        const { assert!(<St::Tile as TileShape>::ROWS.is_multiple_of(16), "a warp writes 16 rows at a time") };
+        const {
+            assert!(
+                <St::Tile as TileShape>::ROWS.is_multiple_of(16),
+                "a warp writes 16 rows at a time"
+            )
+        };
         let fragment = within(fragment, columns * rows.div_ceil(together)) as usize;
         let (block, fragment) = (fragment / columns, (fragment % columns) as u32);
         let group_row = block * together + self.group.index() as usize * GROUP_ROWS;

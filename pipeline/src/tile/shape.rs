@@ -103,9 +103,9 @@ pub trait TileShape: Sealed + 'static {
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
 /// ```
-pub struct Tile<E, const ROWS: usize, const COLS: usize>(PhantomData<E>);
+pub struct Tile<E: Element, const ROWS: usize, const COLS: usize>(PhantomData<E>);
 
-impl<E, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
+impl<E: Element, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
 impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROWS, COLS> {
     type Element = E;
     const ROWS: usize = {

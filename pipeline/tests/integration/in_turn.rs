@@ -25,7 +25,12 @@ const DEPTH: u32 = 2;
 const TILES: u32 = 6;
 
 /// Reads one tile, and notes the first value of each of its panels.
-fn read(arrived: &mut Arrived, group: &Warpgroup<Math, Alone>, tile: u32, seen: &Mutex<Vec<(u32, f32)>>) {
+fn read(
+    arrived: &mut Arrived,
+    group: &Warpgroup<Math, Alone>,
+    tile: u32,
+    seen: &Mutex<Vec<(u32, f32)>>,
+) {
     for panel in 0..DEPTH {
         let slot = arrived.wait();
         let first = slot.fragment(group, 0)[0];

@@ -52,15 +52,16 @@ macro_rules! product {
                 |group| {
                     let mut slots = ring.producer.by(&group);
                     let groups = <$write as pipeline::cta::Role>::GROUPS as u32;
-                    let fragment = |from: &DeviceSlice<'_, bf16>, step: u32, f: usize, scale: f32| {
-                        core::array::from_fn(|i| {
-                            let (row, column) = group.place(i);
-                            let row = 64 * (f as u32 / 4 * groups + group.index()) + row;
-                            let column = 64 * step + 16 * (f as u32 % 4) + column;
-                            let x = from.get(row as usize * K + column as usize);
-                            scale * x.map_or(f32::NAN, bf16::to_f32)
-                        })
-                    };
+                    let fragment =
+                        |from: &DeviceSlice<'_, bf16>, step: u32, f: usize, scale: f32| {
+                            core::array::from_fn(|i| {
+                                let (row, column) = group.place(i);
+                                let row = 64 * (f as u32 / 4 * groups + group.index()) + row;
+                                let column = 64 * step + 16 * (f as u32 % 4) + column;
+                                let x = from.get(row as usize * K + column as usize);
+                                scale * x.map_or(f32::NAN, bf16::to_f32)
+                            })
+                        };
                     for step in 0..STEPS {
                         let mut slot = slots.acquire();
                         let [of_a, of_b]: [usize; 2] = $blocks;
@@ -177,7 +178,8 @@ fn two_groups_write_the_blocks_in_rotation() {
 
 #[test]
 fn a_fragment_beyond_the_tile_is_reported() {
-    type Slots = SmemPlan<(Ring<2, (Tile<bf16, 64, 64>,), Writes<Scale>, Reads<Math>, Operands, Alone>,)>;
+    type Slots =
+        SmemPlan<(Ring<2, (Tile<bf16, 64, 64>,), Writes<Scale>, Reads<Math>, Operands, Alone>,)>;
     let write = |cta: Cta<(Scale, Math), Alone, Slots>| {
         let (cta, (ring,)) = cta.init();
         cta.specialize(
