@@ -82,9 +82,6 @@ mutations! {
         in "pipeline/src/ring/mod.rs",
             "            !$text.is_empty(),"
             => "            true,";
-        in "pipeline/src/ring/mod.rs",
-            "        !N::NAME.is_empty(),"
-            => "        true,";
     "04_empty_name_by_hand":
         in "pipeline/src/ring/mod.rs",
             "        !N::NAME.is_empty(),"
