@@ -8,7 +8,7 @@ use gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 use half::bf16;
 use isa::kernel::{Kernel, KernelArg};
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{ClusterCoord, ClusterShape, Region, Role};
+use pipeline::cta::{ClusterCoord, ClusterShape, Role};
 use pipeline::grid::Part;
 use pipeline::mma::{Fragment, GROUP_ROWS, MmaStage};
 use pipeline::prelude::*;
@@ -52,6 +52,7 @@ where
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
+    type SourceTurns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
     #[inline(always)]
@@ -63,7 +64,7 @@ where
     fn run<const STAGES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
-        (): <Self::Turns as Region>::Ends,
+        _turns: TurnsOf<G, Self>,
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;

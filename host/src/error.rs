@@ -248,28 +248,37 @@ pub enum Error {
         limit: u32,
     },
     /// Too few or too many parameters.
-    #[error("kernel {kernel} takes {want} parameters; the launch passes {have}")]
+    #[error("kernel {kernel} takes {want} parameters ({names}); the launch passes {have}")]
     LaunchParamCount {
         /// The kernel.
         kernel: String,
         /// Parameters that the kernel takes.
         want: usize,
+        /// Their names.
+        names: String,
         /// Parameters that the launch passes.
         have: usize,
     },
     /// A parameter of the wrong type.
-    #[error(
-        "kernel {kernel}, parameter {index}: the kernel takes {want}, the launch passes {have}"
-    )]
+    #[error("kernel {kernel}, {parameter}: the kernel takes {want}, the launch passes {have}")]
     LaunchParam {
         /// The kernel.
         kernel: String,
-        /// Index of the parameter, from 0.
-        index: usize,
+        /// The parameter's number, from 0, and its name.
+        parameter: String,
         /// The type that the kernel takes.
         want: String,
         /// The type that the launch passes.
         have: String,
+    },
+
+    /// A tensor that does not fit the kernel argument for which its map is made.
+    #[error("a tensor map for a kernel argument of type {argument}: {right}")]
+    TensorArgument {
+        /// The argument's type.
+        argument: &'static str,
+        /// What it takes, and what the tensor has.
+        right: String,
     },
 
     // GEMM.

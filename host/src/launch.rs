@@ -63,7 +63,7 @@ impl Device {
         self.owns("the stream of a launch", stream.backend())?;
         let index = module.index(desc)?;
         check_shape(&desc.meta, grid, self.smem_bytes())?;
-        let packed = pack(self, &desc.meta, params)?;
+        let packed = pack(self, desc, params)?;
         match &self.backend {
             Backend::Cuda(context) => {
                 context.bind()?;
@@ -95,7 +95,7 @@ impl Device {
             return Err(Error::NotOnGpu { what: "a launch without an image" });
         };
         check_shape(&desc.meta, grid, self.smem_bytes())?;
-        let packed = pack(self, &desc.meta, params)?;
+        let packed = pack(self, desc, params)?;
         // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`. The bytes that it
         // points to stay borrowed until after the call.
         unsafe { model.launch(desc, grid, &packed.pointers).map(|_| ()) }

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::TensorMap;
 use crate::tensor_error::dtype_name;
-use isa::kernel::{ByValue, Dtype, KernelArg, KernelMeta, ParamKind, ParamMeta};
+use isa::kernel::{ByValue, Dtype, KernelArg, KernelDesc, ParamKind, ParamMeta};
 use isa::slice::{Element, SliceAbi};
 use std::mem::MaybeUninit;
 
@@ -89,17 +89,35 @@ pub(crate) struct Packed<'a> {
     _params: std::marker::PhantomData<&'a ()>,
 }
 
+/// The name of a parameter, or its number where it has none.
+fn called(desc: &KernelDesc, index: usize) -> String {
+    match desc.names[index] {
+        "" => index.to_string(),
+        name => name.to_owned(),
+    }
+}
+
+/// The number of a parameter, and its name.
+fn number(desc: &KernelDesc, index: usize) -> String {
+    match desc.names[index] {
+        "" => format!("parameter {index}"),
+        name => format!("parameter {index} (`{name}`)"),
+    }
+}
+
 /// Checks parameters against the kernel's and packs them.
 pub(crate) fn pack<'a>(
     device: &Device,
-    meta: &KernelMeta,
+    desc: &KernelDesc,
     params: &'a [Param<'_>],
 ) -> Result<Packed<'a>, Error> {
+    let meta = &desc.meta;
     let kernel = || meta.name().to_owned();
     let want = meta.params();
     if want.len() != params.len() {
-        let (want, have) = (want.len(), params.len());
-        return Err(Error::LaunchParamCount { kernel: kernel(), want, have });
+        let names: Vec<_> = (0..want.len()).map(|index| called(desc, index)).collect();
+        let (want, have, names) = (want.len(), params.len(), names.join(", "));
+        return Err(Error::LaunchParamCount { kernel: kernel(), want, have, names });
     }
     // The vector must not reallocate, because `pointers` points into it.
     let mut slices: Vec<[u64; 2]> = Vec::with_capacity(params.len());
@@ -109,28 +127,26 @@ pub(crate) fn pack<'a>(
         if !takes(want, &have) {
             return Err(Error::LaunchParam {
                 kernel: kernel(),
-                index,
+                parameter: number(desc, index),
                 want: describe(want),
                 have: describe(&have),
             });
         }
+        let what = || format!("{} of kernel {}", number(desc, index), meta.name());
         pointers.push(match &param.0 {
             Kind::Value { bytes, slices, .. } => {
                 for slice in slices {
-                    device
-                        .holds(&format!("parameter {index} of kernel {}", meta.name()), *slice)?;
+                    device.holds(&what(), *slice)?;
                 }
                 bytes.as_ptr().cast()
             }
             Kind::Slice { buffer, elem_bytes, .. } => {
-                let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), &buffer.memory.backend)?;
                 let at = slices.len();
                 slices.push([buffer.addr(), (buffer.len() / elem_bytes) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()
             }
             Kind::Map(map) => {
-                let what = || format!("parameter {index} of kernel {}", meta.name());
                 device.owns(&what(), map.backend())?;
                 (&raw const *map.bytes()).cast()
             }

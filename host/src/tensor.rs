@@ -115,17 +115,20 @@ impl Device {
     /// Encodes a tensor map for the kernel argument type `A`, which states box, swizzle and element type.
     ///
     /// # Errors
-    /// The errors of [`Device::tensor_map`], and [`Error::LaunchParam`] if `spec` has another element
-    /// type.
+    /// The errors of [`Device::tensor_map`], and [`Error::TensorArgument`] if `A` is no tensor map
+    /// or has another element type.
     pub fn tensor_map_for<A: KernelArg>(&self, spec: &TensorSpec<'_>) -> Result<TensorMap, Error> {
         let param = A::META;
-        if param.kind != ParamKind::TensorMap as u32 || param.dtype != spec.dtype as u32 {
-            return Err(Error::LaunchParam {
-                kernel: std::any::type_name::<A>().into(),
-                index: 0,
-                want: crate::param::describe(&param),
-                have: format!("a tensor of {}", dtype_name(spec.dtype)),
-            });
+        let refuse = |right| Error::TensorArgument { argument: std::any::type_name::<A>(), right };
+        let takes = crate::param::describe(&param);
+        if param.kind != ParamKind::TensorMap as u32 {
+            return Err(refuse(format!("it takes {takes}, and no tensor map")));
+        }
+        if param.dtype != spec.dtype as u32 {
+            let dtype = dtype_name(spec.dtype);
+            return Err(refuse(format!(
+                "it takes {takes}, and the tensor has elements of {dtype}"
+            )));
         }
         self.tensor_map(spec, TensorBox::of(&param))
     }

@@ -138,5 +138,5 @@ fn other_elements_numbers_and_foreign_memory_are_refused() {
     let _first = other.alloc_zeroed(1 << 20).unwrap();
     let (x, mut y) = (floats(&other, |_| 0.0), floats(&other, |_| 0.0));
     let said = refused(&device, &affine::DESC, &[Param::value(args(&x, &mut y))]);
-    assert!(said.contains("a slice in parameter 0 of kernel affine"), "{said}");
+    assert!(said.contains("a slice in parameter 0 (`args`) of kernel affine"), "{said}");
 }

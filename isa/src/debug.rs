@@ -1,5 +1,5 @@
-//! What the SM model is told: names for its reports, regions of shared memory, and tokens. On the device
-//! these functions do nothing.
+//! What a kernel tells the SM model: names for its reports, regions of shared memory, tokens, and the phase that a
+//! wait was for. On the device these functions do nothing.
 
 ops! { debug;
     /// Names the mbarrier at `bar`: barrier `name` of stage `stage`.
@@ -27,6 +27,11 @@ ops! { debug;
     /// Notes that this thread gives back the token that it identified by `at`.
     pub fn let_go(at: u32) {
         let _ = at;
+    }
+    /// Says that the wait which this thread has just passed, on the mbarrier at `bar`, was for the phase of
+    /// this number, counted from 0. The instruction has only its parity.
+    pub fn waited_for(bar: u32, phase: u32) {
+        let _ = (bar, phase);
     }
     /// Names the role of this thread from here on.
     pub fn label_role(name: &'static str) {

@@ -260,6 +260,8 @@ scalar_args!(u32, i32, u64, i64, f32);
 pub struct KernelDesc {
     /// The same value that the device image carries.
     pub meta: KernelMeta,
+    /// The names of the parameters that a launch passes, in order; empty where there is none.
+    pub names: [&'static str; MAX_PARAMS],
     /// Runs one thread of the kernel on the model. `params[i]` points to the bytes of parameter i.
     pub entry: unsafe fn(params: &[*const u8]),
 }
@@ -308,6 +310,25 @@ pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *
         return core::ptr::dangling();
     }
     launch[args[..index].iter().filter(passed).count()]
+}
+
+/// The names of those arguments that a launch passes, in order. `#[kernel]` calls it in a constant.
+#[cfg(not(target_arch = "nvptx64"))]
+#[must_use]
+pub const fn passed_names(
+    args: &[ParamMeta],
+    names: &[&'static str],
+) -> [&'static str; MAX_PARAMS] {
+    let mut passed = [""; MAX_PARAMS];
+    let (mut i, mut count) = (0, 0);
+    while i < args.len() {
+        if args[i].kind != ParamKind::None as u32 {
+            passed[count] = names[i];
+            count += 1;
+        }
+        i += 1;
+    }
+    passed
 }
 
 impl KernelMeta {

@@ -19,6 +19,10 @@ use crate::{Word, global};
 ///
 /// # Safety
 /// `Word` has the size and alignment of `Self`, and `from_word` and `to_word` keep the bytes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the element of a device slice",
+    label = "not an element type"
+)]
 pub unsafe trait Element: Copy + 'static {
     /// The word that one access moves.
     type Word: Word;

@@ -2,6 +2,11 @@
 
 /// A value that one load or store instruction moves: `u16`, `u32`, `u64`, `f32`, `[u32; 2]` and
 /// `[u32; 4]` (one vector access, aligned to its 8 or 16 bytes).
+#[diagnostic::on_unimplemented(
+    message = "no instruction loads or stores a `{Self}`",
+    label = "not a word",
+    note = "words are u16, u32, u64, f32, [u32; 2] and [u32; 4]"
+)]
 pub trait Word: access::Access {}
 
 #[cfg(target_arch = "nvptx64")]

@@ -37,6 +37,18 @@ pub enum PtxasCheck {
 /// each with its own code), and about inserted `wgmma.fence`s and waits.
 const LOSSES: [&str; 2] = ["Potential Performance Loss", " is injected in around line"];
 
+/// What cures local memory, spills and losses.
+const CURES: [&str; 3] = [
+    "stack: an array is in local memory, not in registers. Index it only with numbers that the compiler knows: loops \
+     with constant bounds, constant indices. Put #[device] on each function that takes arrays, fragments or \
+     accumulators, so that it is inlined; pass no slice of them to a function that is not. No recursion, no dyn",
+    "spills: more values are alive at once than the thread has registers. Give the role more of them in roles!, or a \
+     thread fewer values: a smaller tile, more warp groups, values that are used before the next ones are made",
+    "losses: something other than wgmma touches accumulators while wgmmas are in flight, or ptxas can't see that nothing \
+     does. Read accumulators only after `finish`, write the loop without branches around them, and put #[device] on \
+     each function that takes them",
+];
+
 /// A ptxas program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ptxas {
@@ -221,9 +233,15 @@ impl Report {
         report
     }
 
-    /// One line for each fault; empty if there is none.
+    /// One line for each fault, and one for what cures each kind; empty if there is none.
     pub fn faults(&self) -> String {
         let mut text = String::new();
+        let any = |has: fn(&Usage) -> bool| self.kernels.iter().any(has);
+        let kinds = [
+            any(|usage| usage.stack > usage.spill_stores),
+            any(|usage| usage.spill_stores + usage.spill_loads > 0),
+            !self.losses.is_empty(),
+        ];
         for usage in &self.kernels {
             let Usage { kernel, stack, spill_stores, spill_loads, .. } = usage;
             if stack + spill_stores + spill_loads > 0 {
@@ -236,6 +254,9 @@ impl Report {
         }
         for message in &self.losses {
             let _ = writeln!(text, "  {message}");
+        }
+        for (cure, _) in CURES.iter().zip(kinds).filter(|(_, there)| *there) {
+            let _ = writeln!(text, "  {cure}");
         }
         text.truncate(text.trim_end().len());
         text
@@ -291,5 +312,22 @@ ptxas info    : Compile time = 10.731 ms
             assert!(faults.contains(words), "{faults}");
         }
         assert_eq!(report.warnings.len(), 1);
+        for cure in CURES {
+            assert!(faults.contains(cure), "{faults}");
+        }
+    }
+
+    #[test]
+    fn a_fault_has_its_own_cure() {
+        let faults = |stack: u32, stores: u32| {
+            let line = format!("{stack} bytes stack frame, {stores} bytes spill stores");
+            let text = CLEAN.replace("0 bytes stack frame, 0 bytes spill stores", &line);
+            let faults = Report::parse(&text).faults();
+            CURES.map(|cure| faults.contains(cure))
+        };
+        assert_eq!(faults(512, 0), [true, false, false]);
+        // A spill lies on the stack too.
+        assert_eq!(faults(36, 36), [false, true, false]);
+        assert_eq!(faults(512, 36), [true, true, false]);
     }
 }

@@ -16,6 +16,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let meta_symbol = format!("__warpipe_kernel_{symbol}");
     let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent, stated } = bounds;
     let types = &signature.params;
+    let names = &signature.names;
     let indices = 0..types.len();
     // Fresh names, because the author's parameters may be patterns.
     let args: Vec<Ident> =
@@ -112,7 +113,11 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
 
             impl ::isa::kernel::Kernel for #name {
                 const DESC: ::isa::kernel::KernelDesc =
-                    ::isa::kernel::KernelDesc { meta: META, entry };
+                    ::isa::kernel::KernelDesc {
+                        meta: META,
+                        names: ::isa::kernel::passed_names(ARGS, &[#(#names),*]),
+                        entry,
+                    };
             }
         };
     }

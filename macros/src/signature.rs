@@ -1,14 +1,16 @@
 //! Checks a kernel's signature.
 
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type};
+use syn::{Error, FnArg, ItemFn, Pat, Result, ReturnType, Type};
 
 /// Most parameters that a kernel can have: `isa::kernel::MAX_PARAMS`.
 const MAX_PARAMS: usize = 12;
 
-/// The types of a valid kernel's parameters.
+/// The types of a valid kernel's parameters, and their names for the host's messages.
 pub struct Signature {
     pub params: Vec<Type>,
+    pub names: Vec<String>,
 }
 
 impl Signature {
@@ -62,6 +64,7 @@ impl Signature {
             );
         }
         let mut params = Vec::new();
+        let mut names = Vec::new();
         for input in &sig.inputs {
             match input {
                 FnArg::Receiver(r) => {
@@ -70,12 +73,23 @@ impl Signature {
                 FnArg::Typed(p) if matches!(*p.ty, Type::ImplTrait(_)) => {
                     refuse(p.ty.span(), "a kernel can't be generic: name the argument's type");
                 }
-                FnArg::Typed(p) => params.push((*p.ty).clone()),
+                FnArg::Typed(p) => {
+                    params.push((*p.ty).clone());
+                    names.push(name(&p.pat));
+                }
             }
         }
         match errors {
             Some(all) => Err(all),
-            None => Ok(Self { params }),
+            None => Ok(Self { params, names }),
         }
+    }
+}
+
+/// The name of a parameter; empty for a pattern.
+fn name(pattern: &Pat) -> String {
+    match pattern {
+        Pat::Ident(name) => name.ident.unraw().to_string(),
+        _ => String::new(),
     }
 }

@@ -17,7 +17,7 @@
 //! ```
 
 use crate::cta::{Place, Region};
-use crate::ring::Name;
+use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
 
@@ -313,7 +313,7 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
         8 * COUNT
     };
     const ALIGN: usize = 8;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     type Ends = RawEnds<COUNT, S, C, N>;
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -377,7 +377,7 @@ pub struct Memory<const BYTES: usize, N>(PhantomData<N>);
 unsafe impl<const BYTES: usize, N: Name> Region for Memory<BYTES, N> {
     const BYTES: usize = BYTES;
     const ALIGN: usize = 128;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     /// The shared address of the first byte.
     type Ends = u32;
     #[inline(always)]

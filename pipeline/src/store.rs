@@ -280,7 +280,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
 ///     free.publish().store(to, 0, 0);
 /// }
 /// ```
-#[must_use = "a buffer is filled, published and stored"]
+#[must_use = "a buffer that is never stored is lost: call `put`, then `publish` and `store`"]
 pub struct FreeBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,
@@ -406,7 +406,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 ///     buffer.store(to, row, 0);
 /// }
 /// ```
-#[must_use = "a published buffer is stored"]
+#[must_use = "a published buffer that is never stored is lost: call `store`"]
 pub struct PublishedBuffer<'s, O, const DEPTH: usize, Ro, Cl, const TILES: usize = 1> {
     at: u32,
     next: &'s mut u32,

@@ -6,7 +6,7 @@
 
 use crate::on_devices::on_devices;
 use warpipe::GEMM_IMAGE;
-use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
+use warpipe::gpu_kernels::gemm::{INSTANCES, Instance, KernelSchedule};
 use warpipe::host::gemm::{Gemm, GemmProblem, Schedule};
 use warpipe::host::reference::Product;
 use warpipe::host::{Device, Dtype, SimConfig, data};
@@ -147,6 +147,23 @@ fn every_instance_goes_round() {
         let of = |streamed| Schedule { clusters: 2, streamed };
         let expected = if instance.splits_k { vec![of(0), of(1)] } else { vec![of(0)] };
         assert_eq!(schedules, expected, "{}", instance.desc.meta.name());
+    }
+}
+
+/// Six tiles of one k tile for one CTA: a warp group is done with a tile's products before the other group has the C of
+/// the tile before.
+#[test]
+fn warp_groups_in_turn_read_c_in_turn() {
+    let in_turn = |i: &Instance| i.has_c && i.kernel_schedule == KernelSchedule::Pingpong;
+    for (index, instance) in INSTANCES.iter().enumerate().filter(|(_, i)| in_turn(i)) {
+        let (_, cols) = cluster_tile(instance);
+        let size = size_of(instance, 40, 6 * cols - 8, 64);
+        for seed in 0..20 {
+            let sms = instance.cluster_m * instance.cluster_n;
+            let device = Device::sim(SimConfig { sms, seed, ..SimConfig::default() });
+            let gemm = Gemm::new(&device, &GEMM_IMAGE).unwrap();
+            multiplies(&gemm, &device, "warp_groups_in_turn_read_c_in_turn", index, size);
+        }
     }
 }
 

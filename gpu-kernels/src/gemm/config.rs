@@ -77,6 +77,9 @@ pub trait Mainloop<G: Config>: Sized + 'static {
     type SourceTile: TileShape<Element = <G::Output as Orientation>::Out>;
     /// What orders the main loops of the warp groups; `()` if nothing does.
     type Turns: Region;
+    /// What orders the reads of C by the warp groups; `()` if all of them read every slot of its ring. It is part of
+    /// the plan only if the kernel reads C.
+    type SourceTurns: Region;
     /// Tiles of C below one another in a tile of D.
     const SOURCE_ROWS: usize;
     /// Tiles of C side by side in a tile of D.
@@ -90,7 +93,7 @@ pub trait Mainloop<G: Config>: Sized + 'static {
     fn run<const STAGES: usize>(
         work: G::Scheduler,
         operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
-        turns: <Self::Turns as Region>::Ends,
+        turns: TurnsOf<G, Self>,
         out: &mut OutputOf<'_, G, Self>,
     );
 }
@@ -124,6 +127,7 @@ pub type Plan<G> = SmemPlan<(
     When<<G as Config>::ReadsC, SourceRing<G>>,
     LoadOrderBarrier<Order>,
     <<G as Config>::Mainloop as Mainloop<G>>::Turns,
+    When<<G as Config>::ReadsC, <<G as Config>::Mainloop as Mainloop<G>>::SourceTurns>,
 )>;
 
 /// The CTA of a GEMM.
@@ -139,6 +143,11 @@ pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTil
 /// The scheduler's kernel argument.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;
+/// The ends of [`Mainloop::Turns`] and, if the kernel reads C, of [`Mainloop::SourceTurns`], for the main loop `L`.
+pub type TurnsOf<G, L> = (
+    <<L as Mainloop<G>>::Turns as Region>::Ends,
+    Option<<<L as Mainloop<G>>::SourceTurns as Region>::Ends>,
+);
 /// The epilogue and store path of a warp group, for the main loop `L`.
 pub type OutputOf<'g, G, L> = Output<
     'g,

@@ -19,7 +19,7 @@ use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
 use pipeline::barrier::OrderedSequence;
-use pipeline::cta::{ClusterShape, Condition, Region, Role};
+use pipeline::cta::{ClusterShape, Condition, Role};
 use pipeline::grid::Part;
 use pipeline::mma::{
     GROUP_ROWS, MmaStage, MmaTiles, SplitAccumulator, TallAccumulator, one_by_one,
@@ -63,7 +63,7 @@ pub fn gemm<G, const STAGES: usize>(
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (early, (stores, operands, source, order, turns)) = cta.prologue();
+    let (early, (stores, operands, source, order, turns, source_turns)) = cta.prologue();
     let (c_loads, c_panels) = match source {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
         None => (None, None),
@@ -155,6 +155,7 @@ pub fn gemm<G, const STAGES: usize>(
                 epilogue: &epilogue,
             };
             let work = G::Scheduler::new(group.coord(), &scheduler);
+            let turns = (turns, source_turns);
             G::Mainloop::run(work, operands.consumer.by(&group), turns, &mut out);
             out.stores.tail();
         },
@@ -174,6 +175,7 @@ where
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
+    type SourceTurns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
     #[inline(always)]
@@ -185,7 +187,7 @@ where
     fn run<const STAGES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
-        (): (),
+        _turns: TurnsOf<G, Self>,
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;
@@ -224,6 +226,7 @@ where
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
+    type SourceTurns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = 2 * EpilogueTiles::<G::Output, HALF>::COUNT;
     #[inline(always)]
@@ -239,7 +242,7 @@ where
     fn run<const STAGES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
-        (): (),
+        _turns: TurnsOf<G, Self>,
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;
@@ -292,6 +295,8 @@ where
 /// group 1                                │ multiply tile 1  │ store tile 1    │ …
 /// ```
 ///
+/// If the kernel reads C, the epilogues take turns too, as they do in CUTLASS. Without C they may overlap.
+///
 /// Only the last epilogue of a CTA is exposed. The price is a smaller tile: it has half the elements that two warp
 /// groups could hold together, so the kernel loads more of A and B per product.
 pub struct Pingpong<const BLOCKS: usize, const BN: usize>;
@@ -299,6 +304,8 @@ pub struct Pingpong<const BLOCKS: usize, const BN: usize>;
 names! {
     /// The order in which the warp groups multiply.
     Turns = "turns",
+    /// The order in which they read C.
+    SourceTurns = "turns of C",
 }
 
 impl<G: Config, const BLOCKS: usize, const BN: usize> Mainloop<G> for Pingpong<BLOCKS, BN>
@@ -310,6 +317,7 @@ where
     type SourceReaders = ReadsInTurn<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
     type Turns = OrderedSequence<1, G::Math, Turns>;
+    type SourceTurns = OrderedSequence<1, G::Math, SourceTurns>;
     const SOURCE_ROWS: usize = BLOCKS;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
     #[inline(always)]
@@ -321,7 +329,7 @@ where
     fn run<const STAGES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
-        turns: <Self::Turns as Region>::Ends,
+        (turns, source_turns): TurnsOf<G, Self>,
         out: &mut OutputOf<'_, G, Self>,
     ) {
         const {
@@ -329,6 +337,9 @@ where
         }
         let group = out.group;
         let mut turns = turns.by(group);
+        // A group may wait for its tiles of C only after the other one has waited for those that this one skipped: the
+        // parity of a slot's phase can't tell its last fill but one from the next.
+        let mut source_turns = source_turns.map(|turns| turns.by(group));
         let mut whose = 0;
         for work in tiles.clone() {
             let mine = whose == group.index();
@@ -349,9 +360,13 @@ where
             let (sum, last) = sum.finish();
             last.release();
 
+            let turn = source_turns.as_mut().map(|turns| turns.wait());
             for (block, sum) in sum.blocks().into_iter().enumerate() {
                 let tile = tiles.origin(&work, BLOCKS * GROUP_ROWS, BN);
                 out.store(sum, tile.below(block * GROUP_ROWS));
+            }
+            if let Some(turn) = turn {
+                turn.pass_on();
             }
         }
     }

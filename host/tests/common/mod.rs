@@ -44,6 +44,7 @@ const fn desc(name: &str, bm: u32, bn: u32, cluster: u32, out: Dtype) -> KernelD
             param_count: 7,
             params,
         },
+        names: [""; isa::kernel::MAX_PARAMS],
         entry: never,
     }
 }

@@ -49,27 +49,27 @@ fn parameters_must_be_the_kernels() {
     let one = [1, 1, 1];
     assert_eq!(
         refused(&device, &FILL, one, &[Param::value(1u32)]),
-        "kernel fill takes 2 parameters; the launch passes 1"
+        "kernel fill takes 2 parameters (out, value); the launch passes 1"
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::value(1u32), Param::value(1u32)]),
-        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a value of 4 bytes aligned to 4"
+        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a value of 4 bytes aligned to 4"
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::slice::<u32>(&out), Param::value(1u32)]),
-        "kernel fill, parameter 0: the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a slice of u32 of 4 bytes"
+        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a slice of u32 of 4 bytes"
     );
     let floats = Param::slice_mut::<f32>(&mut out);
     assert!(refused(&device, &FILL, one, &[floats, Param::value(1u32)]).contains("slice of f32"));
     let slice = Param::slice_mut::<u32>(&mut out);
     assert_eq!(
         refused(&device, &FILL, one, &[slice, Param::value(1u64)]),
-        "kernel fill, parameter 1: the kernel takes a value of 4 bytes aligned to 4, the launch passes a value of 8 bytes aligned to 8"
+        "kernel fill, parameter 1 (`value`): the kernel takes a value of 4 bytes aligned to 4, the launch passes a value of 8 bytes aligned to 8"
     );
     let mut theirs = model().alloc(64).unwrap();
     let slice = Param::slice_mut::<u32>(&mut theirs);
     let said = refused(&device, &FILL, one, &[slice, Param::value(1u32)]);
-    assert!(said.starts_with("parameter 0 of kernel fill belongs to SM model"), "{said}");
+    assert!(said.starts_with("parameter 0 (`out`) of kernel fill belongs to SM model"), "{said}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_tensor_map_of_another_box_or_swizzle_is_refused() {
         ];
         refused(&device, &TILE_COPY, [1, 1, 1], &params)
     };
-    let want = "kernel tile, parameter 0: the kernel takes a tensor map of bf16 with box 64x64 and swizzle 128, the launch passes a tensor map of";
+    let want = "kernel tile, parameter 0 (`map`): the kernel takes a tensor map of bf16 with box 64x64 and swizzle 128, the launch passes a tensor map of";
     let said = launch(&spec, TensorBox { rows: 32, ..right });
     assert_eq!(said, format!("{want} bf16 with box 32x64 and swizzle 128"));
     let said = launch(&spec, TensorBox { swizzle_bytes: 0, ..right });
@@ -105,7 +105,14 @@ fn a_tensor_map_of_another_box_or_swizzle_is_refused() {
     assert_eq!(said, format!("{want} f16 with box 64x64 and swizzle 128"));
     let floats = TensorSpec { dtype: Dtype::F16, ..spec };
     let said = device.tensor_map_for::<&probe::Map>(&floats).err().unwrap().to_string();
-    assert!(said.contains("the launch passes a tensor of f16"), "{said}");
+    assert!(said.starts_with("a tensor map for a kernel argument of type &"), "{said}");
+    let right = "it takes a tensor map of bf16 with box 64x64 and swizzle 128, and the tensor has elements of f16";
+    assert!(said.ends_with(right), "{said}");
+    let said = device.tensor_map_for::<u32>(&spec).err().unwrap().to_string();
+    assert_eq!(
+        said,
+        "a tensor map for a kernel argument of type u32: it takes a value of 4 bytes aligned to 4, and no tensor map"
+    );
 }
 
 #[test]

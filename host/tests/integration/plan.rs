@@ -268,7 +268,7 @@ fn schedules_that_cannot_be_are_refused() {
     static ALONE: KernelDesc = {
         let mut meta = SMALL.meta;
         meta.params[6] = <TileSchedulerParams as KernelArg>::META;
-        KernelDesc { meta, entry: SMALL.entry }
+        KernelDesc { meta, ..SMALL }
     };
     static ALONE_IMAGE: Image = Image { kernels: &[ALONE.meta], ..IMAGE };
     static WHOLE: [Instance; 1] = [Instance { splits_k: false, desc: &ALONE, ..TABLE[0] }];
@@ -290,7 +290,7 @@ fn tables_and_images_must_agree_with_their_kernels() {
     static TYPES: [Instance; 1] = [instance(&MID, 128, 128, 1, Dtype::F32, false)];
     static SHORT: [Instance; 1] = [Instance { desc: &FEWER, ..TABLE[0] }];
     static FEWER: KernelDesc =
-        KernelDesc { meta: KernelMeta { param_count: 6, ..MID.meta }, entry: MID.entry };
+        KernelDesc { meta: KernelMeta { param_count: 6, ..MID.meta }, ..MID };
     static EMPTY: Image = Image { kernels: &[], ..IMAGE_BASE };
     static OTHER: Image = Image { arch: "sm_100a", ..IMAGE_BASE };
     const IMAGE_BASE: Image =

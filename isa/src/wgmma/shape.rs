@@ -19,6 +19,11 @@ mod sealed {
 }
 
 /// An element type of A and B: [`half::bf16`] or [`half::f16`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be an operand of wgmma",
+    label = "not an operand's element",
+    note = "the operands of wgmma are `bf16` or `f16` here"
+)]
 pub trait Operand: Copy + sealed::Sealed + 'static {
     /// The type as a value.
     const TYPE: OperandType;
@@ -35,6 +40,11 @@ impl Operand for half::f16 {
 pub struct M64<const N: usize>;
 
 /// A shape of wgmma: M = 64, `N` columns, K = 16, with K-major A and B.
+#[diagnostic::on_unimplemented(
+    message = "wgmma has no shape `{Self}`",
+    label = "not a shape of wgmma",
+    note = "N, the columns of an accumulator, is a multiple of 8 from 8 to 256"
+)]
 pub trait Shape: sealed::Sealed {
     /// Number of columns.
     const N: usize;

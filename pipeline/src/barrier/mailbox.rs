@@ -24,7 +24,7 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
-use crate::ring::Name;
+use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
 
@@ -92,7 +92,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
         Self::DATA as usize + 16
     };
     const ALIGN: usize = 16;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     type Ends = MailEnds<WORDS, Ro, N, Cl>;
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -13,7 +13,7 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
-use crate::ring::Name;
+use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
 
@@ -98,7 +98,7 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
     const BYTES: usize = 0;
     const ALIGN: usize = 1;
     const BARRIERS: u32 = 1;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     type Ends = NamedEnds<A, W, N>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}

@@ -32,7 +32,7 @@ use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
 use crate::cta::{Place, Region};
 use crate::raw::MAX_COUNT;
-use crate::ring::Name;
+use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
 
@@ -181,7 +181,7 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
         8
     };
     const ALIGN: usize = 8;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     type Ends = LoadOrderEnds<N, ARRIVALS, F>;
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -19,7 +19,7 @@
 use crate::cta::ClusterShape;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
-use crate::ring::Name;
+use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
 
@@ -77,7 +77,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
         8 * DEPTH * Ro::GROUPS
     };
     const ALIGN: usize = 8;
-    const NAME: &'static str = N::NAME;
+    const NAME: &'static str = name_of::<N>();
     type Ends = SequenceEnd<DEPTH, Ro, N>;
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -191,7 +191,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 ///     turn.pass_on();
 /// }
 /// ```
-#[must_use = "a turn that is never passed on stops the sequence"]
+#[must_use = "a turn that is never passed on stops the sequence: call `pass_on`"]
 pub struct Turn<'s> {
     next: u32,
     signals: bool,

@@ -32,6 +32,11 @@ use sealed::{Sealed, Shared};
 /// type Pair = Cluster<2, 1>;
 /// assert_eq!((Pair::SIZE, Pair::SHARERS), (2, 2));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the shape of a cluster",
+    label = "not a `Cluster`",
+    note = "a cluster of M x N CTAs is `Cluster<M, N>`; a CTA without a cluster is `Cluster<1, 1>`"
+)]
 pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
     /// CTAs along M.
     const M: usize;
@@ -196,6 +201,11 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
 /// use pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
 /// assert_eq!((AlongN::<4>::COUNT, AlongM::<2>::COUNT, Unshared::COUNT), (4, 2, 1));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't say who shares a tile",
+    label = "not a sharing",
+    note = "a tile is shared `AlongN<COUNT>` (rows of A) or `AlongM<COUNT>` (rows of B), or by nobody: `Unshared`"
+)]
 pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
     /// The number of CTAs that share the tile.
     const COUNT: usize;

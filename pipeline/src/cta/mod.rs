@@ -6,6 +6,7 @@
 mod cluster;
 mod roles;
 mod smem;
+mod text;
 
 pub use cluster::*;
 pub use roles::*;

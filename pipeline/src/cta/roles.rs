@@ -32,6 +32,11 @@ const REGISTER_FILE: u32 = 64 * 1024;
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Math::GROUPS, Math::REGISTERS, Math::NAME), (2, 232, "Math"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a role",
+    label = "not a role",
+    note = "declare it: `roles! {{ Math = 2 x 232 registers }}`"
+)]
 pub trait Role: Copy + 'static {
     /// The number of its warp groups.
     const GROUPS: usize;

@@ -8,6 +8,7 @@
 //! takes its dynamic shared memory from there ([`SmemPlan::BYTES`]).
 
 use crate::cta::ClusterShape;
+use crate::cta::text::Text;
 use crate::cta::{Cta, Ready, Roles};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
@@ -60,6 +61,11 @@ pub struct Place {
 /// `init` and `ends` must use no more than `BYTES` bytes and `BARRIERS` named barriers of their place.
 /// `ends` must return tokens whose protocol `init` has prepared. `init` must write nothing but mbarriers, with
 /// `mbarrier.init`, because the fence that follows it (`fence.mbarrier_init`) publishes nothing else.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be part of a shared-memory plan",
+    label = "not a region",
+    note = "a plan is made of rings, barriers and buffers: `Ring`, `StoreBuffers`, `LoadOrderBarrier`, `OrderedSequence`, `NamedBarrier`, `Mailbox`; memory of your own is `pipeline::raw::Memory`"
+)]
 pub unsafe trait Region {
     /// Size in bytes.
     const BYTES: usize;
@@ -249,19 +255,20 @@ impl Place {
     }
 }
 
-const fn names_differ(names: &[&str]) -> bool {
+/// The first name that occurs twice; those without a name are anonymous.
+const fn repeated<'a>(names: &[&'a str]) -> Option<&'a str> {
     let mut i = 0;
     while i < names.len() {
         let mut j = i + 1;
         while j < names.len() {
             if !names[i].is_empty() && same(names[i], names[j]) {
-                return false;
+                return Some(names[i]);
             }
             j += 1;
         }
         i += 1;
     }
-    true
+    None
 }
 
 macro_rules! tuple_of_regions {
@@ -337,14 +344,38 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 pub struct SmemPlan<R>(PhantomData<R>);
 
 impl<R: Regions> SmemPlan<R> {
+    /// What the compiler says of a plan with a name twice.
+    const REPEATED: Text = match repeated(R::NAMES) {
+        Some(name) => {
+            Text::new("two regions of a shared-memory plan have the name `").text(name).text(
+                "`: give each a name of its own (`names!`), so that their ends can't be mixed up",
+            )
+        }
+        None => Text::new(""),
+    };
+
+    /// What the compiler says of a plan that does not fit.
+    const OVER: Text = {
+        let mut text = Text::new("the shared-memory plan takes ")
+            .number(offset(R::SIZES, R::SIZES.len()))
+            .text(" bytes, and a CTA has ")
+            .number(SMEM_LIMIT)
+            .text(" (227 KiB): take fewer stages or smaller tiles; its regions take");
+        let mut i = 0;
+        while i < R::SIZES.len() {
+            let name = if R::NAMES[i].is_empty() { "(no name)" } else { R::NAMES[i] };
+            let end = if i + 1 < R::SIZES.len() { "," } else { "" };
+            text = text.text(" ").number(R::SIZES[i].0).text(" ").text(name).text(end);
+            i += 1;
+        }
+        text
+    };
+
     /// The dynamic shared memory of the launch, in bytes.
     pub const BYTES: u32 = {
         let bytes = offset(R::SIZES, R::SIZES.len());
-        assert!(
-            bytes <= SMEM_LIMIT,
-            "the shared-memory plan is over the 227 KiB of a CTA: take fewer stages or smaller tiles"
-        );
-        assert!(names_differ(R::NAMES), "two regions of a shared-memory plan have the same name");
+        assert!(bytes <= SMEM_LIMIT, "{}", Self::OVER.as_str());
+        assert!(repeated(R::NAMES).is_none(), "{}", Self::REPEATED.as_str());
         bytes as u32
     };
 
@@ -433,7 +464,7 @@ mod tests {
 
     #[test]
     fn names_are_compared_and_anonymous_ones_are_not() {
-        assert!(names_differ(&["", "", "main", "c"]));
-        assert!(!names_differ(&["main", "", "main"]));
+        assert_eq!(repeated(&["", "", "main", "c"]), None);
+        assert_eq!(repeated(&["c", "main", "", "main"]), Some("main"));
     }
 }

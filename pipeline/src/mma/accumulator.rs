@@ -86,6 +86,11 @@ pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 /// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
 /// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "wgmma can't multiply the tiles of a slot of `{Self}`",
+    label = "not the two operands of a product",
+    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)`"
+)]
 pub trait MmaTiles: Stage {
     /// Rows of the second tile (B), which are the columns of the product.
     const COLUMNS: usize;
@@ -120,6 +125,12 @@ pub trait MmaTiles: Stage {
 /// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a slot of `{Self}` can't be multiplied into an accumulator of {N} columns",
+    label = "not a pair of operands whose B has {N} rows",
+    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, {N}, 64>)`",
+    note = "the rows of B are the columns of the product: an `Accumulator<{N}>` needs a B of {N} rows"
+)]
 pub trait MmaStage<const N: usize>: MmaTiles {}
 impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
     for (Tile<E, BM, BK>, Tile<E, N, BK>)
@@ -201,7 +212,7 @@ fn offset(descriptor: u64, bytes: u32) -> u64 {
 ///     sum
 /// }
 /// ```
-#[must_use = "a batch that is never finished keeps its slot"]
+#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
 pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<N>: Shape,

@@ -169,7 +169,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     }
 }
 
-/// Result types whose epilogue tiles a warp group can write and read by fragments.
+/// Element types whose tiles a warp group can write and read by fragments.
 ///
 /// (PTX `stmatrix` and `ldmatrix`, or `st.shared` and `ld.shared` for f32; CUTLASS
 /// `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.)
@@ -183,6 +183,10 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
 ///     slot.fragment(group, 0)
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "tiles of `{Self}` can't be written or read by fragments",
+    label = "not bf16, f16 or f32"
+)]
 pub trait Fragments: EpilogueElement {
     /// Writes this warp's 16 rows of fragment number `fragment` to the tile at address `tile`, from
     /// row `warp_row` on. Rounds to nearest even.
@@ -203,6 +207,21 @@ pub trait Fragments: EpilogueElement {
     /// The tile at `tile` has arrived. The warp is converged.
     unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8];
 }
+
+/// Returns the number of a fragment among the `count` of a tile.
+///
+/// A number beyond them would lead out of the tile. On the host it panics, which the model reports at
+/// the kernel's line. On the device it wraps around, which costs nothing where the number is known.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) const fn within(fragment: usize, count: usize) -> u32 {
+    #[cfg(not(target_arch = "nvptx64"))]
+    assert!(fragment < count, "the tile has fewer fragments");
+    (fragment % count) as u32
+}
+
+/// Columns of a fragment.
+pub(crate) const COLUMNS: usize = 16;
 
 /// Result types whose fragments a warp group can write transposed, columns as rows.
 ///

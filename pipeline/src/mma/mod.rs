@@ -13,4 +13,5 @@ mod split;
 
 pub use accumulator::*;
 pub use fragment::*;
+pub(crate) use fragment::{COLUMNS, within};
 pub use split::*;

@@ -108,7 +108,7 @@ halves! {
 ///
 /// Its methods wait for the batches whose results they return. (PTX: two `wgmma` groups for each k
 /// tile.) See the example of [`SplitAccumulator`].
-#[must_use = "a batch that is never finished keeps its slot"]
+#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
 pub struct SplitInFlight<'g, const L: usize, const R: usize, H, Rd: MmaReaders, St, Tag, Cl>
 where
     M64<L>: Shape,

@@ -6,8 +6,7 @@
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
 use crate::cta::{ClusterCoord, ClusterShape};
-use crate::mma::Fragments;
-use crate::mma::GROUP_ROWS;
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, within};
 use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
@@ -166,6 +165,17 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 
     /// Skips the next `slots` slots, which other warp groups of the role read.
     ///
+    /// It waits for nothing, so order the reads: before the next [`wait`](Self::wait), the other
+    /// groups must have waited for each of the skipped slots. A turn of an
+    /// [`OrderedSequence`](crate::barrier::OrderedSequence) that a group passes on after its last
+    /// `wait` does this. No order is needed if the groups read one slot each in rotation and the
+    /// number of stages is a multiple of the number of groups: then no two groups use one slot.
+    ///
+    /// A wait compares the parity of the slot's phase. If an earlier fill of the slot is still in
+    /// flight, the phase before it has the same parity, and `wait` returns a slot that is not full.
+    /// No type can count what the others read, as no type can count the steps of two roles. The SM
+    /// model knows the phase and reports such a wait (WP010).
+    ///
     /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
     #[inline(always)]
     pub fn skip(&mut self, slots: u32)
@@ -184,6 +194,9 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         if !ready {
             // SAFETY: the plan initialised the barrier; the state tracks its phase.
             unsafe { isa::mbarrier::wait_parity(self.full(), self.state.phase()) };
+        }
+        if Rd::IN_TURN {
+            isa::debug::waited_for(self.full(), self.state.count() / STAGES as u32);
         }
         let stage = self.state.index();
         self.state.advance();
@@ -257,7 +270,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 ///     retired.release();
 /// }
 /// ```
-#[must_use = "a full slot that is never released stops the ring"]
+#[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
     stage: u32,
@@ -327,8 +340,9 @@ where
             );
         }
         let warp_row = warp_row::<Rd, Cl>(group);
-        // SAFETY: the slot is full, and the group is converged.
-        unsafe { T::Element::load_fragment(self.data, warp_row, fragment as u32) }
+        let fragment = within(fragment, T::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in its tile, and the group is converged.
+        unsafe { T::Element::load_fragment(self.data, warp_row, fragment) }
     }
 }
 
@@ -358,8 +372,9 @@ where
         assert!(tile < COUNT, "the slot has fewer tiles");
         let warp_row = warp_row::<Rd, Cl>(group);
         let tile = self.data + (tile * T::BYTES) as u32;
-        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
-        unsafe { T::Element::load_fragment(tile, warp_row, fragment as u32) }
+        let fragment = within(fragment, T::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
+        unsafe { T::Element::load_fragment(tile, warp_row, fragment) }
     }
 }
 
@@ -399,8 +414,9 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
         }
         let warp_row = warp_row::<Rd, Cl>(group);
         let tile = self.data + St::OFFSET as u32;
-        // SAFETY: the slot is full, the tile lies in it, and the group is converged.
-        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment as u32) }
+        let fragment = within(fragment, <St::Tile as TileShape>::COLS / COLUMNS);
+        // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
+        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment) }
     }
 }
 
@@ -424,7 +440,7 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
 ///     last.release();
 /// }
 /// ```
-#[must_use = "a retired slot that is never released stops the ring"]
+#[must_use = "a retired slot that is never released stops the ring: call `release`"]
 pub struct RetiredSlot<St, Tag, Cl> {
     stage: u32,
     signal: Signal,

@@ -189,7 +189,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 ///     slot.copy((from.tile(64, 0),)).commit();
 /// }
 /// ```
-#[must_use = "an acquired slot that is never filled stops the ring"]
+#[must_use = "an acquired slot that is never filled stops the ring: call `copy`, then `commit`"]
 pub struct CopySlot<'g, St, Ro, Tag, Cl> {
     data: u32,
     full: u32,
@@ -227,7 +227,7 @@ impl<St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape> CopySlot<'_, St, Ro, Tag,
 ///     copying.commit();
 /// }
 /// ```
-#[must_use = "copies that are never committed stop the ring"]
+#[must_use = "copies that are never committed stop the ring: call `commit`"]
 pub struct CopyingSlot<St, Tag> {
     full: u32,
     ring: PhantomData<(St, Tag, *const ())>,

@@ -65,20 +65,34 @@ use core::marker::PhantomData;
 /// The name of a ring or barrier, as a type.
 ///
 /// Two rings have different names, so their ends and slots can't be mixed. Diagnostics print the
-/// name. Two regions of one plan with the same name do not compile.
+/// name. An empty name does not compile, and neither do two regions of one plan with the same name.
 ///
 /// ```
 /// use pipeline::{names, ring::Name};
 /// names! { MainLoop = "main loop" }
 /// assert_eq!((MainLoop::NAME, MainLoop::FULL), ("main loop", "main loop.full"));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the name of a ring or barrier",
+    label = "not a name",
+    note = "declare it: `names! {{ MainLoop = \"main loop\" }}`"
+)]
 pub trait Name: 'static {
-    /// The name that diagnostics print.
+    /// The name that diagnostics print. It is not empty.
     const NAME: &'static str;
     /// The name that diagnostics print for a ring's full barriers.
     const FULL: &'static str;
     /// The name that diagnostics print for a ring's empty barriers.
     const EMPTY: &'static str;
+}
+
+/// The name of a region, which is compared with those of the other regions of its plan.
+pub(crate) const fn name_of<N: Name>() -> &'static str {
+    assert!(
+        !N::NAME.is_empty(),
+        "a ring or barrier has an empty name: two of them in one plan could be mixed up"
+    );
+    N::NAME
 }
 
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
@@ -96,6 +110,10 @@ macro_rules! names {
         #[doc = concat!("The name `", $text, "`.")]
         #[derive(Clone, Copy, Debug)]
         pub enum $name {}
+        const _: () = ::core::assert!(
+            !$text.is_empty(),
+            "the name of a ring or barrier is empty: write what reports shall call it"
+        );
         impl $crate::ring::Name for $name {
             const NAME: &'static str = $text;
             const FULL: &'static str = concat!($text, ".full");
@@ -129,6 +147,11 @@ use sealed::Sealed;
 /// assert_eq!(<TmaParts as Writers<Stage>>::ARRIVALS, 2);
 /// assert_eq!(<Writes<Fill> as Writers<Stage>>::ARRIVALS, 4);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the writers of a ring",
+    label = "a role alone does not say how it writes",
+    note = "writers are `Tma`, `TmaParts`, `Writes<Role>` (ordinary stores) and `CpAsync<Role>`"
+)]
 pub trait Writers<St>: Sealed + 'static {
     /// Arrivals per fill of a slot.
     const ARRIVALS: usize;
@@ -225,7 +248,14 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
 /// assert_eq!(Plan::BYTES, 4 * (2 * 128 * 128 + 16));
 /// ```
 /// The [crate's example](crate) is a complete kernel around such a ring.
-pub struct Ring<const STAGES: usize, St, Wr, Rd, Tag, Cl>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
+pub struct Ring<
+    const STAGES: usize,
+    St: Stage,
+    Wr: Writers<St>,
+    Rd: Readers,
+    Tag: Name,
+    Cl: ClusterShape,
+>(PhantomData<(St, Wr, Rd, Tag, Cl)>);
 
 impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl: ClusterShape>
     Ring<STAGES, St, Wr, Rd, Tag, Cl>
@@ -296,7 +326,7 @@ unsafe impl<
         STAGES * (St::BYTES + 16)
     };
     const ALIGN: usize = St::ALIGN;
-    const NAME: &'static str = Tag::NAME;
+    const NAME: &'static str = name_of::<Tag>();
     type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 
     #[inline(always)]

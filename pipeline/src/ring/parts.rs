@@ -262,7 +262,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGE
 ///     part.load(from.tile(128, 0, Peers::ALONE));
 /// }
 /// ```
-#[must_use = "a part that is never loaded stops the ring"]
+#[must_use = "a part that is never loaded stops the ring: call `load`"]
 pub struct PartSlot<T, Tag> {
     data: u32,
     full: u32,

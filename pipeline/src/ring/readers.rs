@@ -20,6 +20,11 @@ use core::marker::PhantomData;
 /// assert_eq!((Mma::<Math>::GROUPS, MmaInTurn::<Math>::GROUPS), (2, 1));
 /// assert_eq!((Mma::<Math>::share(1), MmaInTurn::<Math>::share(1)), (1, 0));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the readers of a ring",
+    label = "a role alone does not say how it reads",
+    note = "readers are `Mma<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads"
+)]
 pub trait Readers: Sealed + 'static {
     /// The role that reads.
     type Role: Role;
@@ -31,6 +36,8 @@ pub trait Readers: Sealed + 'static {
     const MULTICAST: bool;
     /// Whether the reads go through the async proxy.
     const ASYNC: bool;
+    /// Whether the warp groups take turns, so that each of them skips slots ([`TakeTurns`]).
+    const IN_TURN: bool = false;
     /// Returns which part of a slot warp group number `group` of the role reads.
     ///
     /// See the example of [`Readers`].
@@ -105,6 +112,7 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
     const ARRIVALS: usize = 1;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
+    const IN_TURN: bool = true;
 }
 
 /// The warp groups of role `Ro` take turns: one of them reads each slot with ordinary loads.
@@ -128,9 +136,13 @@ impl<Ro: Role> Readers for ReadsInTurn<Ro> {
     const ARRIVALS: usize = 4;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
+    const IN_TURN: bool = true;
 }
 
 /// Readers whose warp groups take turns: [`MmaInTurn`] and [`ReadsInTurn`].
+///
+/// A warp group may wait for a slot only after each slot that it skipped has been waited for by its
+/// own reader ([`Consumer::skip`](super::Consumer::skip)).
 ///
 /// ```
 /// # use pipeline::{prelude::*, ring::*, ring::Stage};
@@ -194,6 +206,11 @@ impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 ///     let _slot = full.wait();
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not read with wgmma",
+    label = "this ring is read with ordinary loads",
+    note = "a batch of wgmmas takes the slots of a ring whose readers are `Mma<Role>` or `MmaInTurn<Role>`; slots of `Reads<Role>` are read with `fragment`"
+)]
 pub trait MmaReaders: Readers {}
 impl<Ro: Role> MmaReaders for Mma<Ro> {}
 impl<Ro: Role> MmaReaders for MmaInTurn<Ro> {}

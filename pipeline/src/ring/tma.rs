@@ -143,7 +143,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
 ///     slot.load((a.tile(0, 64, Peers::ALONE), b.tile(0, 64, Peers::ALONE)));
 /// }
 /// ```
-#[must_use = "an acquired slot that is never loaded stops the ring"]
+#[must_use = "an acquired slot that is never loaded stops the ring: call `load`"]
 pub struct EmptySlot<St, Tag> {
     data: u32,
     full: u32,

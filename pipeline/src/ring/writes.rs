@@ -6,9 +6,8 @@
 use super::{Name, ProducerEnd, ProducerPosition, Readers, Writes};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
-use crate::mma::Fragments;
-use crate::mma::GROUP_ROWS;
-use crate::ring::Stage;
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, within};
+use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
 use core::marker::PhantomData;
 use isa::device;
@@ -158,7 +157,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 ///     slot.commit();
 /// }
 /// ```
-#[must_use = "an acquired slot that is never committed stops the ring"]
+#[must_use = "an acquired slot that is never committed stops the ring: call `put`, then `commit`"]
 pub struct WriteSlot<'g, St, Ro, Rd, Tag, Cl> {
     data: u32,
     full: u32,
@@ -184,8 +183,9 @@ where
             assert!(T::ROWS == GROUP_ROWS * Ro::GROUPS, "the tile has 64 rows for each warp group");
         }
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
-        // SAFETY: the slot is acquired, and the group is converged.
-        unsafe { T::Element::store_fragment(self.data, warp_row, fragment as u32, values) }
+        let fragment = within(fragment, T::COLS / COLUMNS);
+        // SAFETY: the slot is acquired, the fragment lies in it, and the group is converged.
+        unsafe { T::Element::store_fragment(self.data, warp_row, fragment, values) }
     }
 }
 
@@ -210,14 +210,74 @@ where
             );
         }
         let tile = self.data + self.group.index() * T::BYTES as u32;
+        let warp_row = self.group.thread() / 32 * 16;
+        let fragment = within(fragment, T::COLS / COLUMNS);
         // SAFETY: the slot is acquired, the tile is the group's own, and the group is converged.
-        unsafe {
-            T::Element::store_fragment(
-                tile,
-                self.group.thread() / 32 * 16,
-                fragment as u32,
-                values,
-            );
+        unsafe { T::Element::store_fragment(tile, warp_row, fragment, values) }
+    }
+}
+
+impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
+    WriteSlot<'_, St, Ro, Rd, Tag, Cl>
+{
+    /// Writes a fragment of tile number `I` of the slot: this thread's 8 values of a fragment of 64
+    /// rows and 16 columns.
+    ///
+    /// The tile's blocks of 64 rows go to the warp groups of the role in rotation: block b is
+    /// written by group b mod `Ro::GROUPS`. `fragment` counts the fragments of this group's first
+    /// block along the columns, then those of its next block. Rows that the tile does not have are
+    /// not written.
+    ///
+    /// The tile lies in the slot as TMA would write it, so wgmma can read it as an operand.
+    ///
+    /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
+    /// `SM90_U32x4_STSM_N`.)
+    ///
+    /// ```
+    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # names! { Main = "main loop" }
+    /// # roles! { Scale = 1 x 168 registers, Math = 1 x 168 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// type Operands = (Tile<bf16, 64, 64>, Tile<bf16, 128, 64>);
+    /// type Slot<'g> = WriteSlot<'g, Operands, Scale, Mma<Math>, Main, Alone>;
+    ///
+    /// /// Both operands of wgmma, from registers.
+    /// fn fill(mut slot: Slot<'_>, a: [[f32; 8]; 4], b: [[f32; 8]; 8]) {
+    ///     for fragment in 0..4 {
+    ///         slot.put_to::<0>(fragment, a[fragment]);
+    ///     }
+    ///     for fragment in 0..8 {
+    ///         slot.put_to::<1>(fragment, b[fragment]); // rows 0 to 63, then 64 to 127
+    ///     }
+    ///     slot.commit();
+    /// }
+    /// ```
+    #[device]
+    pub fn put_to<const I: usize>(&mut self, fragment: usize, values: [f32; 8])
+    where
+        St: TileAt<I>,
+        <St::Tile as TileShape>::Element: Fragments,
+    {
+        let (rows, columns) =
+            const { (<St::Tile as TileShape>::ROWS, <St::Tile as TileShape>::COLS / COLUMNS) };
+        let together = const { GROUP_ROWS * Ro::GROUPS };
+        const {
+            assert!(
+                <St::Tile as TileShape>::ROWS.is_multiple_of(16),
+                "a warp writes 16 rows at a time"
+            )
+        };
+        let fragment = within(fragment, columns * rows.div_ceil(together)) as usize;
+        let (block, fragment) = (fragment / columns, (fragment % columns) as u32);
+        let group_row = block * together + self.group.index() as usize * GROUP_ROWS;
+        let warp_row = group_row as u32 + self.group.thread() / 32 * 16;
+        let tile = self.data + St::OFFSET as u32;
+        if rows.is_multiple_of(together) || warp_row < rows as u32 {
+            // SAFETY: the slot is acquired, the warp's rows lie in the tile and are its own, and the
+            // group is converged, so that a whole warp is here or none of it.
+            unsafe {
+                <St::Tile as TileShape>::Element::store_fragment(tile, warp_row, fragment, values);
+            }
         }
     }
 }

@@ -27,6 +27,11 @@ use sealed::Sealed;
 /// use pipeline::tile::Element;
 /// assert_eq!((bf16::SIZE, f32::SIZE), (2, 4));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the element of a tile",
+    label = "not an element type",
+    note = "the element of a tile is `bf16`, `f16` or `f32`"
+)]
 pub trait Element: Sealed + Copy + 'static {
     /// The element type's tag in launch metadata.
     const DTYPE: Dtype;
@@ -65,6 +70,11 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 /// type A = Tile<f16, 128, 64>;
 /// assert_eq!((A::ROWS, A::COLS, A::BYTES), (128, 64, 128 * 128));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tile",
+    label = "not a `Tile`",
+    note = "a tile is `Tile<element, rows, columns>` with rows of 128 bytes: `Tile<bf16, 128, 64>`, `Tile<f32, 64, 32>`"
+)]
 pub trait TileShape: Sealed + 'static {
     /// Element type.
     type Element: Element;
@@ -93,9 +103,9 @@ pub trait TileShape: Sealed + 'static {
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
 /// ```
-pub struct Tile<E, const ROWS: usize, const COLS: usize>(PhantomData<E>);
+pub struct Tile<E: Element, const ROWS: usize, const COLS: usize>(PhantomData<E>);
 
-impl<E, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
+impl<E: Element, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
 impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROWS, COLS> {
     type Element = E;
     const ROWS: usize = {
@@ -137,6 +147,11 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 /// assert_eq!((bf16::EPILOGUE_COLS, f32::EPILOGUE_COLS), (64, 32));
 /// assert_eq!(<bf16 as EpilogueElement>::EpilogueTile::<64>::BYTES, 8192);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the element of a result",
+    label = "not an element type",
+    note = "results are `bf16`, `f16` or `f32`"
+)]
 pub trait EpilogueElement: Element {
     /// The epilogue tile of `ROWS` rows.
     type EpilogueTile<const ROWS: usize>: TileShape<Element = Self>;

@@ -80,4 +80,5 @@ programs! {
     "../ui/41_masks_ok.rs" as masks;
     "../ui/42_meet_ok.rs" as meet;
     "../ui/43_prologue_ok.rs" as prologue;
+    "../ui/44_pieces_ok.rs" as pieces;
 }

@@ -3,6 +3,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
 
+pub mod convert;
 pub mod copies;
 pub mod idle;
 pub mod meet;

@@ -1,6 +1,7 @@
-//! The main loop that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x 32.
+//! The main loop that several scenarios share: D = A·Bᵀ in CTA tiles of 64 x N.
 
 use half::bf16;
+use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, Name};
@@ -17,12 +18,15 @@ pub type TileD = Tile<f32, 64, 32>;
 /// With two or more stages, one batch stays in flight and the slot before it is released. With one stage,
 /// the slot must retire before it can be filled again.
 #[inline(always)]
-pub fn multiply<const STAGES: usize, W: MmaReaders, N: Name, K: ClusterShape>(
+pub fn multiply<const STAGES: usize, const N: usize, W: MmaReaders, Tag: Name, K: ClusterShape>(
     group: &Warpgroup<W::Role, K>,
-    operands: &mut Consumer<STAGES, (TileA, TileB), W, N, K>,
+    operands: &mut Consumer<STAGES, (TileA, Tile<bf16, N, 64>), W, Tag, K>,
     steps: u32,
-) -> Accumulator<32> {
-    let mut sum = Accumulator::<32>::start(group, operands.wait());
+) -> Accumulator<N>
+where
+    M64<N>: Shape,
+{
+    let mut sum = Accumulator::<N>::start(group, operands.wait());
     if STAGES == 1 {
         let (mut sum, slot) = sum.finish();
         slot.release();

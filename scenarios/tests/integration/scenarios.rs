@@ -5,7 +5,7 @@ use crate::on_devices::{Bench, Matrix, on_devices, small};
 use host::{Device, Dtype, Param};
 use isa::kernel::{Kernel, KernelDesc, ParamMeta};
 use scenarios::IMAGE;
-use scenarios::kernels::{copies, idle, multicast, parts, stores, turns, writers};
+use scenarios::kernels::{convert, copies, idle, multicast, parts, stores, turns, writers};
 
 /// Operands and result of D = A·Bᵀ with integers, so that every sum is exact.
 struct Product {
@@ -232,6 +232,32 @@ fn two_writers(bench: &Bench, desc: &KernelDesc, steps: u32) {
         // Group g adds g + 1 to its 64 rows of the block.
         bench.expect(&to, |i, j| value(i, j) + (1 + i / 64 % 2) as f32, &case);
     }
+}
+
+#[test]
+fn threads_convert_operands() {
+    on_devices(&IMAGE, "threads_convert_operands", 10, |bench| {
+        for of in convert::INSTANCES {
+            for steps in [1, of.stages, 2 * of.stages + 1] {
+                converted(bench, of.desc, steps);
+            }
+        }
+    });
+}
+
+fn converted(bench: &Bench, desc: &KernelDesc, steps: u32) {
+    let k = 64 * steps as usize;
+    let product = Product {
+        a: Matrix::new(bench, Dtype::F32, 64, k, |i, j| small(1, i, j)),
+        b: Matrix::new(bench, Dtype::F32, 64, k, |i, j| small(2, i, j)),
+        d: Matrix::poisoned(bench, Dtype::F32, 64, 64),
+        k,
+    };
+    let case = format!("{}, {steps} steps", desc.meta.name());
+    let [a, b, d] = product.maps(bench, desc.meta.params());
+    let params = [Param::map(&a), Param::map(&b), Param::map(&d), Param::value(steps)];
+    bench.launch(desc, 1, &params, &case);
+    product.check(bench, &case);
 }
 
 #[test]

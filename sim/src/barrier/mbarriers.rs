@@ -342,6 +342,26 @@ impl Mbarriers {
         Fault::new(Rule::Lapped, message).bar(bar)
     }
 
+    /// A thread has passed a wait, which was for `phase`: on the chip the parity could not tell.
+    pub fn waited_for(&self, bar: usize, phase: u32) -> Result<(), Fault> {
+        let now = self.all[bar].state.phase;
+        let behind = now.wrapping_sub(phase) as i32;
+        match behind {
+            1 => Ok(()),
+            2.. => Err(self.lap(bar, phase)),
+            _ => {
+                let message = format!(
+                    "a wait for phase {phase} passed while phase {now} was in progress: phase {} has \
+                     the same parity. Who skips slots may wait for the next one only after the \
+                     skipped ones were waited for by their own readers, as in the turns of an \
+                     OrderedSequence",
+                    now.wrapping_sub(1) as i32
+                );
+                Err(Fault::new(Rule::Lapped, message).bar(bar))
+            }
+        }
+    }
+
     /// A barrier of a CTA that exits, with bytes that were expected or landed, and not the other.
     pub fn left_over(&self, cta: usize) -> Option<(Fault, Option<Loc>)> {
         let left = |b: &Bar| b.cta == cta && b.live && b.state.tx != 0;
@@ -417,6 +437,22 @@ mod tests {
         assert_eq!(bars.after_wait(0, 0).unwrap_err().rule, Rule::Lapped);
         assert_eq!(bars.look(0, Want::Token(0)).unwrap_err().rule, Rule::Lapped);
         assert_eq!(bars.look(0, Want::Parity(2)).unwrap_err().rule, Rule::Operand);
+    }
+
+    #[test]
+    fn a_wait_that_passes_is_for_the_phase_before_the_one_in_progress() {
+        let mut bars = one(1);
+        // A fresh barrier: phase -1 has the parity of phase 1.
+        assert!(bars.look(0, Want::Parity(1)).unwrap().0);
+        let early = bars.waited_for(0, 1).unwrap_err();
+        assert_eq!(early.rule, Rule::Lapped);
+        assert!(early.message.contains("phase -1 has the same parity"), "{}", early.message);
+        bars.arrive(0, 1, Arrive::Plain, None).unwrap();
+        bars.waited_for(0, 0).unwrap();
+        assert_eq!(bars.waited_for(0, 2).unwrap_err().rule, Rule::Lapped);
+        bars.arrive(0, 1, Arrive::Plain, None).unwrap();
+        bars.waited_for(0, 1).unwrap();
+        assert_eq!(bars.waited_for(0, 0).unwrap_err().rule, Rule::Lapped);
     }
 
     #[test]

@@ -216,6 +216,12 @@ pub(crate) fn wait(
     Ok(Poll::Pending)
 }
 
+/// The wait that a thread has just passed was for this phase.
+pub(crate) fn waited_for(e: &mut Engine, t: u32, addr: u32, phase: u32) -> Result<(), Fault> {
+    let bar = e.hw.own_bar(t, addr)?;
+    e.hw.mbarriers.waited_for(bar, phase)
+}
+
 /// A thread has seen a phase complete.
 fn passed(e: &mut Engine, t: u32, (bar, phase): (usize, u32), scope: Scope) -> Poll<bool> {
     let line = e.hw.line(t);

@@ -79,8 +79,8 @@ rules! {
     InvalInUse = "008", "an mbarrier invalidated while in use";
     /// Ordinary access to the bytes of a live mbarrier.
     BarrierMemory = "009", "an ordinary access to an mbarrier's memory";
-    /// A waiter that fell two phases behind.
-    Lapped = "010", "a waiter was lapped: two phases behind";
+    /// A waiter that fell two phases behind, or passed two phases early.
+    Lapped = "010", "a wait passed, or failed, by a phase two away";
     /// `arrive.noComplete` that completes.
     NoComplete = "011", "arrive.noComplete would complete the phase";
     /// A remote address where only the own CTA's is allowed.

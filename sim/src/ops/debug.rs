@@ -1,7 +1,8 @@
-//! Names for reports.
+//! What a kernel tells the model: names for reports, and the phase that a wait was for.
 
 use crate::cluster::tokens::Token;
-use crate::drive::current::peek;
+use crate::drive::current::{aside, peek};
+use crate::exec::mbarrier;
 use crate::memory::regions::plain;
 use std::panic::Location;
 
@@ -34,4 +35,11 @@ pub fn let_go(at: u32) {
 /// Names what the thread does from here on.
 pub fn label_role(name: &'static str) {
     peek(|e, t| e.hw.thread_mut(t).role = Some(name));
+}
+
+/// Says that the wait which this thread has just passed, on an mbarrier of its own CTA, was for the phase
+/// of this number, counted from 0.
+#[track_caller]
+pub fn waited_for(bar: u32, phase: u32) {
+    aside("wait", |e, t| mbarrier::waited_for(e, t, bar, phase));
 }

@@ -3,9 +3,10 @@
 //! A mutation removes one check in the most direct way: it adds the method to the wrong type, makes the
 //! token `Copy`, makes the assertion true, removes the attribute, or unseals the trait.
 //!
-//! Three cases have no mutation. `04_another_stage_count` and `09_another_side` compare type parameters,
+//! Four cases have no mutation. `04_another_stage_count` and `09_another_side` compare type parameters,
 //! and only removing the parameter would make them compile. `07_before_init` calls an `unsafe` function of
-//! a trait, and every implementation would have to change.
+//! a trait, and every implementation would have to change. `44_columns` needs an instruction that PTX does
+//! not have.
 
 /// An edit of a file: the file, a text that occurs in it once, and its replacement.
 type Edit = (&'static str, &'static str, &'static str);
@@ -77,6 +78,18 @@ mutations! {
         in "pipeline/src/mma/accumulator.rs",
             "core::mem::replace(&mut self.slot, slot).retired()"
             => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
+    "04_empty_name":
+        in "pipeline/src/ring/mod.rs",
+            "            !$text.is_empty(),"
+            => "            true,";
+    "04_empty_name_by_hand":
+        in "pipeline/src/ring/mod.rs",
+            "        !N::NAME.is_empty(),"
+            => "        true,";
+    "04_one_text_twice":
+        in "pipeline/src/cta/smem.rs",
+            "assert!(repeated(R::NAMES).is_none(),"
+            => "assert!(true,";
     "05_consumer_verb":
         in "pipeline/src/ring/tma.rs",
             "impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {"
@@ -158,8 +171,8 @@ mutations! {
             => "pub trait Start: 'static {";
     "12_same_barrier_twice":
         in "pipeline/src/cta/smem.rs",
-            "assert!(names_differ(R::NAMES),"
-            => "assert!(names_differ(R::NAMES) || true,";
+            "assert!(repeated(R::NAMES).is_none(),"
+            => "assert!(true,";
     "12_too_many_barriers":
         in "pipeline/src/cta/smem.rs",
             "first + barriers_before(R::BARRIERS, R::BARRIERS.len()) <= 16,"
@@ -245,8 +258,8 @@ mutations! {
             => "UNACQUIRED == ALL_BUT_ONE || UNACQUIRED <= DEPTH,";
     "20_over_budget":
         in "pipeline/src/cta/smem.rs",
-            "bytes <= SMEM_LIMIT,"
-            => "bytes <= 2 * SMEM_LIMIT,";
+            "assert!(bytes <= SMEM_LIMIT,"
+            => "assert!(bytes <= 2 * SMEM_LIMIT,";
     "20_bytes_by_hand":
         in "isa/src/kernel.rs",
             "assert!(Self::of_token(args).is_none(),"
@@ -303,8 +316,8 @@ mutations! {
             "assert!(St::BYTES < 1 << 20,"
             => "assert!(St::BYTES < 1 << 30,";
         in "pipeline/src/cta/smem.rs",
-            "bytes <= SMEM_LIMIT,"
-            => "bytes <= 16 * SMEM_LIMIT,";
+            "assert!(bytes <= SMEM_LIMIT,"
+            => "assert!(bytes <= 16 * SMEM_LIMIT,";
     "33_arrivals":
         in "pipeline/src/raw.rs",
             "ARRIVALS >= 1 && ARRIVALS <= MAX_COUNT,"
@@ -322,23 +335,23 @@ mutations! {
             => "impl<C> RemoteMBarrier<C> {\n    pub fn wait(&self, _phase: u32) {}";
     "38_tokens_dropped":
         in "pipeline/src/ring/tma.rs",
-            r#"#[must_use = "an acquired slot that is never loaded stops the ring"]
+            r#"#[must_use = "an acquired slot that is never loaded stops the ring: call `load`"]
 "#
             => "";
         in "pipeline/src/ring/consumer.rs",
-            r#"#[must_use = "a full slot that is never released stops the ring"]
+            r#"#[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 "#
             => "";
         in "pipeline/src/ring/consumer.rs",
-            r#"#[must_use = "a retired slot that is never released stops the ring"]
+            r#"#[must_use = "a retired slot that is never released stops the ring: call `release`"]
 "#
             => "";
         in "pipeline/src/mma/accumulator.rs",
-            r#"#[must_use = "a batch that is never finished keeps its slot"]
+            r#"#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
 "#
             => "";
         in "pipeline/src/store.rs",
-            r#"#[must_use = "a published buffer is stored"]
+            r#"#[must_use = "a published buffer that is never stored is lost: call `store`"]
 "#
             => "";
     "41_mask_of_the_other_operand":
@@ -376,4 +389,36 @@ mutations! {
         in "pipeline/src/grid/dependent.rs",
             "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
             => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+    "44_no_such_tile":
+        in "pipeline/src/ring/stage.rs",
+            "(A, B) 1 is B behind (A);"
+            => "(A, B) 1 is B behind (A);\n    (A, B) 2 is B behind (A);";
+    "44_another_accumulator":
+        in "pipeline/src/mma/accumulator.rs",
+            "impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>\n    for (Tile<E, BM, BK>, Tile<E, N, BK>)"
+            => "impl<E, const BM: usize, const BN: usize, const N: usize, const BK: usize> MmaStage<N>\n    for (Tile<E, BM, BK>, Tile<E, BN, BK>)";
+    "44_one_operand":
+        in "pipeline/src/mma/accumulator.rs",
+            "impl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles\n"
+            => "impl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\nimpl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles\n";
+    "44_f32_operands":
+        in "isa/src/wgmma/shape.rs",
+            "    impl Sealed for half::f16 {}"
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+    "44_slot_of_reads":
+        in "pipeline/src/ring/readers.rs",
+            "impl<Ro: Role> MmaReaders for Mma<Ro> {}"
+            => "impl<Ro: Role> MmaReaders for Reads<Ro> {}\nimpl<Ro: Role> MmaReaders for Mma<Ro> {}";
+    "44_role_as_writers":
+        in "pipeline/src/ring/mod.rs",
+            "impl Sealed for Tma {}"
+            => "impl<Ro: Role> Sealed for Ro {}\nimpl<Ro: Role, St: Stage> Writers<St> for Ro { const ARRIVALS: usize = 4 * Ro::GROUPS; }\nimpl Sealed for Tma {}";
+    "44_role_as_readers":
+        in "pipeline/src/ring/mod.rs",
+            "impl Sealed for Tma {}"
+            => "impl<Ro: Role> Sealed for Ro {}\nimpl<Ro: Role> Readers for Ro { type Role = Ro; const GROUPS: usize = 1; const ARRIVALS: usize = 1; const MULTICAST: bool = false; const ASYNC: bool = false; }\nimpl Sealed for Tma {}";
+    "44_element":
+        in "pipeline/src/tile/shape.rs",
+            "impl Sealed for f32 {}"
+            => "impl Sealed for u8 {}\nimpl Element for u8 { const DTYPE: Dtype = Dtype::U8; }\nimpl Sealed for f32 {}";
 }

@@ -1,0 +1,6 @@
+//! A name without text.
+use pipeline::prelude::*;
+
+names! { Nameless = "" }
+
+fn main() {}
