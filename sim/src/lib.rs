@@ -29,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::float_cmp))] // Tests of arithmetic that is exact.
 
 mod barrier;
+mod certify;
 mod cluster;
 mod config;
 mod copy;
@@ -39,6 +40,7 @@ mod explore;
 mod finding;
 mod memory;
 pub mod ops;
+mod protocol;
 mod race;
 mod schedule;
 pub mod trace;
@@ -47,6 +49,7 @@ mod walk;
 mod warp;
 mod wgmma;
 
+pub use certify::{Certificate, Limits, Refusal, Trial, certify};
 pub use config::{Config, Progress, Stats};
 pub use drive::launch::launch;
 pub use explore::{Explored, Finding, Strategy, explore};

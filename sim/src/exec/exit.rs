@@ -19,6 +19,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     e.live -= 1;
     e.sched.progress = true;
     e.guided(|guide| guide.exit(cta, last));
+    e.watched(|watcher| watcher.exits(t));
     cluster_barrier::exit(e, t);
     if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);

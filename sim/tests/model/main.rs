@@ -3,6 +3,7 @@
 mod common;
 
 mod barriers;
+mod certify;
 mod copies;
 mod explore;
 mod findings;
