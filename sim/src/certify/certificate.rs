@@ -191,12 +191,13 @@ impl<E: fmt::Display> fmt::Display for Refusal<E> {
             }
             Self::NoPeriod { bound } => write!(
                 f,
-                "up to {bound} steps, longer runs are not shorter ones with a period more: either data or \
-                 the number of steps decide what threads wait for, or the period is longer"
+                "up to {bound} steps, longer runs are not shorter ones with a period more: data or the \
+                 number of steps decide what threads do, one runs ahead without limit, or the period is \
+                 longer"
             ),
             Self::Lead { kernel, ahead, behind, bound } => write!(
                 f,
-                "thread {ahead} of {kernel} can be any number of steps ahead of agent {behind}: in \
+                "thread {ahead} of {kernel} can be any number of steps ahead of number {behind}, a thread or a copy: in \
                  {bound} steps it never waits for it"
             ),
             Self::Data { steps } => write!(

@@ -36,7 +36,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 96, runs: 64 }
+        Self { steps: 128, runs: 64 }
     }
 }
 
@@ -223,5 +223,49 @@ fn write(
             .values()
             .find_map(|r| r.shares.clone())
             .map(|s| format!("{} at {}", s.0, s.1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::walk::clock::Clock;
+
+    /// Clocks of agents, of which each has done so many steps, and knows these of the others.
+    fn knowledge(clocks: &[&[u32]], copies: &[(bool, bool)]) -> Knowledge {
+        let clock = |counts: &&[u32]| {
+            let mut clock = Clock::default();
+            for (agent, &count) in counts.iter().enumerate() {
+                (0..count).for_each(|_| drop(clock.tick(agent as u32)));
+            }
+            clock
+        };
+        Knowledge { clocks: clocks.iter().map(clock).collect(), copies: copies.to_vec() }
+    }
+
+    #[test]
+    fn clocks_show_who_is_ahead() {
+        let active = BTreeSet::from([0, 1]);
+        let threads = [(false, false); 2];
+        let then = knowledge(&[&[3, 2], &[2, 3]], &threads);
+        // Both know three steps of each other.
+        assert_eq!(behind(&then, &knowledge(&[&[6, 3], &[3, 6]], &threads), &active), None);
+        // Thread 1 knows only two of thread 0's.
+        let late = knowledge(&[&[6, 3], &[2, 6]], &threads);
+        assert_eq!(behind(&then, &late, &active), Some((1, 0)));
+    }
+
+    #[test]
+    fn an_idle_thread_may_lag_and_a_copy_may_not() {
+        let active = BTreeSet::from([0, 1]);
+        let kinds = [(false, false), (false, false), (false, false), (true, false)];
+        let then = knowledge(&[&[1], &[0, 1], &[0, 0, 9], &[0, 0, 0, 2]], &kinds);
+        // Both know one step of the idle thread 2, which has done nine, and that the copy has landed.
+        let now = |idle: u32, copy: u32| {
+            knowledge(&[&[5, 5, 1, 1], &[5, 5, idle, copy], &[0, 0, 9], &[0, 0, 0, 2]], &kinds)
+        };
+        assert_eq!(behind(&then, &now(1, 1), &active), None);
+        assert_eq!(behind(&then, &now(0, 1), &active), Some((1, 2)), "they know different things");
+        assert_eq!(behind(&then, &now(1, 0), &active), Some((1, 3)), "it may be in flight");
     }
 }

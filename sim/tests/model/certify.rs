@@ -8,9 +8,10 @@ use sim::{
 
 type Refused = Refusal<Box<Report>>;
 
+/// Certifies a kernel, which gets the trial and 16 bytes of global memory that begin with its data.
 fn certified(
     Shape(threads, ctas, smem_bytes): Shape,
-    kernel: impl Fn(Trial, &GlobalMemory) + Sync,
+    kernel: impl Fn(Trial, u64) + Sync,
 ) -> Result<Certificate, Refused> {
     let grid = Grid {
         grid: [ctas, 1, 1],
@@ -22,7 +23,9 @@ fn certified(
     };
     let run = |config: &Config, trial: Trial| -> Result<Stats, Box<Report>> {
         let memory = GlobalMemory::new();
-        sim::launch(config, &memory, &grid, &|| kernel(trial, &memory))
+        let data = memory.alloc(16);
+        memory.write(data, &(trial.data as u32).to_le_bytes()).expect("just allocated");
+        sim::launch(config, &memory, &grid, &|| kernel(trial, data))
     };
     certify(&Config::default(), &Limits::default(), run)
 }
@@ -105,8 +108,7 @@ fn the_page_names_the_numbers_and_the_assumptions() {
 
 #[test]
 fn a_tma_ring_of_a_cluster_of_two_is_certified() {
-    let kernel = |trial: Trial, memory: &GlobalMemory| {
-        let from = memory_of(memory);
+    let kernel = |trial: Trial, from: u64| {
         let bar = |i: u32| smem(8 * i);
         if tid() == 0 {
             // Each CTA's slot is freed by both.
@@ -135,15 +137,6 @@ fn a_tma_ring_of_a_cluster_of_two_is_certified() {
     };
     let certificate = certified(Shape(64, 2, 128), kernel).unwrap_or_else(|r| panic!("{r}"));
     assert_eq!((certificate.period, certificate.threads), (2, 128), "{certificate}");
-}
-
-/// 16 bytes of global memory, the same for all threads.
-fn memory_of(memory: &GlobalMemory) -> u64 {
-    use std::sync::OnceLock;
-    static ADDRESS: OnceLock<u64> = OnceLock::new();
-    let addr = *ADDRESS.get_or_init(|| memory.alloc(16));
-    let _ = memory.write(addr, &[0; 16]);
-    addr
 }
 
 fn rule(refusal: Refused) -> (Rule, u32) {
@@ -211,11 +204,9 @@ fn a_harmless_exception_at_step_seven_moves_the_start() {
 #[test]
 fn a_wait_that_depends_on_data_is_refused() {
     // The writer's second barrier is used only if the data say so.
-    let kernel = |trial: Trial, memory: &GlobalMemory| {
-        let flag = memory_of(memory);
-        memory.write(flag + 8, &(trial.data as u32).to_le_bytes()).expect("allocated");
+    let kernel = |trial: Trial, flag: u64| {
         let in_turn = |slot: Slot| {
-            let wait: u32 = global::ld((flag + 8) as *const u32);
+            let wait: u32 = global::ld(flag as *const u32);
             if wait == 1 {
                 mbarrier::wait_parity(slot.empty(), slot.parity() ^ 1);
             }
@@ -225,8 +216,8 @@ fn a_wait_that_depends_on_data_is_refused() {
     };
     let refusal = certified(RING, kernel).unwrap_err();
     assert!(matches!(refusal, Refusal::Data { .. }), "{refusal}");
-    // A wait that comes in some steps only, by a word of each step.
-    let kernel = |trial: Trial, _: &GlobalMemory| {
+    // A wait that comes in some steps only.
+    let kernel = |trial: Trial, _: u64| {
         let in_turn = |slot: Slot| {
             if (slot.step * slot.step + 5) % 11 < 4 {
                 mbarrier::wait_parity(slot.empty(), slot.parity() ^ 1);
@@ -235,9 +226,9 @@ fn a_wait_that_depends_on_data_is_refused() {
         };
         ring(trial, 2, in_turn, |_| false);
     };
-    // The squares repeat after 11 steps, and the ring after 4.
-    let limits = certified(RING, kernel);
-    assert!(matches!(&limits, Err(Refusal::NoPeriod { .. })) || limits.unwrap().period == 44);
+    // The squares repeat after 11 steps and the ring after 4, together after 44: that is beyond the limit.
+    let refusal = certified(RING, kernel).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoPeriod { bound: 128 }), "{refusal}");
 }
 
 #[test]
@@ -253,7 +244,7 @@ fn a_poll_is_refused() {
 #[test]
 fn a_thread_that_waits_for_nobody_is_refused() {
     // Thread 1 marks a barrier of its own in each step: nobody waits for it, and it waits for nobody.
-    let kernel = |trial: Trial, _: &GlobalMemory| {
+    let kernel = |trial: Trial, _: u64| {
         if tid() == 1 {
             mbarrier::init(smem(200), 1);
             for _ in 0..trial.steps {
@@ -266,7 +257,7 @@ fn a_thread_that_waits_for_nobody_is_refused() {
     // It does all of its steps before the barrier that all meet at, which the others' words do not
     // repeat: the body would be in two places.
     assert!(matches!(refusal, Err(Refusal::NoPeriod { .. })), "{refusal:?}");
-    let kernel = |trial: Trial, _: &GlobalMemory| {
+    let kernel = |trial: Trial, _: u64| {
         let mark = |_: Slot| false;
         if tid() == 1 {
             mbarrier::init(smem(200), 1);
@@ -283,7 +274,7 @@ fn a_thread_that_waits_for_nobody_is_refused() {
 #[test]
 fn a_deadlock_that_needs_many_steps_is_found() {
     // A second barrier counts one arrival too many for every sixteenth step.
-    let kernel = |trial: Trial, _: &GlobalMemory| {
+    let kernel = |trial: Trial, _: u64| {
         let stops = |slot: Slot| {
             if slot.step == 15 {
                 mbarrier::wait_parity(slot.empty(), slot.parity());
@@ -294,4 +285,52 @@ fn a_deadlock_that_needs_many_steps_is_found() {
     };
     let (rule, steps) = rule(certified(RING, kernel).unwrap_err());
     assert!(steps >= 16, "{rule:?} with {steps} steps");
+}
+
+#[test]
+fn a_grid_that_grows_is_refused() {
+    let refusal = on_grids(|trial| trial.steps, |_| {}).unwrap_err();
+    assert!(matches!(refusal, Refusal::Grid { steps: 2 }), "{refusal}");
+}
+
+#[test]
+fn clusters_that_talk_are_refused() {
+    let refusal = on_grids(
+        |_| 2,
+        |word| {
+            global::atomic_add_u32(word as *mut u32, 1);
+        },
+    );
+    assert!(matches!(refusal, Err(Refusal::Clusters { .. })), "{refusal:?}");
+    // One cluster alone may: the certificate names the instruction.
+    let certificate = on_grids(
+        |_| 1,
+        |word| {
+            global::atomic_add_u32(word as *mut u32, 1);
+        },
+    );
+    let shares = certificate.unwrap().shares.unwrap();
+    assert!(shares.starts_with("atom.global.add at "), "{shares}");
+}
+
+/// Runs a ring in each CTA of a grid of clusters of one; each thread then calls `end` with a word of
+/// global memory.
+fn on_grids(
+    ctas: impl Fn(Trial) -> u32 + Sync,
+    end: impl Fn(u64) + Sync,
+) -> Result<Certificate, Refused> {
+    let Shape(threads, _, smem_bytes) = RING;
+    let one = [1; 3];
+    certify(&Config::default(), &Limits::default(), |config, trial| {
+        let memory = GlobalMemory::new();
+        let word = memory.alloc(4);
+        let (grid, block) = ([ctas(trial), 1, 1], [threads, 1, 1]);
+        let grid = Grid { grid, block, cluster: one, min_ctas: 1, smem_bytes, name: "test" };
+        sim::launch(config, &memory, &grid, &|| {
+            ring(trial, 1, |_| false, |_| false);
+            if tid() == 0 {
+                end(word);
+            }
+        })
+    })
 }
