@@ -24,7 +24,7 @@ pub struct Certificate {
     pub states: usize,
     /// Protocol events of a period.
     pub events: usize,
-    /// How many periods a thread can be ahead of another, at most.
+    /// A thread ends period i + `lead` only after all others have ended period i.
     pub lead: u32,
     /// Names of the mbarriers, and stages of each.
     pub barriers: Vec<(String, u32)>,
@@ -79,11 +79,11 @@ impl fmt::Display for Certificate {
             "states",
             &format!("{} protocol states; each period ends in the one it began in", self.states),
         )?;
-        let lead = match self.lead {
-            1 => "1 period".to_owned(),
-            n => format!("{n} periods"),
-        };
-        line(f, "lead", &format!("no thread is {lead} ahead of another, or more"))?;
+        line(
+            f,
+            "lead",
+            &format!("a thread ends period i + {} only after all have ended period i", self.lead),
+        )?;
         let stages = |(name, stages): &(String, u32)| match stages {
             1 => name.clone(),
             n => format!("{name} x {n}"),
