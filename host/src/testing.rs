@@ -2,6 +2,8 @@
 //!
 //! `docs/testing-a-kernel.md` has a complete example.
 
+pub use sim::{Certificate, Limits, Refusal, Trial};
+
 use crate::device::Device;
 use crate::{SimConfig, Strategy};
 use std::any::Any;
@@ -53,6 +55,40 @@ pub fn check_with(strategy: &Strategy, case: impl Fn(&Device) -> CaseResult + Sy
     if let Err(finding) = sim::explore(&config, &strategy, |config| run(config, &case)) {
         panic!("{finding}\nWARPIPE_SEED='{}' repeats it", finding.schedule);
     }
+}
+
+/// Certifies a kernel for any number of steps, and panics with the reason if that can't be. `docs/certificates.md`
+/// has the argument and its assumptions.
+///
+/// `case` runs the kernel with [`Trial::steps`] steps and checks the result. With [`Trial::data`] = 1 it
+/// uses other data than with 0, so that a kernel whose waits depend on data is refused. It must do the
+/// same every time.
+///
+/// ```no_run
+/// # fn launch(model: &host::Device, steps: u32, values: &[u8]) -> Result<(), host::Error> { Ok(()) }
+/// let certificate = host::testing::certify(|model, trial| {
+///     let values = vec![trial.data as u8; 1024 * trial.steps as usize];
+///     launch(model, trial.steps, &values)?;
+///     Ok(())
+/// });
+/// println!("{certificate}");
+/// ```
+#[track_caller]
+pub fn certify(case: impl Fn(&Device, Trial) -> CaseResult + Sync) -> Certificate {
+    certify_with(&Limits::default(), case).unwrap_or_else(|refusal| panic!("{refusal}"))
+}
+
+/// Certifies a kernel like [`certify`], up to the given limits.
+///
+/// # Errors
+/// Why there is no certificate: a schedule that fails, or a kernel that does not fit.
+pub fn certify_with(
+    limits: &Limits,
+    case: impl Fn(&Device, Trial) -> CaseResult + Sync,
+) -> Result<Certificate, Refusal<String>> {
+    sim::certify(&SimConfig::default(), limits, |config, trial| {
+        run(config, &|device: &Device| case(device, trial))
+    })
 }
 
 /// A configuration that repeats a schedule. `text` is a seed, or a schedule as a finding prints it.

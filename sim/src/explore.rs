@@ -130,8 +130,10 @@ pub fn explore<E: Send>(
             let steps = length(&random(config, config.seed, &run)?);
             over_seeds(config, seeds, |_| Schedule::pct(*depth, steps), 1, &run)
         }
-        Strategy::Exhaustive { limit } => over_tree(config, Walk::Reduced, *limit, &run),
-        Strategy::Full { limit } => over_tree(config, Walk::Full, *limit, &run),
+        Strategy::Exhaustive { limit } => {
+            over_tree(config, &Home::new(Walk::Reduced, None), *limit, &run)
+        }
+        Strategy::Full { limit } => over_tree(config, &Home::new(Walk::Full, None), *limit, &run),
     }
 }
 
@@ -228,13 +230,13 @@ fn over_seeds<E: Send>(
     }
 }
 
-fn over_tree<E>(
+/// Runs one schedule after the other of the trees at `home`.
+pub(crate) fn over_tree<E>(
     config: &Config,
-    walk: Walk,
+    home: &Home,
     limit: u64,
     run: &impl Fn(&Config) -> Result<Stats, E>,
 ) -> Result<Explored, Finding<E>> {
-    let home = Home::new(walk);
     let config =
         Config { workers: Some(1), schedule: Schedule::walk(home.clone()), ..config.clone() };
     let mut done = Explored::default();

@@ -29,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::float_cmp))] // Tests of arithmetic that is exact.
 
 mod barrier;
+mod certify;
 mod cluster;
 mod config;
 mod copy;
@@ -40,6 +41,7 @@ mod finding;
 mod grid;
 mod memory;
 pub mod ops;
+mod protocol;
 mod race;
 mod schedule;
 pub mod trace;
@@ -48,6 +50,7 @@ mod walk;
 mod warp;
 mod wgmma;
 
+pub use certify::{Certificate, Limits, Refusal, Trial, certify};
 pub use config::{Config, Progress, Stats};
 pub use drive::launch::{launch, launch_all};
 pub use drive::run::Launch;

@@ -112,6 +112,8 @@ pub enum Error {
     Bits { shape: String, instance: String },
     #[error("{0}")]
     Wrong(String),
+    #[error("{case}: {reason}")]
+    NoCertificate { case: String, reason: String },
     #[error("{case}: finding after {after} schedules; --seed '{schedule}' repeats it")]
     Finding { case: String, after: u64, schedule: String },
 }

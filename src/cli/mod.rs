@@ -58,6 +58,8 @@ Examples:
   warpipe check gemm --all-instances --seeds 20
   warpipe check example ordered_loads --pct 3
   warpipe check example stream_copy --exhaustive --json found.json
+  warpipe check example two_rings --certify
+  warpipe check gemm --instance 128x256_2x1 --certify --steps k
   warpipe check gemm --seed 7";
 
 const TRACE_EXAMPLES: &str = "\

@@ -42,3 +42,42 @@ fn tiles_in_halves_one_after_another() {
         assert!(stdout.contains(&line), "{stdout}");
     }
 }
+
+#[test]
+fn a_certificate_says_what_was_shown_and_what_is_assumed() {
+    let folder = Folder::new();
+    let file = folder.arg("certificate.json");
+    let arguments = ["check", "example", "two_rings", "--certify", "--json", &file];
+    let (code, stdout, stderr) = outcome(&warpipe(arguments));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.starts_with("two_rings, a step is a panel of each CTA: certified"), "{stdout}");
+    for part in ["for any number of steps", "period", "lead", "assumed"] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path("certificate.json")).unwrap()).unwrap();
+    let certificate = &json[0]["certificate"];
+    let number = |name: &str| certificate[name].as_u64().unwrap();
+    assert!(number("bound") >= number("first") + 3 * number("period"), "{json}");
+    assert_eq!(certificate["clusters"], 2);
+}
+
+#[test]
+fn what_has_no_certificate_is_one_line() {
+    // The limit is too small for the period of a ring of many stages.
+    let gemm = ["check", "gemm", "--instance", "gemm_bf16_bf16_64x64_1x1", "--certify"];
+    let arguments = [&gemm[..], &["--steps", "k", "--max-steps", "16"]].concat();
+    let (code, stdout, stderr) = outcome(&warpipe(arguments));
+    assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+    assert!(stderr.contains("no certificate: up to 16 steps, "), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    // Options that exclude each other.
+    for bad in [
+        &["example", "two_rings", "--certify", "--steps", "k"][..],
+        &["example", "two_rings", "--certify", "--seeds", "3"],
+        &["gemm", "--max-steps", "20"],
+    ] {
+        let (code, _, stderr) = outcome(&warpipe([&["check"], bad].concat()));
+        assert_eq!(code, 2, "{bad:?}: {stderr}");
+    }
+}

@@ -8,6 +8,7 @@ mod common;
 #[path = "../ui/support/mod.rs"]
 mod support;
 
+mod certify;
 mod cluster_barrier;
 mod copy;
 mod cp_async;

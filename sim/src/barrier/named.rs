@@ -179,6 +179,16 @@ impl NamedBarriers {
         (slot.come.iter().map(|&(t, _)| t).collect(), slot.threads)
     }
 
+    /// The protocol state: who has come where.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for (i, n) in self.by_cta.iter().flatten().enumerate().filter(|(_, n)| n.threads > 0) {
+            f((i as u64) << 32 | u64::from(n.threads));
+            let mut come: Vec<u32> = n.come.iter().map(|c| c.0).collect();
+            come.sort_unstable();
+            come.into_iter().for_each(|t| f(u64::from(t)));
+        }
+    }
+
     /// The barriers at which somebody has come.
     pub fn in_use(&self) -> impl Iterator<Item = InUse> {
         self.by_cta.iter().enumerate().flat_map(|(cta, all)| {

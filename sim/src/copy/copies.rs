@@ -32,6 +32,19 @@ impl Copies {
         &self.in_flight
     }
 
+    /// The protocol state of the threads' groups and queues that are not empty.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for (t, (bulk, queue)) in self.bulk.iter().zip(&self.cp_async).enumerate() {
+            let mut state = Vec::new();
+            bulk.protocol(&mut |x| state.push(x));
+            queue.protocol(&mut |x| state.push(x));
+            if state != [0] {
+                f(t as u64);
+                state.into_iter().for_each(&mut *f);
+            }
+        }
+    }
+
     /// Takes the copy at a place out, for it lands.
     pub fn land(&mut self, place: usize) -> Copy {
         self.in_flight.swap_remove(place)

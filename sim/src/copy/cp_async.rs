@@ -58,6 +58,17 @@ impl CpAsync {
         true
     }
 
+    /// The protocol state: what is queued, and where its groups end.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for item in &self.queue {
+            f(match item {
+                Item::Copy { dst, .. } => u64::from(*dst),
+                Item::Arrive { bar } => 1 << 32 | *bar as u64,
+            });
+        }
+        self.groups.iter().for_each(|end| f(self.issued - end));
+    }
+
     /// Copies of the groups that the thread has waited for.
     pub fn waited(&self) -> u64 {
         self.waited

@@ -77,6 +77,13 @@ impl BulkGroups {
         true
     }
 
+    /// The protocol state: what the groups have still to do.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for g in self.committed.iter().chain([&self.open]) {
+            f(u64::from(g.unread) << 33 | u64::from(g.unwritten) << 1 | u64::from(g.waited));
+        }
+    }
+
     /// What a thread that returns leaves behind: what is wrong, and where the copy was issued.
     pub fn left_over(&self) -> Option<(&'static str, Loc)> {
         if let Some(loc) = self.open.loc {

@@ -38,6 +38,7 @@ fn guide(e: &mut Engine) -> &mut Guide {
 
 /// What happens next on the path.
 pub(crate) fn next(e: &mut Engine) -> Next {
+    e.between_steps();
     let guide = e.guide.as_mut().expect("a guided run");
     // What is no choice goes first.
     if let Some(t) = guide.free(&e.sched.ready) {

@@ -107,6 +107,7 @@ impl<'a> Running<'a> {
                 Next::Finished => {
                     return Outcome::Finished(self.with(|e| {
                         tracing::hand_over(e, true);
+                        e.hand_over_protocol();
                         e.stats.trace = e.trace_hash();
                         e.stats
                     }));

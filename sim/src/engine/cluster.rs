@@ -7,6 +7,7 @@
 use super::diagnose::page::{deadlock, report};
 use super::diagnose::view::Page;
 use super::machine::Machine;
+use super::protocol;
 use super::steps::Steps;
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
@@ -16,6 +17,7 @@ use crate::finding::report::{NOTHING_CHANGES, Report};
 use crate::finding::rule::Rule;
 use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
+use crate::protocol::watcher::Watcher;
 use crate::race::accesses::Found;
 use crate::race::explain::explain;
 use crate::race::global::GlobalShadow;
@@ -56,6 +58,8 @@ pub(crate) struct Engine {
     pub guide: Option<Box<Guide>>,
     /// What happened before what, if races are looked for.
     race: Option<Box<Race>>,
+    /// Who records the protocol, if somebody wants it.
+    watcher: Option<Box<Watcher>>,
     /// The clocks, if somebody wants to know the time.
     pub time: Option<Box<Timing>>,
     /// Who gets the trace of this cluster, if it is the one.
@@ -93,6 +97,8 @@ impl Engine {
             shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow), number, &known)));
         let mut sched = Sched::new(config.seed, u64::from(number), threads, &config.schedule);
         sched.ready.extend(0..threads);
+        let watcher = config.schedule.recorder();
+        let watcher = watcher.map(|recorder| Box::new(Watcher::new(recorder, place, threads)));
         let hw = Machine::new(shape, memory.clone(), launches, config.check_uninitialised);
         let guide = config.schedule.tree(place).map(|(tree, home)| {
             let home_of: Vec<usize> = hw.threads.iter().map(|t| t.cta).collect();
@@ -114,6 +120,7 @@ impl Engine {
             steps: Steps::default(),
             guide,
             race,
+            watcher,
             time: timing(config, grid, index),
             tracing: config.trace.clone(),
         }
@@ -129,6 +136,7 @@ impl Engine {
         self.steps.note(t, name, arg, Some(loc));
         let step = self.stats.steps;
         self.timed(|time| time.begin(t, step));
+        self.watched(|watcher| watcher.executes(t, name, arg, loc));
         t
     }
 
@@ -137,6 +145,7 @@ impl Engine {
         self.stats.copies += 1;
         self.progress();
         self.steps.note(issuer, "(lands)", place as u32, Some(loc));
+        self.watched(|watcher| watcher.lands(issuer, loc));
     }
 
     /// Something has changed that those who poll may see.
@@ -351,6 +360,38 @@ impl Engine {
     /// The machine's parts, and what the race detector knows, if races are looked for.
     pub fn parts(&mut self) -> (&mut Machine, Option<&Race>) {
         (&mut self.hw, self.race.as_deref())
+    }
+
+    /// Tells the watcher of the protocol, if there is one.
+    #[inline]
+    pub fn watched(&mut self, f: impl FnOnce(&mut Watcher)) {
+        if let Some(watcher) = &mut self.watcher {
+            f(watcher);
+        }
+    }
+
+    /// Tells the watcher operands of the instruction in progress.
+    #[inline]
+    pub fn operands<const N: usize>(&mut self, values: impl FnOnce() -> [u64; N]) {
+        self.watched(|watcher| values().into_iter().for_each(|value| watcher.operand(value)));
+    }
+
+    /// Between two steps: gives the watcher the state, if something was completed since the last time.
+    pub fn between_steps(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        if watcher.due {
+            let state = protocol::state(&self.hw, watcher);
+            let order = self.guide.as_ref().map(|guide| &guide.order);
+            watcher.mark(state, || order.map(protocol::knowledge).unwrap_or_default());
+        }
+    }
+
+    /// The cluster has ended well: hands the record of its protocol over.
+    pub fn hand_over_protocol(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let bars = &self.hw.mbarriers;
+        let label = |b: &crate::barrier::mbarriers::Bar| bars.labels.get(b.cta, b.addr);
+        watcher.hand_over(&self.hw.shape.name, bars.all().iter().map(label));
     }
 
     /// Tells the race detector who synchronises, if races are looked for.

@@ -4,4 +4,5 @@ pub(crate) mod cluster;
 mod conflict;
 mod diagnose;
 pub(crate) mod machine;
+pub(crate) mod protocol;
 pub(crate) mod steps;

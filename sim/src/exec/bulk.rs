@@ -47,6 +47,7 @@ fn target(
     (cta, dst, bytes): (usize, u32, u32),
     bar: u32,
 ) -> Result<Target, Fault> {
+    e.operands(|| [cta as u64, u64::from(dst), u64::from(bytes), u64::from(bar)]);
     let bar = e.hw.bar_at((cta, bar))?;
     e.hw.smem[cta].begin_write(dst, bytes).map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| {
@@ -64,6 +65,7 @@ fn target(
 
 /// Marks the source of a store or a copy as being read.
 fn source(e: &mut Engine, (cta, src, bytes): (usize, u32, u32)) -> Result<(), Fault> {
+    e.operands(|| [u64::from(src), u64::from(bytes)]);
     e.hw.smem[cta].begin_read(src, bytes).map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| guide.touch(cta as u64, u64::from(src), u64::from(bytes), false));
     Ok(())

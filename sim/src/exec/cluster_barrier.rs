@@ -42,6 +42,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
 fn settle(e: &mut Engine) {
     let waiters = e.hw.all.settle();
     let done = waiters.is_some();
+    e.watched(|watcher| watcher.due |= done);
     e.guided(|guide| guide.arrive(Key::Cluster, false, done));
     let Some(waiters) = waiters else { return };
     e.hw.rounds.all_met();

@@ -19,6 +19,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     e.live -= 1;
     e.sched.progress = true;
     e.guided(|guide| guide.exit(cta, last));
+    e.watched(|watcher| watcher.exits(t));
     cluster_barrier::exit(e, t);
     named::exit(e, t);
     if e.hw.warp_mut(t).is_gone() {

@@ -19,6 +19,7 @@ pub(crate) fn init(e: &mut Engine, t: u32, addr: u32, count: u32) -> Result<(), 
         return Err(e.hw.mbarriers.init_twice(old));
     }
     let state = MBarrier::init(count)?;
+    e.operands(|| [u64::from(count)]);
     let bar = e.hw.mbarriers.next();
     e.hw.smem[cta].set_barrier(addr, bar).map_err(|c| e.hw.conflict(cta, c))?;
     let line = e.hw.line(t);
@@ -97,6 +98,7 @@ pub(crate) fn expect(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(
 pub(crate) fn complete_tx(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
     uses(e, t, bar)?;
     e.edge(|race| race.will_complete(t, bar));
+    e.operands(|| [u64::from(bytes)]);
     complete(e, bar, bytes)
 }
 
@@ -122,6 +124,8 @@ fn note(e: &mut Engine, t: u32, bar: usize, what: &'static str, (n, tx): (u32, O
     if n > 0 {
         e.hw.mbarriers.arrives(bar, t, e.stats.steps, loc);
     }
+    let (cta, addr) = (e.hw.mbarriers.get(bar).cta, e.hw.mbarriers.get(bar).addr);
+    e.operands(|| [cta as u64, u64::from(addr), u64::from(n), tx.map_or(u64::MAX, u64::from)]);
     let phase = e.hw.mbarriers.get(bar).state.phase;
     e.timed(|time| time.arrives(t, loc, (bar, phase), n, tx));
 }
@@ -140,6 +144,7 @@ fn stepped(e: &mut Engine, bar: usize, ordered: bool, done: bool) {
 }
 
 fn phase_done(e: &mut Engine, bar: usize) {
+    e.watched(|watcher| watcher.due = true);
     let b = e.hw.mbarriers.get(bar);
     let phase = b.state.phase.wrapping_sub(1);
     let lapped = e.guide.as_ref().and_then(|guide| guide.lapped(b));
@@ -195,6 +200,11 @@ pub(crate) fn wait(
         _ => {}
     }
     let bar = e.hw.own_bar(t, addr)?;
+    e.operands(|| match want {
+        Want::Parity(parity) => [u64::from(parity)],
+        // The phase that the token is of, as far as a wait can tell, and the arrivals it lacked.
+        Want::Token(token) => [1 << 63 | (token >> 32) << 1 | token & 1],
+    });
     e.hw.mbarriers.looked(bar, t);
     uses(e, t, bar)?;
     let (done, phase) = e.hw.mbarriers.look(bar, want)?;

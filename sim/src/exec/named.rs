@@ -23,6 +23,8 @@ pub(crate) fn come(
     let (cta, loc) = (e.hw.thread(t).cta, e.hw.line(t));
     let met = e.hw.named.come(cta, (t, loc), id, threads, wait)?;
     let (key, full) = (Key::Named(cta, id), met.is_some());
+    e.operands(|| [u64::from(threads), u64::from(wait.is_some())]);
+    e.watched(|watcher| watcher.due |= full);
     e.edge(|race| race.named_arrives(t, cta, id));
     e.guided(|guide| guide.arrive(key, false, full));
     e.timed(|time| time.comes(t, id, full));

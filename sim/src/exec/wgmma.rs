@@ -24,6 +24,7 @@ pub(crate) fn mma(
         return Ok(Poll::Ready(()));
     }
     aligned(e, t, "wgmma.mma_async")?;
+    e.operands(|| [mma.a.unwrap_or(u64::MAX), mma.b, u64::from(mma.n)]);
     let loc = e.hw.line(t);
     let regs = match a {
         None => [0; 4],

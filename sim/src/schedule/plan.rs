@@ -1,5 +1,6 @@
 //! Who decides what happens next in a run, and how that is written down.
 
+use crate::protocol::record::Recorder;
 use crate::walk::tree::{Line, Tree, Walk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,7 +51,11 @@ impl Clone for Launches {
 
 /// Where the trees of an exploration are between runs.
 #[derive(Clone)]
-pub(crate) struct Home(Arc<Mutex<Trees>>);
+pub(crate) struct Home {
+    trees: Arc<Mutex<Trees>>,
+    /// Who gets the protocol of each run, if somebody does.
+    recorder: Option<Arc<Recorder>>,
+}
 
 struct Trees {
     walk: Walk,
@@ -76,12 +81,13 @@ impl fmt::Debug for Home {
 }
 
 impl Home {
-    pub fn new(walk: Walk) -> Self {
-        Self(Arc::new(Mutex::new(Trees { walk, by_place: BTreeMap::new(), launches: 0 })))
+    pub fn new(walk: Walk, recorder: Option<Arc<Recorder>>) -> Self {
+        let trees = Trees { walk, by_place: BTreeMap::new(), launches: 0 };
+        Self { trees: Arc::new(Mutex::new(trees)), recorder }
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Trees) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.trees.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub fn put(&self, place: Place, tree: Tree) {
@@ -161,6 +167,14 @@ impl Schedule {
                 let take = |t: &mut Trees| t.by_place.remove(&place).unwrap_or(Tree::new(t.walk));
                 Some((home.with(take), Some(home.clone())))
             }
+            _ => None,
+        }
+    }
+
+    /// Who gets the protocol of each run.
+    pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
+        match &self.0 {
+            Kind::Walk(home) => home.recorder.clone(),
             _ => None,
         }
     }

@@ -142,7 +142,7 @@ impl Guide {
                 self.order.pass_on(agent);
                 return agent;
             }
-            let agent = self.order.fork(Agent::copy(t, u32::MAX >> 1));
+            let agent = self.order.fork(Agent::queue(t));
             self.queues[slot] = Some(agent);
             return agent;
         }

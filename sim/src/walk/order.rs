@@ -124,6 +124,16 @@ impl Order {
         self.agents[agent as usize]
     }
 
+    /// All agents, by their numbers.
+    pub fn agents(&self) -> &[Agent] {
+        &self.agents
+    }
+
+    /// The pasts of all agents.
+    pub fn clocks(&self) -> &[Clock] {
+        &self.clocks
+    }
+
     /// The agent of the step in progress.
     pub fn current(&self) -> Option<u32> {
         self.now.map(|now| now.agent)

@@ -21,6 +21,16 @@ impl Agent {
     pub fn copy(issuer: u32, nth: u32) -> Self {
         Self(1 << 63 | u64::from(issuer) << 32 | u64::from(nth))
     }
+    /// The copies of a thread's `cp.async` queue, which land one after the other.
+    pub fn queue(issuer: u32) -> Self {
+        Self::copy(issuer, u32::MAX >> 1)
+    }
+    pub fn is_copy(self) -> bool {
+        self.0 >> 63 == 1
+    }
+    pub fn is_queue(self) -> bool {
+        self.is_copy() && self.0 as u32 == u32::MAX >> 1
+    }
 }
 
 /// What an agent's next step works on, as far as it is known before the step.

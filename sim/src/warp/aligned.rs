@@ -62,6 +62,11 @@ impl Aligned {
         Ok(())
     }
 
+    /// The protocol state: who is ahead of the others, and by how much.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        self.entries.iter().for_each(|e| f(u64::from(e.lanes)));
+    }
+
     /// The oldest instruction that the lane has not executed, though another lane has.
     pub fn missed(&self, lane: u32) -> Option<(&'static str, Loc)> {
         let at = self.executed[lane as usize].checked_sub(self.first)?;

@@ -89,6 +89,14 @@ impl Meeting {
         exchange(meet, lanes, self);
     }
 
+    /// The protocol state: who has come.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        f(u64::from(self.come));
+        let mut partial = self.partial.clone();
+        partial.sort_unstable();
+        partial.into_iter().for_each(|(mask, come)| f(u64::from(mask) << 32 | u64::from(come)));
+    }
+
     /// A lane comes to `bar.warp.sync` with a mask that it is in; whether it is the last.
     pub fn come_partly(&mut self, lane: u32, mask: u32) -> bool {
         let i = self.partial.iter().position(|p| p.0 == mask).unwrap_or_else(|| {

@@ -38,6 +38,15 @@ impl Registers {
         Self { have: vec![shape.registers; warps], pools }
     }
 
+    /// The protocol state: who has how many, and who waits for more.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        self.have.iter().for_each(|&n| f(u64::from(n)));
+        for pool in &self.pools {
+            f(u64::from(pool.free));
+            pool.queue.iter().for_each(|&(warp, want)| f((warp as u64) << 32 | u64::from(want)));
+        }
+    }
+
     /// Registers per thread of a warp.
     pub fn of(&self, warp: usize) -> u32 {
         self.have[warp]

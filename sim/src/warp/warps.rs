@@ -38,6 +38,13 @@ impl Warp {
         self.aligned.execute(lane, (name, loc), self.lanes, self.exited)
     }
 
+    /// The protocol state: which lanes have come how far.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        f(u64::from(self.exited));
+        self.aligned.protocol(f);
+        self.meeting.protocol(f);
+    }
+
     /// A lane returns.
     pub fn exit(&mut self, lane: u32) {
         self.exited |= 1 << lane;

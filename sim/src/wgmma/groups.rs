@@ -192,6 +192,16 @@ impl WarpGroup {
         operand::product(&self.a, &self.b, n, &mut self.product);
     }
 
+    /// The protocol state: the groups in flight, and who has committed them.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        f(self.come as u64);
+        f((self.come >> 64) as u64);
+        f(self.open.len() as u64);
+        self.committed.iter().for_each(|group| f(group.len() as u64));
+        let behind = self.by_thread.iter().map(|commits| self.commits - commits);
+        behind.enumerate().filter(|b| b.1 > 0).for_each(|(t, n)| f((t as u64) << 32 | n));
+    }
+
     /// Number of the open group, from 1.
     pub fn open_group(&self) -> u64 {
         self.commits + 1

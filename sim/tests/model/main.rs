@@ -3,6 +3,7 @@
 mod common;
 
 mod barriers;
+mod certify;
 mod copies;
 mod exits;
 mod explore;

@@ -1,12 +1,13 @@
 //! The example kernels as cases, each with its data and a plain loop that computes the expected result.
 
+use super::certify::Family;
 use super::{Case, Failure};
 use crate::cli::error::Error;
 use gpu_kernels::examples::{
     cluster_exchange::cluster_exchange, ordered_loads::ordered_loads, ping_pong::ping_pong,
     rms_norm::rms_norm, stream_copy::stream_copy, two_rings::two_rings,
 };
-use host::sim::Stats;
+use host::sim::{Stats, Trial};
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorBox, TensorMap, TensorSpec, data};
 use isa::kernel::{Kernel, KernelDesc, ParamMeta};
 
@@ -17,16 +18,18 @@ struct Example {
     name: &'static str,
     /// Rows of the checked result.
     rows: usize,
-    run: fn(&Device, usize) -> Result<(), Failure>,
+    run: fn(&Device, usize, usize) -> Result<(), Failure>,
+    /// Rows of a step: one panel of each CTA.
+    step: usize,
 }
 
 const EXAMPLES: [Example; 6] = [
-    Example { name: "cluster_exchange", rows: 130, run: exchange },
-    Example { name: "ordered_loads", rows: 325, run: ordered },
-    Example { name: "ping_pong", rows: 192, run: multiply },
-    Example { name: "rms_norm", rows: 130, run: normalise },
-    Example { name: "stream_copy", rows: 325, run: copy },
-    Example { name: "two_rings", rows: 325, run: rings },
+    Example { name: "cluster_exchange", rows: 130, run: exchange, step: ROWS },
+    Example { name: "ordered_loads", rows: 325, run: ordered, step: 2 * ROWS },
+    Example { name: "ping_pong", rows: 192, run: multiply, step: ROWS },
+    Example { name: "rms_norm", rows: 130, run: normalise, step: 2 * ROWS },
+    Example { name: "stream_copy", rows: 325, run: copy, step: 2 * ROWS },
+    Example { name: "two_rings", rows: 325, run: rings, step: 2 * ROWS },
 ];
 
 /// The names of the examples.
@@ -47,11 +50,17 @@ fn unknown(name: &str) -> Error {
 
 /// The example `name`, or all examples.
 pub fn cases(name: Option<&str>) -> Result<Vec<Box<dyn Case>>, Error> {
-    let chosen: Vec<Box<dyn Case>> = EXAMPLES
-        .into_iter()
-        .filter(|e| name.is_none_or(|n| n == e.name))
-        .map(|e| Box::new(e) as Box<dyn Case>)
-        .collect();
+    Ok(chosen(name)?.into_iter().map(|e| Box::new(e) as Box<dyn Case>).collect())
+}
+
+/// The same, with any number of steps.
+pub fn families(name: Option<&str>) -> Result<Vec<Box<dyn Family>>, Error> {
+    Ok(chosen(name)?.into_iter().map(|e| Box::new(Panels(e)) as Box<dyn Family>).collect())
+}
+
+fn chosen(name: Option<&str>) -> Result<Vec<Example>, Error> {
+    let chosen: Vec<Example> =
+        EXAMPLES.into_iter().filter(|e| name.is_none_or(|n| n == e.name)).collect();
     if chosen.is_empty() {
         return Err(unknown(name.unwrap_or_default()));
     }
@@ -64,7 +73,22 @@ impl Case for Example {
     }
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
         let device = Device::sim(config.clone());
-        (self.run)(&device, self.rows)?;
+        (self.run)(&device, self.rows, 0)?;
+        Ok(device.model_stats().unwrap_or_default())
+    }
+}
+
+/// An example whose steps are the panels of a CTA.
+struct Panels(Example);
+
+impl Family for Panels {
+    fn name(&self) -> String {
+        format!("{}, a step is a panel of each CTA", self.0.name)
+    }
+    fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure> {
+        let device = Device::sim(config.clone());
+        let Example { run, step, .. } = self.0;
+        run(&device, step * trial.steps as usize, trial.data as usize)?;
         Ok(device.model_stats().unwrap_or_default())
     }
 }
@@ -149,9 +173,9 @@ fn panels(rows: usize) -> u32 {
     rows.div_ceil(ROWS) as u32
 }
 
-fn copy(device: &Device, rows: usize) -> Result<(), Failure> {
+fn copy(device: &Device, rows: usize, data: usize) -> Result<(), Failure> {
     let (shape, desc) = ((rows, 56), &<stream_copy as Kernel>::DESC);
-    let from = Matrix::new(device, shape, |i, j| ((7 * i + j) % 251) as f32)?;
+    let from = Matrix::new(device, shape, |i, j| ((7 * i + j + data) % 251) as f32)?;
     let to = Matrix::blank(device, shape)?;
     let [a, b] =
         [from.map(device, &desc.meta.params()[0])?, to.map(device, &desc.meta.params()[1])?];
@@ -159,9 +183,9 @@ fn copy(device: &Device, rows: usize) -> Result<(), Failure> {
     to.expect(0.0, |i, j| from.at(i, j))
 }
 
-fn rings(device: &Device, rows: usize) -> Result<(), Failure> {
+fn rings(device: &Device, rows: usize, data: usize) -> Result<(), Failure> {
     let (shape, desc) = ((rows, 56), &<two_rings as Kernel>::DESC);
-    let from = Matrix::new(device, shape, |i, j| small(3, i, j) * 0.37)?;
+    let from = Matrix::new(device, shape, |i, j| small(3 + data, i, j) * 0.37)?;
     let to = Matrix::blank(device, shape)?;
     let [a, b] =
         [from.map(device, &desc.meta.params()[0])?, to.map(device, &desc.meta.params()[1])?];
@@ -169,10 +193,10 @@ fn rings(device: &Device, rows: usize) -> Result<(), Failure> {
     to.expect(0.0, |i, j| rounded(from.at(i, j).max(0.0).powi(2)))
 }
 
-fn ordered(device: &Device, rows: usize) -> Result<(), Failure> {
+fn ordered(device: &Device, rows: usize, data: usize) -> Result<(), Failure> {
     let (shape, desc) = ((rows, 56), &<ordered_loads as Kernel>::DESC);
-    let x = Matrix::new(device, shape, |i, j| small(4, i, j) * 0.5)?;
-    let y = Matrix::new(device, shape, |i, j| small(5, i, j) * 8.0)?;
+    let x = Matrix::new(device, shape, |i, j| small(4 + data, i, j) * 0.5)?;
+    let y = Matrix::new(device, shape, |i, j| small(5 + data, i, j) * 8.0)?;
     let sum = Matrix::blank(device, shape)?;
     let meta = desc.meta.params();
     let (a, b, c) =
@@ -182,10 +206,10 @@ fn ordered(device: &Device, rows: usize) -> Result<(), Failure> {
     sum.expect(0.0, |i, j| x.at(i, j) + y.at(i, j))
 }
 
-fn multiply(device: &Device, m: usize) -> Result<(), Failure> {
+fn multiply(device: &Device, m: usize, data: usize) -> Result<(), Failure> {
     let ((n, k), desc) = ((128, 104), &<ping_pong as Kernel>::DESC);
-    let a = Matrix::new(device, (m, k), |i, j| small(6, i, j))?;
-    let b = Matrix::new(device, (n, k), |i, j| small(7, i, j))?;
+    let a = Matrix::new(device, (m, k), |i, j| small(6 + data, i, j))?;
+    let b = Matrix::new(device, (n, k), |i, j| small(7 + data, i, j))?;
     let d = Matrix::blank(device, (m, n))?;
     let meta = desc.meta.params();
     let (x, y, z) = (a.map(device, &meta[0])?, b.map(device, &meta[1])?, d.map(device, &meta[2])?);
@@ -195,9 +219,9 @@ fn multiply(device: &Device, m: usize) -> Result<(), Failure> {
     d.expect(0.0, |i, j| rounded((0..k).map(|l| a.at(i, l) * b.at(j, l)).sum()))
 }
 
-fn normalise(device: &Device, rows: usize) -> Result<(), Failure> {
+fn normalise(device: &Device, rows: usize, data: usize) -> Result<(), Failure> {
     let (cols, desc) = (304, &<rms_norm as Kernel>::DESC);
-    let x = Matrix::new(device, (rows, cols), |i, j| small(8, i, j) * 1.3 + 0.1)?;
+    let x = Matrix::new(device, (rows, cols), |i, j| small(8 + data, i, j) * 1.3 + 0.1)?;
     let y = Matrix::blank(device, (rows, cols))?;
     let weight = |j: usize| 0.5 + (j % 17) as f32 / 16.0;
     let weights: Vec<f32> = (0..cols).map(weight).collect();
@@ -224,10 +248,14 @@ fn normalise(device: &Device, rows: usize) -> Result<(), Failure> {
     y.expect(1.01 / 256.0, want)
 }
 
-fn exchange(device: &Device, rows: usize) -> Result<(), Failure> {
+fn exchange(device: &Device, rows: usize, data: usize) -> Result<(), Failure> {
     let (cols, desc) = (200, &<cluster_exchange as Kernel>::DESC);
     let x =
-        Matrix::new(device, (rows, cols), |i, j| if i % 7 == 3 { 0.0 } else { small(9, i, j) })?;
+        Matrix::new(
+            device,
+            (rows, cols),
+            |i, j| if i % 7 == 3 { 0.0 } else { small(9 + data, i, j) },
+        )?;
     let y = Matrix::blank(device, (rows, cols))?;
     let [a, b] = [x.map(device, &desc.meta.params()[0])?, y.map(device, &desc.meta.params()[1])?];
     launch(device, desc, 4, &[Param::map(&a), Param::map(&b), Param::value(panels(rows))])?;

@@ -1,13 +1,15 @@
 //! The GEMM kernels as cases.
 
-use super::{Args, Case, Failure};
+use super::certify::Family;
+use super::{Args, Case, Failure, Steps};
 use crate::cli::check::Judged;
 use crate::cli::error::Error;
 use crate::cli::instance;
 use crate::cli::operands::{Generate, Operands};
 use host::gemm::{Gemm, GemmProblem, Schedule};
-use host::sim::Stats;
+use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
+use warpipe::gpu_kernels::gemm::Instance;
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,20 +33,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let device = Device::sim(SimConfig::default());
     let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
     let given = args.m.zip(args.n).zip(args.k).map(|((m, n), k)| [m, n, k]);
-    let chosen: Vec<usize> = if args.all_instances {
-        (0..gemm.instances().len()).collect()
-    } else if let Some(name) = &args.instance {
-        vec![instance::named(&gemm, name, |_| true)?]
-    } else {
-        let [m, n, k] = given.unwrap_or(SHAPE);
-        let out = args.out_dtype.unwrap_or(args.dtype);
-        let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.beta.is_some() };
-        let plan = gemm.plan(&problem)?;
-        let Some(kernel) = &plan.describe().kernel else {
-            return Err(empty([m, n, k]));
-        };
-        vec![kernel.index]
-    };
+    let chosen = chosen(args, &gemm, given.unwrap_or(SHAPE))?;
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
     for index in chosen {
         let instance = &gemm.instances()[index];
@@ -74,6 +63,87 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         }
     }
     Ok(cases)
+}
+
+/// The kernels that the options name, by their rows in the table; otherwise the picker's for a shape.
+fn chosen(args: &Args, gemm: &Gemm, [m, n, k]: [u64; 3]) -> Result<Vec<usize>, Error> {
+    if args.all_instances {
+        return Ok((0..gemm.instances().len()).collect());
+    }
+    if let Some(name) = &args.instance {
+        return Ok(vec![instance::named(gemm, name, |_| true)?]);
+    }
+    let out = args.out_dtype.unwrap_or(args.dtype);
+    let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.beta.is_some() };
+    let plan = gemm.plan(&problem)?;
+    let kernel = plan.describe().kernel.as_ref().ok_or_else(|| empty([m, n, k]))?;
+    Ok(vec![kernel.index])
+}
+
+/// The kernels that the options name, each with steps along K, along the tiles of a CTA, or both in turn.
+pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    let dimensions = args.steps.map_or_else(|| vec![Steps::K, Steps::Tiles], |steps| vec![steps]);
+    let mut families: Vec<Box<dyn Family>> = Vec::new();
+    for index in chosen(args, &gemm, SHAPE)? {
+        for &steps in &dimensions {
+            families.push(Box::new(Tiled { index, steps, gemm: gemm.instances()[index] }));
+        }
+    }
+    Ok(families)
+}
+
+/// Products of one cluster with a kernel of the table, data-parallel.
+struct Tiled {
+    index: usize,
+    steps: Steps,
+    gemm: Instance,
+}
+
+/// K tiles of each tile, where the tiles are the steps.
+const K_TILES: u32 = 2;
+
+impl Tiled {
+    /// A product of so many steps. The last tile has a few rows and columns only: the kernel does the
+    /// same with it, and the result is compared sooner.
+    fn problem(&self, steps: u32) -> GemmProblem {
+        let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = self.gemm;
+        let (tiles, k_tiles) = match self.steps {
+            Steps::K => (1, steps),
+            Steps::Tiles => (steps, K_TILES),
+        };
+        let (m, n) = (bm * (cluster_m * tiles - 1) + 8, bn * (cluster_n - 1) + 8);
+        // With swapped operands, the kernel's rows are D's columns.
+        let (m, n) = if self.gemm.swap_ab { (n, m) } else { (m, n) };
+        let (ab, out, beta_c) = (self.gemm.ab, self.gemm.out, self.gemm.has_c);
+        GemmProblem { m: m.into(), n: n.into(), k: (bk * k_tiles).into(), ab, out, beta_c }
+    }
+}
+
+impl Family for Tiled {
+    fn name(&self) -> String {
+        let step = match self.steps {
+            Steps::K => "a k tile, of one tile of each CTA".to_owned(),
+            Steps::Tiles => format!("a tile of each CTA, of {K_TILES} k tiles"),
+        };
+        format!("{}, a step is {step}", self.gemm.desc.meta.name())
+    }
+
+    fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure> {
+        let problem = self.problem(trial.steps);
+        let operands = Operands::generate(Generate { problem, seed: trial.data });
+        let case = GemmCase {
+            kernel: self.gemm.desc.meta.name().to_owned(),
+            index: self.index,
+            schedule: Schedule { clusters: 1, streamed: 0 },
+            operands: Arc::new(operands.map_err(|e| Failure::Other(e.to_string()))?),
+            alpha: 1.5,
+            beta: if self.gemm.has_c { -2.0 } else { 0.0 },
+            good: OnceLock::new(),
+        };
+        case.run(config)
+    }
 }
 
 /// One product on a model with `sms` SMs, with the named instance or the picker's.

@@ -1,5 +1,6 @@
 //! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
+mod certify;
 pub mod examples;
 pub mod gemm;
 
@@ -25,6 +26,15 @@ enum What {
     Example,
 }
 
+/// What a step of the GEMM is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Steps {
+    /// The k tiles of a tile of D
+    K,
+    /// The tiles of D of one CTA
+    Tiles,
+}
+
 /// Options of `warpipe check`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -46,6 +56,15 @@ pub struct Args {
     /// Runs after which --exhaustive stops
     #[arg(long, default_value_t = 10_000, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
+    /// Certify the kernel for any number of steps, or say why that cannot be
+    #[arg(long, conflicts_with_all = ["seeds", "pct", "exhaustive", "seed", "m", "schedule"])]
+    certify: bool,
+    /// Steps up to which --certify looks for a period
+    #[arg(long, default_value_t = 128, value_name = "N", requires = "certify", value_parser = clap::value_parser!(u32).range(16..=4096))]
+    max_steps: u32,
+    /// What --certify counts as a step of the GEMM: k tiles of a tile, or tiles of a CTA [default: both]
+    #[arg(long, value_enum, requires = "certify")]
+    steps: Option<Steps>,
     /// Run only this schedule: a seed, or the schedule that a finding prints
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["seeds", "pct", "exhaustive"])]
     seed: Option<String>,
@@ -130,6 +149,12 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.what == What::Example && (shaped || args.beta.is_some() || args.out_dtype.is_some()) {
         return usage("an example has its own shapes; omit the options of the GEMM");
     }
+    if args.what == What::Example && args.steps.is_some() {
+        return usage("an example has one kind of steps, its panels; omit --steps");
+    }
+    if args.certify {
+        return certify::run(args);
+    }
     let config = SimConfig::default();
     let replay = args.seed.as_deref().map(|text| host::testing::replay(&config, text));
     let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
@@ -147,12 +172,16 @@ pub fn run(args: &Args) -> Result<(), Error> {
             break;
         }
     }
-    if let Some(file) = &args.json {
-        let text = Value::Array(results).to_string();
-        std::fs::write(file, text)
-            .map_err(|e| Error::Output { file: file.clone(), reason: e.to_string() })?;
-    }
+    write_json(args, results)?;
     verdict
+}
+
+/// Writes the results to the file of the options, if there is one.
+fn write_json(args: &Args, results: Vec<Value>) -> Result<(), Error> {
+    let Some(file) = &args.json else { return Ok(()) };
+    let text = Value::Array(results).to_string();
+    std::fs::write(file, text)
+        .map_err(|e| Error::Output { file: file.clone(), reason: e.to_string() })
 }
 
 /// Checks one case. Returns its JSON and the verdict.

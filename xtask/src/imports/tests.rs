@@ -40,12 +40,12 @@ fn imports_form_no_large_circle() {
 const LAYERS: [&[&str]; 9] = [
     &["types", "finding"],
     &["memory", "barrier", "copy", "warp", "wgmma", "cluster", "grid"],
-    &["race", "trace", "walk", "schedule"],
+    &["race", "trace", "walk", "schedule", "protocol"],
     &["config"],
     &["engine"],
     &["exec"],
     &["drive"],
-    &["explore"],
+    &["explore", "certify"],
     &["ops"],
 ];
 
