@@ -176,14 +176,14 @@ impl NamedBarriers {
     /// The threads that have come to a barrier, and for how many it is used.
     pub fn who(&self, cta: usize, id: u32) -> (Vec<u32>, u32) {
         let slot = &self.by_cta[cta][id as usize];
-        (slot.come.iter().map(|&(t, _)| t).collect(), slot.threads)
+        (slot.come.iter().map(|c| c.t).collect(), slot.threads)
     }
 
     /// The protocol state: who has come where.
     pub fn protocol(&self, f: &mut impl FnMut(u64)) {
         for (i, n) in self.by_cta.iter().flatten().enumerate().filter(|(_, n)| n.threads > 0) {
             f((i as u64) << 32 | u64::from(n.threads));
-            let mut come: Vec<u32> = n.come.iter().map(|c| c.0).collect();
+            let mut come: Vec<u32> = n.come.iter().map(|c| c.t).collect();
             come.sort_unstable();
             come.into_iter().for_each(|t| f(u64::from(t)));
         }

@@ -56,6 +56,7 @@ pub(crate) fn state(hw: &Machine, watcher: &Watcher) -> Vec<u64> {
             Wait::Warp { .. } => 7 << 32,
             Wait::Warpgroup => 8 << 32,
             Wait::Poll { .. } => 9 << 32,
+            Wait::GridAhead => 10 << 32,
         };
         let at = thread.loc.map_or(0, line);
         all.push([number(thread.op), at, wait, folded].into_iter().fold(status, mix));

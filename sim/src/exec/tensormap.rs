@@ -73,7 +73,7 @@ fn edit(bytes: &mut [u8], field: Field) -> Result<(), Fault> {
 
 /// A map's address in shared memory.
 fn shared(e: &Engine, t: u32, map: u32) -> Result<(usize, u32), Fault> {
-    let at = e.hw.own(t, map)?;
+    let at = e.hw.own(t, map, MAP_BYTES)?;
     check::map_address(u64::from(map) as MapPointer)?;
     Ok(at)
 }

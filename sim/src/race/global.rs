@@ -254,6 +254,13 @@ impl Inner {
 }
 
 impl GlobalShadow {
+    /// The clusters of a cluster's grid.
+    fn clusters_beside(&self, cluster: u32) -> Range<u32> {
+        let grid = self.grid_of(cluster);
+        let end = self.grids.get(grid + 1).map_or(u32::MAX, |next| next.0);
+        self.grids[grid].0..end
+    }
+
     /// A thread accesses parts of an allocation, or issues work that will.
     pub fn access(
         &self,
@@ -263,9 +270,7 @@ impl GlobalShadow {
         base: u64,
         runs: impl FnOnce(&mut dyn FnMut(u64, u64)),
     ) -> Result<(), Box<GlobalClash>> {
-        let grid = self.grid_of(new.cluster);
-        let end = self.grids.get(grid + 1).map_or(u32::MAX, |next| next.0);
-        let grid = self.grids[grid].0..end;
+        let grid = self.clusters_beside(new.cluster);
         let mut inner = self.lock();
         let id = inner.number(new);
         let mut found = Ok(());
@@ -287,10 +292,12 @@ impl GlobalShadow {
         (map, bytes): (u64, u64),
         ends: &[(u32, u32)],
     ) -> Result<(), Box<GlobalClash>> {
+        let grid = self.clusters_beside(new.cluster);
         let mut inner = self.lock();
         let id = inner.number(new);
         inner.maps.ends(id, ends);
-        inner.access(base, (map, bytes), id, By { who, new, what: Use::Map, addr: map })
+        let by = By { who, new, what: Use::Map, addr: map };
+        inner.access(base, (map, bytes), id, (by, &grid))
     }
 }
 

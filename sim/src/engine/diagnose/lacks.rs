@@ -56,6 +56,9 @@ pub(super) fn of(c: &Page<'_>, t: u32) -> Lack {
             Lack::new("the rest of its warp group in wgmma".into(), from, "")
         }
         Wait::Registers { want } => registers(c, t, want),
+        Wait::GridAhead => {
+            Lack::new("the end of the grid ahead".into(), Vec::new(), "which has not ended")
+        }
         Wait::Poll { global } => {
             let space = if global { "global memory" } else { "memory" };
             let what = format!("a value in {space}, with {}", thread.op);
