@@ -55,8 +55,11 @@ fn a_flag_that_is_polled_and_never_set() -> Bug {
             // SAFETY: all accesses to the flag are atomic; that the other one is set is the bug.
             unsafe {
                 if thread::block_idx_x() == 1 {
-                    while global::ld_acquire_gpu_u32(w.out(0)) == 0 {
-                        //~ WP001
+                    loop {
+                        let flag = global::ld_acquire_gpu_u32(w.out(0)); //~ WP001
+                        if flag != 0 {
+                            break;
+                        }
                         misc::nanosleep(20); //~ WP001
                     }
                 } else {

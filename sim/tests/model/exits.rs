@@ -29,7 +29,7 @@ fn a_phase_that_some_began_names_who_came_and_who_did_not() {
             thread::sync_threads();
         }
     });
-    let says = "in phase 2 of mbarrier done[0]: 1 of 2 arrivals came (arrive at ";
+    let says = "in phase 2 of `done[0]`: 1 of 2 arrivals came (arrive at ";
     assert!(report.message.contains(says), "{report}");
     assert!(report.message.contains("by Load), and 1 never will; not again since"), "{report}");
     assert!(report.message.ends_with("by Math"), "{report}");

@@ -244,6 +244,9 @@ fn a_map_for_each_group() {
                     bulk::wait_group_read::<0>();
                 }
             }
+            // Lane 5 has waited for the phase before; without this the others could take its parity
+            // for that of the last.
+            warp::sync_warp(u32::MAX);
             mbarrier::wait_parity(smem(FULL), 1);
         };
         if waits {
