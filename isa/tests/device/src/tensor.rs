@@ -110,9 +110,9 @@ macro_rules! wgmmas {
                 M64::<$n>::mma_rs::<f16>(&mut d, &mut a_regs, b, true);
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
+                wgmma::fence_fragment(&mut a_regs);
             }
             M64::<$n>::fence_operand(&mut d);
-            wgmma::fence_fragment(&mut a_regs);
             for (i, v) in d.into_iter().enumerate() {
                 out.set(i, v);
             }
