@@ -55,10 +55,10 @@ fn a_flag_that_is_polled_and_never_set() -> Bug {
             // SAFETY: all accesses to the flag are atomic; that the other one is set is the bug.
             unsafe {
                 if thread::block_idx_x() == 1 {
-                    while global::ld_acquire_gpu_u32(w.out(0)) == 0 {
-                        //~ WP001
+                    while {
                         misc::nanosleep(20); //~ WP001
-                    }
+                        global::ld_acquire_gpu_u32(w.out(0)) == 0 //~ WP001
+                    } {}
                 } else {
                     global::st_release_gpu_u32(w.out(u32::from(bug)), 1);
                 }
