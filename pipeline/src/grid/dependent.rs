@@ -131,7 +131,12 @@ impl<R: Role, Cl: ClusterShape> BeforeWait<Warpgroup<R, Cl>> {
         w3: impl FnOnce(BeforeWait<Warp<R, Cl>>),
     ) {
         let early = BeforeWait::of;
-        self.token().four_warps(|w| w0(early(w)), |w| w1(early(w)), |w| w2(early(w)), |w| w3(early(w)));
+        self.token().four_warps(
+            |w| w0(early(w)),
+            |w| w1(early(w)),
+            |w| w2(early(w)),
+            |w| w3(early(w)),
+        );
     }
 }
 
