@@ -1,18 +1,19 @@
 //! Launches that overlap: what a kernel owes the next one, although it needs nothing of the one ahead.
 
-use crate::support::Work;
+use crate::support::{Load, Work};
 use isa::{global, griddepcontrol, thread};
+use pipeline::cta::Ready;
 use pipeline::grid::BeforeWait;
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Grid, Launch, Report, Rule};
 
 type Plan = SmemPlan<()>;
-type Token = Cta<(Work,), Cluster<1, 1>, Plan>;
+type Token = Cta<(Load, Work), Cluster<1, 1>, Plan>;
 
 /// Three kernels, of which the third reads what the first writes; `between` gets the token of the second.
 fn chain(
     seed: u64,
-    between: impl Fn(BeforeWait<Ready<(Work,), Cluster<1, 1>>>) + Sync,
+    between: impl Fn(BeforeWait<Ready<(Load, Work), Cluster<1, 1>>>) + Sync,
 ) -> Result<(), Box<Report>> {
     let memory = GlobalMemory::new();
     let words = memory.alloc(4 * 1024);

@@ -26,6 +26,9 @@ pub(crate) struct Grid<'a> {
     pub number: u32,
 }
 
+/// A finding, and the number of its cluster in the run.
+type Found = (u32, Box<Report>);
+
 /// What the workers of a run share.
 pub(crate) struct Shared<'a> {
     pub config: &'a Config,
@@ -38,7 +41,8 @@ pub(crate) struct Shared<'a> {
     /// Workers that have nothing but clusters that wait for others.
     waiting: AtomicUsize,
     workers: AtomicUsize,
-    result: Mutex<(Stats, Option<(u32, Box<Report>)>)>,
+    /// Counts, and the finding of the first cluster that has one, with its number.
+    result: Mutex<(Stats, Option<Found>)>,
 }
 
 /// A cluster that a worker has taken up.

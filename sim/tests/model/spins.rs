@@ -5,8 +5,11 @@ use crate::common::tid;
 use sim::ops::{barrier, fence, global, misc, shared, thread};
 use sim::{Config, GlobalMemory, Grid, Report, Rule, Stats, Strategy, explore};
 
-/// Ways to look at a flag until it is set.
-const WAYS: [(&str, fn(*mut u32)); 7] = [
+/// A way to look at a flag until it is set.
+type Way = (&'static str, fn(*mut u32));
+
+/// Some.
+const WAYS: [Way; 7] = [
     ("atomic", |p| while global::atomic_add_u32(p, 0) == 0 {}),
     ("load", |p| while global::ld(p) == 0u32 {}),
     ("acquire", |p| while global::ld_acquire_gpu_u32(p) == 0 {}),
