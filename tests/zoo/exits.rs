@@ -21,7 +21,7 @@ fn three_of_four_arrivals() -> Bug {
         // SAFETY: a barrier of four arrivals, one from each warp, but for the bug.
         |_, bug| unsafe {
             let [done] = init([4]);
-            if tid() % 32 == 0 && !(bug && warp_id() == 3) {
+            if tid().is_multiple_of(32) && !(bug && warp_id() == 3) {
                 mbarrier::arrive(done); //~ WP043
             }
         },
@@ -47,7 +47,7 @@ fn a_reader_that_skips_its_last_release() -> Bug {
                     shared::ld::<u32>(smem(256));
                     warp::sync_warp(u32::MAX);
                     let leaves = bug && warp_id() == 2 && step == last;
-                    if tid() % 32 == 0 && !leaves {
+                    if tid().is_multiple_of(32) && !leaves {
                         mbarrier::arrive(empty); //~ WP043
                     }
                 }
@@ -64,7 +64,7 @@ fn an_arrival_after_the_last_phase() -> Bug {
         // SAFETY: each phase has two arrivals, but for the bug.
         |_, bug| unsafe {
             let [pair] = init([2]);
-            if tid() % 32 == 0 {
+            if tid().is_multiple_of(32) {
                 for phase in 0..3 {
                     mbarrier::arrive(pair); //~ WP043
                     mbarrier::wait_parity(pair, phase & 1);

@@ -154,6 +154,7 @@ fn a_buffer_that_is_never_stored() {
                 let mut free = stores.acquire();
                 (0..4).for_each(|fragment| free.put(fragment, [2.0; 8]));
                 let _published = free.publish();
+                stores.tail();
             },
         );
     });

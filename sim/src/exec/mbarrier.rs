@@ -176,10 +176,8 @@ fn phase_seen(e: &mut Engine, (bar, phase): (usize, u32), sleepers: &[u32]) -> O
 
 /// Checks that a wait for a parity is for the phase that comes next for its thread.
 fn follows(e: &Engine, t: u32, bar: usize, phase: u32) -> Result<(), Fault> {
-    match e.race().and_then(|race| race.looks(t, bar, phase)) {
-        Some(last) => Err(e.hw.mbarriers.missed(bar, last, phase)),
-        None => Ok(()),
-    }
+    let means = e.race().map_or(Ok(()), |race| race.looks(t, bar, phase));
+    means.map_err(|last| e.hw.mbarriers.missed(bar, last, phase))
 }
 
 /// A wait or a poll: false when a poll gave up.

@@ -100,7 +100,9 @@ impl Race {
         bar.phase_done(phase);
         let course = Arc::clone(bar.course());
         let lapped = bar.waiters.phase_done(&course);
-        sleepers.iter().for_each(|&(t, loc)| bar.waiters.woken(t, loc));
+        for &(t, loc) in sleepers {
+            bar.waiters.woken(t, loc);
+        }
         lapped
     }
 
@@ -111,12 +113,12 @@ impl Race {
         raise(&mut self.threads[t as usize].base[Lane::Course as usize], bar.agent(), phases);
     }
 
-    /// A thread looks at an mbarrier for a phase. Gives the phase that it saw last, if any, where it can't
-    /// be sure that it waits for this one.
-    pub fn looks(&self, t: u32, bar: usize, phase: u32) -> Option<Option<u32>> {
+    /// A thread looks at an mbarrier for a phase: whether it can be sure that it waits for this one. If not,
+    /// gives the phase that it saw last.
+    pub fn looks(&self, t: u32, bar: usize, phase: u32) -> Result<(), Option<u32>> {
         let (bar, thread) = (&self.bars[bar], &self.threads[t as usize]);
         let known = at(&thread.base[Lane::Course as usize], bar.agent());
-        bar.waiters.misses(t, phase, known)
+        bar.waiters.means(t, phase, known)
     }
 
     /// A thread has seen a phase of an mbarrier complete, the last one.

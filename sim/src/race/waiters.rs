@@ -65,13 +65,13 @@ impl Waiters {
         unsure
     }
 
-    /// The phase that a thread saw last, if any, where it can't be sure that its wait is for this one.
+    /// Whether a thread can be sure that its wait is for this phase; if not, the phase that it saw last.
     /// `known`: how many phases it knows to be over, so that it may leave some out.
-    pub fn misses(&self, t: u32, phase: u32, known: u32) -> Option<Option<u32>> {
+    pub fn means(&self, t: u32, phase: u32, known: u32) -> Result<(), Option<u32>> {
         let last = self.seen.get(t as usize).and_then(|seen| seen.last);
         let next = last.is_some_and(|last| phase.wrapping_sub(last) <= 1);
         let sure = phase == u32::MAX || known >= phase || next;
-        (!sure).then_some(last)
+        if sure { Ok(()) } else { Err(last) }
     }
 }
 
@@ -110,11 +110,11 @@ mod tests {
     fn phases_are_left_out_only_by_who_knows_that_they_are_over() {
         let (mut w, loc) = (Waiters::default(), Location::caller());
         w.passed(0, (u32::MAX, 1), loc);
-        assert_eq!(w.misses(0, u32::MAX, 0), None, "it looks again");
-        assert_eq!(w.misses(0, 0, 0), None, "the next");
-        assert_eq!(w.misses(0, 2, 1), Some(Some(u32::MAX)));
-        assert_eq!(w.misses(0, 2, 2), None);
-        assert_eq!(w.misses(1, 0, 0), None, "its first wait");
-        assert_eq!(w.misses(1, 2, 0), Some(None));
+        assert_eq!(w.means(0, u32::MAX, 0), Ok(()), "it looks again");
+        assert_eq!(w.means(0, 0, 0), Ok(()), "the next");
+        assert_eq!(w.means(0, 2, 1), Err(Some(u32::MAX)));
+        assert_eq!(w.means(0, 2, 2), Ok(()));
+        assert_eq!(w.means(1, 0, 0), Ok(()), "its first wait");
+        assert_eq!(w.means(1, 2, 0), Err(None));
     }
 }

@@ -40,7 +40,7 @@ fn whole_phases_and_those_who_leave_are_no_findings() {
     // Nobody waits for the last phases.
     passes(Shape(64, 1, 64), || {
         let bar = init(2);
-        if tid() % 32 == 0 {
+        if tid().is_multiple_of(32) {
             mbarrier::arrive(bar);
         }
     });
