@@ -265,7 +265,7 @@ impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
             assert!(
                 <St::Tile as TileShape>::ROWS.is_multiple_of(16),
                 "a warp writes 16 rows at a time"
-            )
+            );
         };
         let fragment = within(fragment, columns * rows.div_ceil(together)) as usize;
         let (block, fragment) = (fragment / columns, (fragment % columns) as u32);
