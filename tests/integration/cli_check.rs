@@ -55,7 +55,8 @@ fn a_certificate_says_what_was_shown_and_what_is_assumed() {
         assert!(stdout.contains(part), "{part}: {stdout}");
     }
     let json: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path("certificate.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(folder.path("certificate.json")).unwrap())
+            .unwrap();
     let certificate = &json[0]["certificate"];
     let number = |name: &str| certificate[name].as_u64().unwrap();
     assert!(number("bound") >= number("first") + 3 * number("period"), "{json}");
