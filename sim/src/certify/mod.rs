@@ -236,9 +236,9 @@ mod tests {
         let clock = |counts: &&[u32]| {
             let mut clock = Clock::default();
             for (agent, &count) in counts.iter().enumerate() {
-                (0..count).for_each(|_| {
-                    let _ = clock.tick(agent as u32);
-                });
+                for _ in 0..count {
+                    clock.tick(agent as u32);
+                }
             }
             clock
         };

@@ -106,12 +106,11 @@ fn the_page_names_the_numbers_and_the_assumptions() {
     }
 }
 
-#[test]
-fn a_tma_ring_of_a_cluster_of_two_is_certified() {
+/// Two CTAs with a slot each, filled by TMA. Both readers free both slots, in the order of `first`.
+fn pair(first: impl Fn(u32) -> u32 + Sync) -> Result<Certificate, Refused> {
     let kernel = |trial: Trial, from: u64| {
         let bar = |i: u32| smem(8 * i);
         if tid() == 0 {
-            // Each CTA's slot is freed by both.
             mbarrier::init(bar(0), 1);
             mbarrier::init(bar(1), 2);
             fence::mbarrier_init_release_cluster();
@@ -127,7 +126,8 @@ fn a_tma_ring_of_a_cluster_of_two_is_certified() {
             if tid() == 32 {
                 mbarrier::wait_parity(bar(0), step & 1);
                 let _: u32 = shared::ld(smem(64));
-                for rank in 0..2 {
+                let rank = first(cluster::cta_rank());
+                for rank in [rank, rank ^ 1] {
                     mbarrier::arrive_remote(cluster::mapa(bar(1), rank));
                 }
             }
@@ -135,8 +135,21 @@ fn a_tma_ring_of_a_cluster_of_two_is_certified() {
         cluster::arrive_release();
         cluster::wait_acquire();
     };
-    let certificate = certified(Shape(64, 2, 128), kernel).unwrap_or_else(|r| panic!("{r}"));
+    certified(Shape(64, 2, 128), kernel)
+}
+
+#[test]
+fn a_cluster_of_two_is_certified() {
+    let certificate = pair(|rank| rank).unwrap_or_else(|refusal| panic!("{refusal}"));
     assert_eq!((certificate.period, certificate.threads), (2, 128), "{certificate}");
+}
+
+#[test]
+fn an_arrival_that_can_overtake_is_refused() {
+    // If both free CTA 0's slot first, reader 0 can be back at CTA 1's slot before reader 1 has come there
+    // once: its second arrival completes the phase in the place of the other's.
+    let refusal = pair(|_| 0).unwrap_err();
+    assert!(matches!(refusal, Refusal::Traces { .. } | Refusal::Finding { .. }), "{refusal}");
 }
 
 fn rule(refusal: Refused) -> (Rule, u32) {
