@@ -82,7 +82,8 @@ fn declared(line: &str) -> Option<&str> {
         return (public && !rest.starts_with('$')).then(|| &rest[..end(rest)]);
     }
     let (name, rest) = bare.split_at(end(bare));
-    let entry = rest.starts_with(" = \"")
+    // The keys of `#[diagnostic::on_unimplemented]` look like entries of a table.
+    let entry = rest.starts_with(" = \"") && !["message", "label", "note"].contains(&name)
         || rest.starts_with(" = _")
         || rest.starts_with("(1):")
         || rest.starts_with("(2):")

@@ -144,7 +144,7 @@ fn each_kernel_is_a_module_with_what_it_needs() {
     let image = fixture("convergence", "modules").build().unwrap();
     assert_eq!(image.modules.len(), 3);
     for KernelPtx { kernel, text } in &image.modules {
-        assert!(text.contains(".version 8.0\n.target sm_90a\n.address_size 64"), "{text}");
+        assert!(text.contains(".version 8.3\n.target sm_90a\n.address_size 64"), "{text}");
         assert_eq!(function(text, kernel), function(&image.ptx, kernel));
         assert_eq!(text.matches(".entry").count(), 1, "{text}");
         let functions = usize::from(kernel == "behind_a_call");

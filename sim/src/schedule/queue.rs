@@ -77,10 +77,11 @@ impl Pct {
     }
 }
 
-/// Rounds of polls without progress after which a loop counts as stuck.
-pub(crate) const PATIENCE: u32 = 64;
-/// The same if a thread sleeps by itself, which may be no loop that waits for somebody.
-pub(crate) const SLEEPERS: u32 = 512;
+/// Rounds of polls without progress after which a loop counts as stuck. A loop that gives up by itself
+/// after fewer tries is no loop that nothing ends.
+pub(crate) const PATIENCE: u32 = 256;
+/// The same if a thread sleeps by itself: `nanosleep` may stand in a loop that waits for nobody.
+pub(crate) const SLEEPERS: u32 = 16 * PATIENCE;
 
 impl Sched {
     pub fn new(seed: u64, stream: u64, threads: u32, schedule: &Schedule) -> Self {
