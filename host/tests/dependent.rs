@@ -216,7 +216,7 @@ fn a_chain_in_which_all_wait_is_silent() {
 }
 
 #[test]
-#[should_panic = "error[WP045]"]
+#[should_panic = "WP045: an access that a dependent launch does not order"]
 fn a_kernel_that_does_not_wait_is_found() {
     check(1, |model| Ok(three(model, 0, 1)?));
 }
