@@ -30,7 +30,9 @@ pub(crate) struct Past {
 /// As much as a tensor map must be aligned to.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line([MaybeUninit<u8>; 64]);
+struct Line(
+    #[expect(dead_code, reason = "kernels read it through pointers")] [MaybeUninit<u8>; 64],
+);
 
 impl Past {
     /// Copies the parameters of a launch.
