@@ -91,3 +91,15 @@ fn entry(entries: &[Entry], name: &str, kernel: fn(&World, bool)) -> Bug {
     let ahead = |w: &World, _: bool| zoo_shipped::dependents::writes_a_row(&w.shared());
     bug(entry.wrong, entry.from, shape, ahead).then(&[("dependent", kernel)])
 }
+
+/// Each of the dependent launches is found under every seed: how early a grid starts does not matter.
+#[test]
+fn every_seed_finds_the_dependent_launches() {
+    let seeds = std::env::var("WARPIPE_SEEDS").map_or(5, |n| n.parse().expect("a number"));
+    for (name, entry) in DEPENDENTS.bugs {
+        for seed in 0..seeds {
+            let report = crate::world::run(&entry(), true, seed).expect_err(name);
+            assert_eq!(report.rule.code(), "WP045", "{name}, seed {seed}\n{report}");
+        }
+    }
+}
