@@ -68,6 +68,15 @@ impl Bench {
         Ok(words(&out.to_vec()?))
     }
 
+    /// Queues a kernel behind those that were queued before.
+    ///
+    /// # Errors
+    /// As [`Bench::observe`].
+    pub fn queue<K: Kernel>(&self, ctas: u32, params: &[Param<'_>]) -> Result<(), Error> {
+        let stream = self.device.stream();
+        self.device.launch(&self.module, &K::DESC, [ctas, 1, 1], params, &stream)
+    }
+
     /// A buffer of words.
     ///
     /// # Errors

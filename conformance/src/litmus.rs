@@ -5,6 +5,7 @@
 mod barriers;
 mod bulk;
 mod clusters;
+mod launches;
 mod mbarrier;
 mod memory;
 mod places;
@@ -77,6 +78,7 @@ pub fn all() -> Vec<Litmus> {
         warp::ALL,
         places::ALL,
         memory::ALL,
+        launches::ALL,
     ]
     .concat()
 }

@@ -131,7 +131,10 @@ impl Device {
     pub fn synchronize(&self) -> Result<(), Error> {
         match &self.backend {
             Backend::Cuda(context) => context.synchronize(),
-            Backend::Sim(_) => Ok(()),
+            Backend::Sim(model) => {
+                model.synchronize();
+                Ok(())
+            }
         }
     }
 

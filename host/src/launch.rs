@@ -48,6 +48,12 @@ impl Device {
 
     /// Checks and launches a kernel of `module` on `stream`.
     ///
+    /// On the model, the launch is complete when the call returns. A kernel with `dependent = true` may
+    /// overlap there, too: the model runs it together with the launches ahead, which it repeats from the
+    /// memory that they found. These are the latest two since the last call that waits (a copy to or from
+    /// the host, a synchronisation). So a finding that the call returns may be about a kernel ahead; it names the
+    /// kernel. All streams of the model are one.
+    ///
     /// # Errors
     /// An error for each kind of mistake in module, grid or parameters; [`Error::ImageAssembly`] with the
     /// assembler's message; [`Error::Model`] with the model's report.
@@ -72,16 +78,14 @@ impl Device {
             }
             // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`. The bytes that it
             // points to stay borrowed until after the call.
-            Backend::Sim(model) => unsafe {
-                model.launch(desc, grid, &packed.pointers).map(|_| ())
-            },
+            Backend::Sim(model) => unsafe { model.launch(desc, grid, &packed.pointers) },
         }
     }
 }
 
 impl Device {
     /// Checks and launches a kernel of this program on the model, without an image. It is meant for unit
-    /// tests beside a kernel's source.
+    /// tests beside a kernel's source. Dependent kernels overlap as with [`Device::launch`].
     ///
     /// # Errors
     /// The errors of [`Device::launch`]; [`Error::NotOnGpu`] on a GPU.
@@ -98,7 +102,7 @@ impl Device {
         let packed = pack(self, desc, params)?;
         // SAFETY: `pack` checked kinds, sizes and alignments against `desc.meta`. The bytes that it
         // points to stay borrowed until after the call.
-        unsafe { model.launch(desc, grid, &packed.pointers).map(|_| ()) }
+        unsafe { model.launch(desc, grid, &packed.pointers) }
     }
 }
 
@@ -205,15 +209,17 @@ impl Module {
 
     /// Number of clusters of the kernel that the device can hold at one time.
     ///
-    /// A cluster does not span GPCs, so a GPC may leave some SMs idle. The model holds
-    /// `sms / cluster size`. (`cuOccupancyMaxActiveClusters`.)
+    /// A cluster does not span GPCs, so a GPC may leave some SMs idle. The model has no GPCs; there, the
+    /// kernel's shared memory, registers and threads limit the CTAs of an SM.
+    /// (`cuOccupancyMaxActiveClusters`.)
     pub fn max_active_clusters(&self, desc: &KernelDesc) -> Result<u32, Error> {
         let index = self.index(desc)?;
         let (meta, size) = (&desc.meta, desc.meta.cluster_size());
-        let Backend::Cuda(context) = &self.device.backend else {
-            return Ok(self.device.sms() / size.max(1));
-        };
         check_shape(meta, meta.cluster, self.device.smem_bytes())?;
+        let context = match &self.device.backend {
+            Backend::Cuda(context) => context,
+            Backend::Sim(model) => return Ok(model.max_active_clusters(meta)),
+        };
         context.bind()?;
         let function = self.function(index)?;
         if size <= 1 {

@@ -19,6 +19,7 @@
 
 mod assemble;
 mod buffer;
+mod chain;
 mod cuda;
 pub mod data;
 mod device;

@@ -1,5 +1,5 @@
-//! Streams, events and graphs. On the model, every operation is complete when its call returns, and
-//! events read the host's clock.
+//! Streams, events and graphs. On the model, every operation is complete when its call returns (also a
+//! dependent launch, see [`Device::launch`]), and events read the host's clock.
 
 use crate::cuda::{Context, check, failed};
 use crate::device::{Backend, Device};
@@ -83,8 +83,13 @@ impl Stream {
 
     /// Waits until all work of the stream is complete. (`cuStreamSynchronize`.)
     pub fn synchronize(&self) -> Result<(), Error> {
-        let Some(context) = self.context() else { return Ok(()) };
-        context.bind()?;
+        match &self.inner.backend {
+            Backend::Cuda(context) => context.bind()?,
+            Backend::Sim(model) => {
+                model.synchronize();
+                return Ok(());
+            }
+        }
         // SAFETY: the stream lives while `self` does.
         unsafe { result::stream::synchronize(self.raw()) }
             .map_err(|e| failed("cuStreamSynchronize", e))

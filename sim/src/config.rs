@@ -1,7 +1,9 @@
 //! What a run is given, and what it gives back.
 
+use crate::grid::room::{Room, SM};
 use crate::schedule::plan::{Schedule, ScheduleError, Written};
 use crate::trace::data::Tracing;
+use crate::types::grid::Grid;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,6 +83,18 @@ impl Config {
         let Written { seed, schedule } = schedule.parse()?;
         let workers = Some(self.workers.unwrap_or(1));
         Ok(Self { seed, schedule, workers, ..self.clone() })
+    }
+
+    /// Whether dependent launches may overlap the launch ahead: where the schedule draws nothing, or a
+    /// launch is traced, they run one after the other.
+    pub fn overlaps(&self) -> bool {
+        self.trace.is_none() && self.schedule.draws()
+    }
+
+    /// Clusters of a grid that all SMs together hold at a time. The grid must be one that a GPU takes.
+    pub fn max_active_clusters(&self, grid: &Grid<'_>) -> u32 {
+        let cluster = Room::of(grid).parts(grid.cluster_size());
+        (SM * u64::from(self.sms) / cluster) as u32
     }
 }
 

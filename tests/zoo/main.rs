@@ -51,7 +51,7 @@ pub struct Bug {
     /// The kernel; with the bug if `bug`.
     kernel: Kernel,
     /// Dependent launches behind it, of the same shape, by the names of their kernels.
-    dependents: &'static [(&'static str, Kernel)],
+    dependents: Vec<(&'static str, Kernel)>,
 }
 
 /// A kernel; with the bug if `bug`.
@@ -81,13 +81,13 @@ const fn cluster(cluster: u32, threads: u32) -> Shape {
 }
 
 fn bug(wrong: &'static str, from: &'static str, shape: Shape, kernel: Kernel) -> Bug {
-    Bug { wrong, from, shape, right_shape: None, kernel, dependents: &[] }
+    Bug { wrong, from, shape, right_shape: None, kernel, dependents: Vec::new() }
 }
 
 impl Bug {
     /// Kernels that are launched behind it as dependent launches.
-    fn then(self, dependents: &'static [(&'static str, Kernel)]) -> Self {
-        Self { dependents, ..self }
+    fn then(self, dependents: &[(&'static str, Kernel)]) -> Self {
+        Self { dependents: dependents.to_vec(), ..self }
     }
 
     /// The correct kernel is launched in another shape.
@@ -140,6 +140,7 @@ const FAMILIES: &[Family] = &[
     shipped::RINGS,
     shipped::RACES,
     shipped::CLUSTERS,
+    shipped::DEPENDENTS,
     regions::FAMILY,
     exits::FAMILY,
     registers::FAMILY,

@@ -68,6 +68,12 @@ family! { "shipped/src/clusters.rs", clusters, CLUSTERS:
     a_read_from_a_peer_that_has_left
 }
 
+family! { "shipped/src/dependents.rs", dependents, DEPENDENTS:
+    a_kernel_without_the_wait
+    a_load_warp_without_the_wait
+    a_scheduler_made_before_the_wait
+}
+
 /// An entry of the zoo, launched as the kernel is on a GPU.
 fn entry(entries: &[Entry], name: &str, kernel: fn(&World, bool)) -> Bug {
     let entry = entries.iter().find(|e| e.name == name).expect("the family is complete");
@@ -79,5 +85,21 @@ fn entry(entries: &[Entry], name: &str, kernel: fn(&World, bool)) -> Bug {
         smem: meta.smem_bytes,
         steps: 100_000,
     };
-    bug(entry.wrong, entry.from, shape, kernel)
+    if entry.ahead.is_none() {
+        return bug(entry.wrong, entry.from, shape, kernel);
+    }
+    let ahead = |w: &World, _: bool| zoo_shipped::dependents::writes_a_row(&w.shared());
+    bug(entry.wrong, entry.from, shape, ahead).then(&[("dependent", kernel)])
+}
+
+/// Each of the dependent launches is found under every seed: how early a grid starts does not matter.
+#[test]
+fn every_seed_finds_the_dependent_launches() {
+    let seeds = std::env::var("WARPIPE_SEEDS").map_or(5, |n| n.parse().expect("a number"));
+    for (name, entry) in DEPENDENTS.bugs {
+        for seed in 0..seeds {
+            let report = crate::world::run(&entry(), true, seed).expect_err(name);
+            assert_eq!(report.rule.code(), "WP045", "{name}, seed {seed}\n{report}");
+        }
+    }
 }

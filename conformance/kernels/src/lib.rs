@@ -9,6 +9,7 @@ pub mod barriers;
 pub mod bulk;
 pub mod clusters;
 pub mod cp_async;
+pub mod launches;
 pub mod matrix;
 pub mod mbarrier;
 pub mod memory;

@@ -9,8 +9,9 @@ use isa::{barrier, kernel, misc, setmaxnreg, shared, thread, warp};
 
 /// Bytes for the operands.
 const SMEM: u32 = crate::wgmma::SMEM;
-/// Looks of the warp that helps a barrier which is not complete, 1 µs apart.
-const LOOKS: u32 = 2000;
+/// Looks of the warp that helps a barrier which is not complete, 80 µs apart. They are few, because the model
+/// reports a loop of 64 looks at an unchanged machine as a deadlock.
+const LOOKS: u32 = 25;
 
 type S = M64<32>;
 
@@ -169,7 +170,7 @@ unsafe fn help(flag: u32) -> u32 {
                 if passed != 0 {
                     break;
                 }
-                misc::nanosleep(1000);
+                misc::nanosleep(80_000);
             }
         }
         passed = warp::shfl_idx(passed, 0);

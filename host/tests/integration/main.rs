@@ -10,6 +10,7 @@ mod map;
 mod probe;
 
 mod errors;
+mod gemm_chain;
 mod gemm_in_turn;
 mod gemm_seams;
 mod gpu_launch;

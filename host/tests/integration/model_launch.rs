@@ -1,6 +1,6 @@
 //! Launches on the SM model: the whole path, and every launch that must be refused.
 
-use crate::probe::{self, FILL, IMAGE, RANKS2, SHARED, TILE_COPY};
+use crate::probe::{self, FILL, IMAGE, RANKS2, RANKS16, SHARED, TILE_COPY};
 use host::{Device, Dtype, Error, Param, SimConfig, TensorBox, TensorSpec};
 use isa::kernel::{Image, Kernel, KernelDesc, KernelMeta};
 
@@ -16,6 +16,17 @@ fn slices_and_values_arrive() {
 #[test]
 fn clusters_have_their_size() {
     probe::clusters_have_their_size(&model());
+}
+
+/// 65,536 registers are enough for two CTAs of 128 threads with 248 each, and for eight of 32.
+#[test]
+fn clusters_are_as_many_as_the_sms_have_room_for() {
+    let module = model().load(&IMAGE).unwrap();
+    let held = |desc| module.max_active_clusters(desc).unwrap();
+    assert_eq!(held(&SHARED), 132);
+    assert_eq!(held(&FILL), 2 * 132);
+    assert_eq!(held(&RANKS2), 8 * 132 / 2);
+    assert_eq!(held(&RANKS16), 8 * 132 / 16);
 }
 
 #[test]

@@ -194,7 +194,8 @@ impl<'a> Shared<'a> {
             quiet = if self.waiting.load(Ordering::Acquire) == all { quiet + 1 } else { 0 };
         }
         self.waiting.fetch_sub(1, Ordering::AcqRel);
-        quiet == 20 && self.memory.writes() == writes
+        // A worker that fails leaves; that it was the last other one says nothing of these clusters.
+        quiet == 20 && self.memory.writes() == writes && !self.failed.load(Ordering::Relaxed)
     }
 
     /// The run fails. Of several findings at the same time, that of the first cluster is reported.

@@ -175,6 +175,38 @@ impl GlobalMemory {
         r.allocations.remove(&addr).map(|_| ()).ok_or(GlobalError::NotAllocated { addr })
     }
 
+    /// A copy of this memory, with the same allocations at the same addresses.
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        let copy = |a: &Arc<Allocation>| {
+            let bytes = a.bytes.read().unwrap_or_else(PoisonError::into_inner).clone();
+            Arc::new(Allocation { base: a.base, bytes: RwLock::new(bytes), size: a.size })
+        };
+        let r = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let allocations = r.allocations.iter().map(|(&base, a)| (base, copy(a))).collect();
+        let maps = self.maps.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Self {
+            registry: Arc::new(RwLock::new(Registry { next: r.next, allocations })),
+            writes: Arc::default(),
+            maps: Arc::new(RwLock::new(maps)),
+        }
+    }
+
+    /// Gives allocations the contents that they have in a snapshot of this memory. Those that were made or
+    /// freed after it stay as they are.
+    pub fn restore(&self, snapshot: &Self) {
+        let r = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let then = snapshot.registry.read().unwrap_or_else(PoisonError::into_inner);
+        for (base, now) in &r.allocations {
+            let Some(then) = then.allocations.get(base) else { continue };
+            let then = then.bytes.read().unwrap_or_else(PoisonError::into_inner);
+            now.with_mut(|v| v.bytes.copy_from_slice(&then));
+        }
+        let maps = snapshot.maps.read().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.maps.write().unwrap_or_else(PoisonError::into_inner) = maps;
+        self.wrote();
+    }
+
     /// Copies device bytes to the host.
     pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), GlobalError> {
         let bytes = out.len() as u64;
@@ -262,5 +294,26 @@ mod tests {
         assert!(m.free(a).is_err());
         assert_ne!(m.alloc(100), a, "addresses are not reused");
         m.read(b, &mut out).unwrap();
+    }
+
+    #[test]
+    fn a_snapshot_is_restored() {
+        let m = GlobalMemory::new();
+        let (a, freed) = (m.alloc(4), m.alloc(4));
+        m.write(a, &[1, 2, 3, 4]).unwrap();
+        m.changes_map(a);
+        let then = m.snapshot();
+        m.write(a, &[5; 4]).unwrap();
+        m.free(freed).unwrap();
+        let later = m.alloc(4);
+        m.write(later, &[7; 4]).unwrap();
+        assert!(!m.map_changed(a));
+        m.restore(&then);
+        let mut out = [0; 4];
+        m.read(a, &mut out).unwrap();
+        assert_eq!((out, m.map_changed(a)), ([1, 2, 3, 4], true));
+        m.read(later, &mut out).unwrap();
+        assert_eq!(out, [7; 4], "made after the snapshot");
+        assert!(m.read(freed, &mut out).is_err());
     }
 }

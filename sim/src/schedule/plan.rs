@@ -140,6 +140,11 @@ impl Schedule {
         matches!(self.0, Kind::Timed)
     }
 
+    /// Whether it draws from the seed.
+    pub(crate) fn draws(&self) -> bool {
+        matches!(self.0, Kind::Random | Kind::Pct { .. })
+    }
+
     pub(crate) fn walk(home: Home) -> Self {
         Self(Kind::Walk(home))
     }

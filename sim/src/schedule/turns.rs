@@ -20,7 +20,7 @@ const GRIDS: u64 = 3 << 32;
 /// The order in which clusters are taken up.
 pub(crate) fn starts(clusters: u32, seed: u64, schedule: &Schedule) -> Vec<u32> {
     let mut order: Vec<u32> = (0..clusters).collect();
-    if matches!(schedule.0, Kind::Random | Kind::Pct { .. }) {
+    if schedule.draws() {
         let mut rng = Rng::new(seed, STARTS);
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
@@ -31,7 +31,7 @@ pub(crate) fn starts(clusters: u32, seed: u64, schedule: &Schedule) -> Vec<u32> 
 
 /// When a dependent grid of a run starts.
 pub(crate) fn start(seed: u64, schedule: &Schedule, grid: usize) -> Start {
-    if !matches!(schedule.0, Kind::Random | Kind::Pct { .. }) {
+    if !schedule.draws() {
         return Start::Late;
     }
     let mut rng = Rng::new(seed, GRIDS + grid as u64);

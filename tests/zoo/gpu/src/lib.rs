@@ -14,7 +14,8 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
     FAMILIES.iter().flat_map(|family| family.entries)
 }
 
-/// Launches a kernel once, with its bug or without, and waits for its end. A kernel that hangs on a GPU hangs
+/// Launches a kernel once, with its bug or without, behind the kernel ahead if it is a dependent launch, and
+/// waits for its end. A kernel that hangs on a GPU hangs
 /// here, too.
 ///
 /// # Errors
@@ -32,6 +33,8 @@ pub fn launch(device: &Device, module: &Module, entry: &Entry, bug: bool) -> Res
     })?;
     let memory = Memory { words: words.addr(), out: out.addr() };
     let params = [Param::map(&map), Param::value(memory), Param::value(u32::from(bug))];
-    device.launch(module, &entry.desc, [entry.ctas, 1, 1], &params, &device.stream())?;
+    for desc in entry.ahead.iter().chain([&entry.desc]) {
+        device.launch(module, desc, [entry.ctas, 1, 1], &params, &device.stream())?;
+    }
     device.synchronize()
 }

@@ -1,19 +1,29 @@
-//! Bugs that shipped: kernels of a programmatic dependent launch, in pairs. The first is the grid ahead, the
-//! second the dependent grid.
+//! Bugs that shipped: dependent kernels that use memory before they have waited for the grid ahead.
 
 use crate::world::{BOX, World, init, smem, tid, warp_id};
 use isa::{barrier, cp_async_bulk as bulk, global, griddepcontrol, mbarrier, shared, thread};
+
+shipped! { "dependents.rs", behind writes_a_row:
+    a_kernel_without_the_wait: 128 threads, 1 ctas in clusters of 1;
+        "flash-attention #2481",
+        "A preprocessing kernel is launched as a dependent launch, and does not execute griddepcontrol.wait";
+    a_load_warp_without_the_wait: 128 threads, 1 ctas in clusters of 1;
+        "CUTLASS #3279, TensorRT-LLM #14668",
+        "Two warps load tiles by TMA, and one of them has not waited for the grid ahead";
+    a_scheduler_made_before_the_wait: 128 threads, 1 ctas in clusters of 1;
+        "CUTLASS #2962",
+        "The tile scheduler reads the problem's shape when it is made: before the wait for the grid ahead, which writes it";
+}
 
 /// The grid ahead: lets the dependent grid start, and then writes the tensor's first row.
 #[inline(always)]
 pub fn writes_a_row(w: &World) {
     griddepcontrol::launch_dependents();
     // SAFETY: each thread has a word of its own.
-    unsafe { global::st(w.word(tid()), tid()) }; //~ WP045
+    unsafe { global::st(w.word(tid()), tid()) };
 }
 
-/// flash-attention #2481: the preprocessing kernel reads what the kernel ahead writes, without
-/// `griddepcontrol.wait`. Pairs with [`writes_a_row`].
+/// A kernel that reads what the kernel ahead writes.
 #[inline(always)]
 pub fn a_kernel_without_the_wait(w: &World, bug: bool) {
     if !bug {
@@ -26,8 +36,7 @@ pub fn a_kernel_without_the_wait(w: &World, bug: bool) {
     }
 }
 
-/// CUTLASS #3279, TensorRT-LLM #14668: of two load warps, one loads without having waited for the grid ahead.
-/// Pairs with [`writes_a_row`].
+/// A kernel with two load warps.
 #[inline(always)]
 pub fn a_load_warp_without_the_wait(w: &World, bug: bool) {
     let full = init([1, 1]);
@@ -54,8 +63,7 @@ pub fn a_load_warp_without_the_wait(w: &World, bug: bool) {
     }
 }
 
-/// CUTLASS #2962: the tile scheduler reads the problem's shape when it is made, before the kernel waits for the
-/// grid ahead, which writes the shape. Pairs with [`writes_a_row`].
+/// A kernel whose scheduler reads the problem's shape from memory.
 #[inline(always)]
 pub fn a_scheduler_made_before_the_wait(w: &World, bug: bool) {
     // SAFETY: the shape is read behind the wait, but for the bug. All threads come to the barrier.

@@ -22,4 +22,5 @@ pub use entry::{Entry, Family};
 
 /// The families, in the order of docs/zoo.md.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const FAMILIES: &[Family] = &[hangs::FAMILY, rings::FAMILY, races::FAMILY, clusters::FAMILY];
+pub const FAMILIES: &[Family] =
+    &[hangs::FAMILY, rings::FAMILY, races::FAMILY, clusters::FAMILY, dependents::FAMILY];

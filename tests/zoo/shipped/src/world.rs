@@ -1,7 +1,7 @@
 //! What every kernel finds: a tensor, room for results, and initialised barriers.
 
 use isa::cp_async_bulk::{self, TensorMapBytes};
-use isa::kernel::{KernelArg, ParamKind, ParamMeta};
+use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 use isa::{cluster, fence, mbarrier, shared, thread};
 
 /// Bytes of a box of the tensor: 8 by 8 words.
@@ -33,6 +33,9 @@ unsafe impl KernelArg for &Map {
         param.cast()
     }
 }
+
+// SAFETY: not as the trait has it: the bodies use the map before the wait, and that is their bug.
+unsafe impl AfterWait for &Map {}
 
 /// Addresses of global memory as a parameter.
 #[repr(C)]
