@@ -88,12 +88,20 @@ pub(super) fn notes(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> Vec<String> 
     out.extend(low);
     out.dedup();
     if let (Rule::InFlightAtExit, Some(bar)) = (fault.rule, fault.bar) {
-        let phase = phase_name(c.hw.mbarriers.get(bar).state.phase);
-        out.push(format!(
+        let state = &c.hw.mbarriers.get(bar).state;
+        let (phase, name) = (phase_name(state.phase), c.hw.mbarriers.name(bar));
+        out.push(if state.tx <= 0 {
+            format!(
+                "{phase} of {name} expects no bytes: no expect_tx stands for this load, or one named fewer \
+                 bytes than the copies have"
+            )
+        } else {
+            format!(
             "right is a wait for {phase} of {} before the CTA's last thread returns; the producer of \
              a ring waits with `tail` (CUTLASS: producer_tail) until every slot has been released",
-            c.hw.mbarriers.name(bar)
-        ));
+            name
+            )
+        });
     }
     out
 }
