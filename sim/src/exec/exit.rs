@@ -37,13 +37,13 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     }
     if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);
-    } else if last && let Some((fault, loc)) = late(e, cta) {
+    } else if last && let Some((t, loc, fault)) = late(e, cta) {
         e.fail_at(Some(t), Some(loc), fault);
     }
 }
 
 /// What comes before the exit of a CTA in this run, and need not under another schedule.
-fn late(e: &Engine, cta: usize) -> Option<(Fault, Loc)> {
+fn late(e: &Engine, cta: usize) -> Option<(u32, Loc, Fault)> {
     let bars = &e.hw.mbarriers;
     let late = e.race()?.late(cta, |bar| bars.get(bar).cta == cta)?;
     let (rule, message, site) = match late {
@@ -51,7 +51,7 @@ fn late(e: &Engine, cta: usize) -> Option<(Fault, Loc)> {
             let (name, phase) = (bars.name(bar), phase_name(phase));
             let message = format!(
                 "a load into CTA {cta} completes in {phase} of {name}, and no thread of the CTA has waited for \
-                 that phase: it may be in flight when the CTA exits. Right is a wait for it; the producer of a \
+                 that phase: under another schedule it is in flight when the CTA exits. Right is a wait for it; the producer of a \
                  ring waits with `tail` (CUTLASS: producer_tail) until every slot has been released"
             );
             (Rule::InFlightAtExit, message, site)
@@ -60,14 +60,14 @@ fn late(e: &Engine, cta: usize) -> Option<(Fault, Loc)> {
             let who = e.hw.thread(site.thread).place();
             let message = format!(
                 "{who} uses shared memory of CTA {cta} ({}), and no thread of CTA {cta} has heard of that \
-                 before it returns: the CTA may have exited. Right is a barrier of the cluster before the \
-                 kernel's end",
+                 when it returns: under another schedule the CTA has exited before. Right is a barrier of \
+                 the cluster before the kernel's end",
                 site.what
             );
             (Rule::PeerGone, message, site)
         }
     };
-    Some((Fault::new(rule, message), site.loc))
+    Some((site.thread, site.loc, Fault::new(rule, message)))
 }
 
 /// What a thread leaves behind, and what its CTA does if it is the last thread.

@@ -20,6 +20,7 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
     if let Some(t) = t
         && of_operands(fault.rule)
         && !text.contains(c.hw.thread(t).op)
+        && !text.starts_with(&c.place(t).to_string())
     {
         text = format!("{}: {text}", c.hw.thread(t).op);
     }
