@@ -159,7 +159,7 @@ impl Mbarriers {
     }
 
     /// `inval`, and nothing orders the end of another thread's wait before it.
-    pub fn may_wait(&self, bar: usize, who: ThreadPlace, wait: Loc) -> Fault {
+    pub fn may_wait(bar: usize, who: ThreadPlace, wait: Loc) -> Fault {
         let message = format!(
             "nothing orders the end of a wait of {who} before it: under another schedule the thread has \
              yet to look. Threads that wait synchronise with the one that executes inval"

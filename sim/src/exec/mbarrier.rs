@@ -1,7 +1,7 @@
 //! mbarrier instructions, and the bytes that copies complete.
 
 use crate::barrier::mbarrier::MBarrier;
-use crate::barrier::mbarriers::{Arrive, Want};
+use crate::barrier::mbarriers::{Arrive, Mbarriers, Want};
 use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
@@ -43,7 +43,7 @@ pub(crate) fn inval(e: &mut Engine, t: u32, addr: u32) -> Result<(), Fault> {
     let threads = &e.hw.threads;
     e.hw.mbarriers.inval(bar, at, |w| threads[w as usize].line())?;
     if let Some((w, loc)) = e.race().and_then(|race| race.waits_on(t, bar)) {
-        return Err(e.hw.mbarriers.may_wait(bar, e.hw.thread(w).place(), loc));
+        return Err(Mbarriers::may_wait(bar, e.hw.thread(w).place(), loc));
     }
     e.guided(|guide| {
         guide.init(bar);

@@ -98,9 +98,9 @@ pub(super) fn notes(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> Vec<String> 
             )
         } else {
             format!(
-            "right is a wait for {phase} of {} before the CTA's last thread returns; the producer of \
-             a ring waits with `tail` (CUTLASS: producer_tail) until every slot has been released",
-            name
+                "right is a wait for {phase} of {name} before the CTA's last thread returns; the \
+                 producer of a ring waits with `tail` (CUTLASS: producer_tail) until every slot has \
+                 been released"
             )
         });
     }
