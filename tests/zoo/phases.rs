@@ -140,7 +140,7 @@ fn a_phase_that_is_not_flipped() -> Bug {
                     mbarrier::wait_parity(empty, phase ^ 1); //~ WP010
                     load(w, smem(128), full); //~ WP017 WP034
                 } else if warp_id() == 1 {
-                    mbarrier::wait_parity(full, if bug { 0 } else { phase });
+                    mbarrier::wait_parity(full, if bug { 0 } else { phase }); //~ WP010
                     shared::ld::<u32>(smem(128)); //~ WP017 WP034
                     mbarrier::arrive(empty); //~ WP010
                 }
