@@ -29,10 +29,10 @@ fn a_group_of_one_and_all_arrive() -> Bug {
                 let phase = step & 1;
                 if tid() == 0 {
                     mbarrier::wait_parity(empty, phase ^ 1); //~ WP001 WP010
-                    load(w, smem(128), full); //~ WP017
+                    load(w, smem(128), full); //~ WP017 WP034
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(full, phase); //~ WP001 WP010
-                    shared::ld::<u32>(smem(128)); //~ WP017
+                    shared::ld::<u32>(smem(128)); //~ WP017 WP034
                     mbarrier::arrive(empty);
                 }
             }
@@ -107,8 +107,8 @@ fn bytes_of_one_operand_of_two() -> Bug {
             let [full] = init([1]);
             if tid() == 0 {
                 mbarrier::arrive_expect_tx(full, if bug { BOX } else { 2 * BOX }); //~ WP003
-                bulk::tensor_load(smem(128), w.map(), [0, 0], full); //~ WP003
-                bulk::tensor_load(smem(512), w.map(), [8, 0], full); //~ WP003
+                bulk::tensor_load(smem(128), w.map(), [0, 0], full); //~ WP003 WP028
+                bulk::tensor_load(smem(512), w.map(), [8, 0], full); //~ WP003 WP028
             }
             mbarrier::wait_parity(full, 0);
         },

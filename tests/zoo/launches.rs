@@ -233,17 +233,3 @@ fn a_primary_that_waits_for_its_dependent() -> Bug {
         }
     })])
 }
-
-/// Each of these is found under every seed, by a rule that its line names: the order of a run does not matter.
-#[test]
-fn every_seed_finds_them() {
-    let seeds = std::env::var("WARPIPE_SEEDS").map_or(5, |n| n.parse().expect("a number"));
-    for (name, entry) in FAMILY.bugs {
-        let (bug, codes) = (entry(), crate::check::marks(&FAMILY, name));
-        for seed in 0..seeds {
-            let report = crate::world::run(&bug, true, seed).expect_err(name);
-            let code = report.rule.code();
-            assert!(codes.iter().any(|m| m.code == code), "{name}, seed {seed}\n{report}");
-        }
-    }
-}

@@ -2,8 +2,8 @@
 //!
 //! An entry is a function that gives a [`Bug`]: what went wrong, where it comes from, and one kernel
 //! that takes `bug: bool`, so that the difference is a line. A comment `//~ WP017` stands at the end
-//! of the line that the model must name, with the code of the rule. The model must find it within
-//! 100 seeds, and say nothing about the kernel without the bug under 20 (`WARPIPE_SEEDS` widens).
+//! of the line that the model must name, with the code of the rule. The model must find it under each
+//! of 100 seeds, and say nothing about the kernel without the bug under 20 (`WARPIPE_SEEDS` widens).
 //! docs/zoo.md is the table of all; `WARPIPE_BLESS=1` writes it.
 //!
 //! The bugs that shipped elsewhere have their kernels in tests/zoo/shipped, because a GPU runs them, too

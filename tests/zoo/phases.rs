@@ -137,12 +137,12 @@ fn a_phase_that_is_not_flipped() -> Bug {
             let [full, empty] = init([1, 32]);
             for phase in [0, 1] {
                 if tid() == 0 {
-                    mbarrier::wait_parity(empty, phase ^ 1);
+                    mbarrier::wait_parity(empty, phase ^ 1); //~ WP010
                     load(w, smem(128), full); //~ WP017 WP034
                 } else if warp_id() == 1 {
-                    mbarrier::wait_parity(full, if bug { 0 } else { phase });
+                    mbarrier::wait_parity(full, if bug { 0 } else { phase }); //~ WP010
                     shared::ld::<u32>(smem(128)); //~ WP017 WP034
-                    mbarrier::arrive(empty);
+                    mbarrier::arrive(empty); //~ WP010
                 }
             }
         },
@@ -166,7 +166,7 @@ fn a_phase_per_step_in_a_ring_of_two() -> Bug {
                     load(w, smem(256 + 256 * stage as u32), full);
                 } else if warp_id() == 1 {
                     let phase = if bug { step as u32 & 1 } else { phase };
-                    mbarrier::wait_parity(full, phase); //~ WP001
+                    mbarrier::wait_parity(full, phase); //~ WP001 WP010
                     shared::ld::<u32>(smem(256 + 256 * stage as u32)); //~ WP016 WP017
                     mbarrier::arrive(empty);
                 }
@@ -189,7 +189,7 @@ fn an_advance_between_wait_and_copy() -> Bug {
                 if tid() == 0 {
                     let had = if bug { step.saturating_sub(1) } else { step };
                     mbarrier::wait_parity(bars[2 + had as usize % 2], ((had / 2) & 1) ^ 1); //~ WP001 WP010
-                    load(w, slot, bars[stage]); //~ WP017
+                    load(w, slot, bars[stage]); //~ WP004 WP017
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(bars[stage], phase); //~ WP010
                     shared::ld::<u32>(slot); //~ WP017

@@ -4,7 +4,7 @@ use crate::world::{OUT, init, init_cluster, load, meet, smem, tid};
 use crate::{Bug, Shape, bug, cluster as clusters, family, threads};
 use half::bf16;
 use isa::wgmma::{self, M64, Shape as _, Swizzle};
-use isa::{cluster, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
+use isa::{cluster, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread, warp};
 
 family! { "races.rs":
     partials_read_before_the_barrier
@@ -14,6 +14,8 @@ family! { "races.rs":
     an_arrival_that_ends_at_the_cta
     tiles_that_overlap_by_a_row
     a_copy_on_a_barrier_without_its_fence
+    an_elected_release_of_what_a_warp_reads
+    an_elected_load_over_what_a_warp_reads
 }
 
 fn partials_read_before_the_barrier() -> Bug {
@@ -164,6 +166,63 @@ fn a_copy_on_a_barrier_without_its_fence() -> Bug {
                 load(w, smem(128), full); //~ WP039
             }
             mbarrier::wait_parity(full, 0);
+        },
+    )
+}
+
+fn an_elected_release_of_what_a_warp_reads() -> Bug {
+    bug(
+        "The lanes of a warp read a slot, and the elected one releases it: `elect` does not order their reads",
+        "DeepEP #621, #642; row 3",
+        threads(64),
+        // SAFETY: the slot is filled behind the reads of its words, but for the bug.
+        |w, bug| unsafe {
+            let [full, empty] = init([1, 1]);
+            for step in 0..2 {
+                let phase = step & 1;
+                if tid() == 0 {
+                    mbarrier::wait_parity(empty, phase ^ 1);
+                    load(w, smem(128), full); //~ WP034
+                } else if tid() >= 32 {
+                    mbarrier::wait_parity(full, phase);
+                    shared::ld::<u32>(smem(4 * tid())); //~ WP034
+                    if !bug {
+                        fence::proxy_async_shared_cta();
+                        warp::sync_warp(!0);
+                    }
+                    if warp::elect_one() {
+                        mbarrier::arrive(empty);
+                    }
+                }
+            }
+        },
+    )
+}
+
+fn an_elected_load_over_what_a_warp_reads() -> Bug {
+    bug(
+        "A warp reads one of two slots, and its elected lane fills it again: `elect` does not order the reads of the others",
+        "DeepGEMM #389; row 3",
+        threads(32),
+        // SAFETY: a slot is filled behind the reads of its words, but for the bug.
+        |w, bug| unsafe {
+            let full = init([1, 1]);
+            for step in 0..4 {
+                if !bug {
+                    fence::proxy_async_shared_cta();
+                    warp::sync_warp(!0);
+                }
+                if warp::elect_one() {
+                    load(w, smem(256 + 256 * (step & 1)), full[step as usize & 1]); //~ WP034
+                }
+                // The step before this one.
+                if step > 0 {
+                    let (slot, phase) = ((step - 1) & 1, ((step - 1) / 2) & 1);
+                    mbarrier::wait_parity(full[slot as usize], phase);
+                    shared::ld::<u32>(smem(256 + 256 * slot + 4 * tid())); //~ WP034
+                }
+            }
+            mbarrier::wait_parity(full[1], 1);
         },
     )
 }

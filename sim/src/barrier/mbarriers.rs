@@ -158,6 +158,15 @@ impl Mbarriers {
         Ok(())
     }
 
+    /// `inval`, and nothing orders the end of another thread's wait before it.
+    pub fn may_wait(bar: usize, who: ThreadPlace, wait: Loc) -> Fault {
+        let message = format!(
+            "nothing orders the end of a wait of {who} before it: under another schedule the thread has \
+             yet to look. Threads that wait synchronise with the one that executes inval"
+        );
+        Fault::new(Rule::InvalInUse, message).against("a wait", wait).bar(bar)
+    }
+
     /// Remembers an arrival for reports.
     pub fn note(
         &mut self,

@@ -1,10 +1,12 @@
 //! What must be true when a thread, and its CTA, ends.
 
 use super::{cluster_barrier, grid, named};
+use crate::barrier::uses::phase_name;
 use crate::engine::cluster::Engine;
 use crate::engine::machine::Machine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
+use crate::race::ends::Late;
 use crate::types::loc::Loc;
 use crate::types::wait::{Status, Wait};
 
@@ -20,6 +22,7 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     e.sched.progress = true;
     e.guided(|guide| guide.exit(cta, last));
     e.watched(|watcher| watcher.exits(t));
+    e.edge(|race| race.returns(t, cta));
     cluster_barrier::exit(e, t);
     named::exit(e, t);
     if e.hw.warp_mut(t).is_gone() {
@@ -34,7 +37,37 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     }
     if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);
+    } else if last && let Some((t, loc, fault)) = late(e, cta) {
+        e.fail_at(Some(t), Some(loc), fault);
     }
+}
+
+/// What comes before the exit of a CTA in this run, and need not under another schedule.
+fn late(e: &Engine, cta: usize) -> Option<(u32, Loc, Fault)> {
+    let bars = &e.hw.mbarriers;
+    let late = e.race()?.late(cta, |bar| bars.get(bar).cta == cta)?;
+    let (rule, message, site) = match late {
+        Late::Load { bar, phase, site } => {
+            let (name, phase) = (bars.name(bar), phase_name(phase));
+            let message = format!(
+                "a load into CTA {cta} completes in {phase} of {name}, and no thread of the CTA has waited for \
+                 that phase: under another schedule it is in flight when the CTA exits. Right is a wait for it; the producer of a \
+                 ring waits with `tail` (CUTLASS: producer_tail) until every slot has been released"
+            );
+            (Rule::InFlightAtExit, message, site)
+        }
+        Late::Peer(site) => {
+            let who = e.hw.thread(site.thread).place();
+            let message = format!(
+                "{who} uses shared memory of CTA {cta} ({}), and no thread of CTA {cta} has heard of that \
+                 when it returns: under another schedule the CTA has exited before. Right is a barrier of \
+                 the cluster before the kernel's end",
+                site.what
+            );
+            (Rule::PeerGone, message, site)
+        }
+    };
+    Some((site.thread, site.loc, Fault::new(rule, message)))
 }
 
 /// What a thread leaves behind, and what its CTA does if it is the last thread.

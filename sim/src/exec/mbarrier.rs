@@ -1,7 +1,7 @@
 //! mbarrier instructions, and the bytes that copies complete.
 
 use crate::barrier::mbarrier::MBarrier;
-use crate::barrier::mbarriers::{Arrive, Want};
+use crate::barrier::mbarriers::{Arrive, Mbarriers, Want};
 use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
@@ -42,6 +42,9 @@ pub(crate) fn inval(e: &mut Engine, t: u32, addr: u32) -> Result<(), Fault> {
     let at = e.hw.thread(t).loc;
     let threads = &e.hw.threads;
     e.hw.mbarriers.inval(bar, at, |w| threads[w as usize].line())?;
+    if let Some((w, loc)) = e.race().and_then(|race| race.waits_on(t, bar)) {
+        return Err(Mbarriers::may_wait(bar, e.hw.thread(w).place(), loc));
+    }
     e.guided(|guide| {
         guide.init(bar);
         guide.touch(cta as u64, u64::from(addr), 8, true);
@@ -58,9 +61,11 @@ pub(crate) fn thread_arrives(
     (n, kind, tx): (u32, Arrive, Option<u32>),
     scope: Scope,
 ) -> Result<u64, Fault> {
-    let near = e.hw.thread(t).cta == e.hw.mbarriers.get(bar).cta;
-    e.checked(t, |race, _| {
+    let cta = e.hw.mbarriers.get(bar).cta;
+    let near = e.hw.thread(t).cta == cta;
+    e.checked(t, |race, thread| {
         race.uses(t, bar, false)?;
+        race.reaches(thread, cta);
         race.arrives(t, bar, near, scope);
         Ok(())
     })?;

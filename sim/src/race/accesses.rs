@@ -67,6 +67,9 @@ impl Race {
         strong: bool,
         what: impl FnOnce(&mut Self, u32) -> Use,
     ) -> Result<(), Found> {
+        if way == Way::Generic {
+            self.reaches(thread, cta);
+        }
         let site = self.sites.at(thread, strong);
         let what = what(self, site);
         let who = &self.threads[thread.id as usize];

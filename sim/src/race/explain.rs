@@ -84,7 +84,15 @@ fn shared(
                  release and the acquire must be .cluster"
             )
         }
-        _ => missing_edge(names, t, race.agents.get(old.agent), old.time),
+        _ => {
+            let mut edge = missing_edge(names, t, race.agents.get(old.agent), old.time);
+            if race.threads[t as usize].knows(Lane::Course, old.agent, old.time) {
+                edge.push_str(
+                    ": elect, shuffles and votes order no memory, and bar.warp.sync does",
+                );
+            }
+            edge
+        }
     };
     let message = format!(
         "{who} {does} ({op}) what {whose} {did} ({}) at shared address {:#x} (base + {at}) of CTA \

@@ -30,6 +30,8 @@
 //!   regard for scope. What only that lane knows breaks [`crate::Rule::Scope`].
 //! - **Laps** ([`waiters`]). A third lane of that kind follows, besides, the instructions that involve a
 //!   whole warp or warp group. By it a wait must have ended before an arrival of the phase after it.
+//! - **Ends** ([`ends`]). The end of each wait comes before the barrier's `inval`, and the loads into a
+//!   CTA's shared memory and the accesses of its peers before the CTA's exit, by the same lane.
 //! - **Shadow** ([`shadow`]). It keeps the last write and the reads since, per 16 bytes, and per byte
 //!   where parts of them were accessed.
 //! - **Global memory** ([`global`]) has one shadow for all clusters of a launch. A cluster knows of
@@ -39,6 +41,7 @@
 pub(crate) mod accesses;
 pub(crate) mod agents;
 mod clock;
+pub(crate) mod ends;
 pub(crate) mod explain;
 mod fences;
 mod foreign;

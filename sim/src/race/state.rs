@@ -2,6 +2,7 @@
 
 use super::agents::{Agent, Agents};
 use super::clock::{Knows, Released, Told};
+use super::ends::Ended;
 use super::fences::Fences;
 use super::foreign::{self, Foreign};
 use super::global::GlobalShadow;
@@ -31,6 +32,8 @@ pub(crate) struct Race {
     all: ClusterClock,
     /// What was released on named barriers, by CTA and number.
     named: Vec<[Released; 16]>,
+    /// By CTA.
+    pub ended: Vec<Ended>,
     pub agents: Agents,
     pub sites: Sites,
     pub raises: Raises,
@@ -60,6 +63,7 @@ impl Race {
             bars: Vec::new(),
             all: ClusterClock::default(),
             named: (0..ctas).map(empty).collect(),
+            ended: (0..ctas).map(|_| Ended::default()).collect(),
             agents: Agents::new(threads),
             sites: Sites::default(),
             raises: Raises::default(),
@@ -119,6 +123,12 @@ impl Race {
         let (bar, thread) = (&self.bars[bar], &self.threads[t as usize]);
         let known = at(&thread.base[Lane::Course as usize], bar.agent());
         bar.waiters.means(t, phase, known)
+    }
+
+    /// A thread that waited on an mbarrier, and where, which another need not have heard of since.
+    pub fn waits_on(&self, t: u32, bar: usize) -> Option<(u32, Loc)> {
+        let known = &self.threads[t as usize].base[Lane::Course as usize];
+        self.bars[bar].waiters.unheard(t, known)
     }
 
     /// A thread has seen a phase of an mbarrier complete, the last one.

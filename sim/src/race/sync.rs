@@ -15,6 +15,8 @@ pub(crate) struct BarClock {
     agent: u32,
     /// Copies completed on the phase in progress.
     copies: bool,
+    /// The copy that completed last.
+    pub last_copy: Option<Access>,
     /// Its initialisation.
     pub init: Access,
     /// By threads of the barrier's CTA; [`Lane::Loose`] by all.
@@ -34,6 +36,7 @@ impl BarClock {
         Self {
             agent,
             copies: false,
+            last_copy: None,
             init,
             near: Released::default(),
             far: Released::default(),
@@ -68,7 +71,9 @@ impl BarClock {
     /// A copy completes in a phase: gives what its write is known by.
     pub fn copy_completes(&mut self, phase: u32, site: u32) -> Access {
         self.copies = true;
-        Access { agent: self.agent, time: phase.wrapping_add(1), site }
+        let copy = Access { agent: self.agent, time: phase.wrapping_add(1), site };
+        self.last_copy = Some(copy);
+        copy
     }
 
     /// A phase has completed.

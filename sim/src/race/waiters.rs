@@ -15,6 +15,8 @@ struct Seen {
     last: Option<u32>,
     /// The thread's time at the end of the wait; 0 when it has been woken and has not looked yet.
     time: u32,
+    /// Where it waits, or waited.
+    loc: Option<Loc>,
     /// It is among those of the phase that completed last.
     noted: bool,
 }
@@ -37,7 +39,7 @@ impl Waiters {
         if !seen.noted {
             self.now.push((t, loc));
         }
-        (seen.time, seen.noted) = (time, true);
+        (seen.time, seen.loc, seen.noted) = (time, Some(loc), true);
         seen
     }
 
@@ -63,6 +65,14 @@ impl Waiters {
             }
         }
         unsure
+    }
+
+    /// A thread other than `t` of whose last wait nothing is known that has ended, and where that is.
+    pub fn unheard(&self, t: u32, known: &Times) -> Option<(u32, Loc)> {
+        (0..).zip(&self.seen).filter(|(w, _)| *w != t).find_map(|(w, seen)| {
+            let heard = seen.time != 0 && at(known, w) >= seen.time;
+            (!heard).then_some((w, seen.loc?))
+        })
     }
 
     /// Whether a thread can be sure that its wait is for this phase; if not, the phase that it saw last.
@@ -104,6 +114,15 @@ mod tests {
         assert_eq!(w.phase_done(&times(&[0, 0, 3])), None);
         w.woken(2, loc);
         assert_eq!(w.phase_done(&times(&[9, 9, 9])).map(|u| u.0), Some(2));
+    }
+
+    #[test]
+    fn who_waited_is_heard_of_or_not() {
+        let (mut w, loc) = (Waiters::default(), Location::caller());
+        w.passed(0, (0, 4), loc);
+        w.passed(2, (0, 3), loc);
+        let who = |known: &[u32]| w.unheard(0, &times(known)).map(|u| u.0);
+        assert_eq!((who(&[0, 0, 2]), who(&[0, 0, 3])), (Some(2), None), "its own wait is its own");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod common;
 mod barriers;
 mod certify;
 mod copies;
+mod ends;
 mod exits;
 mod explore;
 mod findings;

@@ -246,6 +246,49 @@ fn a_load_over_what_threads_used() {
     });
 }
 
+/// A warp reads, and its elected lane loads over that, or says that the slot is free. `elect` orders no
+/// memory; `bar.warp.sync` does, and the model asks for no fence between reads and the load.
+#[test]
+fn a_load_over_what_a_warp_reads() {
+    let memory = GlobalMemory::new();
+    let map = tensor(&memory);
+    for another in [false, true] {
+        let report = twins_on(&memory, Rule::SharedRace, Shape(64, 1, 1024), |right| {
+            init(0, 1);
+            init(8, 1);
+            let fill = || {
+                mbarrier::arrive_expect_tx(smem(0), 256);
+                bulk::tensor_load(smem(128), map.at(), [0, 0], smem(0)); // FILLS
+            };
+            for phase in 0..2 {
+                if another && tid() == 0 {
+                    mbarrier::wait_parity(smem(8), phase ^ 1);
+                    fill();
+                }
+                if tid() >= 32 {
+                    if right {
+                        warp::sync_warp(u32::MAX);
+                    }
+                    if !another && warp::elect_one() {
+                        fill();
+                    }
+                    mbarrier::wait_parity(smem(0), phase);
+                    shared::ld::<u32>(smem(4 * tid())); // READS A ROW
+                    if another && right {
+                        warp::sync_warp(u32::MAX);
+                    }
+                    if another && warp::elect_one() {
+                        mbarrier::arrive(smem(8));
+                    }
+                }
+            }
+        });
+        assert_eq!(report.at.unwrap().line, line_of("// FILLS"));
+        assert_eq!(report.other.as_ref().unwrap().1.line, line_of("// READS A ROW"));
+        assert!(report.message.contains("and bar.warp.sync does"), "{report}");
+    }
+}
+
 /// The peer's slot: its release is of .cta scope, and says that its reads are over.
 #[test]
 fn a_multicast_over_slots_that_peers_released() {

@@ -20,6 +20,7 @@ pub(super) fn message(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> String {
     if let Some(t) = t
         && of_operands(fault.rule)
         && !text.contains(c.hw.thread(t).op)
+        && !text.starts_with(&c.place(t).to_string())
     {
         text = format!("{}: {text}", c.hw.thread(t).op);
     }
@@ -88,12 +89,20 @@ pub(super) fn notes(c: &Page<'_>, t: Option<u32>, fault: &Fault) -> Vec<String> 
     out.extend(low);
     out.dedup();
     if let (Rule::InFlightAtExit, Some(bar)) = (fault.rule, fault.bar) {
-        let phase = phase_name(c.hw.mbarriers.get(bar).state.phase);
-        out.push(format!(
-            "right is a wait for {phase} of {} before the CTA's last thread returns; the producer of \
-             a ring waits with `tail` (CUTLASS: producer_tail) until every slot has been released",
-            c.hw.mbarriers.name(bar)
-        ));
+        let state = &c.hw.mbarriers.get(bar).state;
+        let (phase, name) = (phase_name(state.phase), c.hw.mbarriers.name(bar));
+        out.push(if state.tx <= 0 {
+            format!(
+                "{phase} of {name} expects no bytes: no expect_tx stands for this load, or one named fewer \
+                 bytes than the copies have"
+            )
+        } else {
+            format!(
+                "right is a wait for {phase} of {name} before the CTA's last thread returns; the \
+                 producer of a ring waits with `tail` (CUTLASS: producer_tail) until every slot has \
+                 been released"
+            )
+        });
     }
     out
 }

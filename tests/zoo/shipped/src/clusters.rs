@@ -1,6 +1,6 @@
 //! Bugs that shipped: CTAs of a cluster that disagree, or leave.
 
-use crate::world::{BOX, World, init_cluster, meet, smem, tid};
+use crate::world::{BOX, World, init_cluster, meet, rounds, smem, tid};
 use isa::{cluster, cp_async, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
 
 shipped! { "clusters.rs":
@@ -106,7 +106,7 @@ pub fn a_read_from_a_peer_that_has_left(w: &World, bug: bool) {
         }
         meet();
         if rank > 0 {
-            for tile in 0..32 {
+            for tile in 0..rounds(32, 2) {
                 let old: u32 = shared::ld_cluster(cluster::mapa(smem(0), 0)); //~ WP027
                 global::st(w.out(32 * rank + tid()), old + tile);
                 thread::sync_threads();

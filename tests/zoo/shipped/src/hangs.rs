@@ -1,6 +1,6 @@
 //! Bugs that shipped: kernels that hang, or whose waits pass at the wrong time.
 
-use crate::world::{World, init, load, smem, tid, warp_id};
+use crate::world::{World, init, load, rounds, smem, tid, warp_id};
 use isa::{barrier, global, mbarrier, setmaxnreg, shared, thread, warp};
 
 shipped! { "hangs.rs":
@@ -119,7 +119,7 @@ pub fn a_spectator_that_nobody_awaits(_: &World, bug: bool) {
     if warp_id() > 0 && !copies && !bug {
         return;
     }
-    for tile in 0..128 {
+    for tile in 0..rounds(128, 3) {
         let phase = tile & 1;
         // SAFETY: the slot is waited for and released. The waits that nobody awaits are the bug.
         unsafe {
@@ -147,7 +147,7 @@ pub fn a_wait_by_lanes_that_issue_nothing(w: &World, bug: bool) {
     let [full, empty] = init([1, 1]);
     // SAFETY: the warp is convergent.
     let leader = unsafe { warp::elect_one() };
-    for tile in 0..600 {
+    for tile in 0..rounds(600, 3) {
         let phase = tile & 1;
         // SAFETY: the slot is waited for and released. The order that the lanes lack is the bug.
         unsafe {
@@ -201,7 +201,7 @@ pub fn a_counter_reset_under_a_spinning_peer(w: &World, bug: bool) {
     if tid() > 0 {
         return;
     }
-    for problem in 0..16 {
+    for problem in 0..rounds(16, 4) {
         let (arrived, left) = (w.out(2 * problem), w.out(2 * problem + 1));
         // SAFETY: words with only atomic accesses. That one is reset too early is the bug.
         unsafe {

@@ -1,0 +1,84 @@
+//! What must have come to pass before a CTA exits: the loads into its shared memory, and the last uses by its
+//! peers.
+//!
+//! A CTA lives until its last thread returns. So it is enough that one of its threads had heard of the end
+//! of a load, or of a peer's access, when it returned.
+
+use super::agents::Agent;
+use super::clock::Knows;
+use super::sites::Site;
+use super::state::Race;
+use super::times::{Lane, Times, at, join_into};
+use crate::cluster::thread::Thread;
+use std::sync::Arc;
+
+/// What the threads of a CTA knew that have returned.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// What is over, and what has come to pass.
+    known: [Times; 2],
+    /// The vectors of the thread that returned last: those of a group have the same.
+    last: [Option<Times>; 2],
+    /// The last access to the CTA's shared memory of each thread of another CTA: its time and its line.
+    peers: Vec<(u32, u32, u32)>,
+}
+
+impl Ended {
+    /// A thread of the CTA returns.
+    pub fn returns(&mut self, thread: &Knows) {
+        for (i, lane) in [Lane::Loose, Lane::Course].into_iter().enumerate() {
+            let base = &thread.base[lane as usize];
+            if !self.last[i].as_ref().is_some_and(|last| Arc::ptr_eq(last, base)) {
+                join_into(&mut self.known[i], base);
+                self.last[i] = Some(Arc::clone(base));
+            }
+        }
+    }
+}
+
+/// What may come after a CTA has exited, under another schedule.
+pub(crate) enum Late {
+    /// A load that completes in a phase of a barrier.
+    Load { bar: usize, phase: u32, site: Site },
+    /// A peer's access.
+    Peer(Site),
+}
+
+impl Race {
+    /// A thread uses the shared memory of a CTA by an instruction of its own.
+    #[inline]
+    pub fn reaches(&mut self, thread: &Thread, cta: usize) {
+        if cta != thread.cta {
+            let time = self.threads[thread.id as usize].time;
+            let site = self.sites.at(thread, false);
+            let peers = &mut self.ended[cta].peers;
+            match peers.iter_mut().find(|p| p.0 == thread.id) {
+                Some(peer) => *peer = (thread.id, time, site),
+                None => peers.push((thread.id, time, site)),
+            }
+        }
+    }
+
+    /// A thread of a CTA returns.
+    pub fn returns(&mut self, t: u32, cta: usize) {
+        self.ended[cta].returns(&self.threads[t as usize]);
+    }
+
+    /// What a CTA whose threads have returned did not wait for. `here`: whether a barrier is the CTA's.
+    pub fn late(&self, cta: usize, here: impl Fn(usize) -> bool) -> Option<Late> {
+        let Ended { known: [over, course], peers, .. } = &self.ended[cta];
+        let unawaited = |(bar, b): (usize, &super::sync::BarClock)| {
+            let copy = b.last_copy.filter(|copy| at(over, copy.agent) < copy.time)?;
+            debug_assert_eq!(self.agents.get(copy.agent), Agent::Barrier(bar), "its own copies");
+            here(bar).then(|| {
+                let site = self.sites.get(copy.site);
+                Late::Load { bar, phase: copy.time.wrapping_sub(1), site }
+            })
+        };
+        let peer = || {
+            let unheard = peers.iter().find(|(t, time, _)| at(course, *t) < *time);
+            unheard.map(|p| Late::Peer(self.sites.get(p.2)))
+        };
+        self.bars.iter().enumerate().find_map(unawaited).or_else(peer)
+    }
+}
