@@ -176,7 +176,7 @@ fn a_fragment_beyond_the_tile() {
             },
         );
     });
-    always(&reports, Rule::LeavesRegion, "slot of a ring");
+    always(&reports, Rule::Panic, "fewer fragments");
 }
 
 /// One batch that is issued and never finished; the slot with it.
