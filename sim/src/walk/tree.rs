@@ -238,7 +238,7 @@ impl Tree {
     }
 
     /// Who goes now: a place in `enabled`.
-    pub fn choose(&mut self, enabled: &[(Agent, Foot)]) -> usize {
+    pub fn choose<T>(&mut self, enabled: &[(Agent, Foot, T)]) -> usize {
         let depth = self.depth;
         self.depth += 1;
         let at = self.decide(depth, enabled);
@@ -248,7 +248,7 @@ impl Tree {
         at
     }
 
-    fn decide(&mut self, depth: usize, enabled: &[(Agent, Foot)]) -> usize {
+    fn decide<T>(&mut self, depth: usize, enabled: &[(Agent, Foot, T)]) -> usize {
         if self.walk == Walk::Replay {
             let at = self.script.get(&(depth as u32)).map_or(0, |&i| i as usize);
             return if at < enabled.len() { at } else { 0 };
@@ -269,7 +269,7 @@ impl Tree {
             return 0;
         };
         let agents: Vec<Agent> = enabled.iter().map(|e| e.0).collect();
-        let (agent, foot) = enabled[at];
+        let (agent, foot, _) = enabled[at];
         let chosen = Taken { agent, foot, outcome: Outcome::default() };
         let backtrack = if self.full() { agents.clone() } else { Vec::new() };
         self.nodes.push(Node { enabled: agents, chosen, backtrack, sleep });
