@@ -79,7 +79,8 @@ impl Past {
         if Arc::ptr_eq(&self.others, clock) {
             return;
         }
-        let same = |l: &&[Arc<Clock>; 3]| Arc::ptr_eq(&l[0], &self.others) && Arc::ptr_eq(&l[1], clock);
+        let same =
+            |l: &&[Arc<Clock>; 3]| Arc::ptr_eq(&l[0], &self.others) && Arc::ptr_eq(&l[1], clock);
         if let Some([_, _, to]) = last.recent.iter().flatten().find(same) {
             self.others = Arc::clone(to);
             return;

@@ -215,6 +215,12 @@ impl Guide {
         self.order.touch(&mut self.tree, space, addr, len, write);
     }
 
+    /// The step in progress waits for the wgmmas of the warp group that begins with a thread, and ends their
+    /// reads of these parts.
+    pub fn retire(&mut self, first: u32, cta: usize, parts: &[u32]) {
+        self.order.retire(&mut self.tree, first, cta, parts);
+    }
+
     /// A thread's ordinary load, which may be a loop that waits for somebody.
     pub fn load(&mut self, t: u32, loc: Loc, space: u64, addr: u64, len: u64) {
         self.touch(space, addr, len, false);

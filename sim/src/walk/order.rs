@@ -90,6 +90,8 @@ pub(crate) struct Order {
     /// What the step in progress has passed on, if it has done nothing since.
     told: Option<Arc<Clock>>,
     learned: Learned,
+    /// Agents of the warp groups, by their first threads.
+    warp_groups: BTreeMap<u32, u32>,
     phases: BTreeMap<Key, Phases>,
     meetings: BTreeMap<Key, Gathered>,
     /// Shared memory by CTA, in parts of 16 bytes; and global memory.
@@ -159,6 +161,36 @@ impl Order {
         if let Some(told) = &self.told {
             self.clocks[agent as usize].learn(told, &mut self.learned);
         }
+    }
+
+    /// The step in progress issues a wgmma of the warp group that begins with a thread.
+    pub fn issue(&mut self, first: u32) {
+        if self.now.is_none() {
+            return;
+        }
+        let agent = *self.warp_groups.entry(first).or_insert_with(|| {
+            let agent = self.agents.len() as u32;
+            self.agents.push(Agent::warp_group(first));
+            self.clocks.push(Past::new(agent, 0, Arc::default()));
+            agent
+        });
+        self.pass_on(agent);
+    }
+
+    /// Wgmmas of a warp group end, for the step in progress waits: they have read these parts of a CTA's
+    /// memory. That is nothing which the thread itself does: the others that wait for it know it as well.
+    pub fn retire(&mut self, tree: &mut Tree, first: u32, cta: usize, parts: &[u32]) {
+        let (Some(now), Some(&agent)) = (self.acts(), self.warp_groups.get(&first)) else { return };
+        if !parts.is_empty() {
+            let count = self.clocks[agent as usize].tick();
+            self.now = Some(At { agent, count, ..now });
+            for &addr in parts {
+                self.touch(tree, cta as u64, u64::from(addr), 16, false);
+            }
+            self.now = Some(now);
+        }
+        let past = self.clocks[agent as usize].whole();
+        self.clocks[now.agent as usize].learn(&past, &mut self.learned);
     }
 
     /// The step in progress, which is about to do or to learn something.

@@ -25,11 +25,16 @@ impl Agent {
     pub fn queue(issuer: u32) -> Self {
         Self::copy(issuer, u32::MAX >> 1)
     }
+    /// What the wgmmas of a warp group read until they are waited for, by its first thread.
+    pub fn warp_group(first: u32) -> Self {
+        Self::copy(first, (u32::MAX >> 1) - 1)
+    }
     pub fn is_copy(self) -> bool {
         self.0 >> 63 == 1
     }
+    /// Whether it does one thing after the other.
     pub fn is_queue(self) -> bool {
-        self.is_copy() && self.0 as u32 == u32::MAX >> 1
+        self.is_copy() && self.0 as u32 >= (u32::MAX >> 1) - 1
     }
 }
 
