@@ -229,20 +229,17 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walk::clock::Clock;
+    use crate::walk::clock::{Clock, Past};
 
     /// Clocks of agents, of which each has done so many steps, and knows these of the others.
     fn knowledge(clocks: &[&[u32]], copies: &[(bool, bool)]) -> Knowledge {
-        let clock = |counts: &&[u32]| {
-            let mut clock = Clock::default();
-            for (agent, &count) in counts.iter().enumerate() {
-                for _ in 0..count {
-                    clock.tick(agent as u32);
-                }
-            }
-            clock
+        let past = |(agent, counts): (usize, &&[u32])| {
+            let mut others = Clock::default();
+            (0..).zip(*counts).for_each(|(other, &count)| others.raise(other, count));
+            let agent = agent as u32;
+            Past::new(agent, others.get(agent), others.into())
         };
-        Knowledge { clocks: clocks.iter().map(clock).collect(), copies: copies.to_vec() }
+        Knowledge { clocks: clocks.iter().enumerate().map(past).collect(), copies: copies.to_vec() }
     }
 
     #[test]

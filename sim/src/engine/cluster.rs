@@ -380,7 +380,7 @@ impl Engine {
     pub fn between_steps(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         if watcher.due {
-            let state = protocol::state(&self.hw, watcher);
+            let state = protocol::state(&self.hw, self.race.as_deref(), watcher);
             let order = self.guide.as_ref().map(|guide| &guide.order);
             watcher.mark(state, || order.map(protocol::knowledge).unwrap_or_default());
         }

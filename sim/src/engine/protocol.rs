@@ -1,19 +1,29 @@
 //! The protocol state of a cluster, as numbers.
 //!
 //! It is what decides how the cluster goes on, apart from data and from what its threads will execute:
-//! barriers, copies in flight, groups, and where each thread stands. Phases are taken modulo two, which
-//! is all that a wait sees, and other counts relative to where they are now.
+//! barriers and who has seen their last phase, copies in flight, groups and the registers that they hold,
+//! tokens, and where each thread stands. Phases are taken modulo two, which is all that a wait sees, and
+//! other counts relative to where they are now. Addresses of the host, such as those of registers, and
+//! names of registers in flight are left out.
 
 use super::machine::Machine;
+use crate::cluster::tokens::Token;
 use crate::copy::flight::{Copy, Kind};
 use crate::protocol::record::Knowledge;
 use crate::protocol::watcher::{Watcher, line, mix, number};
+use crate::race::state::Race;
 use crate::types::wait::{Status, Wait};
 use crate::walk::order::Order;
 
 /// The state between two steps.
-pub(crate) fn state(hw: &Machine, watcher: &Watcher) -> Vec<u64> {
+pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec<u64> {
     let mut all = Vec::new();
+    let mut waiting = vec![0; hw.mbarriers.all().len()];
+    for (t, thread) in (0u64..).zip(&hw.threads) {
+        if let Wait::MBarrier { bar, .. } = thread.wait {
+            waiting[bar] = mix(waiting[bar], t);
+        }
+    }
     for (bar, b) in hw.mbarriers.all().iter().enumerate().filter(|(_, b)| b.live) {
         let s = &b.state;
         all.extend([
@@ -22,21 +32,33 @@ pub(crate) fn state(hw: &Machine, watcher: &Watcher) -> Vec<u64> {
             u64::from(s.expected),
             s.tx as u64,
         ]);
-        let waits =
-            |t: &u32| matches!(hw.thread(*t).wait, Wait::MBarrier { bar: b, .. } if b == bar);
-        all.push((0..hw.threads.len() as u32).filter(waits).fold(0, |h, t| mix(h, u64::from(t))));
+        all.push(waiting[bar]);
+        if let Some(race) = race {
+            all.push(race.bars[bar].waiters.protocol(s.phase));
+        }
     }
     let mut add = |x: u64| all.push(x);
     hw.named.protocol(&mut add);
     hw.all.protocol(&mut add);
     hw.warps.iter().for_each(|warp| warp.protocol(&mut add));
     hw.registers.protocol(&mut add);
-    hw.groups.iter().flatten().for_each(|group| group.protocol(&mut add));
+    hw.rounds.protocol(&mut add);
+    for (group, held) in hw.groups.iter().flatten().zip(hw.held.iter().flatten()) {
+        group.protocol(&mut add);
+        held.protocol(group.open_group(), &mut add);
+    }
     hw.copies.protocol(&mut add);
     let mut copies: Vec<u64> = hw.copies.in_flight().iter().map(|copy| flight(hw, copy)).collect();
     copies.sort_unstable();
     all.extend(copies);
     for (thread, &folded) in hw.threads.iter().zip(watcher.folded()) {
+        let tokens = hw.tokens.of(thread.id).iter();
+        let taken = |k: &Token| {
+            let words = [u64::from(k.at), u64::from(k.index), number(k.what), line(k.loc)];
+            words.into_iter().fold(number(k.name), mix)
+        };
+        // In any order.
+        let tokens = tokens.map(taken).fold(0, u64::wrapping_add);
         let status = match thread.status {
             Status::Ready | Status::Running => 0,
             Status::Asleep => 1,
@@ -59,7 +81,7 @@ pub(crate) fn state(hw: &Machine, watcher: &Watcher) -> Vec<u64> {
             Wait::GridAhead => 10 << 32,
         };
         let at = thread.loc.map_or(0, line);
-        all.push([number(thread.op), at, wait, folded].into_iter().fold(status, mix));
+        all.push([number(thread.op), at, wait, folded, tokens].into_iter().fold(status, mix));
     }
     all
 }

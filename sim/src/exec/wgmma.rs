@@ -91,6 +91,7 @@ pub(crate) fn fence(e: &mut Engine, t: u32) -> Result<(), Fault> {
 /// Reads the operands, holds them, and computes A*B.
 fn multiply(e: &mut Engine, t: u32, mma: Mma) -> Result<(), Fault> {
     let (cta, wg) = (e.hw.thread(t).cta, e.hw.thread(t).warp_group());
+    let first = t - e.hw.thread(t).index % 128;
     operands_in_regions(e, cta, mma)?;
     let group = &mut e.hw.groups[cta][wg];
     let operands = group.read(&mut e.hw.smem[cta], mma)?.map_err(|c| e.hw.conflict(cta, c))?;
@@ -98,6 +99,7 @@ fn multiply(e: &mut Engine, t: u32, mma: Mma) -> Result<(), Fault> {
         for o in operands.iter().flatten() {
             o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
         }
+        guide.order.issue(first);
     });
     let number = e.hw.groups[cta][wg].open_group();
     e.checked(t, |race, thread| race.wgmma(thread, &operands, number))?;
@@ -121,13 +123,15 @@ pub(crate) fn wait(e: &mut Engine, t: u32, left: u32) -> Result<(), Fault> {
     aligned(e, t, "wgmma.wait_group")?;
     let thread = e.hw.thread(t);
     let (cta, wg, index, loc) = (thread.cta, thread.warp_group(), thread.index, thread.loc);
-    let (smem, guide) = (&mut e.hw.smem[cta], &mut e.guide);
+    let (smem, guided) = (&mut e.hw.smem[cta], e.guide.is_some());
+    let mut read = Vec::new();
     let retired = e.hw.groups[cta][wg].wait(index, left, |addr| {
         smem.end_read(addr, 16);
-        if let Some(guide) = guide {
-            guide.touch(cta as u64, u64::from(addr), 16, false);
+        if guided {
+            read.push(addr);
         }
     });
+    e.guided(|guide| guide.retire(t - index % 128, cta, &read));
     e.hw.held[cta][wg].waited((index % 128) as usize, retired);
     e.edge(|race| race.learns(t, Agent::Warpgroup { cta, wg }, retired));
     e.timed(|time| time.wgmma_waited(t, loc, wg, retired, left));

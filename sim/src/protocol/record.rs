@@ -1,6 +1,6 @@
 //! What is kept of a cluster's protocol, and who asks for it.
 
-use crate::walk::clock::Clock;
+use crate::walk::clock::Past;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ pub(crate) struct Tag {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     /// By agent, threads first.
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<Past>,
     /// By agent: whether it is a copy, and whether it is a `cp.async` queue.
     pub copies: Vec<(bool, bool)>,
 }

@@ -6,6 +6,7 @@
 
 use super::record::{Knowledge, Mark, Place, Record, Recorder, Tag};
 use crate::types::loc::Loc;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Instructions that are part of the next event of their thread.
@@ -42,14 +43,43 @@ pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
+/// A text as a number.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(text.len() as u64, |hash, b| mix(hash, u64::from(b)))
+}
+
+/// Numbers of names and of lines, by their addresses and lengths.
+type Known = [Cell<(usize, usize, u64)>; 256];
+
+thread_local! {
+    static KNOWN: Known = const { [const { Cell::new((0, 0, 0)) }; 256] };
+}
+
+/// The number of something at an address, from where it was asked for last or from its text.
+fn known(at: usize, len: usize, compute: impl FnOnce() -> u64) -> u64 {
+    KNOWN.with(|known| {
+        let place = &known[(at >> 3 ^ at >> 11 ^ len) % known.len()];
+        let (same_at, same_len, number) = place.get();
+        if (same_at, same_len) == (at, len) {
+            return number;
+        }
+        let number = compute();
+        place.set((at, len, number));
+        number
+    })
+}
+
 /// A name as a number, the same throughout the process.
-pub(crate) fn number(name: &str) -> u64 {
-    name.bytes().fold(name.len() as u64, |hash, b| mix(hash, u64::from(b)))
+pub(crate) fn number(name: &'static str) -> u64 {
+    known(name.as_ptr() as usize, name.len(), || hash(name))
 }
 
 /// A line as a number, the same throughout the process.
 pub(crate) fn line(loc: Loc) -> u64 {
-    mix(number(loc.file()), u64::from(loc.line()) << 32 | u64::from(loc.column()))
+    // No name is as long.
+    known(std::ptr::from_ref(loc) as usize, usize::MAX, || {
+        mix(hash(loc.file()), u64::from(loc.line()) << 32 | u64::from(loc.column()))
+    })
 }
 
 impl Watcher {

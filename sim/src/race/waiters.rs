@@ -6,6 +6,7 @@
 //! enough.
 
 use super::times::{Times, at};
+use crate::protocol::watcher::mix;
 use crate::types::loc::Loc;
 
 /// A thread's last wait on an mbarrier.
@@ -75,6 +76,19 @@ impl Waiters {
         })
     }
 
+    /// The protocol state, in the phase of a number: who has yet to look, and who has seen the last phase, or
+    /// an earlier one.
+    pub fn protocol(&self, phase: u32) -> u64 {
+        let of = |(t, seen): (usize, &Seen)| {
+            let behind = seen.last.map_or(3, |last| phase.wrapping_sub(last).min(2));
+            let looks = u32::from(seen.noted) << 2 | u32::from(seen.noted && seen.time == 0) << 3;
+            (behind | looks, t as u64)
+        };
+        let word = |(state, t): (u32, u64)| mix(mix(0, t), u64::from(state));
+        let all = self.seen.iter().enumerate().map(of).filter(|(state, _)| *state != 3);
+        all.map(word).fold(0, u64::wrapping_add)
+    }
+
     /// Whether a thread can be sure that its wait is for this phase; if not, the phase that it saw last.
     /// `known`: how many phases it knows to be over, so that it may leave some out.
     pub fn means(&self, t: u32, phase: u32, known: u32) -> Result<(), Option<u32>> {
@@ -123,6 +137,22 @@ mod tests {
         w.passed(2, (0, 3), loc);
         let who = |known: &[u32]| w.unheard(0, &times(known)).map(|u| u.0);
         assert_eq!((who(&[0, 0, 2]), who(&[0, 0, 3])), (Some(2), None), "its own wait is its own");
+    }
+
+    #[test]
+    fn the_state_does_not_grow_with_the_phases() {
+        let (mut w, loc) = (Waiters::default(), Location::caller());
+        w.woken(1, loc);
+        let woken = w.protocol(1);
+        w.passed(1, (0, 5), loc);
+        let first = w.protocol(1);
+        w.phase_done(&times(&[0, 5]));
+        w.passed(1, (1, 7), loc);
+        assert_eq!(w.protocol(2), first, "a phase later, it is as it was");
+        assert!(woken != first && w.protocol(3) != first, "it has yet to look; it has missed one");
+        w.phase_done(&times(&[0, 7]));
+        assert_ne!(w.protocol(2), first, "nobody is noted");
+        assert_eq!(w.protocol(5), w.protocol(99));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::barrier::mbarrier::MBarrier;
 use crate::barrier::mbarriers::{Bar, Want};
 use crate::schedule::plan::{self, Home, Place};
 use crate::types::loc::Loc;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Space numbers of memory, for [`Order::touch`]: CTAs have their ranks.
 pub(crate) const GLOBAL: u64 = 255;
@@ -48,6 +50,10 @@ pub(crate) struct Guide {
     /// The CTA of each thread.
     home_of: Vec<usize>,
     paused: Vec<Option<Paused>>,
+    /// Those of them that are asked whether they can go, in order; and by mbarrier those that wait for
+    /// its phase, and are asked when it completes.
+    asked: BTreeSet<u32>,
+    waiting: BTreeMap<usize, Vec<u32>>,
     /// Polls that have seen a phase in progress: barrier and phase.
     failed: Vec<Vec<(usize, u32)>>,
     seen: Vec<Option<Seen>>,
@@ -106,6 +112,8 @@ impl Guide {
             (ctas > 1).then_some(Paused { foot, want: None, loc: None })
         };
         Self {
+            asked: (0..if ctas > 1 { n as u32 } else { 0 }).collect(),
+            waiting: BTreeMap::new(),
             tree,
             order: Order::new(n as u32, ctas),
             home_of: threads.to_vec(),
@@ -165,6 +173,9 @@ impl Guide {
     /// The step in progress arrives at a barrier.
     pub fn arrive(&mut self, key: Key, ordered: bool, completed: bool) {
         self.outcome.completed |= completed;
+        if let (Key::Barrier(bar), true) = (key, completed) {
+            self.ask_again(bar);
+        }
         self.order.arrive(&mut self.tree, key, ordered, completed);
     }
 
@@ -183,6 +194,7 @@ impl Guide {
 
     /// The step in progress initialises an mbarrier, or takes it away.
     pub fn init(&mut self, bar: usize) {
+        self.ask_again(bar);
         self.order.init(&mut self.tree, Key::Barrier(bar));
     }
 
@@ -201,6 +213,12 @@ impl Guide {
     /// The step in progress reads or writes memory.
     pub fn touch(&mut self, space: u64, addr: u64, len: u64, write: bool) {
         self.order.touch(&mut self.tree, space, addr, len, write);
+    }
+
+    /// The step in progress waits for the wgmmas of the warp group that begins with a thread, and ends their
+    /// reads of these parts.
+    pub fn retire(&mut self, first: u32, cta: usize, parts: &[u32]) {
+        self.order.retire(&mut self.tree, first, cta, parts);
     }
 
     /// A thread's ordinary load, which may be a loop that waits for somebody.
@@ -231,6 +249,12 @@ impl Guide {
     /// The thread pauses. `want`: what a wait is for, and whether it is a poll.
     pub fn pause(&mut self, t: u32, foot: Foot, loc: Loc, want: Option<(Want, bool)>) {
         self.paused[t as usize] = Some(Paused { foot, want, loc: Some(loc) });
+        self.asked.insert(t);
+    }
+
+    /// Those who wait for a phase of an mbarrier may be able to go.
+    fn ask_again(&mut self, bar: usize) {
+        self.asked.extend(self.waiting.remove(&bar).into_iter().flatten());
     }
 
     /// Whether a poll need not sleep, for its thread has paused already.
@@ -246,6 +270,7 @@ impl Guide {
     /// A thread goes on; `starts`: with its first instruction, in this CTA.
     pub fn go(&mut self, t: u32, node: Option<usize>, starts: Option<usize>) {
         let paused = self.paused[t as usize].take();
+        self.asked.remove(&t);
         self.looks = 0;
         self.order.begin(t, node, paused.and_then(|p| p.loc));
         if let Some(cta) = starts {
@@ -257,19 +282,34 @@ impl Guide {
     /// Who can go, threads first. `op_of` is the instruction at which a thread has paused, `bar_at`
     /// the mbarrier at an address; of each copy in flight there are its agent and what it works on.
     pub fn enabled<'a>(
-        &self,
+        &mut self,
         op_of: impl Fn(u32) -> &'static str,
         bar_at: impl Fn(usize, u32) -> Option<(usize, &'a MBarrier)>,
         copies: impl Iterator<Item = (u32, Foot)>,
     ) -> Vec<(Agent, Foot, Step)> {
-        let mut all = Vec::new();
-        for (t, paused) in self.paused.iter().enumerate() {
-            let t = t as u32;
-            if let Some(p) = paused
-                && self.can_go(t, p, op_of(t), &bar_at)
-            {
-                all.push((Agent::thread(t), p.foot, Step::Thread(t)));
+        let mut all = Vec::with_capacity(self.asked.len());
+        // Threads in turn wait for one barrier.
+        let found = Cell::new(None);
+        let bar_at = |cta, addr| match found.get() {
+            Some((at, bar)) if at == (cta, addr) => bar,
+            _ => {
+                let bar = bar_at(cta, addr);
+                found.set(Some(((cta, addr), bar)));
+                bar
             }
+        };
+        let mut waits = Vec::new();
+        for &t in &self.asked {
+            let Some(p) = &self.paused[t as usize] else { continue };
+            match self.can_go(t, p, || op_of(t), bar_at) {
+                Can::Go => all.push((Agent::thread(t), p.foot, Step::Thread(t))),
+                Can::Not => {}
+                Can::WaitFor(bar) => waits.push((t, bar)),
+            }
+        }
+        for (t, bar) in waits {
+            self.asked.remove(&t);
+            self.waiting.entry(bar).or_default().push(t);
         }
         let threads = all.len();
         for (i, (agent, foot)) in copies.enumerate() {
@@ -288,38 +328,39 @@ impl Guide {
         &self,
         t: u32,
         paused: &Paused,
-        op: &str,
+        op: impl FnOnce() -> &'static str,
         bar_at: impl Fn(usize, u32) -> Option<(usize, &'a MBarrier)>,
-    ) -> bool {
+    ) -> Can {
         if self.last {
-            return true;
+            return Can::Go;
         }
+        let go = |can: bool| if can { Can::Go } else { Can::Not };
         let Some((want, poll)) = paused.want else {
             return match (paused.loc, self.seen[t as usize]) {
                 (Some(loc), Some(seen)) if loc == seen.loc => {
+                    let op = op();
                     let patience = SAME[usize::from(op != "ld.acquire.gpu")];
-                    !looks(op)
+                    go(!looks(op)
                         || seen.times < patience
-                        || self.order.version(seen.space, seen.addr) != seen.version
+                        || self.order.version(seen.space, seen.addr) != seen.version)
                 }
-                _ => true,
+                _ => Can::Go,
             };
         };
-        let Foot::Barrier { cta, addr, .. } = paused.foot else { return true };
+        let Foot::Barrier { cta, addr, .. } = paused.foot else { return Can::Go };
         // What is no barrier can be looked at: that is a finding.
-        let Some((bar, state)) = bar_at(cta, addr) else { return true };
+        let Some((bar, state)) = bar_at(cta, addr) else { return Can::Go };
         if poll {
-            return !self.failed[t as usize].contains(&(bar, state.phase));
+            return go(!self.failed[t as usize].contains(&(bar, state.phase)));
         }
-        want.done(state)
+        if want.done(state) { Can::Go } else { Can::WaitFor(bar) }
     }
 
     /// Chooses one of those who can go: gives its place, and the node of the choice.
     pub fn choose(&mut self, enabled: &[(Agent, Foot, Step)]) -> (usize, usize) {
         self.tree.done(std::mem::take(&mut self.outcome));
         let node = self.tree.depth();
-        let agents: Vec<_> = enabled.iter().map(|&(agent, foot, _)| (agent, foot)).collect();
-        (self.tree.choose(&agents), node)
+        (self.tree.choose(enabled), node)
     }
 
     /// A phase is about to complete: who could pass its wait, and then can't, is lapped.
@@ -351,6 +392,7 @@ impl Guide {
         }
         let Some(t) = self.paused.iter().position(Option::is_some) else { return Idle::Asleep };
         self.last = true;
+        self.asked.extend(std::mem::take(&mut self.waiting).into_values().flatten());
         Idle::Go(t as u32)
     }
 
@@ -359,6 +401,14 @@ impl Guide {
         self.last = false;
         self.fruitless = 0;
     }
+}
+
+/// Whether a thread that has paused can go.
+enum Can {
+    Go,
+    Not,
+    /// Not before a phase of this mbarrier completes.
+    WaitFor(usize),
 }
 
 /// A step that can be taken.

@@ -25,11 +25,16 @@ impl Agent {
     pub fn queue(issuer: u32) -> Self {
         Self::copy(issuer, u32::MAX >> 1)
     }
+    /// What the wgmmas of a warp group read until they are waited for, by its first thread.
+    pub fn warp_group(first: u32) -> Self {
+        Self::copy(first, (u32::MAX >> 1) - 1)
+    }
     pub fn is_copy(self) -> bool {
         self.0 >> 63 == 1
     }
+    /// Whether it does one thing after the other.
     pub fn is_queue(self) -> bool {
-        self.is_copy() && self.0 as u32 == u32::MAX >> 1
+        self.is_copy() && self.0 as u32 >= (u32::MAX >> 1) - 1
     }
 }
 
@@ -238,7 +243,7 @@ impl Tree {
     }
 
     /// Who goes now: a place in `enabled`.
-    pub fn choose(&mut self, enabled: &[(Agent, Foot)]) -> usize {
+    pub fn choose<T>(&mut self, enabled: &[(Agent, Foot, T)]) -> usize {
         let depth = self.depth;
         self.depth += 1;
         let at = self.decide(depth, enabled);
@@ -248,7 +253,7 @@ impl Tree {
         at
     }
 
-    fn decide(&mut self, depth: usize, enabled: &[(Agent, Foot)]) -> usize {
+    fn decide<T>(&mut self, depth: usize, enabled: &[(Agent, Foot, T)]) -> usize {
         if self.walk == Walk::Replay {
             let at = self.script.get(&(depth as u32)).map_or(0, |&i| i as usize);
             return if at < enabled.len() { at } else { 0 };
@@ -269,7 +274,7 @@ impl Tree {
             return 0;
         };
         let agents: Vec<Agent> = enabled.iter().map(|e| e.0).collect();
-        let (agent, foot) = enabled[at];
+        let (agent, foot, _) = enabled[at];
         let chosen = Taken { agent, foot, outcome: Outcome::default() };
         let backtrack = if self.full() { agents.clone() } else { Vec::new() };
         self.nodes.push(Node { enabled: agents, chosen, backtrack, sleep });

@@ -127,6 +127,18 @@ impl Rounds {
         Ok(())
     }
 
+    /// The protocol state: which warps have yet to execute the last one, and what it was.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for group in self.groups.iter().flatten() {
+            let Some((request, loc)) = group.last else { continue };
+            f(u64::from(loc.line()) << 32 | u64::from(request.n) << 1 | u64::from(request.more));
+            for m in &group.members {
+                let behind = u64::from(group.round - m.executed);
+                f(behind << 2 | u64::from(m.exited) << 1 | u64::from(m.times.is_empty()));
+            }
+        }
+    }
+
     /// All warps of a group come to a wgmma: each has executed the same `setmaxnreg`s, or will never.
     pub fn together(&mut self, warp: usize) -> Result<(), Fault> {
         let (group, _) = self.of(warp);

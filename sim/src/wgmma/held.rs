@@ -77,6 +77,25 @@ impl Held {
         (0..block_threads.div_ceil(128)).map(group).collect()
     }
 
+    /// The protocol state: what wgmmas in flight hold, as groups before the open one, and which threads have
+    /// waited and fenced how far.
+    pub fn protocol(&self, open: u64, f: &mut impl FnMut(u64)) {
+        if self.members.is_empty() && self.fenced == 0 {
+            return;
+        }
+        f(self.fenced as u64);
+        f((self.fenced >> 64) as u64);
+        let retired = self.members.iter().map(|m| m.retired).min().unwrap_or(0);
+        for m in &self.members {
+            f((open - m.retired) << 32 | m.pinned.iter().filter(|p| p.1).count() as u64);
+            f(m.pinned.len() as u64);
+            let sources = m.sources.iter().filter(|s| s.group > m.retired);
+            sources.for_each(|s| f((open - s.group) << 32 | u64::from(s.loc.line())));
+        }
+        self.accumulators.protocol((open, retired), f);
+        self.fragments.protocol((open, retired), f);
+    }
+
     fn member(&mut self, t: usize) -> &mut Member {
         if self.members.is_empty() {
             self.members.resize_with(128, Member::default);

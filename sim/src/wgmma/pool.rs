@@ -113,6 +113,17 @@ impl<T: Value> Pool<T> {
         Self { fragment, slots: Vec::new(), free: Vec::new(), live: 0, fresh: None, ages: 0 }
     }
 
+    /// The protocol state: what groups hold that not all threads have waited for. Slots are told apart by
+    /// these groups, and not by their names.
+    pub fn protocol(&self, (open, retired): (u64, u64), f: &mut impl FnMut(u64)) {
+        for s in self.slots.iter().filter(|s| s.regs > 0 && s.group > retired) {
+            f((open - s.group) << 32 | s.regs as u64);
+            f(s.taken as u64);
+            f((s.taken >> 64) as u64);
+            f(u64::from(s.loc.line()));
+        }
+    }
+
     /// The pattern of a slot's first register.
     fn base(&self, slot: usize) -> u32 {
         let kind = if self.fragment { FRAGMENT } else { 0 };
