@@ -66,7 +66,9 @@ unsafe fn batch(sums: &mut Sums, accumulate: bool) {
 
 fn scale(sums: &mut Sums) {
     let factor = black_box(0.5);
-    sums.iter_mut().for_each(|x| *x *= factor);
+    for x in sums.iter_mut() {
+        *x *= factor;
+    }
 }
 
 fn a_sum_read_while_its_batch_is_in_flight() -> Bug {

@@ -230,7 +230,7 @@ pub fn half_has_returned(out: DeviceSliceMut<'_, u32>) {
             if me == 64 {
                 out.set(0, helped);
             }
-        } else if me < 16 || me >= 32 {
+        } else if !(16..32).contains(&me) {
             barrier::sync_unaligned(1, 64);
             shared::atomic_add_u32(flag, 1);
         }

@@ -366,7 +366,7 @@ fn pairings<const S: usize>() -> Vec<Pairing> {
             "Writes, Reads",
             Box::new(|| {
                 writes!(S, (Panel,), put, One, Reads<One>, NoTurns, |ring, _turns, group, steps| {
-                    read(ring.by(&group), steps)
+                    read(ring.by(&group), steps);
                 })
             }),
         ),
@@ -388,7 +388,7 @@ fn pairings<const S: usize>() -> Vec<Pairing> {
             "Writes, Mma",
             Box::new(|| {
                 writes!(S, Pair, put_pair, One, Mma<One>, NoTurns, |ring, _turns, group, steps| {
-                    multiply(ring.by(&group), &group, steps)
+                    multiply(ring.by(&group), &group, steps);
                 })
             }),
         ),

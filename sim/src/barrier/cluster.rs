@@ -82,7 +82,9 @@ impl ClusterBarrier {
 
     /// The protocol state: who has arrived, and who has yet to wait.
     pub fn protocol(&self, f: &mut impl FnMut(u64)) {
-        [self.arrived, self.gone, self.exited].into_iter().for_each(|n| f(u64::from(n)));
+        for n in [self.arrived, self.gone, self.exited] {
+            f(u64::from(n));
+        }
         for (t, half) in self.halves.iter().enumerate() {
             if let Some(phase) = half {
                 f((t as u64) << 32 | u64::from(self.phase.wrapping_sub(*phase)));

@@ -185,7 +185,9 @@ impl NamedBarriers {
             f((i as u64) << 32 | u64::from(n.threads));
             let mut come: Vec<u32> = n.come.iter().map(|c| c.t).collect();
             come.sort_unstable();
-            come.into_iter().for_each(|t| f(u64::from(t)));
+            for t in come {
+                f(u64::from(t));
+            }
         }
     }
 

@@ -151,8 +151,9 @@ mod tests {
     #[test]
     fn a_word_that_differs_at_its_end_breaks_the_period() {
         // Every eleventh number of steps ends in another way.
-        let step =
-            |s: usize, n: usize| format!("a{}", if s + 1 == n && n % 11 == 0 { "!" } else { "" });
+        let step = |s: usize, n: usize| {
+            format!("a{}", if s + 1 == n && n.is_multiple_of(11) { "!" } else { "" })
+        };
         assert_eq!(smallest(&family(32, step, |_| 0)), None);
         let (p, _) = smallest(&family(60, step, |_| 0)).unwrap();
         assert_eq!(p, 11);

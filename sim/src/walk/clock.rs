@@ -35,8 +35,8 @@ impl Clock {
     fn covers(&self, other: &Self) -> bool {
         let n = self.0.len().min(other.0.len());
         // No early exit: these are short loops over whole registers.
-        let less = self.0.iter().zip(&other.0).fold(false, |less, (a, b)| less | (a < b));
-        !less && other.0[n..].iter().all(|&b| b == 0)
+        let less = self.0.iter().zip(&other.0).fold(0, |less, (a, b)| less | u32::from(a < b));
+        less == 0 && other.0[n..].iter().all(|&b| b == 0)
     }
 }
 
@@ -169,7 +169,9 @@ mod tests {
         let (start, news) = (clock(&[1, 1, 1]), clock(&[0, 5, 0]));
         let last = &mut Learned::default();
         let mut learned = [7, 8].map(|agent| Past::new(agent, 3, Arc::clone(&start)));
-        learned.iter_mut().for_each(|past| past.learn(&news, last));
+        for past in &mut learned {
+            past.learn(&news, last);
+        }
         assert!(Arc::ptr_eq(&learned[0].others, &learned[1].others));
         assert_eq!(learned[1].others.0, [1, 5, 1]);
         assert_eq!([learned[0].get(7), learned[0].get(8), learned[1].get(8)], [3, 0, 3]);

@@ -94,7 +94,9 @@ impl Meeting {
         f(u64::from(self.come));
         let mut partial = self.partial.clone();
         partial.sort_unstable();
-        partial.into_iter().for_each(|(mask, come)| f(u64::from(mask) << 32 | u64::from(come)));
+        for (mask, come) in partial {
+            f(u64::from(mask) << 32 | u64::from(come));
+        }
     }
 
     /// A lane comes to `bar.warp.sync` with a mask that it is in; whether it is the last.

@@ -48,7 +48,7 @@ impl Slot {
         smem(128 + 16 * (self.step % self.stages))
     }
     fn parity(self) -> u32 {
-        self.step / self.stages & 1
+        (self.step / self.stages) & 1
     }
 }
 

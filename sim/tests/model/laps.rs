@@ -73,7 +73,7 @@ fn what_orders_threads_keeps_waiters_from_laps() {
             }
         }
     };
-    let kernel = six(33, move |step| answer(step));
+    let kernel = six(33, answer);
     crate::common::run_on(&memory, 3, Shape(33, 1, 64), kernel).unwrap_or_else(|r| panic!("{r}"));
 }
 
