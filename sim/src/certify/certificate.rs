@@ -3,7 +3,7 @@
 use crate::explore::Finding;
 use std::fmt;
 
-/// A statement about a kernel for any number of steps, with its numbers. [`Self::to_string`] writes it out.
+/// A statement about a kernel for any number of steps, with its numbers. `Display` writes it out.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Certificate {
     /// The kernel's name; several, if the run launches several.

@@ -1,7 +1,7 @@
 //! The runs of a family: each number of steps with all its schedules.
 
-use super::Trial;
 use super::certificate::Refusal;
+use super::trial::Trial;
 use crate::config::{Config, Stats};
 use crate::explore::{Explored, over_tree};
 use crate::protocol::record::{Place, Record, Recorder};

@@ -7,23 +7,16 @@
 
 mod certificate;
 mod family;
+mod trial;
 
 pub use certificate::{Certificate, Refusal};
+pub use trial::Trial;
 
 use crate::config::{Config, Stats};
 use crate::protocol::period::{Period, find};
 use crate::protocol::record::{Knowledge, Place, Record, Recorder};
 use family::{Member, explore_one, explore_up_to};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A run of the family that [`certify`] asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trial {
-    /// The number of steps: what the statement is about.
-    pub steps: u32,
-    /// Which data the kernel gets: 0 or 1. Runs with both must do the same.
-    pub data: u64,
-}
 
 /// How far [`certify`] goes before it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

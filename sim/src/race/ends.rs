@@ -5,36 +5,12 @@
 //! of a load, or of a peer's access, when it returned.
 
 use super::agents::Agent;
-use super::clock::Knows;
+use super::ended::Ended;
 use super::sites::Site;
 use super::state::Race;
-use super::times::{Lane, Times, at, join_into};
+use super::sync::BarClock;
+use super::times::at;
 use crate::cluster::thread::Thread;
-use std::sync::Arc;
-
-/// What the threads of a CTA knew that have returned.
-#[derive(Default)]
-pub(crate) struct Ended {
-    /// What is over, and what has come to pass.
-    known: [Times; 2],
-    /// The vectors of the thread that returned last: those of a group have the same.
-    last: [Option<Times>; 2],
-    /// The last access to the CTA's shared memory of each thread of another CTA: its time and its line.
-    peers: Vec<(u32, u32, u32)>,
-}
-
-impl Ended {
-    /// A thread of the CTA returns.
-    pub fn returns(&mut self, thread: &Knows) {
-        for (i, lane) in [Lane::Loose, Lane::Course].into_iter().enumerate() {
-            let base = &thread.base[lane as usize];
-            if !self.last[i].as_ref().is_some_and(|last| Arc::ptr_eq(last, base)) {
-                join_into(&mut self.known[i], base);
-                self.last[i] = Some(Arc::clone(base));
-            }
-        }
-    }
-}
 
 /// What may come after a CTA has exited, under another schedule.
 pub(crate) enum Late {
@@ -67,7 +43,7 @@ impl Race {
     /// What a CTA whose threads have returned did not wait for. `here`: whether a barrier is the CTA's.
     pub fn late(&self, cta: usize, here: impl Fn(usize) -> bool) -> Option<Late> {
         let Ended { known: [over, course], peers, .. } = &self.ended[cta];
-        let unawaited = |(bar, b): (usize, &super::sync::BarClock)| {
+        let unawaited = |(bar, b): (usize, &BarClock)| {
             let copy = b.last_copy.filter(|copy| at(over, copy.agent) < copy.time)?;
             debug_assert_eq!(self.agents.get(copy.agent), Agent::Barrier(bar), "its own copies");
             here(bar).then(|| {

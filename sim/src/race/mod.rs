@@ -41,6 +41,7 @@
 pub(crate) mod accesses;
 pub(crate) mod agents;
 mod clock;
+mod ended;
 pub(crate) mod ends;
 pub(crate) mod explain;
 mod fences;

@@ -2,7 +2,7 @@
 
 use super::agents::{Agent, Agents};
 use super::clock::{Knows, Released, Told};
-use super::ends::Ended;
+use super::ended::Ended;
 use super::fences::Fences;
 use super::foreign::{self, Foreign};
 use super::global::GlobalShadow;

@@ -1,21 +1,14 @@
 //! `warpipe check --certify`: a certificate for any number of steps, of each kernel that the options name.
 
+use super::family::Family;
 use super::{Args, Failure, What, examples, gemm, write_json};
 use crate::cli::error::Error;
 use crate::cli::progress::Progress;
 use crate::cli::say;
 use host::SimConfig;
-use host::sim::{Limits, Refusal, Stats, Trial, certify};
+use host::sim::{Limits, Refusal, Trial, certify};
 use serde_json::{Value, json};
 use std::time::Instant;
-
-/// A kernel that can be run with any number of steps.
-pub trait Family: Sync {
-    /// Kernel, and what a step is, for messages.
-    fn name(&self) -> String;
-    /// Runs the kernel once and compares the result.
-    fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure>;
-}
 
 /// Runs the command. It goes on behind a kernel that gets no certificate, unless it is wrong.
 pub fn run(args: &Args) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! The example kernels as cases, each with its data and a plain loop that computes the expected result.
 
-use super::certify::Family;
+use super::family::Family;
 use super::{Case, Failure};
 use crate::cli::error::Error;
 use gpu_kernels::examples::{

@@ -1,6 +1,6 @@
 //! The GEMM kernels as cases.
 
-use super::certify::Family;
+use super::family::Family;
 use super::{Args, Case, Failure, Steps};
 use crate::cli::check::Judged;
 use crate::cli::error::Error;

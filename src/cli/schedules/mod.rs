@@ -2,6 +2,7 @@
 
 mod certify;
 pub mod examples;
+mod family;
 pub mod gemm;
 
 use super::args::{finite, operand_dtype, result_dtype};
