@@ -11,8 +11,8 @@ pub struct Tried {
 }
 
 /// The machine, the versions and the day of the values.
-pub const SETUP: &str = "NVIDIA H200, driver 580.159.04, the compute-sanitizer of CUDA 13, 2026-11-22, `zoo_gpu sanitize \
-    --seconds 6`: a kernel that has not ended after six seconds counts as hanging.";
+pub const SETUP: &str = "NVIDIA H200, driver 580.159.04, compute-sanitizer 2025.3.1, 2026-11-22, `zoo_gpu sanitize \
+     --seconds 6`: a kernel that has not ended after six seconds counts as hanging.";
 
 /// One line per kernel, as `zoo_gpu sanitize` prints them.
 #[rustfmt::skip]
