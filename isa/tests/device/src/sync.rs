@@ -155,6 +155,10 @@ fn control_ops(v: u32) {
     griddepcontrol::launch_dependents();
     debug::label_barrier(v, "full", 0);
     debug::label_role("producer");
+    let at = debug::region("stage", v, 8);
+    debug::hold(at, "slot of ring", "main", 0, "released");
+    debug::waited_for(at, 0);
+    debug::let_go(at);
     for i in 0..v {
         misc::nounroll();
         misc::nanosleep(misc::opaque(i));
