@@ -82,9 +82,7 @@ pub fn launch_all(
         progress.start(clusters);
     }
     let cores = || thread::available_parallelism().map_or(1, usize::from);
-    // Grids that overlap wait for each other's ends, which only one worker sees in one order.
-    let most = if launches.len() > 1 { 1 } else { (clusters as usize).max(1) };
-    let workers = config.workers.unwrap_or_else(cores).clamp(1, most);
+    let workers = config.workers.unwrap_or_else(cores).clamp(1, (clusters as usize).max(1));
     let shadow = config.races.then(|| {
         let grids = stream.grids().iter().map(|g| (g.first, g.name.clone()));
         Arc::new(GlobalShadow::new(grids.collect()))

@@ -41,6 +41,8 @@ pub(crate) struct Shared<'a> {
     /// Workers that have nothing but clusters that wait for others.
     waiting: AtomicUsize,
     workers: AtomicUsize,
+    /// Clusters under way that can go on although nobody writes.
+    able: AtomicUsize,
     /// Counts, and the finding of the first cluster that has one, with its number.
     result: Mutex<(Stats, Option<Found>)>,
 }
@@ -56,6 +58,8 @@ struct UnderWay<'a> {
     polled: Option<u64>,
     /// It need not wait for a write, but gave way to others.
     awake: bool,
+    /// It counts in [`Shared::able`].
+    able: bool,
 }
 
 impl<'a> Shared<'a> {
@@ -75,6 +79,7 @@ impl<'a> Shared<'a> {
             failed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             workers: AtomicUsize::new(0),
+            able: AtomicUsize::new(0),
             result: Mutex::new((Stats::default(), None)),
         }
     }
@@ -109,8 +114,9 @@ impl<'a> Shared<'a> {
             member,
             (*number, index),
         );
-        let rank = u64::from(first + nth);
-        Some(UnderWay { cluster, grid, number: first + index, rank, polled: None, awake: false })
+        let (rank, number) = (u64::from(first + nth), first + index);
+        self.able.fetch_add(1, Ordering::AcqRel);
+        Some(UnderWay { cluster, grid, number, rank, polled: None, awake: false, able: true })
     }
 
     /// One worker: clusters take turns until there are none. One that polls global memory waits
@@ -137,6 +143,7 @@ impl<'a> Shared<'a> {
                     if self.stuck(writes)
                         && !self.stream.has_next()
                         && !revive(&mut under_way)
+                        && self.nobody_can_go_on(writes)
                         && let Some(first) = under_way.iter_mut().min_by_key(|u| u.number)
                     {
                         let report = first.cluster.fail(&mut stacks);
@@ -146,6 +153,10 @@ impl<'a> Shared<'a> {
                 }
             };
             let one = &mut under_way[at];
+            if !one.able {
+                one.able = true;
+                self.able.fetch_add(1, Ordering::AcqRel);
+            }
             let before = one.cluster.steps();
             let length = turns.length();
             let outcome = one.cluster.run(&mut stacks, length.min(LONG));
@@ -153,7 +164,10 @@ impl<'a> Shared<'a> {
             one.rank = turns.over(one.cluster.steps() - before, cut).unwrap_or(one.rank);
             match outcome {
                 Outcome::Cut if cut => one.polled = None,
-                Outcome::Polling => (one.polled, one.awake) = (Some(writes), false),
+                Outcome::Polling => {
+                    (one.polled, one.awake, one.able) = (Some(writes), false, false);
+                    self.able.fetch_sub(1, Ordering::AcqRel);
+                }
                 Outcome::PollingYet => (one.polled, one.awake) = (Some(writes), true),
                 Outcome::Cut | Outcome::GaveWay => {
                     (one.polled, one.awake) = (Some(self.memory.writes()), true);
@@ -168,6 +182,7 @@ impl<'a> Shared<'a> {
                         // Somebody may wait for this end, or for the room.
                         self.memory.wrote();
                     }
+                    self.able.fetch_sub(1, Ordering::AcqRel);
                     under_way.swap_remove(at);
                 }
                 Outcome::Failed(report) => self.fail(one.number, report),
@@ -196,6 +211,11 @@ impl<'a> Shared<'a> {
         self.waiting.fetch_sub(1, Ordering::AcqRel);
         // A worker that fails leaves; that it was the last other one says nothing of these clusters.
         quiet == 20 && self.memory.writes() == writes && !self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether no cluster of any worker can go on: one that gave way to others still can.
+    fn nobody_can_go_on(&self, writes: u64) -> bool {
+        self.able.load(Ordering::Acquire) == 0 && self.memory.writes() == writes
     }
 
     /// The run fails. Of several findings at the same time, that of the first cluster is reported.
