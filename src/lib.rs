@@ -38,9 +38,8 @@ pub use isa;
 pub use pipeline;
 
 /// The kernels of [`gpu_kernels`], compiled to PTX for sm_90a by the build script.
-pub static GEMM_IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
+pub static GEMM_IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 
 /// GEMM kernels that record what their warps do ([`isa::trace`]), for `warpipe trace` on a GPU.
 #[cfg(feature = "trace")]
-pub static TRACED_IMAGE: isa::kernel::Image =
-    include!(concat!(env!("OUT_DIR"), "/traced/gpu_kernels.rs"));
+pub static TRACED_IMAGE: isa::kernel::Image = isa::kernel_image!("traced/warpipe_gpu_kernels");

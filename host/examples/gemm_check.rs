@@ -9,6 +9,8 @@
 //! Every instance of the table runs every shape in every schedule that is worth trying, with alpha = 0.5 and beta = -2 where it reads C.
 //! The exit status is 1 if any result is off.
 
+extern crate warpipe_host as host;
+
 mod common;
 
 use gpu_kernels::gemm::Instance;

@@ -34,7 +34,7 @@ use isa::device;
 /// (PTX `mbarrier.init`.)
 ///
 /// ```
-/// use pipeline::{barrier::Mailbox, prelude::*};
+/// use warpipe_pipeline::{barrier::Mailbox, prelude::*};
 ///
 /// names! { Mail = "mail" }
 /// roles! { Load = 1 x 40 registers, Talk = 1 x 232 registers }
@@ -117,7 +117,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
 /// The two ends of a [`Mailbox`], which the role takes with `by`.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -140,7 +140,7 @@ pub struct MailEnds<const WORDS: usize, Ro, N, Cl> {
 /// The sending end before the role has taken it.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -156,7 +156,7 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, Cl> {
 /// The receiving end before the role has taken it.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -218,7 +218,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro
 /// (PTX `st.shared::cluster.v2`, `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -288,7 +288,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 /// `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///

@@ -30,7 +30,7 @@ use isa::device;
 /// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -98,7 +98,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
 /// (CUTLASS `OrderedSequenceBarrier::Params`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -129,7 +129,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 /// (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier` with its state.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -182,7 +182,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 /// The token of a warp group's turn in one section. While the group holds it, it can't wait for another turn.
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
