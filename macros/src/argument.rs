@@ -1,5 +1,6 @@
 //! Generates the code of `#[derive(KernelArg)]`.
 
+use crate::path::at;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -65,6 +66,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     });
     let clause = &input.generics.where_clause;
     let borrowing = borrowing.map(|ty| {
+        let isa = at(isa, ty.span());
         quote_spanned! {ty.span()=>
             const _: () = {
                 const fn by_value<T: #isa::kernel::ByValue>() {}
@@ -75,7 +77,10 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             };
         }
     });
-    let fields = types.iter().map(|ty| quote_spanned!(ty.span()=> #ty: #isa::kernel::ByValue));
+    let fields = types.iter().map(|ty| {
+        let isa = at(isa, ty.span());
+        quote_spanned!(ty.span()=> #ty: #isa::kernel::ByValue)
+    });
     let bounds = quote!(#(#given,)* #copy, #(#fields),*);
 
     Ok(quote! {

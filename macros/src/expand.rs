@@ -44,6 +44,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     // Only the types tell whether there is a token, so the check is a constant with the key's span.
     let refusals = stated.iter().map(|key| {
         let refusal = format!("`{key}` follows from the type of the kernel's Cta: leave it out");
+        let isa = crate::path::at(isa, key.span());
         quote_spanned! {key.span()=>
             const _: () = #isa::kernel::LaunchFacts::refuse_beside_a_token(LAUNCHES, #refusal);
         }

@@ -1,7 +1,7 @@
 //! The path under which the generated code finds `warpipe-isa`.
 
 use proc_macro_crate::{FoundCrate, crate_name};
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::{Ident, Path};
 
@@ -25,4 +25,13 @@ pub fn isa(stated: Option<&Path>) -> TokenStream {
         // rustc will say that there is no such crate.
         quote!(::warpipe_isa)
     }
+}
+
+/// The path with the span of what an error is about.
+pub fn at(path: &TokenStream, span: Span) -> TokenStream {
+    let respan = |mut token: TokenTree| {
+        token.set_span(token.span().located_at(span));
+        token
+    };
+    path.clone().into_iter().map(respan).collect()
 }
