@@ -1,9 +1,9 @@
 //! The kernels of an image on a GPU. The driver assembles each kernel's module at its first use, so a
 //! program waits only for the kernels that it runs.
 
-use crate::cuda::{Context, check, failed, one_line};
+use crate::cuda::Context;
+use crate::driver::{self, CuDevicePtr, CuFunction, CuModule, one_line, value};
 use crate::error::Error;
-use cudarc::driver::{result, sys};
 use isa::kernel::{Image, KernelMeta};
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Kernels {
 
 /// The driver's handles of an assembled kernel.
 struct Function {
-    raw: sys::CUfunction,
+    raw: CuFunction,
     /// The module of `raw`, unloaded when this is dropped.
     module: Loaded,
 }
@@ -30,7 +30,7 @@ struct Function {
 /// A loaded module.
 struct Loaded {
     context: Arc<Context>,
-    raw: sys::CUmodule,
+    raw: CuModule,
 }
 
 // SAFETY: the driver's module and function handles are used only while their context is bound.
@@ -42,7 +42,7 @@ impl Drop for Loaded {
     fn drop(&mut self) {
         if self.context.bind().is_ok() {
             // SAFETY: the module was loaded once in `Loaded::new`. Unloading waits for running kernels.
-            let _ = unsafe { result::module::unload(self.raw) };
+            let _ = unsafe { driver::cuModuleUnload(self.raw) };
         }
     }
 }
@@ -54,25 +54,25 @@ impl Kernels {
     }
 
     /// The handle of kernel `index` of the image. It stays valid while `self` lives.
-    pub fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
+    pub fn function(&self, index: usize) -> Result<CuFunction, Error> {
         self.with(index, |function| Ok(function.raw))
     }
 
     /// Address and size in bytes of a variable of the kernel's module. The address stays valid while
     /// `self` lives.
-    pub fn variable(&self, index: usize, name: &str) -> Result<(sys::CUdeviceptr, usize), Error> {
+    pub fn variable(&self, index: usize, name: &str) -> Result<(CuDevicePtr, usize), Error> {
         let name = CString::new(name).unwrap_or_default();
         self.with(index, |function| {
             let (mut at, mut bytes) = (0, 0);
             // SAFETY: the module stays loaded while `function` lives; the results are out parameters.
-            check("cuModuleGetGlobal", unsafe {
-                sys::cuModuleGetGlobal_v2(
+            unsafe {
+                driver::cuModuleGetGlobal(
                     &raw mut at,
                     &raw mut bytes,
                     function.module.raw,
                     name.as_ptr(),
                 )
-            })?;
+            }?;
             Ok((at, bytes))
         })
     }
@@ -95,7 +95,6 @@ impl Kernels {
 
     /// Assembles a kernel and sets its attributes for shared memory and cluster size.
     fn assemble(&self, meta: &KernelMeta) -> Result<Function, Error> {
-        use sys::CUfunction_attribute_enum as Attr;
         let ptx = self.image.ptx(meta.name())?;
         let fault = |log: String| Error::ImageAssembly {
             image: self.image.name,
@@ -105,17 +104,16 @@ impl Kernels {
         let code = CString::new(ptx.as_ref()).map_err(|e| fault(e.to_string()))?;
         let module = Loaded::new(&self.context, code.as_bytes_with_nul(), fault)?;
         let name = CString::new(meta.name()).unwrap_or_default();
-        // SAFETY: the module stays loaded while `module` lives.
-        let raw = unsafe { result::module::get_function(module.raw, name) }
-            .map_err(|e| failed("cuModuleGetFunction", e))?;
-        let set = |attribute, value: u32| {
+        let mut raw = CuFunction::NULL;
+        // SAFETY: the module stays loaded while `module` lives; `raw` receives the result.
+        unsafe { driver::cuModuleGetFunction(&raw mut raw, module.raw, name.as_ptr()) }?;
+        let set = |attribute, to: u32| {
             // SAFETY: `raw` is a function of the bound context.
-            unsafe { result::function::set_function_attribute(raw, attribute, value as i32) }
-                .map_err(|e| failed("cuFuncSetAttribute", e))
+            unsafe { driver::cuFuncSetAttribute(raw, attribute, to as i32) }
         };
-        set(Attr::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, meta.smem_bytes)?;
+        set(value::FUNCTION_MAX_DYNAMIC_SMEM, meta.smem_bytes)?;
         if meta.cluster_size() > PORTABLE_CLUSTER {
-            set(Attr::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
+            set(value::FUNCTION_NON_PORTABLE_CLUSTER, 1)?;
         }
         Ok(Function { raw, module })
     }
@@ -131,16 +129,13 @@ impl Loaded {
     ) -> Result<Self, Error> {
         context.bind()?;
         let mut log = vec![0u8; 8192];
-        let mut options = [
-            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER,
-            sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-        ];
+        let mut options = [value::JIT_ERROR_LOG, value::JIT_ERROR_LOG_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
-        let mut module = std::ptr::null_mut();
+        let mut module = CuModule::NULL;
         // SAFETY: `code` is complete (text ends in a zero byte). Options and values agree in number and
         // type (the size is passed as a pointer's value). The log outlives the call.
-        let status = relaxed(|| unsafe {
-            sys::cuModuleLoadDataEx(
+        let loaded = relaxed(|| unsafe {
+            driver::cuModuleLoadDataEx(
                 &raw mut module,
                 code.as_ptr().cast(),
                 options.len() as u32,
@@ -149,10 +144,10 @@ impl Loaded {
             )
         })?;
         let said = log.split(|&b| b == 0).next().unwrap_or_default();
-        if status != sys::CUresult::CUDA_SUCCESS && !said.is_empty() {
+        if loaded.is_err() && !said.is_empty() {
             return Err(fault(one_line(&String::from_utf8_lossy(said))));
         }
-        check("cuModuleLoadDataEx", status)?;
+        loaded?;
         Ok(Self { context: Arc::clone(context), raw: module })
     }
 }
@@ -161,12 +156,11 @@ impl Loaded {
 /// [`crate::Stream::capture`], whose mode refuses calls that might disturb a capture. Loading a module
 /// is safe there, because it queues no work on any stream.
 fn relaxed<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
-    let exchange = |mode: &mut sys::CUstreamCaptureMode| {
+    let exchange = |mode: &mut u32| {
         // SAFETY: the driver swaps the thread's mode with the one in `mode`.
-        let status = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut *mode) };
-        check("cuThreadExchangeStreamCaptureMode", status)
+        unsafe { driver::cuThreadExchangeStreamCaptureMode(&raw mut *mode) }
     };
-    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let mut mode = value::CAPTURE_RELAXED;
     exchange(&mut mode)?;
     let result = work();
     exchange(&mut mode)?;

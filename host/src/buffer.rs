@@ -1,10 +1,9 @@
 //! Device memory: allocation, copies to and from the host, and 2D copies that change the row pitch.
 
-use crate::cuda::{check, failed};
 use crate::device::{Backend, Device};
+use crate::driver::{self, CuMemcpy2d, value};
 use crate::error::Error;
 use crate::stream::Stream;
-use cudarc::driver::{result, sys};
 use isa::slice::{Element, SliceAbi};
 use pipeline::grid::{DependentSlice, DependentSliceMut};
 use std::sync::Arc;
@@ -122,8 +121,7 @@ impl Buffer {
             Backend::Cuda(context) => {
                 context.synchronize()?;
                 // SAFETY: `out` is as long as the allocation, and the copy ends before return.
-                unsafe { result::memcpy_dtoh_sync(out, self.addr()) }
-                    .map_err(|e| failed("cuMemcpyDtoH", e))
+                unsafe { driver::cuMemcpyDtoH(out.as_mut_ptr().cast(), self.addr(), out.len()) }
             }
             Backend::Sim(model) => model.read(self.addr(), out),
         }
@@ -147,8 +145,7 @@ impl Buffer {
                 context.synchronize()?;
                 // SAFETY: `bytes` is as long as the allocation, and the call has read it when it
                 // returns. The device's copy may end later; the wait below covers that.
-                unsafe { result::memcpy_htod_sync(self.addr(), bytes) }
-                    .map_err(|e| failed("cuMemcpyHtoD", e))?;
+                unsafe { driver::cuMemcpyHtoD(self.addr(), bytes.as_ptr().cast(), bytes.len()) }?;
                 context.synchronize()
             }
             Backend::Sim(model) => model.write(self.addr(), bytes),
@@ -165,8 +162,7 @@ impl Buffer {
             Backend::Cuda(context) => {
                 context.synchronize()?;
                 // SAFETY: the range is the allocation's own.
-                unsafe { result::memset_d8_sync(self.addr(), byte, self.len()) }
-                    .map_err(|e| failed("cuMemsetD8", e))?;
+                unsafe { driver::cuMemsetD8(self.addr(), byte, self.len()) }?;
                 context.synchronize()
             }
             Backend::Sim(model) => model.write(self.addr(), &vec![byte; self.len()]),
@@ -236,28 +232,26 @@ impl Device {
         match &self.backend {
             Backend::Cuda(context) => {
                 context.bind()?;
-                let copy = sys::CUDA_MEMCPY2D_st {
-                    srcXInBytes: 0,
-                    srcY: 0,
-                    srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                    srcHost: std::ptr::null(),
-                    srcDevice: src.addr,
-                    srcArray: std::ptr::null_mut(),
-                    srcPitch: src_pitch.max(width) as usize,
-                    dstXInBytes: 0,
-                    dstY: 0,
-                    dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                    dstHost: std::ptr::null_mut(),
-                    dstDevice: dst.addr,
-                    dstArray: std::ptr::null_mut(),
-                    dstPitch: dst_pitch.max(width) as usize,
-                    WidthInBytes: width as usize,
-                    Height: rows as usize,
+                let copy = CuMemcpy2d {
+                    src_x: 0,
+                    src_y: 0,
+                    src_type: value::MEMORY_DEVICE,
+                    src_host: std::ptr::null(),
+                    src_device: src.addr,
+                    src_array: std::ptr::null_mut(),
+                    src_pitch: src_pitch.max(width) as usize,
+                    dst_x: 0,
+                    dst_y: 0,
+                    dst_type: value::MEMORY_DEVICE,
+                    dst_host: std::ptr::null_mut(),
+                    dst_device: dst.addr,
+                    dst_array: std::ptr::null_mut(),
+                    dst_pitch: dst_pitch.max(width) as usize,
+                    width: width as usize,
+                    height: rows as usize,
                 };
                 // SAFETY: both ranges were checked against their allocations above.
-                check("cuMemcpy2DAsync", unsafe {
-                    sys::cuMemcpy2DAsync_v2(&raw const copy, stream.raw())
-                })
+                unsafe { driver::cuMemcpy2DAsync(&raw const copy, stream.raw()) }
             }
             Backend::Sim(model) => {
                 let mut row = vec![0; width as usize];

@@ -1,16 +1,15 @@
 //! The interface to the CUDA driver: loading it, contexts, and its errors as [`Error`].
 //!
 //! A [`Context`] exists only after the driver was loaded and initialised, and all other driver calls
-//! need one. `cudarc` loads libcuda at the first call and panics if that fails. [`driver`] checks first,
-//! so that a machine without a driver gets an error instead.
+//! need one.
 
+use crate::driver::{self, CuContext, CuDevice, CuStream, is, value};
 use crate::error::Error;
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys;
 use serde::Serialize;
-use std::sync::{Arc, OnceLock};
+use std::ffi::CStr;
+use std::sync::Arc;
 
-/// The oldest driver whose entry points this crate needs (`cuEventElapsedTime_v2`).
+/// The oldest driver that assembles the PTX version of the images.
 const OLDEST_DRIVER: i32 = 12080;
 
 /// Properties of a GPU.
@@ -68,45 +67,17 @@ pub(crate) struct Driver {
 
 /// Loads and initialises the driver once per process.
 pub(crate) fn driver() -> Result<Driver, Error> {
-    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
-    let loaded = LOADED.get_or_init(|| {
-        // SAFETY: loading libcuda runs its initialisers, which have no preconditions.
-        if unsafe { sys::is_culib_present() } {
-            return Ok(());
-        }
-        let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
-        // SAFETY: as above. This call is expected to fail, and its error says why.
-        match unsafe { libloading::Library::new(name) } {
-            Ok(_) => Err(format!("{name} loads under a name that cudarc does not try")),
-            Err(e) => Err(loader(&e)),
-        }
-    });
-    if let Err(reason) = loaded {
-        return Err(Error::NoDriver { reason: reason.clone() });
-    }
-    result::init().map_err(|e| match e.0 {
-        sys::CUresult::CUDA_ERROR_NO_DEVICE => Error::NoGpu,
-        _ => failed("cuInit", e),
-    })?;
+    // SAFETY: `cuInit` has no preconditions.
+    unsafe { driver::cuInit(0) }
+        .map_err(|e| if is(&e, value::ERROR_NO_DEVICE) { Error::NoGpu } else { e })?;
     let mut version = 0;
     // SAFETY: `version` is a valid place for the result.
-    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) })?;
+    unsafe { driver::cuDriverGetVersion(&raw mut version) }?;
     let (major, minor) = (version / 1000, version % 1000 / 10);
     if version < OLDEST_DRIVER {
         return Err(Error::DriverTooOld { major, minor });
     }
     Ok(Driver { version: (major, minor) })
-}
-
-/// The dynamic loader's message, which libloading keeps in the error's source.
-pub(crate) fn loader(error: &libloading::Error) -> String {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
-    one_line(&cause.unwrap_or_else(|| error.to_string()))
-}
-
-/// Joins the lines of a text into one line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// Lists every GPU of the machine, of any architecture.
@@ -116,7 +87,9 @@ pub(crate) fn one_line(text: &str) -> String {
 /// [`Error::Driver`] if a driver call fails.
 pub fn cuda_devices() -> Result<Vec<DeviceInfo>, Error> {
     let driver = driver()?;
-    let count = result::device::get_count().map_err(|e| failed("cuDeviceGetCount", e))?;
+    let mut count = 0;
+    // SAFETY: `count` is a valid place for the result.
+    unsafe { driver::cuDeviceGetCount(&raw mut count) }?;
     if count == 0 {
         return Err(Error::NoGpu);
     }
@@ -124,45 +97,64 @@ pub fn cuda_devices() -> Result<Vec<DeviceInfo>, Error> {
 }
 
 fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
-    use sys::CUdevice_attribute as Attr;
-    let device = result::device::get(index).map_err(|e| failed("cuDeviceGet", e))?;
-    let attr = |which: Attr| {
-        // SAFETY: `device` came from `cuDeviceGet`.
-        unsafe { result::device::get_attribute(device, which) }
-            .map_err(|e| failed("cuDeviceGetAttribute", e))
+    let device = device(index)?;
+    let attr = |which| {
+        let mut value = 0;
+        // SAFETY: `device` came from `cuDeviceGet`; `value` is a valid place for the result.
+        unsafe { driver::cuDeviceGetAttribute(&raw mut value, which, device) }?;
+        Ok::<i32, Error>(value)
     };
+    let mut name = [0; 256];
+    // SAFETY: `name` has room for as many bytes as the call is told, with the zero byte at the end.
+    unsafe { driver::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device) }?;
+    // SAFETY: the driver has written a text that ends in a zero byte.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+    let mut memory_bytes = 0;
+    // SAFETY: `device` came from `cuDeviceGet`; `memory_bytes` is a valid place for the result.
+    unsafe { driver::cuDeviceTotalMem(&raw mut memory_bytes, device) }?;
     Ok(DeviceInfo {
         index: index as usize,
-        name: result::device::get_name(device).map_err(|e| failed("cuDeviceGetName", e))?,
-        compute: (
-            attr(Attr::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            attr(Attr::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        ),
-        sms: attr(Attr::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
-        // SAFETY: `device` came from `cuDeviceGet`.
-        memory_bytes: unsafe { result::device::total_mem(device) }
-            .map_err(|e| failed("cuDeviceTotalMem", e))? as u64,
-        smem_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
-        l2_bytes: attr(Attr::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
-        clock_khz: attr(Attr::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? as u32,
-        memory_clock_khz: attr(Attr::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? as u32,
-        memory_bits: attr(Attr::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? as u32,
+        name,
+        compute: (attr(value::DEVICE_MAJOR)?, attr(value::DEVICE_MINOR)?),
+        sms: attr(value::DEVICE_SMS)? as u32,
+        memory_bytes: memory_bytes as u64,
+        smem_bytes: attr(value::DEVICE_SMEM_OPTIN)? as u32,
+        l2_bytes: attr(value::DEVICE_L2_BYTES)? as u64,
+        clock_khz: attr(value::DEVICE_CLOCK_RATE)? as u32,
+        memory_clock_khz: attr(value::DEVICE_MEMORY_CLOCK_RATE)? as u32,
+        memory_bits: attr(value::DEVICE_MEMORY_BUS_WIDTH)? as u32,
         pci: format!(
             "{:08x}:{:02x}:{:02x}.0",
-            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
-            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
-            attr(Attr::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?
+            attr(value::DEVICE_PCI_DOMAIN)?,
+            attr(value::DEVICE_PCI_BUS)?,
+            attr(value::DEVICE_PCI_DEVICE)?
         ),
         driver: driver.version,
     })
 }
 
+/// The device of an ordinal.
+fn device(index: i32) -> Result<CuDevice, Error> {
+    let mut device = 0;
+    // SAFETY: `device` is a valid place for the result.
+    unsafe { driver::cuDeviceGet(&raw mut device, index) }?;
+    Ok(device)
+}
+
+/// Makes a stream that does not synchronise with the default stream of CUDA.
+pub(crate) fn new_stream() -> Result<CuStream, Error> {
+    let mut stream = CuStream::NULL;
+    // SAFETY: the caller has bound the context; `stream` is a valid place for the result.
+    unsafe { driver::cuStreamCreate(&raw mut stream, value::STREAM_NON_BLOCKING) }?;
+    Ok(stream)
+}
+
 /// The primary context of a GPU, and its default stream.
 pub(crate) struct Context {
     pub info: DeviceInfo,
-    device: sys::CUdevice,
-    raw: sys::CUcontext,
-    pub stream: sys::CUstream,
+    device: CuDevice,
+    raw: CuContext,
+    pub stream: CuStream,
 }
 
 // SAFETY: the driver synchronises access to contexts and streams, and every use first binds the context
@@ -181,53 +173,56 @@ impl Context {
             let (major, minor) = info.compute;
             return Err(Error::WrongArch { index, name: info.name, major, minor });
         }
-        let device = result::device::get(index as i32).map_err(|e| failed("cuDeviceGet", e))?;
-        // SAFETY: `device` came from `cuDeviceGet`; released in `drop`.
-        let raw = unsafe { result::primary_ctx::retain(device) }
-            .map_err(|e| failed("cuDevicePrimaryCtxRetain", e))?;
-        let mut context = Self { info, device, raw, stream: std::ptr::null_mut() };
+        let device = device(index as i32)?;
+        let mut raw = CuContext::NULL;
+        // SAFETY: `device` came from `cuDeviceGet`; the context is released in `drop`.
+        unsafe { driver::cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
+        let mut context = Self { info, device, raw, stream: CuStream::NULL };
         context.bind()?;
-        context.stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(|e| failed("cuStreamCreate", e))?;
+        context.stream = new_stream()?;
         Ok(Arc::new(context))
     }
 
     /// Makes this the calling thread's context.
     pub fn bind(&self) -> Result<(), Error> {
         // SAFETY: `raw` is retained while `self` lives.
-        unsafe { result::ctx::set_current(self.raw) }.map_err(|e| failed("cuCtxSetCurrent", e))
+        unsafe { driver::cuCtxSetCurrent(self.raw) }
     }
 
     /// Waits until all work on the device is complete.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.bind()?;
-        result::ctx::synchronize().map_err(|e| failed("cuCtxSynchronize", e))
+        // SAFETY: the context is bound.
+        unsafe { driver::cuCtxSynchronize() }
     }
 
     /// Allocates `bytes` > 0 bytes.
     pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
         self.bind()?;
+        let mut addr = 0;
         // SAFETY: the context is bound; only `Buffer` passes the address to `free`.
-        unsafe { result::malloc_sync(bytes) }.map_err(|e| match (e.0, result::mem_get_info()) {
-            (sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY, Ok((free, total))) => {
-                Error::OutOfMemory { bytes: bytes as u64, free: free as u64, total: total as u64 }
+        let made = unsafe { driver::cuMemAlloc(&raw mut addr, bytes) };
+        made.map(|()| addr).map_err(|e| {
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: the context is bound; both are valid places for the results.
+            match unsafe { driver::cuMemGetInfo(&raw mut free, &raw mut total) } {
+                Ok(()) if is(&e, value::ERROR_OUT_OF_MEMORY) => {
+                    let (free, total) = (free as u64, total as u64);
+                    Error::OutOfMemory { bytes: bytes as u64, free, total }
+                }
+                _ => e,
             }
-            _ => failed("cuMemAlloc", e),
         })
     }
 
     /// Whether `addr` is memory of this context.
     pub fn holds(&self, addr: u64) -> bool {
-        let mut owner: sys::CUcontext = std::ptr::null_mut();
+        let mut owner = CuContext::NULL;
         // SAFETY: the attribute is a context's handle, and `owner` has room for it.
-        let status = unsafe {
-            sys::cuPointerGetAttribute(
-                (&raw mut owner).cast(),
-                sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
-                addr,
-            )
+        let known = unsafe {
+            driver::cuPointerGetAttribute((&raw mut owner).cast(), value::POINTER_CONTEXT, addr)
         };
-        status == sys::CUresult::CUDA_SUCCESS && owner == self.raw
+        known.is_ok() && owner == self.raw
     }
 
     /// Frees memory of [`Context::alloc`]. Waits for the device first (`cuMemFree` does).
@@ -235,36 +230,18 @@ impl Context {
         if self.bind().is_ok() {
             // SAFETY: `addr` came from `alloc`, and its owner is being dropped. A failure here is
             // a sticky error of the context, which the next call reports.
-            let _ = unsafe { result::free_sync(addr) };
+            let _ = unsafe { driver::cuMemFree(addr) };
         }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.bind().is_ok() && !self.stream.is_null() {
+        if self.bind().is_ok() && self.stream != CuStream::NULL {
             // SAFETY: created in `new`, destroyed once; streams hold the context alive.
-            let _ = unsafe { result::stream::destroy(self.stream) };
+            let _ = unsafe { driver::cuStreamDestroy(self.stream) };
         }
         // SAFETY: retained once in `new`.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
-    }
-}
-
-/// Turns a driver status into a result.
-pub(crate) fn check(call: &'static str, status: sys::CUresult) -> Result<(), Error> {
-    status.result().map_err(|e| failed(call, e))
-}
-
-/// Makes the error of a failed driver call.
-pub(crate) fn failed(call: &'static str, error: DriverError) -> Error {
-    let text = |r: Result<&std::ffi::CStr, DriverError>| {
-        r.map_or_else(|_| "?".into(), |s| s.to_string_lossy().into_owned())
-    };
-    Error::Driver {
-        call,
-        code: error.0 as u32,
-        name: text(error.error_name()),
-        text: text(error.error_string()),
+        let _ = unsafe { driver::cuDevicePrimaryCtxRelease(self.device) };
     }
 }

@@ -6,12 +6,13 @@
 //! has, parameters that do not match the kernel's.
 
 use crate::assemble::Kernels;
-use crate::cuda::check;
 use crate::device::{Backend, Device};
+use crate::driver::{
+    self, CuDevicePtr, CuFunction, CuLaunchAttribute, CuLaunchConfig, CuStream, value,
+};
 use crate::error::Error;
 use crate::param::{Param, pack};
 use crate::stream::Stream;
-use cudarc::driver::sys;
 use isa::kernel::{Image, KernelDesc, KernelMeta};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -164,7 +165,7 @@ impl Module {
         let (at, len) = self.variable(desc, name)?;
         let mut bytes = vec![0; len];
         // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded.
-        check("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, len) })?;
+        unsafe { driver::cuMemcpyDtoH(bytes.as_mut_ptr().cast(), at, len) }?;
         Ok(bytes)
     }
 
@@ -185,12 +186,12 @@ impl Module {
         }
         // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` is not longer.
         unsafe {
-            check("cuMemsetD8", sys::cuMemsetD8_v2(at, 0, len))?;
-            check("cuMemcpyHtoD", sys::cuMemcpyHtoD_v2(at, bytes.as_ptr().cast(), bytes.len()))
+            driver::cuMemsetD8(at, 0, len)?;
+            driver::cuMemcpyHtoD(at, bytes.as_ptr().cast(), bytes.len())
         }
     }
 
-    fn variable(&self, desc: &KernelDesc, name: &str) -> Result<(sys::CUdeviceptr, usize), Error> {
+    fn variable(&self, desc: &KernelDesc, name: &str) -> Result<(CuDevicePtr, usize), Error> {
         let index = self.index(desc)?;
         let (Some(kernels), Backend::Cuda(context)) = (&self.cuda, &self.device.backend) else {
             return Err(Error::NotOnModel { what: "a variable of a kernel's module" });
@@ -200,7 +201,7 @@ impl Module {
     }
 
     /// The handle of kernel `index` of the image.
-    fn function(&self, index: usize) -> Result<sys::CUfunction, Error> {
+    fn function(&self, index: usize) -> Result<CuFunction, Error> {
         match &self.cuda {
             Some(kernels) => kernels.function(index),
             None => Err(Error::NotOnModel { what: "a function of the driver" }),
@@ -226,22 +227,20 @@ impl Module {
             // The driver counts clusters only for launches that have them.
             let mut ctas = 0;
             // SAFETY: the function is of the bound context.
-            check("cuOccupancyMaxActiveBlocksPerMultiprocessor", unsafe {
-                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            unsafe {
+                driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                     &raw mut ctas,
                     function,
                     meta.threads as i32,
                     meta.smem_bytes as usize,
                 )
-            })?;
+            }?;
             return Ok(ctas as u32 * self.device.sms());
         }
         let mut clusters = 0;
-        with_config(meta, meta.cluster, std::ptr::null_mut(), |config| {
+        with_config(meta, meta.cluster, CuStream::NULL, |config| {
             // SAFETY: the function is of the bound context; `config` is complete.
-            check("cuOccupancyMaxActiveClusters", unsafe {
-                sys::cuOccupancyMaxActiveClusters(&raw mut clusters, function, config)
-            })
+            unsafe { driver::cuOccupancyMaxActiveClusters(&raw mut clusters, function, config) }
         })?;
         Ok(clusters as u32)
     }
@@ -304,46 +303,34 @@ pub(crate) fn check_shape(meta: &KernelMeta, grid: [u32; 3], limit: u32) -> Resu
 fn with_config<R>(
     meta: &KernelMeta,
     grid: [u32; 3],
-    stream: sys::CUstream,
-    then: impl FnOnce(*const sys::CUlaunchConfig) -> R,
+    stream: CuStream,
+    then: impl FnOnce(*const CuLaunchConfig) -> R,
 ) -> R {
-    let [x, y, z] = meta.cluster;
-    let attribute = |id| sys::CUlaunchAttribute_st {
-        id,
-        pad: [0; 4],
-        value: sys::CUlaunchAttributeValue_union { pad: [0; 64] },
+    let attribute = |id, value: &[u32]| {
+        let mut all = CuLaunchAttribute { id, pad: 0, value: [0; 16] };
+        all.value[..value.len()].copy_from_slice(value);
+        all
     };
     let mut attributes = Vec::with_capacity(2);
     if meta.cluster_size() > 1 {
-        let mut cluster =
-            attribute(sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-        cluster.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-        attributes.push(cluster);
+        attributes.push(attribute(value::LAUNCH_CLUSTER_DIMENSION, &meta.cluster));
     }
     if meta.dependent != 0 {
-        let mut overlap = attribute(
-            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-        );
-        overlap.value.programmaticStreamSerializationAllowed = 1;
-        attributes.push(overlap);
+        attributes.push(attribute(value::LAUNCH_PROGRAMMATIC_SERIALIZATION, &[1]));
     }
-    let config = sys::CUlaunchConfig_st {
-        gridDimX: grid[0],
-        gridDimY: grid[1],
-        gridDimZ: grid[2],
-        blockDimX: meta.threads,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: meta.smem_bytes,
-        hStream: stream,
-        attrs: attributes.as_mut_ptr(),
-        numAttrs: attributes.len() as u32,
+    let config = CuLaunchConfig {
+        grid,
+        block: [meta.threads, 1, 1],
+        smem_bytes: meta.smem_bytes,
+        stream,
+        attributes: attributes.as_mut_ptr(),
+        count: attributes.len() as u32,
     };
     then(&raw const config)
 }
 
 fn launch_cuda(
-    function: sys::CUfunction,
+    function: CuFunction,
     meta: &KernelMeta,
     grid: [u32; 3],
     params: &[*const u8],
@@ -353,8 +340,8 @@ fn launch_cuda(
     with_config(meta, grid, stream.raw(), |config| {
         // SAFETY: function and stream belong to the bound context. `params` has a pointer for each
         // parameter; the driver copies the bytes (and does not write them) before it returns.
-        check("cuLaunchKernelEx", unsafe {
-            sys::cuLaunchKernelEx(config, function, params.as_mut_ptr(), std::ptr::null_mut())
-        })
+        unsafe {
+            driver::cuLaunchKernelEx(config, function, params.as_mut_ptr(), std::ptr::null_mut())
+        }
     })
 }

@@ -23,6 +23,7 @@ mod chain;
 mod cuda;
 pub mod data;
 mod device;
+mod driver;
 mod error;
 pub mod gemm;
 mod launch;

@@ -1,10 +1,10 @@
 //! Streams, events and graphs. On the model, every operation is complete when its call returns (also a
 //! dependent launch, see [`Device::launch`]), and events read the host's clock.
 
-use crate::cuda::{Context, check, failed};
+use crate::cuda::{Context, new_stream};
 use crate::device::{Backend, Device};
+use crate::driver::{self, CuEvent, CuGraph, CuGraphExec, CuStream, value};
 use crate::error::Error;
-use cudarc::driver::{result, sys};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub struct Stream {
 
 struct Inner {
     backend: Backend,
-    raw: sys::CUstream,
+    raw: CuStream,
     owned: bool,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Inner {
             && context.bind().is_ok()
         {
             // SAFETY: created by `Stream::new`, dropped once.
-            let _ = unsafe { result::stream::destroy(self.raw) };
+            let _ = unsafe { driver::cuStreamDestroy(self.raw) };
         }
     }
 }
@@ -42,11 +42,9 @@ impl Stream {
         let (raw, owned) = match &device.backend {
             Backend::Cuda(context) => {
                 context.bind()?;
-                let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
-                    .map_err(|e| failed("cuStreamCreate", e))?;
-                (raw, true)
+                (new_stream()?, true)
             }
-            Backend::Sim(_) => (std::ptr::null_mut(), false),
+            Backend::Sim(_) => (CuStream::NULL, false),
         };
         Ok(Self { inner: Arc::new(Inner { backend: device.backend.clone(), raw, owned }) })
     }
@@ -54,7 +52,7 @@ impl Stream {
     pub(crate) fn default_of(device: &Device) -> Self {
         let raw = match &device.backend {
             Backend::Cuda(context) => context.stream,
-            Backend::Sim(_) => std::ptr::null_mut(),
+            Backend::Sim(_) => CuStream::NULL,
         };
         Self { inner: Arc::new(Inner { backend: device.backend.clone(), raw, owned: false }) }
     }
@@ -66,11 +64,11 @@ impl Stream {
     /// The driver's handle (`CUstream`), for other CUDA libraries; null on the model. It is valid while
     /// the stream lives.
     pub fn handle(&self) -> *mut std::ffi::c_void {
-        self.raw().cast()
+        self.raw().0
     }
 
     /// The `CUstream`; null on the model.
-    pub(crate) fn raw(&self) -> sys::CUstream {
+    pub(crate) fn raw(&self) -> CuStream {
         self.inner.raw
     }
 
@@ -91,8 +89,7 @@ impl Stream {
             }
         }
         // SAFETY: the stream lives while `self` does.
-        unsafe { result::stream::synchronize(self.raw()) }
-            .map_err(|e| failed("cuStreamSynchronize", e))
+        unsafe { driver::cuStreamSynchronize(self.raw()) }
     }
 
     /// Records an event after the work queued so far. (`cuEventRecord`.)
@@ -101,12 +98,12 @@ impl Stream {
             return Ok(Event { stream: self.clone(), mark: Mark::Sim(Instant::now()) });
         };
         context.bind()?;
-        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
-            .map_err(|e| failed("cuEventCreate", e))?;
+        let mut raw = CuEvent::NULL;
+        // SAFETY: the context is bound; `raw` is a valid place for the result.
+        unsafe { driver::cuEventCreate(&raw mut raw, value::EVENT_DEFAULT) }?;
         let event = Event { stream: self.clone(), mark: Mark::Cuda(raw) };
         // SAFETY: both handles are alive and of the bound context.
-        unsafe { result::event::record(raw, self.raw()) }
-            .map_err(|e| failed("cuEventRecord", e))?;
+        unsafe { driver::cuEventRecord(raw, self.raw()) }?;
         Ok(event)
     }
 
@@ -124,23 +121,19 @@ impl Stream {
             return Err(Error::NotOnModel { what: "a CUDA graph" }.into());
         };
         context.bind()?;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive and of the bound context.
-        unsafe { result::stream::begin_capture(self.raw(), mode) }
-            .map_err(|e| failed("cuStreamBeginCapture", e))?;
+        unsafe { driver::cuStreamBeginCapture(self.raw(), value::CAPTURE_THREAD_LOCAL) }?;
         let done = work();
-        // SAFETY: capture began above, on this thread.
-        let graph = unsafe { result::stream::end_capture(self.raw()) }
-            .map_err(|e| failed("cuStreamEndCapture", e));
+        let mut graph = CuGraph::NULL;
+        // SAFETY: capture began above, on this thread; `graph` receives the result.
+        let ended = unsafe { driver::cuStreamEndCapture(self.raw(), &raw mut graph) };
         done?;
-        let graph = graph?;
-        let mut exec = std::ptr::null_mut();
+        ended?;
+        let mut exec = CuGraphExec::NULL;
         // SAFETY: `graph` came from the capture; `exec` receives the result.
-        let made = check("cuGraphInstantiate", unsafe {
-            sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)
-        });
+        let made = unsafe { driver::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) };
         // SAFETY: an executable graph does not need the captured graph any more.
-        let _ = unsafe { result::graph::destroy(graph) };
+        let _ = unsafe { driver::cuGraphDestroy(graph) };
         made?;
         Ok(Graph { stream: self.clone(), exec })
     }
@@ -153,7 +146,7 @@ pub struct Event {
 }
 
 enum Mark {
-    Cuda(sys::CUevent),
+    Cuda(CuEvent),
     Sim(Instant),
 }
 
@@ -168,7 +161,7 @@ impl Drop for Event {
             && context.bind().is_ok()
         {
             // SAFETY: created by `Stream::record`, dropped once.
-            let _ = unsafe { result::event::destroy(*raw) };
+            let _ = unsafe { driver::cuEventDestroy(*raw) };
         }
     }
 }
@@ -186,12 +179,11 @@ impl Event {
                     context.bind()?;
                 }
                 // SAFETY: both events are alive and were recorded; this waits for the later one.
-                unsafe { result::event::synchronize(*end) }
-                    .map_err(|e| failed("cuEventSynchronize", e))?;
-                // SAFETY: as above.
-                unsafe { result::event::elapsed(*start, *end) }
-                    .map(f64::from)
-                    .map_err(|e| failed("cuEventElapsedTime", e))
+                unsafe { driver::cuEventSynchronize(*end) }?;
+                let mut ms = 0.0;
+                // SAFETY: as above; `ms` is a valid place for the result.
+                unsafe { driver::cuEventElapsedTime(&raw mut ms, *start, *end) }?;
+                Ok(f64::from(ms))
             }
             (Mark::Sim(start), Mark::Sim(end)) => {
                 Ok(end.saturating_duration_since(*start).as_secs_f64() * 1e3)
@@ -208,7 +200,7 @@ impl Event {
 /// An executable CUDA graph, captured by [`Stream::capture`].
 pub struct Graph {
     stream: Stream,
-    exec: sys::CUgraphExec,
+    exec: CuGraphExec,
 }
 
 // SAFETY: the handle is used only while its context is bound, and the driver orders launches of a graph.
@@ -220,7 +212,7 @@ impl Drop for Graph {
             && context.bind().is_ok()
         {
             // SAFETY: made by `capture`, destroyed once; the driver keeps running launches alive.
-            let _ = unsafe { result::graph::exec_destroy(self.exec) };
+            let _ = unsafe { driver::cuGraphExecDestroy(self.exec) };
         }
     }
 }
@@ -232,7 +224,6 @@ impl Graph {
             context.bind()?;
         }
         // SAFETY: both handles are alive; a graph exists only on CUDA.
-        unsafe { result::graph::launch(self.exec, self.stream.raw()) }
-            .map_err(|e| failed("cuGraphLaunch", e))
+        unsafe { driver::cuGraphLaunch(self.exec, self.stream.raw()) }
     }
 }

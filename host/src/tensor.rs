@@ -5,11 +5,10 @@
 //! which number is wrong.
 
 use crate::buffer::{Buffer, Memory, span};
-use crate::cuda::check;
 use crate::device::{Backend, Device};
+use crate::driver::{self, CuTensorMap, value};
 use crate::error::Error;
 use crate::tensor_error::{TensorError, dtype_name};
-use cudarc::driver::sys;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
 use std::sync::Arc;
@@ -214,37 +213,35 @@ impl Matrix {
     }
 }
 
-/// The driver's name of an element type.
-pub(crate) fn cuda_dtype(dtype: Dtype) -> sys::CUtensorMapDataType {
-    use sys::CUtensorMapDataType_enum as Type;
+/// The driver's number of an element type.
+pub(crate) fn cuda_dtype(dtype: Dtype) -> u32 {
     match dtype {
-        Dtype::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        Dtype::U8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        Dtype::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        Dtype::Bf16 => value::TENSOR_BF16,
+        Dtype::F16 => value::TENSOR_F16,
+        Dtype::F32 => value::TENSOR_F32,
+        Dtype::U8 => value::TENSOR_U8,
+        Dtype::U32 => value::TENSOR_U32,
     }
 }
 
-/// The driver's name of a swizzle.
-pub(crate) fn cuda_swizzle(span: u32) -> sys::CUtensorMapSwizzle {
-    use sys::CUtensorMapSwizzle_enum as Swizzle;
+/// The driver's number of a swizzle.
+pub(crate) fn cuda_swizzle(span: u32) -> u32 {
     match span {
-        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
-        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
-        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+        32 => value::TENSOR_SWIZZLE_32,
+        64 => value::TENSOR_SWIZZLE_64,
+        128 => value::TENSOR_SWIZZLE_128,
+        _ => value::TENSOR_SWIZZLE_NONE,
     }
 }
 
 fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16], Error> {
-    let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
+    let mut map = CuTensorMap([0; 16]);
     let (dims, strides) = ([matrix.cols, matrix.rows], [matrix.pitch]);
     let (box_dims, steps) = ([tile.cols, tile.rows], [1u32, 1]);
-    // SAFETY: every array has the rank's length (strides one less). `map` is the driver's own type, with
-    // its alignment. The driver only records the address.
-    check("cuTensorMapEncodeTiled", unsafe {
-        sys::cuTensorMapEncodeTiled(
+    // SAFETY: every array has the rank's length (strides one less). `map` has the size and alignment of
+    // the driver's type. The driver only records the address.
+    unsafe {
+        driver::cuTensorMapEncodeTiled(
             &raw mut map,
             cuda_dtype(matrix.dtype),
             2,
@@ -253,13 +250,13 @@ fn encode_cuda(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64; 16],
             strides.as_ptr(),
             box_dims.as_ptr(),
             steps.as_ptr(),
-            sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            value::TENSOR_NO_INTERLEAVE,
             cuda_swizzle(tile.swizzle_bytes),
             // L2 sectors are fetched in lines of 128 bytes, the row of a swizzled tile.
-            sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            value::TENSOR_L2_128,
             // Reads outside of the tensor give zero.
-            sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            value::TENSOR_FILL_ZERO,
         )
-    })?;
-    Ok(map.opaque)
+    }?;
+    Ok(map.0)
 }

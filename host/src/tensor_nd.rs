@@ -5,12 +5,11 @@
 //! tensor map (`ParamMeta` without element type and box).
 
 use crate::buffer::Buffer;
-use crate::cuda::check;
 use crate::device::{Backend, Device};
+use crate::driver::{self, CuTensorMap, value};
 use crate::error::Error;
 use crate::tensor::{TensorBox, TensorMap, cuda_dtype, cuda_swizzle};
 use crate::tensor_error::TensorError;
-use cudarc::driver::sys;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::Dtype;
 use std::sync::Arc;
@@ -94,12 +93,12 @@ impl Device {
 }
 
 fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
-    let mut map = sys::CUtensorMap_st { opaque: [0; 16] };
+    let mut map = CuTensorMap([0; 16]);
     let steps = [1u32; 5];
     // SAFETY: `check` ensured that dimensions and box have the rank's length and strides one less. `map`
-    // is the driver's own type, with its alignment. The driver only records the address.
-    check("cuTensorMapEncodeTiled", unsafe {
-        sys::cuTensorMapEncodeTiled(
+    // has the size and alignment of the driver's type. The driver only records the address.
+    unsafe {
+        driver::cuTensorMapEncodeTiled(
             &raw mut map,
             cuda_dtype(spec.dtype),
             spec.dims.len() as u32,
@@ -108,11 +107,11 @@ fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
             spec.strides.as_ptr(),
             spec.box_dims.as_ptr(),
             steps.as_ptr(),
-            sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            value::TENSOR_NO_INTERLEAVE,
             cuda_swizzle(spec.swizzle_bytes),
-            sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            value::TENSOR_L2_NONE,
+            value::TENSOR_FILL_ZERO,
         )
-    })?;
-    Ok(map.opaque)
+    }?;
+    Ok(map.0)
 }

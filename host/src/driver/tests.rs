@@ -1,0 +1,100 @@
+//! The declarations against those of another binding, which bindgen makes from cuda.h.
+
+use super::*;
+use cudarc::driver::sys;
+use std::mem::{align_of, offset_of, size_of};
+
+#[test]
+fn values_are_those_of_the_header() {
+    use sys::CUdevice_attribute_enum as Device;
+    use sys::CUfunction_attribute_enum as Function;
+    let status = |name: &str, ours: u32, theirs: u32| assert_eq!(ours, theirs, "{name}");
+    macro_rules! same {
+        ($($ours:ident = $theirs:path;)*) => {
+            $(status(stringify!($ours), value::$ours as u32, $theirs as u32);)*
+        };
+    }
+    same! {
+        SUCCESS = sys::CUresult::CUDA_SUCCESS;
+        ERROR_OUT_OF_MEMORY = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        ERROR_NO_DEVICE = sys::CUresult::CUDA_ERROR_NO_DEVICE;
+        DEVICE_CLOCK_RATE = Device::CU_DEVICE_ATTRIBUTE_CLOCK_RATE;
+        DEVICE_SMS = Device::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        DEVICE_PCI_BUS = Device::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID;
+        DEVICE_PCI_DEVICE = Device::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID;
+        DEVICE_MEMORY_CLOCK_RATE = Device::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE;
+        DEVICE_MEMORY_BUS_WIDTH = Device::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH;
+        DEVICE_L2_BYTES = Device::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
+        DEVICE_PCI_DOMAIN = Device::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID;
+        DEVICE_MAJOR = Device::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
+        DEVICE_MINOR = Device::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
+        DEVICE_SMEM_OPTIN = Device::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        FUNCTION_MAX_DYNAMIC_SMEM = Function::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        FUNCTION_NON_PORTABLE_CLUSTER =
+            Function::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        JIT_ERROR_LOG = sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER;
+        JIT_ERROR_LOG_BYTES = sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
+        STREAM_NON_BLOCKING = sys::CUstream_flags::CU_STREAM_NON_BLOCKING;
+        EVENT_DEFAULT = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        CAPTURE_THREAD_LOCAL = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        CAPTURE_RELAXED = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        POINTER_CONTEXT = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT;
+        MEMORY_DEVICE = sys::CUmemorytype::CU_MEMORYTYPE_DEVICE;
+        LAUNCH_CLUSTER_DIMENSION =
+            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        LAUNCH_PROGRAMMATIC_SERIALIZATION =
+            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        TENSOR_U8 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+        TENSOR_U32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_UINT32;
+        TENSOR_F16 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+        TENSOR_F32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+        TENSOR_BF16 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+        TENSOR_NO_INTERLEAVE = sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE;
+        TENSOR_SWIZZLE_NONE = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_NONE;
+        TENSOR_SWIZZLE_32 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_32B;
+        TENSOR_SWIZZLE_64 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_64B;
+        TENSOR_SWIZZLE_128 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B;
+        TENSOR_L2_NONE = sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_NONE;
+        TENSOR_L2_128 = sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+        TENSOR_FILL_ZERO = sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+    }
+}
+
+#[test]
+fn structures_are_those_of_the_header() {
+    type Copy = sys::CUDA_MEMCPY2D_st;
+    type Attribute = sys::CUlaunchAttribute_st;
+    type Config = sys::CUlaunchConfig_st;
+    assert_eq!(size_of::<CuTensorMap>(), size_of::<sys::CUtensorMap_st>());
+    assert_eq!(align_of::<CuTensorMap>(), align_of::<sys::CUtensorMap_st>());
+    assert_eq!(size_of::<CuMemcpy2d>(), size_of::<Copy>());
+    assert_eq!(offset_of!(CuMemcpy2d, src_device), offset_of!(Copy, srcDevice));
+    assert_eq!(offset_of!(CuMemcpy2d, src_pitch), offset_of!(Copy, srcPitch));
+    assert_eq!(offset_of!(CuMemcpy2d, dst_type), offset_of!(Copy, dstMemoryType));
+    assert_eq!(offset_of!(CuMemcpy2d, dst_device), offset_of!(Copy, dstDevice));
+    assert_eq!(offset_of!(CuMemcpy2d, dst_pitch), offset_of!(Copy, dstPitch));
+    assert_eq!(offset_of!(CuMemcpy2d, width), offset_of!(Copy, WidthInBytes));
+    assert_eq!(offset_of!(CuMemcpy2d, height), offset_of!(Copy, Height));
+    assert_eq!(size_of::<CuLaunchAttribute>(), size_of::<Attribute>());
+    assert_eq!(align_of::<CuLaunchAttribute>(), align_of::<Attribute>());
+    assert_eq!(offset_of!(CuLaunchAttribute, value), offset_of!(Attribute, value));
+    assert_eq!(size_of::<CuLaunchConfig>(), size_of::<Config>());
+    assert_eq!(offset_of!(CuLaunchConfig, block), offset_of!(Config, blockDimX));
+    assert_eq!(offset_of!(CuLaunchConfig, smem_bytes), offset_of!(Config, sharedMemBytes));
+    assert_eq!(offset_of!(CuLaunchConfig, stream), offset_of!(Config, hStream));
+    assert_eq!(offset_of!(CuLaunchConfig, attributes), offset_of!(Config, attrs));
+    assert_eq!(offset_of!(CuLaunchConfig, count), offset_of!(Config, numAttrs));
+}
+
+/// Where the driver lies on this machine, every function is found.
+#[test]
+fn the_driver_has_every_function() {
+    match table() {
+        Ok(_) => {}
+        Err(Error::NoDriver { reason }) => {
+            assert!(!reason.contains("it has no"), "{reason}");
+            println!("the_driver_has_every_function: skipped, {reason}");
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
