@@ -224,7 +224,7 @@ impl CublasLtPlan {
                 &raw const self.algo,
                 workspace.addr() as *mut _,
                 WORKSPACE_BYTES,
-                stream.handle().cast(),
+                stream.raw().cast(),
             )
         }
         .map_err(failed("cublasLtMatmul"))

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::say;
 use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
-use host::{Device, SimConfig};
+use host::{Device, SimConfig, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         d.fill(0xff)?;
         device.synchronize()?;
         let start = Instant::now();
-        plan.run(&a, &b, c.as_ref(), &mut d, args.alpha, beta)?;
+        plan.run(&a, &b, c.as_ref().map(View::from), &mut d, args.alpha, beta)?;
         device.synchronize()?;
         let seconds = start.elapsed().as_secs_f64();
         Ok((d.to_vec()?, seconds))

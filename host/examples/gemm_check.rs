@@ -17,7 +17,7 @@ use gpu_kernels::gemm::Instance;
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::reference::Product;
-use host::{Device, Dtype, SimConfig};
+use host::{Device, Dtype, SimConfig, View};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -80,7 +80,7 @@ fn check(
     for _ in 0..2 {
         let mut d = device.alloc(problem.bytes('D') as usize)?;
         d.fill(0xff)?;
-        plan.run(&da, &db, dc.as_ref(), &mut d, alpha, beta)?;
+        plan.run(&da, &db, dc.as_ref().map(View::from), &mut d, alpha, beta)?;
         results.push(d.to_vec()?);
     }
     let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha, beta };

@@ -1,7 +1,7 @@
 //! The kernels of an image on a GPU. The driver assembles each kernel's module at its first use, so a
 //! program waits only for the kernels that it runs.
 
-use crate::cuda::Context;
+use crate::context::Context;
 use crate::driver::{self, CuDevicePtr, CuFunction, CuModule, one_line, value};
 use crate::error::Error;
 use isa::kernel::{Image, KernelMeta};
@@ -40,7 +40,7 @@ unsafe impl Send for Function {}
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: the module was loaded once in `Loaded::new`. Unloading waits for running kernels.
             let _ = unsafe { driver::cuModuleUnload(self.raw) };
         }
@@ -115,6 +115,9 @@ impl Kernels {
         if meta.cluster_size() > PORTABLE_CLUSTER {
             set(value::FUNCTION_NON_PORTABLE_CLUSTER, 1)?;
         }
+        // A driver that loads functions lazily would do it in the first launch, where a capture may forbid it.
+        // SAFETY: as above.
+        unsafe { driver::cuFuncLoad(raw) }?;
         Ok(Function { raw, module })
     }
 }
@@ -127,7 +130,7 @@ impl Loaded {
         code: &[u8],
         fault: impl FnOnce(String) -> Error,
     ) -> Result<Self, Error> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut log = vec![0u8; 8192];
         let mut options = [value::JIT_ERROR_LOG, value::JIT_ERROR_LOG_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
@@ -155,7 +158,7 @@ impl Loaded {
 /// Runs `work` with this thread's capture mode relaxed. A kernel's first use may be inside a
 /// [`crate::Stream::capture`], whose mode refuses calls that might disturb a capture. Loading a module
 /// is safe there, because it queues no work on any stream.
-fn relaxed<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
+pub(crate) fn relaxed<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
     let exchange = |mode: &mut u32| {
         // SAFETY: the driver swaps the thread's mode with the one in `mode`.
         unsafe { driver::cuThreadExchangeStreamCaptureMode(&raw mut *mode) }

@@ -1,5 +1,6 @@
 //! Device memory: allocation, copies to and from the host, and 2D copies that change the row pitch.
 
+use crate::context::Keep;
 use crate::device::{Backend, Device};
 use crate::driver::{self, CuMemcpy2d, value};
 use crate::error::Error;
@@ -18,14 +19,23 @@ pub(crate) struct Memory {
     pub backend: Backend,
     pub addr: u64,
     pub bytes: usize,
-    /// The allocation that contains this part; `None` if this is an allocation.
-    whole: Option<Arc<Memory>>,
+    owner: Owner,
+}
+
+/// Who frees the memory.
+enum Owner {
+    /// This memory.
+    This,
+    /// The memory that contains this part.
+    Whole { _whole: Arc<Memory> },
+    /// The caller of an `unsafe` function, or an object that owns the memory.
+    Other { _keep: Option<Keep> },
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         match &self.backend {
-            _ if self.bytes == 0 || self.whole.is_some() => {}
+            _ if self.bytes == 0 || !matches!(self.owner, Owner::This) => {}
             Backend::Cuda(context) => context.free(self.addr),
             Backend::Sim(model) => model.free(self.addr),
         }
@@ -53,7 +63,47 @@ impl Buffer {
             Backend::Sim(model) => model.alloc(bytes),
         };
         let backend = device.backend.clone();
-        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole: None }) })
+        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, owner: Owner::This }) })
+    }
+
+    /// Memory that the caller owns: `bytes` bytes of device memory at `addr`. It is not freed with the
+    /// result, which nothing else keeps alive.
+    ///
+    /// The driver is asked what lies at the address. Memory of the device's context is accepted, and memory
+    /// that belongs to the device and no context (pools, mapped and managed memory).
+    ///
+    /// # Safety
+    /// The memory stays allocated until the result, everything that keeps it alive (parts, views, tensor
+    /// maps, bound products) and all work that was queued with them has ended. As with two parts of one
+    /// buffer, nothing prevents work of this crate and of the caller's from using the memory at the same
+    /// time; events or a common stream must order them.
+    ///
+    /// # Errors
+    /// [`Error::NotDeviceMemory`] for memory of the host, of another device or context, and for addresses
+    /// that nobody has allocated; [`Error::OutOfAllocation`] if the range exceeds its allocation;
+    /// [`Error::ModelMemory`] on the model, which has addresses of its own ([`Buffer::addr`]).
+    pub unsafe fn from_raw(device: &Device, addr: u64, bytes: usize) -> Result<Self, Error> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::foreign(device, addr, bytes, None) }
+    }
+
+    /// [`Buffer::from_raw`] for memory that `keep` owns.
+    ///
+    /// # Safety
+    /// As for [`Buffer::from_raw`], except that `keep` may keep the memory allocated.
+    pub(crate) unsafe fn foreign(
+        device: &Device,
+        addr: u64,
+        bytes: usize,
+        keep: Option<Keep>,
+    ) -> Result<Self, Error> {
+        match &device.backend {
+            _ if bytes == 0 => {}
+            Backend::Cuda(context) => context.check_range(addr, bytes as u64)?,
+            Backend::Sim(model) => model.read(addr, &mut vec![0; bytes])?,
+        }
+        let (backend, owner) = (device.backend.clone(), Owner::Other { _keep: keep });
+        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, owner }) })
     }
 
     /// `bytes` bytes from `offset`, as a buffer that keeps this one alive.
@@ -73,8 +123,8 @@ impl Buffer {
             });
         };
         let (backend, addr) = (self.memory.backend.clone(), self.addr() + offset as u64);
-        let whole = Some(Arc::clone(&self.memory));
-        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, whole }) })
+        let owner = Owner::Whole { _whole: Arc::clone(&self.memory) };
+        Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, owner }) })
     }
 
     /// Device address; 0 if the buffer is empty.
@@ -120,6 +170,7 @@ impl Buffer {
         match &self.memory.backend {
             Backend::Cuda(context) => {
                 context.synchronize()?;
+                let _bound = context.bind()?;
                 // SAFETY: `out` is as long as the allocation, and the copy ends before return.
                 unsafe { driver::cuMemcpyDtoH(out.as_mut_ptr().cast(), self.addr(), out.len()) }
             }
@@ -143,6 +194,7 @@ impl Buffer {
         match &self.memory.backend {
             Backend::Cuda(context) => {
                 context.synchronize()?;
+                let _bound = context.bind()?;
                 // SAFETY: `bytes` is as long as the allocation, and the call has read it when it
                 // returns. The device's copy may end later; the wait below covers that.
                 unsafe { driver::cuMemcpyHtoD(self.addr(), bytes.as_ptr().cast(), bytes.len()) }?;
@@ -161,6 +213,7 @@ impl Buffer {
         match &self.memory.backend {
             Backend::Cuda(context) => {
                 context.synchronize()?;
+                let _bound = context.bind()?;
                 // SAFETY: the range is the allocation's own.
                 unsafe { driver::cuMemsetD8(self.addr(), byte, self.len()) }?;
                 context.synchronize()
@@ -185,6 +238,13 @@ pub(crate) fn span(rows: u64, pitch: u64, width: u64) -> Option<u64> {
     }
 }
 
+/// Rows inside a memory: where the first one begins, and how far it is to the next.
+pub(crate) struct Rows<'a> {
+    pub memory: &'a Memory,
+    pub offset: u64,
+    pub pitch: u64,
+}
+
 impl Device {
     /// Queues a copy of rows from the start of `src` to the start of `dst` on `stream`.
     ///
@@ -197,30 +257,33 @@ impl Device {
         shape: Copy2d,
         stream: &Stream,
     ) -> Result<(), Error> {
-        self.owns("the source of a copy", &src.memory.backend)?;
-        self.owns("the destination of a copy", &dst.memory.backend)?;
-        self.owns("the stream of a copy", stream.backend())?;
-        self.copy_2d_memory(&src.memory, &dst.memory, shape, stream)
+        self.owns(|| "the source of a copy".into(), &src.memory.backend)?;
+        self.owns(|| "the destination of a copy".into(), &dst.memory.backend)?;
+        self.owns(|| "the stream of a copy".into(), stream.backend())?;
+        let Copy2d { width, rows, src_pitch, dst_pitch } = shape;
+        let src = Rows { memory: &src.memory, offset: 0, pitch: src_pitch };
+        let dst = Rows { memory: &dst.memory, offset: 0, pitch: dst_pitch };
+        self.copy_rows(&src, &dst, [rows, width], stream)
     }
 
-    /// [`Device::copy_2d`] between two memories that belong to this device.
-    pub(crate) fn copy_2d_memory(
+    /// Copies `[rows, width]`, the width in bytes, between two memories of this device, on a stream of it.
+    pub(crate) fn copy_rows(
         &self,
-        src: &Memory,
-        dst: &Memory,
-        shape: Copy2d,
+        src: &Rows<'_>,
+        dst: &Rows<'_>,
+        [rows, width]: [u64; 2],
         stream: &Stream,
     ) -> Result<(), Error> {
-        let Copy2d { width, rows, src_pitch, dst_pitch } = shape;
-        for (side, pitch, memory) in [("source", src_pitch, src), ("destination", dst_pitch, dst)] {
-            if rows > 1 && pitch < width {
-                return Err(Error::CopyPitch { side, width, pitch });
+        for (side, Rows { memory, offset, pitch }) in [("source", src), ("destination", dst)] {
+            if rows > 1 && *pitch < width {
+                return Err(Error::CopyPitch { side, width, pitch: *pitch });
             }
-            let end = span(rows, pitch, width).unwrap_or(u64::MAX);
+            let end = span(rows, *pitch, width).and_then(|span| span.checked_add(*offset));
+            let end = end.unwrap_or(u64::MAX);
             if end > memory.bytes as u64 {
                 return Err(Error::OutOfBuffer {
                     what: format!("copy of {rows} rows, {side}"),
-                    offset: 0,
+                    offset: *offset,
                     end,
                     len: memory.bytes as u64,
                 });
@@ -229,35 +292,38 @@ impl Device {
         if width == 0 || rows == 0 {
             return Ok(());
         }
+        let (from, to) = (src.memory.addr + src.offset, dst.memory.addr + dst.offset);
         match &self.backend {
             Backend::Cuda(context) => {
-                context.bind()?;
+                let _bound = context.bind()?;
+                // The driver wants a pitch of at least a row even where there is one row only.
+                let pitch = |pitch: u64| if rows > 1 { pitch } else { width } as usize;
                 let copy = CuMemcpy2d {
                     src_x: 0,
                     src_y: 0,
                     src_type: value::MEMORY_DEVICE,
                     src_host: std::ptr::null(),
-                    src_device: src.addr,
+                    src_device: from,
                     src_array: std::ptr::null_mut(),
-                    src_pitch: src_pitch.max(width) as usize,
+                    src_pitch: pitch(src.pitch),
                     dst_x: 0,
                     dst_y: 0,
                     dst_type: value::MEMORY_DEVICE,
                     dst_host: std::ptr::null_mut(),
-                    dst_device: dst.addr,
+                    dst_device: to,
                     dst_array: std::ptr::null_mut(),
-                    dst_pitch: dst_pitch.max(width) as usize,
+                    dst_pitch: pitch(dst.pitch),
                     width: width as usize,
                     height: rows as usize,
                 };
-                // SAFETY: both ranges were checked against their allocations above.
-                unsafe { driver::cuMemcpy2DAsync(&raw const copy, stream.raw()) }
+                // SAFETY: both ranges were checked against their memories above.
+                unsafe { driver::cuMemcpy2DAsync(&raw const copy, stream.cu()) }
             }
             Backend::Sim(model) => {
                 let mut row = vec![0; width as usize];
                 for i in 0..rows {
-                    model.read(src.addr + i * src_pitch, &mut row)?;
-                    model.write(dst.addr + i * dst_pitch, &row)?;
+                    model.read(from + i * src.pitch, &mut row)?;
+                    model.write(to + i * dst.pitch, &row)?;
                 }
                 Ok(())
             }

@@ -1,13 +1,9 @@
-//! The interface to the CUDA driver: loading it, contexts, and its errors as [`Error`].
-//!
-//! A [`Context`] exists only after the driver was loaded and initialised, and all other driver calls
-//! need one.
+//! The GPUs of the machine: loading the driver, and what it says about each device.
 
-use crate::driver::{self, CuContext, CuDevice, CuStream, is, value};
+use crate::driver::{self, CuDevice, CuStream, is, value};
 use crate::error::Error;
 use serde::Serialize;
 use std::ffi::CStr;
-use std::sync::Arc;
 
 /// The oldest driver that assembles the PTX version of the images.
 const OLDEST_DRIVER: i32 = 12080;
@@ -96,7 +92,8 @@ pub fn cuda_devices() -> Result<Vec<DeviceInfo>, Error> {
     (0..count).map(|i| info(driver, i)).collect()
 }
 
-fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
+/// What the driver says about a device.
+pub(crate) fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
     let device = device(index)?;
     let attr = |which| {
         let mut value = 0;
@@ -134,114 +131,17 @@ fn info(driver: Driver, index: i32) -> Result<DeviceInfo, Error> {
 }
 
 /// The device of an ordinal.
-fn device(index: i32) -> Result<CuDevice, Error> {
+pub(crate) fn device(index: i32) -> Result<CuDevice, Error> {
     let mut device = 0;
     // SAFETY: `device` is a valid place for the result.
     unsafe { driver::cuDeviceGet(&raw mut device, index) }?;
     Ok(device)
 }
 
-/// Makes a stream that does not synchronise with the default stream of CUDA.
+/// Makes a stream of the bound context that does not synchronise with the default stream of CUDA.
 pub(crate) fn new_stream() -> Result<CuStream, Error> {
     let mut stream = CuStream::NULL;
     // SAFETY: the caller has bound the context; `stream` is a valid place for the result.
     unsafe { driver::cuStreamCreate(&raw mut stream, value::STREAM_NON_BLOCKING) }?;
     Ok(stream)
-}
-
-/// The primary context of a GPU, and its default stream.
-pub(crate) struct Context {
-    pub info: DeviceInfo,
-    device: CuDevice,
-    raw: CuContext,
-    pub stream: CuStream,
-}
-
-// SAFETY: the driver synchronises access to contexts and streams, and every use first binds the context
-// to the calling thread.
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
-
-impl Context {
-    /// Retains the primary context of device `index`, which must be a Hopper GPU.
-    pub fn new(index: usize) -> Result<Arc<Self>, Error> {
-        let devices = cuda_devices()?;
-        let count = devices.len();
-        let info = devices.into_iter().nth(index).ok_or(Error::NoSuchDevice { index, count })?;
-        if !info.is_hopper() {
-            let (major, minor) = info.compute;
-            return Err(Error::WrongArch { index, name: info.name, major, minor });
-        }
-        let device = device(index as i32)?;
-        let mut raw = CuContext::NULL;
-        // SAFETY: `device` came from `cuDeviceGet`; the context is released in `drop`.
-        unsafe { driver::cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
-        let mut context = Self { info, device, raw, stream: CuStream::NULL };
-        context.bind()?;
-        context.stream = new_stream()?;
-        Ok(Arc::new(context))
-    }
-
-    /// Makes this the calling thread's context.
-    pub fn bind(&self) -> Result<(), Error> {
-        // SAFETY: `raw` is retained while `self` lives.
-        unsafe { driver::cuCtxSetCurrent(self.raw) }
-    }
-
-    /// Waits until all work on the device is complete.
-    pub fn synchronize(&self) -> Result<(), Error> {
-        self.bind()?;
-        // SAFETY: the context is bound.
-        unsafe { driver::cuCtxSynchronize() }
-    }
-
-    /// Allocates `bytes` > 0 bytes.
-    pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
-        self.bind()?;
-        let mut addr = 0;
-        // SAFETY: the context is bound; only `Buffer` passes the address to `free`.
-        let made = unsafe { driver::cuMemAlloc(&raw mut addr, bytes) };
-        made.map(|()| addr).map_err(|e| {
-            let (mut free, mut total) = (0, 0);
-            // SAFETY: the context is bound; both are valid places for the results.
-            match unsafe { driver::cuMemGetInfo(&raw mut free, &raw mut total) } {
-                Ok(()) if is(&e, value::ERROR_OUT_OF_MEMORY) => {
-                    let (free, total) = (free as u64, total as u64);
-                    Error::OutOfMemory { bytes: bytes as u64, free, total }
-                }
-                _ => e,
-            }
-        })
-    }
-
-    /// Whether `addr` is memory of this context.
-    pub fn holds(&self, addr: u64) -> bool {
-        let mut owner = CuContext::NULL;
-        // SAFETY: the attribute is a context's handle, and `owner` has room for it.
-        let known = unsafe {
-            driver::cuPointerGetAttribute((&raw mut owner).cast(), value::POINTER_CONTEXT, addr)
-        };
-        known.is_ok() && owner == self.raw
-    }
-
-    /// Frees memory of [`Context::alloc`]. Waits for the device first (`cuMemFree` does).
-    pub fn free(&self, addr: u64) {
-        if self.bind().is_ok() {
-            // SAFETY: `addr` came from `alloc`, and its owner is being dropped. A failure here is
-            // a sticky error of the context, which the next call reports.
-            let _ = unsafe { driver::cuMemFree(addr) };
-        }
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if self.bind().is_ok() && self.stream != CuStream::NULL {
-            // SAFETY: created in `new`, destroyed once; streams hold the context alive.
-            let _ = unsafe { driver::cuStreamDestroy(self.stream) };
-        }
-        // SAFETY: retained once in `new`.
-        let _ = unsafe { driver::cuDevicePrimaryCtxRelease(self.device) };
-    }
 }

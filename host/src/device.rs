@@ -1,11 +1,13 @@
 //! Devices: a Hopper GPU or the SM model, behind one API.
 
 use crate::buffer::Buffer;
-use crate::cuda::{Context, cuda_devices};
+use crate::context::{Bound, Context};
+use crate::cuda::{DeviceInfo, cuda_devices};
 use crate::error::Error;
 use crate::model::Model;
 use crate::stream::Stream;
 use isa::slice::SliceAbi;
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Shared memory in bytes that one CTA can use on sm_90 (227 KiB). The model has the same limit.
@@ -26,10 +28,10 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Whether both are the same device.
+    /// Whether both are the same context, or the same model.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Cuda(a), Self::Cuda(b)) => a.info.index == b.info.index,
+            (Self::Cuda(a), Self::Cuda(b)) => a.raw() == b.raw(),
             (Self::Sim(a), Self::Sim(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
@@ -39,10 +41,12 @@ impl Backend {
         match self {
             Self::Cuda(context) => {
                 let info = &context.info;
-                format!(
-                    "{} (device {}, sm_90, {} SMs, CUDA {}.{})",
-                    info.name, info.index, info.sms, info.driver.0, info.driver.1
-                )
+                let DeviceInfo { name, index, sms, driver: (major, minor), .. } = info;
+                let own = match context.is_primary() {
+                    true => String::new(),
+                    false => format!(", context {:#x}", context.raw().0 as u64),
+                };
+                format!("{name} (device {index}, sm_90, {sms} SMs, CUDA {major}.{minor}{own})")
             }
             Self::Sim(model) => {
                 format!("SM model ({} SMs, seed {})", model.config.sms, model.config.seed)
@@ -59,6 +63,43 @@ impl Device {
     /// [`Error::WrongArch`], or [`Error::Driver`].
     pub fn cuda(index: usize) -> Result<Self, Error> {
         Ok(Self { backend: Backend::Cuda(Context::new(index)?), chosen: None })
+    }
+
+    /// The calling thread's current context, which must be the primary context of a Hopper GPU: that is
+    /// what the CUDA runtime, PyTorch and cudarc work in. It is retained, so it stays alive with the result.
+    ///
+    /// # Errors
+    /// [`Error::NoCurrentContext`]; [`Error::OwnContext`] for a context of the caller's own, which nothing
+    /// here can keep alive: [`Device::from_raw_context`] takes it; the errors of [`Device::cuda`].
+    pub fn current() -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Cuda(Context::current()?), chosen: None })
+    }
+
+    /// A context that the caller owns: a `CUcontext`, primary or not. Memory, streams and modules of the
+    /// result are made in it, and it is not destroyed with the result.
+    ///
+    /// A call never changes the calling thread's current context beyond its own duration, except
+    /// [`Device::make_current`].
+    ///
+    /// # Safety
+    /// `context` is a context of the CUDA driver. It is not destroyed before the result and everything made
+    /// from it: its clones, buffers, streams, events, graphs, modules and plans.
+    ///
+    /// # Errors
+    /// [`Error::NoCurrentContext`] if `context` is null; [`Error::WrongArch`]; [`Error::Driver`].
+    pub unsafe fn from_raw_context(context: *mut c_void) -> Result<Self, Error> {
+        // SAFETY: the caller's contract.
+        let context = unsafe { Context::from_raw(context, None) }?;
+        Ok(Self { backend: Backend::Cuda(context), chosen: None })
+    }
+
+    /// The driver's handle of the context (`CUcontext`); null on the model. It is valid while a clone of
+    /// this device, or something made from it, lives.
+    pub fn raw_context(&self) -> *mut c_void {
+        match &self.backend {
+            Backend::Cuda(context) => context.raw().0,
+            Backend::Sim(_) => std::ptr::null_mut(),
+        }
     }
 
     /// Makes a device of the SM model.
@@ -167,15 +208,23 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Binds the GPU's primary context to the calling thread, which other CUDA libraries require.
+    /// Binds the device's context to the calling thread, which other CUDA libraries require.
     /// (`cuCtxSetCurrent`.)
     ///
     /// # Errors
     /// [`Error::NotOnModel`] on the model; [`Error::Driver`] if the driver call fails.
     pub fn make_current(&self) -> Result<(), Error> {
         match &self.backend {
-            Backend::Cuda(context) => context.bind(),
+            Backend::Cuda(context) => context.make_current(),
             Backend::Sim(_) => Err(Error::NotOnModel { what: "a CUDA context" }),
+        }
+    }
+
+    /// Makes the context current for a while; nothing to do on the model.
+    pub(crate) fn bind(&self) -> Result<Option<Bound>, Error> {
+        match &self.backend {
+            Backend::Cuda(context) => context.bind().map(Some),
+            Backend::Sim(_) => Ok(None),
         }
     }
 
@@ -184,7 +233,7 @@ impl Device {
     /// # Errors
     /// [`Error::ForeignDevice`] if it does not.
     pub fn check_buffer(&self, what: &str, buffer: &Buffer) -> Result<(), Error> {
-        self.owns(what, &buffer.memory.backend)
+        self.owns(|| what.into(), &buffer.memory.backend)
     }
 
     /// Checks that a stream belongs to this device. `what` names the stream in the error.
@@ -192,34 +241,43 @@ impl Device {
     /// # Errors
     /// [`Error::ForeignDevice`] if it does not.
     pub fn check_stream(&self, what: &str, stream: &Stream) -> Result<(), Error> {
-        self.owns(what, stream.backend())
+        self.owns(|| what.into(), stream.backend())
     }
 
-    /// Checks that the memory of a slice belongs to this device. Only its address tells.
-    pub(crate) fn holds(&self, what: &str, slice: SliceAbi) -> Result<(), Error> {
+    /// Checks that the memory of a slice belongs to this device. Only its address tells. `what` names the
+    /// parameter in the error.
+    pub(crate) fn holds(
+        &self,
+        what: impl FnOnce() -> String,
+        slice: SliceAbi,
+    ) -> Result<(), Error> {
         let SliceAbi { address, elements: bytes } = slice;
         let held = match &self.backend {
             _ if bytes == 0 => true,
-            Backend::Cuda(context) => context.holds(address),
+            Backend::Cuda(context) => context.check_range(address, bytes).is_ok(),
             Backend::Sim(model) => model.holds(address, bytes),
         };
         if held {
             return Ok(());
         }
         Err(Error::ForeignDevice {
-            what: format!("a slice in {what}"),
+            what: format!("a slice in {}", what()),
             theirs: "another device".into(),
             ours: self.backend.describe(),
         })
     }
 
-    /// Checks that a handle belongs to this device.
-    pub(crate) fn owns(&self, what: &str, theirs: &Backend) -> Result<(), Error> {
+    /// Checks that a handle belongs to this device. `what` names it in the error.
+    pub(crate) fn owns(
+        &self,
+        what: impl FnOnce() -> String,
+        theirs: &Backend,
+    ) -> Result<(), Error> {
         if self.backend.same(theirs) {
             return Ok(());
         }
         Err(Error::ForeignDevice {
-            what: what.into(),
+            what: what(),
             theirs: theirs.describe(),
             ours: self.backend.describe(),
         })

@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 
 /// `CUdevice`: an ordinal.
 pub(crate) type CuDevice = c_int;
+/// `CUmemGenericAllocationHandle`.
+pub(crate) type CuMemHandle = u64;
 /// `CUdeviceptr`.
 pub(crate) type CuDevicePtr = u64;
 /// `CUresult`.
@@ -87,6 +89,7 @@ pub(crate) mod value {
     pub const SUCCESS: c_uint = 0;
     pub const ERROR_OUT_OF_MEMORY: c_uint = 2;
     pub const ERROR_NO_DEVICE: c_uint = 100;
+    pub const ERROR_NOT_READY: c_uint = 600;
 
     pub const DEVICE_CLOCK_RATE: c_int = 13;
     pub const DEVICE_SMS: c_int = 16;
@@ -108,9 +111,17 @@ pub(crate) mod value {
 
     pub const STREAM_NON_BLOCKING: c_uint = 1;
     pub const EVENT_DEFAULT: c_uint = 0;
+    pub const EVENT_NO_TIMING: c_uint = 2;
+    pub const WAIT_DEFAULT: c_uint = 0;
+    pub const CAPTURE_ACTIVE: c_uint = 1;
     pub const CAPTURE_THREAD_LOCAL: c_uint = 1;
     pub const CAPTURE_RELAXED: c_uint = 2;
     pub const POINTER_CONTEXT: c_uint = 1;
+    pub const POINTER_MEMORY_TYPE: c_uint = 2;
+    pub const POINTER_DEVICE: c_uint = 9;
+    pub const POINTER_RANGE_START: c_uint = 11;
+    pub const POINTER_RANGE_BYTES: c_uint = 12;
+    pub const MEMORY_HOST: c_uint = 1;
     pub const MEMORY_DEVICE: c_uint = 2;
 
     pub const LAUNCH_CLUSTER_DIMENSION: c_uint = 4;
@@ -158,7 +169,8 @@ macro_rules! functions {
             ///
             /// # Safety
             /// See the module's documentation.
-            #[allow(non_snake_case)]
+            // Those that name errors are called through the table.
+            #[allow(non_snake_case, dead_code)]
             pub(crate) unsafe fn $name($($arg: $type),*) -> Result<(), Error> {
                 // SAFETY: the caller's contract.
                 check(stringify!($name), unsafe { (table()?.$name)($($arg),*) })
@@ -182,7 +194,12 @@ functions! {
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CuDevice);
     cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice);
     cuDevicePrimaryCtxRelease as "cuDevicePrimaryCtxRelease_v2"(device: CuDevice);
+    cuDevicePrimaryCtxGetState(device: CuDevice, flags: *mut c_uint, active: *mut c_int);
     cuCtxSetCurrent(context: CuContext);
+    cuCtxGetCurrent(context: *mut CuContext);
+    cuCtxPushCurrent as "cuCtxPushCurrent_v2"(context: CuContext);
+    cuCtxPopCurrent as "cuCtxPopCurrent_v2"(context: *mut CuContext);
+    cuCtxGetDevice(device: *mut CuDevice);
     cuCtxSynchronize();
 
     cuMemAlloc as "cuMemAlloc_v2"(addr: *mut CuDevicePtr, bytes: usize);
@@ -192,7 +209,14 @@ functions! {
     cuMemcpyHtoD as "cuMemcpyHtoD_v2"(dst: CuDevicePtr, src: *const c_void, bytes: usize);
     cuMemcpy2DAsync as "cuMemcpy2DAsync_v2"(copy: *const CuMemcpy2d, stream: CuStream);
     cuMemsetD8 as "cuMemsetD8_v2"(dst: CuDevicePtr, byte: u8, bytes: usize);
-    cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, addr: CuDevicePtr);
+    cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut c_uint,
+        data: *mut *mut c_void,
+        addr: CuDevicePtr,
+    );
+    cuMemRetainAllocationHandle(handle: *mut CuMemHandle, addr: *mut c_void);
+    cuMemRelease(handle: CuMemHandle);
 
     cuModuleLoadDataEx(
         module: *mut CuModule,
@@ -209,6 +233,7 @@ functions! {
         module: CuModule,
         name: *const c_char,
     );
+    cuFuncLoad(function: CuFunction);
     cuFuncSetAttribute(function: CuFunction, attribute: c_int, value: c_int);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(
         ctas: *mut c_int,
@@ -245,6 +270,18 @@ functions! {
     cuStreamCreate(stream: *mut CuStream, flags: c_uint);
     cuStreamDestroy as "cuStreamDestroy_v2"(stream: CuStream);
     cuStreamSynchronize(stream: CuStream);
+    cuStreamQuery(stream: CuStream);
+    cuStreamGetCtx(stream: CuStream, context: *mut CuContext);
+    cuStreamWaitEvent(stream: CuStream, event: CuEvent, flags: c_uint);
+    cuStreamGetCaptureInfo as "cuStreamGetCaptureInfo_v3"(
+        stream: CuStream,
+        status: *mut c_uint,
+        id: *mut u64,
+        graph: *mut CuGraph,
+        dependencies: *mut *const c_void,
+        edges: *mut *const c_void,
+        count: *mut usize,
+    );
     cuStreamBeginCapture as "cuStreamBeginCapture_v2"(stream: CuStream, mode: c_uint);
     cuStreamEndCapture(stream: CuStream, graph: *mut CuGraph);
     cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);

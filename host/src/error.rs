@@ -1,6 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::tensor_error::TensorError;
+use crate::view::ViewError;
 use std::fmt;
 
 /// An error of the host side.
@@ -109,6 +110,62 @@ pub enum Error {
         theirs: String,
         /// The device it was used on.
         ours: String,
+    },
+    /// The calling thread has no current CUDA context, or the handle given for one is null.
+    #[error(
+        "no CUDA context: the calling thread has none that is current, or the handle is null; Device::cuda(0) retains the primary one"
+    )]
+    NoCurrentContext,
+    /// The current context is one that its owner made and can destroy at any time.
+    #[error(
+        "the current context {context:#x} of device {device} is not the device's primary context, so it can't be kept alive; Device::from_raw_context takes it"
+    )]
+    OwnContext {
+        /// The context's handle.
+        context: u64,
+        /// Ordinal of its device.
+        device: usize,
+    },
+    /// A stream belongs to another context.
+    #[error(
+        "stream {stream:#x} belongs to context {theirs:#x}; this device is context {ours:#x} (device {device})"
+    )]
+    ForeignStream {
+        /// The stream's handle.
+        stream: u64,
+        /// Its context.
+        theirs: u64,
+        /// The context that it was used with.
+        ours: u64,
+        /// The ordinal of that context's device.
+        device: usize,
+    },
+    /// The handle of an event is null.
+    #[error("the handle of an event is null; a CUevent is needed")]
+    NullEvent,
+    /// An address is no memory of this device's context.
+    #[error("address {addr:#x} is {what} and can't be used as memory of device {device}")]
+    NotDeviceMemory {
+        /// The address.
+        addr: u64,
+        /// What is there.
+        what: String,
+        /// Ordinal of the device that should use it.
+        device: usize,
+    },
+    /// A range of addresses exceeds its allocation.
+    #[error(
+        "{bytes} bytes from {addr:#x} exceed their allocation, which is {len} bytes from {start:#x}"
+    )]
+    OutOfAllocation {
+        /// First address of the range.
+        addr: u64,
+        /// Its bytes.
+        bytes: u64,
+        /// First address of the allocation.
+        start: u64,
+        /// Its bytes.
+        len: u64,
     },
 
     // Buffers.
@@ -353,6 +410,19 @@ pub enum Error {
         need: u64,
         /// Bytes of the buffer.
         have: u64,
+    },
+    /// An operand that the plan can't use.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// A plan that shares memory between its runs is captured while another run has not ended.
+    #[error(
+        "the plan last ran on stream {last:#x}, and that run has not ended; a capture of stream {stream:#x} can't wait for it: call GemmPlan::synchronize first, or capture a plan of its own"
+    )]
+    PlanBusy {
+        /// The stream of the last run.
+        last: u64,
+        /// The stream of this run.
+        stream: u64,
     },
     /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]

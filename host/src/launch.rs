@@ -66,14 +66,26 @@ impl Device {
         params: &[Param<'_>],
         stream: &Stream,
     ) -> Result<(), Error> {
-        self.owns("the module of a launch", &module.device.backend)?;
-        self.owns("the stream of a launch", stream.backend())?;
-        let index = module.index(desc)?;
-        check_shape(&desc.meta, grid, self.smem_bytes())?;
+        self.owns(|| "the module of a launch".into(), &module.device.backend)?;
+        self.owns(|| "the stream of a launch".into(), stream.backend())?;
+        let prepared = module.prepare(desc, grid)?;
+        self.launch_prepared(module, desc, prepared, grid, params, stream)
+    }
+
+    /// Launches a kernel of `module` that was prepared for this grid, on a stream of this device.
+    pub(crate) fn launch_prepared(
+        &self,
+        module: &Module,
+        desc: &KernelDesc,
+        Prepared { index }: Prepared,
+        grid: [u32; 3],
+        params: &[Param<'_>],
+        stream: &Stream,
+    ) -> Result<(), Error> {
         let packed = pack(self, desc, params)?;
         match &self.backend {
             Backend::Cuda(context) => {
-                context.bind()?;
+                let _bound = context.bind()?;
                 let function = module.function(index)?;
                 launch_cuda(function, &desc.meta, grid, &packed.pointers, stream)
             }
@@ -82,6 +94,13 @@ impl Device {
             Backend::Sim(model) => unsafe { model.launch(desc, grid, &packed.pointers) },
         }
     }
+}
+
+/// A kernel that a module has, with a grid that it can be launched with.
+#[derive(Clone, Copy)]
+pub(crate) struct Prepared {
+    /// Its index in the image.
+    index: usize,
 }
 
 impl Device {
@@ -141,6 +160,13 @@ impl Module {
         }
     }
 
+    /// Checks that the image has this kernel and that it can be launched with this grid.
+    pub(crate) fn prepare(&self, desc: &KernelDesc, grid: [u32; 3]) -> Result<Prepared, Error> {
+        let index = self.index(desc)?;
+        check_shape(&desc.meta, grid, self.device.smem_bytes())?;
+        Ok(Prepared { index })
+    }
+
     /// Assembles kernels now, so that their first launches do not wait for it.
     ///
     /// # Errors
@@ -148,7 +174,8 @@ impl Module {
     pub fn preload(&self, kernels: &[&KernelDesc]) -> Result<(), Error> {
         for desc in kernels {
             let index = self.index(desc)?;
-            if self.cuda.is_some() {
+            if let (Some(_), Backend::Cuda(context)) = (&self.cuda, &self.device.backend) {
+                let _bound = context.bind()?;
                 self.function(index)?;
             }
         }
@@ -162,11 +189,12 @@ impl Module {
     /// The errors of [`Module::check`]; [`Error::Driver`] if there is no such variable;
     /// [`Error::NotOnModel`] on the model.
     pub fn read_variable(&self, desc: &KernelDesc, name: &str) -> Result<Vec<u8>, Error> {
-        let (at, len) = self.variable(desc, name)?;
-        let mut bytes = vec![0; len];
-        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded.
-        unsafe { driver::cuMemcpyDtoH(bytes.as_mut_ptr().cast(), at, len) }?;
-        Ok(bytes)
+        self.with_variable(desc, name, |at, len| {
+            let mut bytes = vec![0; len];
+            // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded.
+            unsafe { driver::cuMemcpyDtoH(bytes.as_mut_ptr().cast(), at, len) }?;
+            Ok(bytes)
+        })
     }
 
     /// Writes `bytes` to a variable of the kernel's module, and zeros to the rest of it.
@@ -175,29 +203,37 @@ impl Module {
     /// The errors of [`Module::read_variable`]; [`Error::OutOfBuffer`] if `bytes` is longer than the
     /// variable.
     pub fn write_variable(&self, desc: &KernelDesc, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let (at, len) = self.variable(desc, name)?;
-        if bytes.len() > len {
-            return Err(Error::OutOfBuffer {
-                what: format!("writing variable {name}"),
-                offset: 0,
-                end: bytes.len() as u64,
-                len: len as u64,
-            });
-        }
-        // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` is not longer.
-        unsafe {
-            driver::cuMemsetD8(at, 0, len)?;
-            driver::cuMemcpyHtoD(at, bytes.as_ptr().cast(), bytes.len())
-        }
+        self.with_variable(desc, name, |at, len| {
+            if bytes.len() > len {
+                return Err(Error::OutOfBuffer {
+                    what: format!("writing variable {name}"),
+                    offset: 0,
+                    end: bytes.len() as u64,
+                    len: len as u64,
+                });
+            }
+            // SAFETY: `at` is `len` bytes of the module, which `self` keeps loaded; `bytes` is not longer.
+            unsafe {
+                driver::cuMemsetD8(at, 0, len)?;
+                driver::cuMemcpyHtoD(at, bytes.as_ptr().cast(), bytes.len())
+            }
+        })
     }
 
-    fn variable(&self, desc: &KernelDesc, name: &str) -> Result<(CuDevicePtr, usize), Error> {
+    /// Calls `f` with address and size of a variable, while the context is current.
+    fn with_variable<R>(
+        &self,
+        desc: &KernelDesc,
+        name: &str,
+        f: impl FnOnce(CuDevicePtr, usize) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let index = self.index(desc)?;
         let (Some(kernels), Backend::Cuda(context)) = (&self.cuda, &self.device.backend) else {
             return Err(Error::NotOnModel { what: "a variable of a kernel's module" });
         };
-        context.bind()?;
-        kernels.variable(index, name)
+        let _bound = context.bind()?;
+        let (at, len) = kernels.variable(index, name)?;
+        f(at, len)
     }
 
     /// The handle of kernel `index` of the image.
@@ -221,7 +257,7 @@ impl Module {
             Backend::Cuda(context) => context,
             Backend::Sim(model) => return Ok(model.max_active_clusters(meta)),
         };
-        context.bind()?;
+        let _bound = context.bind()?;
         let function = self.function(index)?;
         if size <= 1 {
             // The driver counts clusters only for launches that have them.
@@ -337,7 +373,7 @@ fn launch_cuda(
     stream: &Stream,
 ) -> Result<(), Error> {
     let mut params: Vec<*mut c_void> = params.iter().map(|p| p.cast_mut().cast()).collect();
-    with_config(meta, grid, stream.raw(), |config| {
+    with_config(meta, grid, stream.cu(), |config| {
         // SAFETY: function and stream belong to the bound context. `params` has a pointer for each
         // parameter; the driver copies the bytes (and does not write them) before it returns.
         unsafe {

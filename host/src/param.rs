@@ -136,18 +136,18 @@ pub(crate) fn pack<'a>(
         pointers.push(match &param.0 {
             Kind::Value { bytes, slices, .. } => {
                 for slice in slices {
-                    device.holds(&what(), *slice)?;
+                    device.holds(what, *slice)?;
                 }
                 bytes.as_ptr().cast()
             }
             Kind::Slice { buffer, elem_bytes, .. } => {
-                device.owns(&what(), &buffer.memory.backend)?;
+                device.owns(what, &buffer.memory.backend)?;
                 let at = slices.len();
                 slices.push([buffer.addr(), (buffer.len() / elem_bytes) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()
             }
             Kind::Map(map) => {
-                device.owns(&what(), map.backend())?;
+                device.owns(what, map.backend())?;
                 (&raw const *map.bytes()).cast()
             }
         });

@@ -1,12 +1,20 @@
-//! Streams, events and graphs. On the model, every operation is complete when its call returns (also a
-//! dependent launch, see [`Device::launch`]), and events read the host's clock.
+//! Streams. On the model, every operation is complete when its call returns (also a dependent launch, see
+//! [`Device::launch`]).
 
-use crate::cuda::{Context, new_stream};
+use crate::context::{Context, Keep};
+use crate::cuda::new_stream;
 use crate::device::{Backend, Device};
-use crate::driver::{self, CuEvent, CuGraph, CuGraphExec, CuStream, value};
+use crate::driver::{self, CuContext, CuGraph, CuStream, value};
 use crate::error::Error;
+use crate::event::Event;
+use crate::graph::Graph;
+use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::Instant;
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, handles of streams that every context has. So has null,
+/// which means one or the other.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
 
 /// A CUDA stream: work that runs in order on a device. Clones are cheap and refer to the same stream.
 #[derive(Clone)]
@@ -17,7 +25,15 @@ pub struct Stream {
 struct Inner {
     backend: Backend,
     raw: CuStream,
-    owned: bool,
+    owner: Owner,
+}
+
+/// Who destroys the stream.
+enum Owner {
+    /// This stream.
+    This,
+    /// The device's context, the caller of an `unsafe` function, or an object that owns the stream.
+    Other { _keep: Option<Keep> },
 }
 
 // SAFETY: the driver synchronises access to a stream, and its context is bound before each use.
@@ -27,9 +43,8 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Backend::Cuda(context) = &self.backend
-            && self.owned
-            && context.bind().is_ok()
+        if let (Backend::Cuda(context), Owner::This) = (&self.backend, &self.owner)
+            && let Ok(_bound) = context.bind()
         {
             // SAFETY: created by `Stream::new`, dropped once.
             let _ = unsafe { driver::cuStreamDestroy(self.raw) };
@@ -39,14 +54,14 @@ impl Drop for Inner {
 
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self, Error> {
-        let (raw, owned) = match &device.backend {
+        let raw = match &device.backend {
             Backend::Cuda(context) => {
-                context.bind()?;
-                (new_stream()?, true)
+                let _bound = context.bind()?;
+                new_stream()?
             }
-            Backend::Sim(_) => (CuStream::NULL, false),
+            Backend::Sim(_) => CuStream::NULL,
         };
-        Ok(Self { inner: Arc::new(Inner { backend: device.backend.clone(), raw, owned }) })
+        Ok(Self::of(device, raw, Owner::This))
     }
 
     pub(crate) fn default_of(device: &Device) -> Self {
@@ -54,7 +69,58 @@ impl Stream {
             Backend::Cuda(context) => context.stream,
             Backend::Sim(_) => CuStream::NULL,
         };
-        Self { inner: Arc::new(Inner { backend: device.backend.clone(), raw, owned: false }) }
+        Self::of(device, raw, Owner::Other { _keep: None })
+    }
+
+    fn of(device: &Device, raw: CuStream, owner: Owner) -> Self {
+        Self { inner: Arc::new(Inner { backend: device.backend.clone(), raw, owner }) }
+    }
+
+    /// A stream that the caller owns: a `CUstream` of the device's context. Null and `CU_STREAM_LEGACY` are
+    /// the legacy default stream, `CU_STREAM_PER_THREAD` is the calling thread's own one. The stream is not
+    /// destroyed with the result.
+    ///
+    /// # Safety
+    /// `stream` is one of these three, or a stream of the CUDA driver. It is not destroyed before the result
+    /// and its clones. A plan that shares memory between its runs keeps a clone of the stream that it ran
+    /// on last ([`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize) drops it), and so does an
+    /// [`Event`] or a [`Graph`] for as long as it lives.
+    ///
+    /// # Errors
+    /// [`Error::ForeignStream`] for a stream of another context; [`Error::NotOnModel`] on the model;
+    /// [`Error::Driver`] if the driver refuses the handle.
+    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Self, Error> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::foreign(device, stream, None) }
+    }
+
+    /// [`Stream::from_raw`] for a stream that `keep` owns.
+    ///
+    /// # Safety
+    /// As for [`Stream::from_raw`], except that `keep` may keep the stream alive.
+    pub(crate) unsafe fn foreign(
+        device: &Device,
+        stream: *mut c_void,
+        keep: Option<Keep>,
+    ) -> Result<Self, Error> {
+        let Backend::Cuda(context) = &device.backend else {
+            return Err(Error::NotOnModel { what: "a stream of the CUDA driver" });
+        };
+        if !matches!(stream as usize, 0 | LEGACY | PER_THREAD) {
+            let _bound = context.bind()?;
+            let mut theirs = CuContext::NULL;
+            // SAFETY: the stream is alive by the caller's contract; `theirs` is a valid place for the result.
+            unsafe { driver::cuStreamGetCtx(CuStream(stream), &raw mut theirs) }?;
+            if theirs != context.raw() {
+                return Err(Error::ForeignStream {
+                    stream: stream as u64,
+                    theirs: theirs.0 as u64,
+                    ours: context.raw().0 as u64,
+                    device: context.info.index,
+                });
+            }
+        }
+        Ok(Self::of(device, CuStream(stream), Owner::Other { _keep: keep }))
     }
 
     pub(crate) fn backend(&self) -> &Backend {
@@ -63,48 +129,114 @@ impl Stream {
 
     /// The driver's handle (`CUstream`), for other CUDA libraries; null on the model. It is valid while
     /// the stream lives.
-    pub fn handle(&self) -> *mut std::ffi::c_void {
-        self.raw().0
+    pub fn raw(&self) -> *mut c_void {
+        self.cu().0
     }
 
     /// The `CUstream`; null on the model.
-    pub(crate) fn raw(&self) -> CuStream {
+    pub(crate) fn cu(&self) -> CuStream {
         self.inner.raw
     }
 
-    fn context(&self) -> Option<&Context> {
+    /// Whether the handle means another stream on each thread.
+    pub(crate) fn is_per_thread(&self) -> bool {
+        self.raw() as usize == PER_THREAD
+    }
+
+    /// The context; `None` on the model.
+    pub(crate) fn context(&self) -> Option<&Context> {
         match &self.inner.backend {
             Backend::Cuda(context) => Some(context),
             Backend::Sim(_) => None,
         }
     }
 
+    /// The number of the capture that the stream takes part in, if it does. (`cuStreamGetCaptureInfo`.)
+    pub(crate) fn capture_id(&self) -> Result<Option<u64>, Error> {
+        let Some(context) = self.context() else { return Ok(None) };
+        let _bound = context.bind()?;
+        let (mut status, mut id) = (0, 0);
+        let (graph, nodes, edges, count) = (
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        );
+        // SAFETY: the stream lives while `self` does. The results that are null are optional.
+        unsafe {
+            driver::cuStreamGetCaptureInfo(
+                self.cu(),
+                &raw mut status,
+                &raw mut id,
+                graph,
+                nodes,
+                edges,
+                count,
+            )
+        }?;
+        Ok((status == value::CAPTURE_ACTIVE).then_some(id))
+    }
+
+    /// Whether all work of the stream is complete. It may be asked while another stream is captured.
+    pub(crate) fn is_complete(&self) -> Result<bool, Error> {
+        let Some(context) = self.context() else { return Ok(true) };
+        let _bound = context.bind()?;
+        // SAFETY: the stream lives while `self` does.
+        match crate::assemble::relaxed(|| unsafe { driver::cuStreamQuery(self.cu()) })? {
+            Ok(()) => Ok(true),
+            Err(e) if driver::is(&e, value::ERROR_NOT_READY) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Waits until all work of the stream is complete. (`cuStreamSynchronize`.)
     pub fn synchronize(&self) -> Result<(), Error> {
-        match &self.inner.backend {
-            Backend::Cuda(context) => context.bind()?,
+        let context = match &self.inner.backend {
+            Backend::Cuda(context) => context,
             Backend::Sim(model) => {
                 model.synchronize();
                 return Ok(());
             }
-        }
+        };
+        let _bound = context.bind()?;
         // SAFETY: the stream lives while `self` does.
-        unsafe { driver::cuStreamSynchronize(self.raw()) }
+        unsafe { driver::cuStreamSynchronize(self.cu()) }
     }
 
     /// Records an event after the work queued so far. (`cuEventRecord`.)
     pub fn record(&self) -> Result<Event, Error> {
-        let Some(context) = self.context() else {
-            return Ok(Event { stream: self.clone(), mark: Mark::Sim(Instant::now()) });
-        };
-        context.bind()?;
-        let mut raw = CuEvent::NULL;
-        // SAFETY: the context is bound; `raw` is a valid place for the result.
-        unsafe { driver::cuEventCreate(&raw mut raw, value::EVENT_DEFAULT) }?;
-        let event = Event { stream: self.clone(), mark: Mark::Cuda(raw) };
-        // SAFETY: both handles are alive and of the bound context.
-        unsafe { driver::cuEventRecord(raw, self.raw()) }?;
+        let event = Event::new(self.backend(), true)?;
+        self.record_in(&event)?;
         Ok(event)
+    }
+
+    /// Records an event of the same context.
+    pub(crate) fn record_in(&self, event: &Event) -> Result<(), Error> {
+        let (Some(context), Some(event)) = (self.context(), event.cu()) else { return Ok(()) };
+        let _bound = context.bind()?;
+        // SAFETY: both handles are alive and of the bound context.
+        unsafe { driver::cuEventRecord(event, self.cu()) }
+    }
+
+    /// Lets the work queued from now on wait until the work before the event is complete. The host does not
+    /// wait. An event that was never recorded is complete. (`cuStreamWaitEvent`.)
+    ///
+    /// # Errors
+    /// [`Error::ForeignDevice`] for an event of another device; [`Error::Driver`] in a capture that the event
+    /// does not belong to.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        let (ours, theirs) = (self.backend(), event.backend());
+        if !ours.same(theirs) {
+            return Err(Error::ForeignDevice {
+                what: "an event".into(),
+                theirs: theirs.describe(),
+                ours: ours.describe(),
+            });
+        }
+        let (Some(context), Some(event)) = (self.context(), event.cu()) else { return Ok(()) };
+        let _bound = context.bind()?;
+        // SAFETY: both handles are alive and of the bound context.
+        unsafe { driver::cuStreamWaitEvent(self.cu(), event, value::WAIT_DEFAULT) }
     }
 
     /// Captures the work that `work` queues as a CUDA graph, instead of running it.
@@ -120,110 +252,15 @@ impl Stream {
         let Some(context) = self.context() else {
             return Err(Error::NotOnModel { what: "a CUDA graph" }.into());
         };
-        context.bind()?;
+        let _bound = context.bind()?;
         // SAFETY: the stream is alive and of the bound context.
-        unsafe { driver::cuStreamBeginCapture(self.raw(), value::CAPTURE_THREAD_LOCAL) }?;
+        unsafe { driver::cuStreamBeginCapture(self.cu(), value::CAPTURE_THREAD_LOCAL) }?;
         let done = work();
         let mut graph = CuGraph::NULL;
         // SAFETY: capture began above, on this thread; `graph` receives the result.
-        let ended = unsafe { driver::cuStreamEndCapture(self.raw(), &raw mut graph) };
+        let ended = unsafe { driver::cuStreamEndCapture(self.cu(), &raw mut graph) };
         done?;
         ended?;
-        let mut exec = CuGraphExec::NULL;
-        // SAFETY: `graph` came from the capture; `exec` receives the result.
-        let made = unsafe { driver::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) };
-        // SAFETY: an executable graph does not need the captured graph any more.
-        let _ = unsafe { driver::cuGraphDestroy(graph) };
-        made?;
-        Ok(Graph { stream: self.clone(), exec })
-    }
-}
-
-/// A CUDA event: a point in a stream's work.
-pub struct Event {
-    stream: Stream,
-    mark: Mark,
-}
-
-enum Mark {
-    Cuda(CuEvent),
-    Sim(Instant),
-}
-
-// SAFETY: the driver synchronises access to an event, and its context is bound before each use.
-unsafe impl Send for Event {}
-// SAFETY: as above.
-unsafe impl Sync for Event {}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if let (Mark::Cuda(raw), Some(context)) = (&self.mark, self.stream.context())
-            && context.bind().is_ok()
-        {
-            // SAFETY: created by `Stream::record`, dropped once.
-            let _ = unsafe { driver::cuEventDestroy(*raw) };
-        }
-    }
-}
-
-impl Event {
-    /// Waits for this event and returns the milliseconds since `earlier`. (`cuEventElapsedTime`.)
-    ///
-    /// # Errors
-    /// [`Error::ForeignDevice`] if `earlier` belongs to another device.
-    pub fn elapsed_ms(&self, earlier: &Self) -> Result<f64, Error> {
-        let (ours, theirs) = (self.stream.backend(), earlier.stream.backend());
-        match (&earlier.mark, &self.mark) {
-            (Mark::Cuda(start), Mark::Cuda(end)) if ours.same(theirs) => {
-                if let Some(context) = self.stream.context() {
-                    context.bind()?;
-                }
-                // SAFETY: both events are alive and were recorded; this waits for the later one.
-                unsafe { driver::cuEventSynchronize(*end) }?;
-                let mut ms = 0.0;
-                // SAFETY: as above; `ms` is a valid place for the result.
-                unsafe { driver::cuEventElapsedTime(&raw mut ms, *start, *end) }?;
-                Ok(f64::from(ms))
-            }
-            (Mark::Sim(start), Mark::Sim(end)) => {
-                Ok(end.saturating_duration_since(*start).as_secs_f64() * 1e3)
-            }
-            _ => Err(Error::ForeignDevice {
-                what: "an event".into(),
-                theirs: theirs.describe(),
-                ours: ours.describe(),
-            }),
-        }
-    }
-}
-
-/// An executable CUDA graph, captured by [`Stream::capture`].
-pub struct Graph {
-    stream: Stream,
-    exec: CuGraphExec,
-}
-
-// SAFETY: the handle is used only while its context is bound, and the driver orders launches of a graph.
-unsafe impl Send for Graph {}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        if let Some(context) = self.stream.context()
-            && context.bind().is_ok()
-        {
-            // SAFETY: made by `capture`, destroyed once; the driver keeps running launches alive.
-            let _ = unsafe { driver::cuGraphExecDestroy(self.exec) };
-        }
-    }
-}
-
-impl Graph {
-    /// Launches the captured work on the stream that it was captured from. (`cuGraphLaunch`.)
-    pub fn launch(&self) -> Result<(), Error> {
-        if let Some(context) = self.stream.context() {
-            context.bind()?;
-        }
-        // SAFETY: both handles are alive; a graph exists only on CUDA.
-        unsafe { driver::cuGraphLaunch(self.exec, self.stream.raw()) }
+        Ok(Graph::instantiate(self, graph)?)
     }
 }

@@ -139,12 +139,12 @@ impl Device {
         matrix: &Matrix,
         tile: TensorBox,
     ) -> Result<TensorMap, Error> {
-        self.owns("the buffer of a tensor map", &memory.backend)?;
+        self.owns(|| "the buffer of a tensor map".into(), &memory.backend)?;
         matrix.check(memory, tile)?;
         let addr = memory.addr + matrix.offset;
         let words = match &self.backend {
             Backend::Cuda(context) => {
-                context.bind()?;
+                let _bound = context.bind()?;
                 encode_cuda(addr, matrix, tile)?
             }
             Backend::Sim(_) => crate::model_tensor::encode(addr, matrix, tile)?,

@@ -78,11 +78,11 @@ impl Device {
     /// A tensor larger than its buffer; ranks that differ; a buffer of another device; any other error
     /// that the driver or the model reports.
     pub fn tensor_map_nd(&self, spec: &TensorNd<'_>) -> Result<TensorMap, Error> {
-        self.owns("the buffer of a tensor map", &spec.buffer.memory.backend)?;
+        self.owns(|| "the buffer of a tensor map".into(), &spec.buffer.memory.backend)?;
         spec.check()?;
         let words = match &self.backend {
             Backend::Cuda(context) => {
-                context.bind()?;
+                let _bound = context.bind()?;
                 encode_cuda(spec)?
             }
             Backend::Sim(_) => crate::model_tensor::encode_nd(spec)?,

@@ -9,7 +9,7 @@ use warpipe::GEMM_IMAGE;
 use warpipe::gpu_kernels::gemm::{INSTANCES, Instance, KernelSchedule};
 use warpipe::host::gemm::{Gemm, GemmProblem, Schedule};
 use warpipe::host::reference::Product;
-use warpipe::host::{Device, Dtype, SimConfig, data};
+use warpipe::host::{Device, Dtype, SimConfig, View, data};
 
 /// M, N and K.
 type Size = (u64, u64, u64);
@@ -93,7 +93,7 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         let mut run = || {
             runs += 1;
             d.fill(0xff).unwrap();
-            plan.run(&a_dev, &b_dev, c_dev.as_ref(), &mut d, alpha, beta)
+            plan.run(&a_dev, &b_dev, c_dev.as_ref().map(View::from), &mut d, alpha, beta)
                 .unwrap_or_else(|e| panic!("{case}:\n{e}"));
             d.to_vec().unwrap()
         };
@@ -193,7 +193,7 @@ fn the_kernels_with_and_without_c_share_tiles_in_turn() {
             (values(1, m * k), values(2, n * k), values(3, m * n));
         let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
         for beta in [-2.0, 0.0, -2.0, 0.0] {
-            plan.run(&a_dev, &b_dev, Some(&c_dev), &mut d, 1.0, beta).unwrap();
+            plan.run(&a_dev, &b_dev, Some((&c_dev).into()), &mut d, 1.0, beta).unwrap();
             let (m, n, k) = (m as usize, n as usize, k as usize);
             let product = Product { m, n, k, a: &a, b: &b, c: Some(&c), alpha: 1.0, beta };
             let d = data::decode(&d.to_vec().unwrap(), bf16).unwrap();

@@ -8,7 +8,7 @@ use crate::instance;
 use crate::operands::{Generate, Operands};
 use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::sim::{Stats, Trial};
-use host::{Device, SimConfig};
+use host::{Device, SimConfig, View};
 use warpipe::gpu_kernels::gemm::Instance;
 
 use std::sync::{Arc, OnceLock};
@@ -215,7 +215,7 @@ impl Case for GemmCase {
         let mut d = device.alloc(problem.bytes('D') as usize)?;
         // NaN in every type, so that the check finds elements that are not written.
         d.fill(0xff)?;
-        plan.run(&a, &b, c.as_ref(), &mut d, self.alpha, self.beta)?;
+        plan.run(&a, &b, c.as_ref().map(View::from), &mut d, self.alpha, self.beta)?;
         let d = d.to_vec()?;
         if self.good.get() != Some(&d) {
             let judged = Judged::new(&self.operands, self.alpha, self.beta, &d)?;

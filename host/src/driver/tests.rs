@@ -18,6 +18,7 @@ fn values_are_those_of_the_header() {
         SUCCESS = sys::CUresult::CUDA_SUCCESS;
         ERROR_OUT_OF_MEMORY = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         ERROR_NO_DEVICE = sys::CUresult::CUDA_ERROR_NO_DEVICE;
+        ERROR_NOT_READY = sys::CUresult::CUDA_ERROR_NOT_READY;
         DEVICE_CLOCK_RATE = Device::CU_DEVICE_ATTRIBUTE_CLOCK_RATE;
         DEVICE_SMS = Device::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         DEVICE_PCI_BUS = Device::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID;
@@ -36,9 +37,17 @@ fn values_are_those_of_the_header() {
         JIT_ERROR_LOG_BYTES = sys::CUjit_option_enum::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES;
         STREAM_NON_BLOCKING = sys::CUstream_flags::CU_STREAM_NON_BLOCKING;
         EVENT_DEFAULT = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        EVENT_NO_TIMING = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
+        WAIT_DEFAULT = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        CAPTURE_ACTIVE = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE;
         CAPTURE_THREAD_LOCAL = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         CAPTURE_RELAXED = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         POINTER_CONTEXT = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT;
+        POINTER_MEMORY_TYPE = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+        POINTER_DEVICE = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        POINTER_RANGE_START = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
+        POINTER_RANGE_BYTES = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+        MEMORY_HOST = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
         MEMORY_DEVICE = sys::CUmemorytype::CU_MEMORYTYPE_DEVICE;
         LAUNCH_CLUSTER_DIMENSION =
             sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;

@@ -3,14 +3,16 @@
 use super::GemmProblem;
 use isa::kernel::Dtype;
 
-/// TMA requires a row pitch that is a multiple of this many bytes.
-const PITCH: u64 = 16;
+/// TMA requires addresses and row pitches that are multiples of this many bytes.
+const UNIT: u64 = 16;
+/// TMA requires row pitches below this.
+const PITCHES: u64 = 1 << 40;
 
 /// Memory that holds an operand's rows while the kernel runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// The caller's buffer.
-    Own,
+    /// The caller's memory, with this row pitch.
+    Own { pitch: u64 },
     /// A copy with padded rows.
     Staged,
     /// K is 0, and one zero row of 16 bytes stands for the operand. TMA fills the rest of each box with
@@ -18,46 +20,56 @@ pub(super) enum Place {
     Zero,
 }
 
-/// An operand's layout.
+/// An operand's layout, wherever it lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub operand: char,
     pub dtype: Dtype,
+    /// Rows and columns as the kernel sees them.
     pub rows: u64,
     pub cols: u64,
-    /// Bytes of a row in the caller's buffer.
+    /// Bytes of a row in the caller's memory; 0 if K is.
     pub row_bytes: u64,
-    /// Bytes from row to row in the memory that the kernel uses.
-    pub pitch: u64,
-    pub place: Place,
 }
 
 impl Layout {
     pub fn new(problem: &GemmProblem, operand: char) -> Self {
         let (rows, cols, dtype) = problem.shape(operand);
         let size = dtype.size() as u64;
-        let row_bytes = cols * size;
-        let pitch = row_bytes.next_multiple_of(PITCH);
-        // Any pitch describes a single row. But TMA writes D in units of 16 bytes, so even a single row
-        // of D must be padded.
-        let place = match () {
-            () if cols == 0 => Place::Zero,
-            () if pitch == row_bytes || (rows <= 1 && operand != 'D') => Place::Own,
-            () => Place::Staged,
-        };
-        match place {
-            Place::Zero => {
-                Self { operand, dtype, rows: 1, cols: PITCH / size, row_bytes, pitch: PITCH, place }
-            }
-            _ => Self { operand, dtype, rows, cols, row_bytes, pitch, place },
+        match cols {
+            0 => Self { operand, dtype, rows: 1, cols: UNIT / size, row_bytes: 0 },
+            _ => Self { operand, dtype, rows, cols, row_bytes: cols * size },
         }
     }
 
-    /// Bytes of the staging copy or of the zero row; 0 if the operand is used in place.
-    pub fn staging_bytes(&self) -> u64 {
-        match self.place {
-            Place::Own => 0,
-            Place::Staged | Place::Zero => self.rows * self.pitch,
+    /// Where the rows of a matrix at `addr`, `pitch` bytes apart, lie while the kernel runs.
+    pub fn place(&self, addr: u64, pitch: u64) -> Place {
+        if self.row_bytes == 0 {
+            return Place::Zero;
         }
+        // Any pitch describes a single row.
+        let pitch = if self.rows <= 1 { self.padded() } else { pitch };
+        // TMA writes in units of 16 bytes: it would write behind the row.
+        let writes = self.operand != 'D' || self.row_bytes.is_multiple_of(UNIT);
+        if addr.is_multiple_of(UNIT) && pitch.is_multiple_of(UNIT) && pitch < PITCHES && writes {
+            Place::Own { pitch }
+        } else {
+            Place::Staged
+        }
+    }
+
+    /// [`Layout::place`] of a matrix without gaps.
+    pub fn packed(&self) -> Place {
+        self.place(0, self.row_bytes)
+    }
+
+    /// Bytes from row to row in a copy.
+    pub fn padded(&self) -> u64 {
+        self.row_bytes.max(1).next_multiple_of(UNIT)
+    }
+
+    /// Bytes of a copy, or of the zero row.
+    pub fn staging_bytes(&self) -> u64 {
+        self.rows * self.padded()
     }
 }

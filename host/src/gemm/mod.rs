@@ -1,17 +1,20 @@
 //! GEMM, D = alpha * A * B^T + beta * C: planned once, run many times.
 //!
 //! A is [M, K], B is [N, K] (as checkpoints store a Linear layer's weight), C and D are [M, N]. All
-//! are row-major without gaps between rows. [`Gemm::plan`] picks the kernel, its grid and its raster
-//! swizzle. An operand whose rows are not a multiple of 16 bytes goes through a padded copy, because
-//! TMA requires that pitch; every other operand is used in place.
+//! are row-major: buffers without gaps between rows, or [`View`](crate::View)s with an offset and a row pitch.
+//! [`Gemm::plan`] picks the kernel, its grid and its raster swizzle. An operand whose address or row pitch is
+//! not a multiple of 16 bytes goes through a padded copy, because TMA requires that; every other operand is
+//! used in place.
 
 mod calibration;
 mod layout;
+mod operand;
 mod pick;
 mod plan;
 mod predict;
 mod problem;
 mod run;
+mod turns;
 
 pub use pick::{Pick, Schedule, pick};
 pub use plan::{GemmPlan, KernelInfo, PlanInfo, StagingInfo};

@@ -3,12 +3,12 @@
 use super::layout::{Layout, Place};
 use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
 use super::predict::{Prediction, schedule, schedules};
+use super::turns::Turns;
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
-use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{Epilogue, Instance, Linear, TileSchedulerParams};
 use pipeline::grid::Partials;
@@ -16,7 +16,7 @@ use pipeline::grid::Throttle;
 use serde::Serialize;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 /// A planned product; see [`Gemm::plan`].
 pub struct GemmPlan<E = Linear> {
@@ -28,14 +28,15 @@ pub struct GemmPlan<E = Linear> {
     pub(super) choices: Vec<Choice>,
     /// Layouts of A, B, C and D.
     pub(super) layouts: [Layout; 4],
-    /// Copies of the operands that cannot be used in place, in the same order.
-    pub(super) staging: [Option<Buffer>; 4],
+    /// Copies of the operands that cannot be used in place, in the same order. Those that packed operands
+    /// need are made with the plan, and others with the first views that need them.
+    staging: [OnceLock<Buffer>; 4],
     /// Stream-K workspace of each choice; empty if the choice splits no tile.
     pub(super) partials: Vec<Buffer>,
     /// The counter of the grid throttle; empty if no kernel of the plan is throttled.
     pub(super) throttle: Buffer,
-    /// The stream that last used the staging copies and the workspaces.
-    pub(super) last: Mutex<Option<Stream>>,
+    /// Whose turn it is to use the staging copies and the workspaces.
+    pub(super) turns: Turns,
     pub(super) epilogue: PhantomData<fn() -> E>,
     info: PlanInfo,
 }
@@ -139,7 +140,7 @@ impl<E: Epilogue> GemmPlan<E> {
         let mut info = PlanInfo::of(&gemm.device, problem);
         let mut choices = Vec::new();
         let layouts = ['A', 'B', 'C', 'D'].map(|operand| Layout::new(problem, operand));
-        let mut staging = [const { None }; 4];
+        let mut staging = [const { OnceLock::new() }; 4];
         if problem.m == 0 || problem.n == 0 {
             info.notes.push("D is empty: nothing is launched".into());
         } else {
@@ -178,7 +179,7 @@ impl<E: Epilogue> GemmPlan<E> {
             staging,
             partials,
             throttle: gemm.device.alloc_zeroed(throttle)?,
-            last: Mutex::new(None),
+            turns: Turns::default(),
             epilogue: PhantomData,
             info,
         })
@@ -199,6 +200,27 @@ impl<E: Epilogue> GemmPlan<E> {
             kernel.throttled = true;
         }
         Ok(self)
+    }
+
+    /// The staging copy, or the zero row, of operand `i`. Allocates it where there is none yet.
+    pub(super) fn staging(&self, i: usize) -> Result<&Buffer, Error> {
+        let cell = &self.staging[i];
+        if let Some(copy) = cell.get() {
+            return Ok(copy);
+        }
+        let copy = copy_of(&self.device, &self.layouts[i])?;
+        // Another thread may have been faster: then its copy stays.
+        Ok(cell.get_or_init(|| copy))
+    }
+
+    /// Waits until the runs of this plan that share its memory have ended, and forgets the stream of the last
+    /// one. A caller who destroys a stream of [`Stream::from_raw`](crate::Stream::from_raw) calls this first. Runs that were captured
+    /// are the caller's to wait for.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if a run failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.turns.synchronize()
     }
 
     /// Number of throttle epochs that all runs of this plan have completed so far.
@@ -334,33 +356,33 @@ impl PlanInfo {
         }
     }
 
-    /// Allocates the staging copy that an operand needs, and notes it in the description.
-    fn stage(&mut self, device: &Device, layout: &Layout) -> Result<Option<Buffer>, Error> {
-        let bytes = layout.staging_bytes();
-        let size = usize::try_from(bytes).map_err(|_| Error::SizeOverflow {
-            what: "bytes of a staging copy",
-            factors: format!("{} x {}", layout.rows, layout.pitch),
-            limit: "the host's address space is smaller",
-        })?;
-        match layout.place {
-            Place::Own => Ok(None),
-            Place::Zero => {
-                if layout.operand == 'A' {
-                    self.notes.push("K is 0: one k tile of zeros is multiplied".into());
-                }
-                device.alloc_zeroed(size).map(Some)
+    /// Allocates the staging copy that a packed operand needs, and notes it in the description.
+    fn stage(&mut self, device: &Device, layout: &Layout) -> Result<OnceLock<Buffer>, Error> {
+        match layout.packed() {
+            Place::Own { .. } => return Ok(OnceLock::new()),
+            Place::Zero if layout.operand == 'A' => {
+                self.notes.push("K is 0: one k tile of zeros is multiplied".into());
             }
-            Place::Staged => {
-                self.staging.push(StagingInfo {
-                    operand: layout.operand,
-                    row_bytes: layout.row_bytes,
-                    pitch: layout.pitch,
-                    bytes,
-                });
-                device.alloc_zeroed(size).map(Some)
-            }
+            Place::Zero => {}
+            Place::Staged => self.staging.push(StagingInfo {
+                operand: layout.operand,
+                row_bytes: layout.row_bytes,
+                pitch: layout.padded(),
+                bytes: layout.staging_bytes(),
+            }),
         }
+        copy_of(device, layout).map(OnceLock::from)
     }
+}
+
+/// Allocates the staging copy, or the zero row, of an operand.
+fn copy_of(device: &Device, layout: &Layout) -> Result<Buffer, Error> {
+    let size = usize::try_from(layout.staging_bytes()).map_err(|_| Error::SizeOverflow {
+        what: "bytes of a staging copy",
+        factors: format!("{} x {}", layout.rows, layout.padded()),
+        limit: "the host's address space is smaller",
+    })?;
+    device.alloc_zeroed(size)
 }
 
 impl KernelInfo {

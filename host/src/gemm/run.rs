@@ -1,29 +1,34 @@
 //! A plan bound to its operands.
 
-use super::layout::{Layout, Place};
+use super::layout::Place;
+use super::operand::{Operand, check_apart};
 use super::plan::{Choice, GemmPlan};
-use crate::buffer::{Buffer, Copy2d, Memory};
+use super::turns::Turn;
+use crate::buffer::{Buffer, Rows};
 use crate::error::Error;
+use crate::launch::Prepared;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
+use crate::view::{View, ViewMut};
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::{Epilogue, Linear, StreamKArgs};
 use isa::kernel::KernelArg;
 use pipeline::grid::{Partials, Throttle};
-use std::sync::{Arc, PoisonError};
 
-/// A plan with its operands. The tensor maps are encoded once, for any number of runs.
+/// A plan with its operands. The tensor maps are encoded once, for any number of runs. Threads may share
+/// it.
 pub struct BoundGemm<'p, E = Linear> {
     plan: &'p GemmPlan<E>,
     /// The caller's A, B, C and D.
-    operands: [Option<Arc<Memory>>; 4],
+    operands: [Option<Operand<'p>>; 4],
     launches: Vec<Launch<'p>>,
 }
 
 /// One kernel with its tensor maps and its stream-K workspace.
 struct Launch<'p> {
     choice: &'p Choice,
+    prepared: Prepared,
     partials: &'p Buffer,
     maps: [TensorMap; 4],
 }
@@ -32,13 +37,13 @@ impl GemmPlan {
     /// Queues D = alpha * A * B^T + beta * C on the device's stream. [`Buffer::read`] waits for it.
     ///
     /// # Errors
-    /// An operand whose size differs from the plan or that is on another device; errors of the launch.
-    pub fn run(
-        &self,
-        a: &Buffer,
-        b: &Buffer,
-        c: Option<&Buffer>,
-        d: &mut Buffer,
+    /// The errors of [`GemmPlan::bind`], and of the launch.
+    pub fn run<'v>(
+        &'v self,
+        a: impl Into<View<'v>>,
+        b: impl Into<View<'v>>,
+        c: Option<View<'v>>,
+        d: impl Into<ViewMut<'v>>,
         alpha: f32,
         beta: f32,
     ) -> Result<(), Error> {
@@ -50,75 +55,106 @@ impl<E: Epilogue> GemmPlan<E> {
     /// Queues the product with this epilogue on the device's stream. [`Buffer::read`] waits for it.
     ///
     /// # Errors
-    /// An operand whose size differs from the plan or that is on another device; errors of the launch.
-    pub fn run_with(
-        &self,
-        a: &Buffer,
-        b: &Buffer,
-        c: Option<&Buffer>,
-        d: &mut Buffer,
+    /// The errors of [`GemmPlan::bind`], and of the launch.
+    pub fn run_with<'v>(
+        &'v self,
+        a: impl Into<View<'v>>,
+        b: impl Into<View<'v>>,
+        c: Option<View<'v>>,
+        d: impl Into<ViewMut<'v>>,
         epilogue: E,
     ) -> Result<(), Error> {
         self.bind(a, b, c, d)?.run_with(epilogue, &self.device.stream())
     }
 
     /// Checks the operands and encodes their tensor maps, once for any number of runs.
-    pub fn bind(
-        &self,
-        a: &Buffer,
-        b: &Buffer,
-        c: Option<&Buffer>,
-        d: &mut Buffer,
-    ) -> Result<BoundGemm<'_, E>, Error> {
+    ///
+    /// An operand is a `&Buffer` (`&mut` for D) that a packed matrix fills, or a [`View`] of a matrix somewhere
+    /// in one. It is used in place if its address and its row pitch are multiples of 16 bytes, and, for D, its
+    /// rows too. Otherwise each run copies it, and the first such bind of a plan allocates the copy. Of the
+    /// memory of D only the elements of D are written, none between its rows.
+    ///
+    /// All that a run needs of the driver is made here: kernels are assembled and copies allocated. So a
+    /// run can be captured, and this call had better not be.
+    ///
+    /// # Errors
+    /// [`Error::View`] for a view that the plan can't use, among them a D that overlaps A, B or a part of C;
+    /// [`Error::OperandSize`] for a buffer of another size; [`Error::OperandC`]; [`Error::ForeignDevice`];
+    /// errors of an allocation.
+    pub fn bind<'p>(
+        &'p self,
+        a: impl Into<View<'p>>,
+        b: impl Into<View<'p>>,
+        c: Option<View<'p>>,
+        d: impl Into<ViewMut<'p>>,
+    ) -> Result<BoundGemm<'p, E>, Error> {
         let words = |with| if with { "with" } else { "without" };
         if c.is_some() != self.problem.beta_c {
             let (planned, run) = (words(self.problem.beta_c), words(c.is_some()));
             return Err(Error::OperandC { planned, run });
         }
-        let buffers = [Some(a), Some(b), c, Some(&*d)];
-        for (operand, buffer) in ['A', 'B', 'C', 'D'].into_iter().zip(buffers) {
-            let Some(buffer) = buffer else { continue };
-            self.device.owns(&format!("operand {operand}"), &buffer.memory.backend)?;
-            self.problem.check_size(operand, buffer.len() as u64)?;
+        let views = [Some(a.into()), Some(b.into()), c, Some(d.into().0)];
+        let mut operands = [const { None }; 4];
+        for ((operand, view), layout) in operands.iter_mut().zip(views).zip(&self.layouts) {
+            let check = |view| Operand::new(&self.device, &self.problem, layout, view);
+            *operand = view.map(check).transpose()?;
         }
-        let operands = buffers.map(|b| b.map(|b| Arc::clone(&b.memory)));
+        check_apart(&self.layouts, &operands)?;
         let launches = self
             .choices
             .iter()
             .zip(&self.partials)
-            .map(|(choice, partials)| {
-                let swapped = choice.instance.swap_ab;
-                let map = |i: usize| {
-                    // A kernel without C ignores C's map, so it gets D's. A swap_ab kernel gets B as its A.
-                    let from = match i {
-                        0 | 1 if swapped => 1 - i,
-                        2 if !choice.instance.has_c => 3,
-                        _ => i,
-                    };
-                    let copy = self.staging[from].as_ref().map(|b| &b.memory);
-                    let memory = copy.or(operands[from].as_ref());
-                    let tile = TensorBox::of(&choice.instance.desc.meta.params[i]);
-                    let memory =
-                        memory.ok_or(Error::OperandC { planned: "with", run: "without" })?;
-                    self.device.tensor_map_of(memory, &matrix(&self.layouts[from]), tile)
-                };
-                Ok(Launch { choice, partials, maps: [map(0)?, map(1)?, map(2)?, map(3)?] })
-            })
+            .map(|(choice, partials)| self.launch(choice, partials, &operands))
             .collect::<Result<_, Error>>()?;
         Ok(BoundGemm { plan: self, operands, launches })
     }
-}
 
-fn matrix(layout: &Layout) -> Matrix {
-    let Layout { dtype, rows, cols, pitch, .. } = *layout;
-    Matrix { offset: 0, dtype, rows, cols, pitch }
+    /// Assembles a kernel and encodes its tensor maps.
+    fn launch<'p>(
+        &'p self,
+        choice: &'p Choice,
+        partials: &'p Buffer,
+        operands: &[Option<Operand<'_>>; 4],
+    ) -> Result<Launch<'p>, Error> {
+        let instance = choice.instance;
+        let map = |i: usize| {
+            // A kernel without C ignores C's map, so it gets D's. A swap_ab kernel gets B as its A.
+            let from = match i {
+                0 | 1 if instance.swap_ab => 1 - i,
+                2 if !instance.has_c => 3,
+                _ => i,
+            };
+            let operand = operands[from].as_ref();
+            let operand = operand.ok_or(Error::OperandC { planned: "with", run: "without" })?;
+            let layout = &self.layouts[from];
+            let (memory, offset, pitch) = match operand.place {
+                Place::Own { pitch } => (&operand.memory, operand.offset, pitch),
+                Place::Staged | Place::Zero => (&self.staging(from)?.memory, 0, layout.padded()),
+            };
+            let (dtype, rows, cols) = (layout.dtype, layout.rows, layout.cols);
+            let tile = TensorBox::of(&instance.desc.meta.params[i]);
+            self.device.tensor_map_of(memory, &Matrix { offset, dtype, rows, cols, pitch }, tile)
+        };
+        let maps = [map(0)?, map(1)?, map(2)?, map(3)?];
+        self.module.preload(&[instance.desc])?;
+        let prepared = self.module.prepare(instance.desc, choice.grid)?;
+        Ok(Launch { choice, prepared, partials, maps })
+    }
 }
 
 impl BoundGemm<'_> {
     /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
     ///
-    /// A plan has one set of staging copies and workspaces. If it has any, a run on one stream waits for
-    /// the runs on other streams.
+    /// A plan has one set of staging copies and workspaces. If it has any, a run on one stream waits, on the
+    /// device, for the last run on another stream. The host never waits.
+    ///
+    /// The stream may be in a capture, of this crate's or somebody else's. What orders the launches of the
+    /// graph is the caller's business: if the plan has staging copies or workspaces, nothing else may run it
+    /// at the same time. A plan of its own for the graph is the simplest way.
+    ///
+    /// # Errors
+    /// [`Error::ForeignDevice`] for a stream of another device; [`Error::PlanBusy`] in a capture; [`Error::View`]
+    /// for an operand that was borrowed for another stream; errors of the launch.
     pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
         let launch = match &self.launches[..] {
             [_, without_c] if beta == 0.0 => Some(without_c),
@@ -129,6 +165,13 @@ impl BoundGemm<'_> {
 }
 
 impl<E: Epilogue> BoundGemm<'_, E> {
+    /// The operands ('A', 'B', 'C', 'D') that each run copies, because TMA does not take them as they lie.
+    pub fn copied(&self) -> impl Iterator<Item = char> {
+        let all = self.plan.layouts.iter().zip(&self.operands);
+        all.filter(|(_, o)| o.as_ref().is_some_and(|o| o.place == Place::Staged))
+            .map(|(l, _)| l.operand)
+    }
+
     /// Queues the product with this epilogue on `stream`. Like [`BoundGemm::run`], it may wait for runs on
     /// other streams.
     pub fn run_with(&self, epilogue: E, stream: &Stream) -> Result<(), Error> {
@@ -141,18 +184,16 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         epilogue: E,
         stream: &Stream,
     ) -> Result<(), Error> {
-        let Some(launch) = launch else { return Ok(()) };
         let plan = self.plan;
-        let shared =
-            plan.staging.iter().any(Option::is_some) || plan.partials.iter().any(|b| !b.is_empty());
-        // The lock is held while queueing: two threads must not interleave their copies and launches.
-        let mut last = plan.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared {
-            if let Some(other) = last.as_ref().filter(|s| s.raw() != stream.raw()) {
-                other.synchronize()?;
-            }
-            *last = Some(stream.clone());
+        plan.device.owns(|| "the stream of a GEMM".into(), stream.backend())?;
+        for (layout, operand) in plan.layouts.iter().zip(&self.operands) {
+            operand.as_ref().map_or(Ok(()), |o| o.check_stream(layout.operand, stream))?;
         }
+        let Some(launch) = launch else { return Ok(()) };
+        let _bound = plan.device.bind()?;
+        let staged = |o: &Operand<'_>| o.place == Place::Staged;
+        let shares = self.operands.iter().flatten().any(staged) || !launch.partials.is_empty();
+        let turn = if shares { Some(plan.turns.begin(stream)?) } else { None };
         let reads = if launch.choice.instance.has_c { 0..3 } else { 0..2 };
         for i in reads {
             self.copy(i, stream, true)?;
@@ -176,30 +217,28 @@ impl<E: Epilogue> BoundGemm<'_, E> {
             Param::value(params)
         };
         let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
-        plan.device.launch(
+        plan.device.launch_prepared(
             &plan.module,
             launch.choice.instance.desc,
+            launch.prepared,
             launch.choice.grid,
             &[a, b, c, d, Param::value(loads), Param::value(epilogue), scheduler],
             stream,
         )?;
-        self.copy(3, stream, false)
+        self.copy(3, stream, false)?;
+        turn.map_or(Ok(()), Turn::end)
     }
 
     /// Copies operand `i` into its staging copy (`inward`) or back out of it, if it has one.
     fn copy(&self, i: usize, stream: &Stream, inward: bool) -> Result<(), Error> {
         let layout = &self.plan.layouts[i];
-        let (Place::Staged, Some(copy), Some(own)) =
-            (layout.place, &self.plan.staging[i], &self.operands[i])
-        else {
+        let Some(operand) = self.operands[i].as_ref().filter(|o| o.place == Place::Staged) else {
             return Ok(());
         };
-        let (src, dst, src_pitch, dst_pitch) = if inward {
-            (own, &copy.memory, layout.row_bytes, layout.pitch)
-        } else {
-            (&copy.memory, own, layout.pitch, layout.row_bytes)
-        };
-        let shape = Copy2d { width: layout.row_bytes, rows: layout.rows, src_pitch, dst_pitch };
-        self.plan.device.copy_2d_memory(src, dst, shape, stream)
+        let copy = &self.plan.staging(i)?.memory;
+        let copy = Rows { memory: copy, offset: 0, pitch: layout.padded() };
+        let own = operand.rows();
+        let (from, to) = if inward { (&own, &copy) } else { (&copy, &own) };
+        self.plan.device.copy_rows(from, to, [layout.rows, layout.row_bytes], stream)
     }
 }

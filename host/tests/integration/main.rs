@@ -23,3 +23,4 @@ mod model_gemm;
 mod model_launch;
 mod plan;
 mod reference;
+mod views;

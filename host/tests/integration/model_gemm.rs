@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule, Linear, LoadArgs, TileSchedule
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{Gemm, GemmProblem};
 use host::reference::Product;
-use host::{Device, Dtype, SimConfig};
+use host::{Device, Dtype, SimConfig, View};
 use isa::kernel;
 use isa::kernel::{Image, Kernel, KernelDesc, KernelMeta};
 use isa::{cp_async_bulk, cvt, fence, mbarrier, shared, thread};
@@ -161,7 +161,7 @@ pub fn plain_c(
 static PLAIN: KernelDesc = plain::DESC;
 static PLAIN_C: KernelDesc = plain_c::DESC;
 static KERNELS: [KernelMeta; 2] = [PLAIN.meta, PLAIN_C.meta];
-static IMAGE: Image =
+pub static IMAGE: Image =
     Image { name: "plain", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None };
 
 const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
@@ -182,7 +182,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         swap_ab: false,
     }
 }
-static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];
+pub static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];
 
 /// Plans and runs twice; both results must be the product, to the bit the same.
 fn right((m, n, k): (usize, usize, usize), alpha: f32, beta: Option<f32>, staged: &str) {
@@ -210,7 +210,8 @@ fn right((m, n, k): (usize, usize, usize), alpha: f32, beta: Option<f32>, staged
     let run = || {
         let mut d = device.alloc(2 * m * n).unwrap();
         d.fill(0xff).unwrap();
-        plan.run(&da, &db, dc.as_ref(), &mut d, alpha, beta).unwrap_or_else(|e| panic!("{e}"));
+        plan.run(&da, &db, dc.as_ref().map(View::from), &mut d, alpha, beta)
+            .unwrap_or_else(|e| panic!("{e}"));
         d.to_vec().unwrap()
     };
     let (first, second) = (run(), run());

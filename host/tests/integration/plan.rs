@@ -213,7 +213,7 @@ fn operands_are_checked_against_the_plan() {
         "GEMM operand B: 8 x 16 bf16 need 256 bytes; the buffer has 254"
     );
     assert_eq!(
-        line(plan.run(&a, &b, Some(&a), &mut d, 1.0, 1.0)),
+        line(plan.run(&a, &b, Some((&a).into()), &mut d, 1.0, 1.0)),
         "the GEMM was planned without C and is run with C"
     );
     let theirs = Device::sim(SimConfig::default()).alloc(128).unwrap();
