@@ -37,8 +37,8 @@ macro_rules! handles {
 }
 handles! { CuContext CuStream CuEvent CuModule CuFunction CuGraph CuGraphExec }
 
-/// `CUtensorMap`.
-#[repr(C, align(64))]
+/// `CUtensorMap`, which CUDA 13 aligns to 128 bytes and CUDA 12 to 64.
+#[repr(C, align(128))]
 pub(crate) struct CuTensorMap(pub [u64; 16]);
 
 /// `CUDA_MEMCPY2D`.
