@@ -102,6 +102,12 @@ impl Device {
         }
     }
 
+    /// A device of a context that somebody keeps alive.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn of(backend: Backend) -> Self {
+        Self { backend, chosen: None }
+    }
+
     /// Makes a device of the SM model.
     pub fn sim(config: sim::Config) -> Self {
         Self { backend: Backend::Sim(Arc::new(Model::new(config))), chosen: None }

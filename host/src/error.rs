@@ -140,6 +140,13 @@ pub enum Error {
         /// The ordinal of that context's device.
         device: usize,
     },
+    /// A call of cudarc's failed.
+    #[cfg(feature = "cudarc")]
+    #[error("cudarc: {reason}")]
+    Cudarc {
+        /// Its error.
+        reason: String,
+    },
     /// The handle of an event is null.
     #[error("the handle of an event is null; a CUevent is needed")]
     NullEvent,

@@ -14,6 +14,10 @@
 //! [`data`] makes and converts values. [`mod@reference`] computes the product in f64 and the error of a
 //! result. [`testing`] runs a kernel on the SM model under many thread schedules.
 //!
+//! A program that has a context, streams and memory already goes on using them: [`Device::current`],
+//! [`Device::from_raw_context`], [`Stream::from_raw`], [`Event::from_raw`] and [`Buffer::from_raw`] take them,
+//! and with the feature `cudarc` there are safe constructors from cudarc's types.
+//!
 //! The CUDA libraries are loaded at run time. On a machine without a GPU, an [`Error`] says what is
 //! missing, and the SM model can be used.
 
@@ -33,6 +37,8 @@ mod graph;
 mod launch;
 mod model;
 mod model_tensor;
+#[cfg(feature = "cudarc")]
+mod of_cudarc;
 mod param;
 pub mod reference;
 mod stream;
