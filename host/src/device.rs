@@ -42,9 +42,10 @@ impl Backend {
             Self::Cuda(context) => {
                 let info = &context.info;
                 let DeviceInfo { name, index, sms, driver: (major, minor), .. } = info;
-                let own = match context.is_primary() {
-                    true => String::new(),
-                    false => format!(", context {:#x}", context.raw().0 as u64),
+                let own = if context.is_primary() {
+                    String::new()
+                } else {
+                    format!(", context {:#x}", context.raw().0 as u64)
                 };
                 format!("{name} (device {index}, sm_90, {sms} SMs, CUDA {major}.{minor}{own})")
             }

@@ -41,12 +41,13 @@ impl Event {
         let Backend::Cuda(context) = &backend else {
             return Ok(Self { backend, mark: Mark::Sim(Instant::now()) });
         };
-        let _bound = context.bind()?;
         let flags = if timing { value::EVENT_DEFAULT } else { value::EVENT_NO_TIMING };
         let mut raw = CuEvent::NULL;
-        // SAFETY: the context is bound; `raw` is a valid place for the result.
-        unsafe { driver::cuEventCreate(&raw mut raw, flags) }?;
-        drop(_bound);
+        {
+            let _bound = context.bind()?;
+            // SAFETY: the context is bound; `raw` is a valid place for the result.
+            unsafe { driver::cuEventCreate(&raw mut raw, flags) }?;
+        }
         Ok(Self { backend, mark: Mark::Cuda { raw, owned: true } })
     }
 

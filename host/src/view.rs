@@ -98,7 +98,7 @@ macro_rules! placed {
     };
 }
 
-impl<'a> View<'a> {
+impl View<'_> {
     /// The matrix at the start of a buffer, with rows without gaps. The buffer may be larger.
     pub fn new(buffer: &Buffer) -> Self {
         let memory = Arc::clone(&buffer.memory);
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
     placed!(self => self);
 }
 
-impl<'a> ViewMut<'a> {
+impl ViewMut<'_> {
     /// The matrix at the start of a buffer, with rows without gaps. The buffer may be larger.
     pub fn new(buffer: &mut Buffer) -> Self {
         Self(View::new(buffer))

@@ -44,10 +44,8 @@ impl<'v> Operand<'v> {
             return Err(ViewError::Pitch { operand, pitch, cols, dtype: name, row }.into());
         }
         let empty = rows == 0 || cols == 0;
-        let end = match empty {
-            true => Some(offset),
-            false => span(rows, pitch, row).and_then(|span| span.checked_add(offset)),
-        };
+        let all = if empty { Some(0) } else { span(rows, pitch, row) };
+        let end = all.and_then(|all| all.checked_add(offset));
         let (end, len) = (end.unwrap_or(u64::MAX), memory.bytes as u64);
         if end > len {
             return Err(
