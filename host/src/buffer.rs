@@ -70,7 +70,7 @@ impl Buffer {
     /// result, which nothing else keeps alive.
     ///
     /// The driver is asked what lies at the address. Memory of the device's context is accepted, and memory
-    /// that belongs to the device and no context (pools, mapped and managed memory).
+    /// that belongs to the device and no context (of pools, and mapped memory).
     ///
     /// # Safety
     /// The memory stays allocated until the result, everything that keeps it alive (parts, views, tensor

@@ -17,6 +17,7 @@ mod errors;
 mod gemm_chain;
 mod gemm_in_turn;
 mod gemm_seams;
+mod gpu_interop;
 mod gpu_launch;
 mod measured;
 mod model_gemm;
