@@ -1,7 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::tensor_error::TensorError;
-use crate::view::ViewError;
+use crate::view_error::ViewError;
 use std::fmt;
 
 /// An error of the host side.

@@ -6,7 +6,8 @@ use crate::buffer::{Memory, Rows, span};
 use crate::device::Device;
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
-use crate::view::{Loan, View, ViewError};
+use crate::view::{Loan, View};
+use crate::view_error::ViewError;
 use std::sync::Arc;
 
 /// A matrix of the caller's, as large as the plan says.
