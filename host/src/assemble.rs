@@ -116,8 +116,8 @@ impl Kernels {
             set(value::FUNCTION_NON_PORTABLE_CLUSTER, 1)?;
         }
         // A driver that loads functions lazily would do it in the first launch, where a capture may forbid it.
-        // SAFETY: as above.
-        unsafe { driver::cuFuncLoad(raw) }?;
+        // SAFETY: `raw` is a function of the bound context.
+        relaxed(|| unsafe { driver::cuFuncLoad(raw) })??;
         Ok(Function { raw, module })
     }
 }

@@ -146,7 +146,7 @@ impl Buffer {
     /// ([`Param::value`](crate::Param::value)). Bytes after the last whole element are not part of it.
     pub fn dependent_slice<T: Element>(&self) -> DependentSlice<'_, T> {
         // SAFETY: the slice borrows the buffer, so its memory lives long enough. An allocation has the
-        // alignment of every element type.
+        // alignment of every element type; a part that has not makes the kernel fault.
         unsafe { DependentSlice::new(self.elements::<T>()) }
     }
 

@@ -142,6 +142,15 @@ pub(crate) fn pack<'a>(
             }
             Kind::Slice { buffer, elem_bytes, .. } => {
                 device.owns(what, &buffer.memory.backend)?;
+                // A part of a buffer, or memory of somebody else's, may begin anywhere.
+                if !buffer.addr().is_multiple_of(*elem_bytes as u64) {
+                    return Err(Error::LaunchParam {
+                        kernel: kernel(),
+                        parameter: number(desc, index),
+                        want: format!("{} at a multiple of {elem_bytes}", describe(want)),
+                        have: format!("one at address {:#x}", buffer.addr()),
+                    });
+                }
                 let at = slices.len();
                 slices.push([buffer.addr(), (buffer.len() / elem_bytes) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()

@@ -54,6 +54,22 @@ fn refused(device: &Device, desc: &KernelDesc, grid: [u32; 3], params: &[Param<'
 }
 
 #[test]
+fn a_slice_begins_at_an_element() {
+    let device = model();
+    let memory = device.alloc_zeroed(64).unwrap();
+    let mut part = memory.part(2, 32).unwrap();
+    let said = refused(
+        &device,
+        &FILL,
+        [1, 1, 1],
+        &[Param::slice_mut::<u32>(&mut part), Param::value(1u32)],
+    );
+    let end =
+        format!("at a multiple of 4, the launch passes one at address {:#x}", memory.addr() + 2);
+    assert!(said.ends_with(&end), "{said}");
+}
+
+#[test]
 fn parameters_must_be_the_kernels() {
     let device = model();
     let mut out = device.alloc_zeroed(64).unwrap();
