@@ -154,23 +154,19 @@ impl Stream {
     pub(crate) fn capture_id(&self) -> Result<Option<u64>, Error> {
         let Some(context) = self.context() else { return Ok(None) };
         let _bound = context.bind()?;
-        let (mut status, mut id) = (0, 0);
-        let (graph, nodes, edges, count) = (
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        );
-        // SAFETY: the stream lives while `self` does. The results that are null are optional.
+        let (mut status, mut id, mut graph, mut count) = (0, 0, CuGraph::NULL, 0);
+        let (mut nodes, mut edges) = (std::ptr::null(), std::ptr::null());
+        // SAFETY: the stream lives while `self` does, and there is a place for every result: the driver
+        // refuses to leave out edges that have properties, which dependent launches have.
         unsafe {
             driver::cuStreamGetCaptureInfo(
                 self.cu(),
                 &raw mut status,
                 &raw mut id,
-                graph,
-                nodes,
-                edges,
-                count,
+                &raw mut graph,
+                &raw mut nodes,
+                &raw mut edges,
+                &raw mut count,
             )
         }?;
         Ok((status == value::CAPTURE_ACTIVE).then_some(id))
@@ -258,6 +254,10 @@ impl Stream {
         let mut graph = CuGraph::NULL;
         // SAFETY: capture began above, on this thread; `graph` receives the result.
         let ended = unsafe { driver::cuStreamEndCapture(self.cu(), &raw mut graph) };
+        if done.is_err() && graph != CuGraph::NULL {
+            // SAFETY: the graph came from the capture, and nobody else has it.
+            let _ = unsafe { driver::cuGraphDestroy(graph) };
+        }
         done?;
         ended?;
         Ok(Graph::instantiate(self, graph)?)
