@@ -95,6 +95,98 @@ fn structures_are_those_of_the_header() {
     assert_eq!(offset_of!(CuLaunchConfig, count), offset_of!(Config, numAttrs));
 }
 
+/// Bytes of a function's arguments.
+macro_rules! sizes {
+    ($($name:ident($($arg:ident)*);)*) => {
+        $(
+            #[allow(non_snake_case)]
+            fn $name<$($arg,)* R>(_: unsafe fn($($arg),*) -> R) -> Vec<usize> {
+                vec![$(size_of::<$arg>()),*]
+            }
+        )*
+    };
+}
+sizes! {
+    of_0();
+    of_1(A);
+    of_2(A B);
+    of_3(A B C);
+    of_4(A B C D);
+    of_5(A B C D E);
+    of_7(A B C D E F G);
+    of_12(A B C D E F G H I J K L);
+}
+
+/// Each function has as many arguments as in the header, of the same sizes in the same order.
+#[test]
+fn functions_take_what_the_header_says() {
+    macro_rules! same {
+        ($($ours:ident = $theirs:ident by $sizes:ident;)*) => {
+            $(assert_eq!($sizes(super::$ours), $sizes(sys::$theirs), stringify!($ours));)*
+        };
+    }
+    same! {
+        cuInit = cuInit by of_1;
+        cuDriverGetVersion = cuDriverGetVersion by of_1;
+        cuGetErrorName = cuGetErrorName by of_2;
+        cuGetErrorString = cuGetErrorString by of_2;
+        cuDeviceGetCount = cuDeviceGetCount by of_1;
+        cuDeviceGet = cuDeviceGet by of_2;
+        cuDeviceGetName = cuDeviceGetName by of_3;
+        cuDeviceTotalMem = cuDeviceTotalMem_v2 by of_2;
+        cuDeviceGetAttribute = cuDeviceGetAttribute by of_3;
+        cuDevicePrimaryCtxRetain = cuDevicePrimaryCtxRetain by of_2;
+        cuDevicePrimaryCtxRelease = cuDevicePrimaryCtxRelease_v2 by of_1;
+        cuDevicePrimaryCtxGetState = cuDevicePrimaryCtxGetState by of_3;
+        cuCtxSetCurrent = cuCtxSetCurrent by of_1;
+        cuCtxGetCurrent = cuCtxGetCurrent by of_1;
+        cuCtxPushCurrent = cuCtxPushCurrent_v2 by of_1;
+        cuCtxPopCurrent = cuCtxPopCurrent_v2 by of_1;
+        cuCtxGetDevice = cuCtxGetDevice by of_1;
+        cuCtxSynchronize = cuCtxSynchronize by of_0;
+        cuMemAlloc = cuMemAlloc_v2 by of_2;
+        cuMemFree = cuMemFree_v2 by of_1;
+        cuMemGetInfo = cuMemGetInfo_v2 by of_2;
+        cuMemcpyDtoH = cuMemcpyDtoH_v2 by of_3;
+        cuMemcpyHtoD = cuMemcpyHtoD_v2 by of_3;
+        cuMemcpy2DAsync = cuMemcpy2DAsync_v2 by of_2;
+        cuMemsetD8 = cuMemsetD8_v2 by of_3;
+        cuPointerGetAttributes = cuPointerGetAttributes by of_4;
+        cuMemRetainAllocationHandle = cuMemRetainAllocationHandle by of_2;
+        cuMemRelease = cuMemRelease by of_1;
+        cuModuleLoadDataEx = cuModuleLoadDataEx by of_5;
+        cuModuleUnload = cuModuleUnload by of_1;
+        cuModuleGetFunction = cuModuleGetFunction by of_3;
+        cuModuleGetGlobal = cuModuleGetGlobal_v2 by of_4;
+        cuFuncLoad = cuFuncLoad by of_1;
+        cuFuncSetAttribute = cuFuncSetAttribute by of_3;
+        cuOccupancyMaxActiveBlocksPerMultiprocessor = cuOccupancyMaxActiveBlocksPerMultiprocessor by of_4;
+        cuOccupancyMaxActiveClusters = cuOccupancyMaxActiveClusters by of_3;
+        cuLaunchKernelEx = cuLaunchKernelEx by of_4;
+        cuTensorMapEncodeTiled = cuTensorMapEncodeTiled by of_12;
+        cuStreamCreate = cuStreamCreate by of_2;
+        cuStreamDestroy = cuStreamDestroy_v2 by of_1;
+        cuStreamSynchronize = cuStreamSynchronize by of_1;
+        cuStreamQuery = cuStreamQuery by of_1;
+        cuStreamGetCtx = cuStreamGetCtx by of_2;
+        cuStreamWaitEvent = cuStreamWaitEvent by of_3;
+        cuStreamGetCaptureInfo = cuStreamGetCaptureInfo_v3 by of_7;
+        cuStreamBeginCapture = cuStreamBeginCapture_v2 by of_2;
+        cuStreamEndCapture = cuStreamEndCapture by of_2;
+        cuThreadExchangeStreamCaptureMode = cuThreadExchangeStreamCaptureMode by of_1;
+        cuEventCreate = cuEventCreate by of_2;
+        cuEventDestroy = cuEventDestroy_v2 by of_1;
+        cuEventRecord = cuEventRecord by of_2;
+        cuEventSynchronize = cuEventSynchronize by of_1;
+        // The second version has the same arguments.
+        cuEventElapsedTime = cuEventElapsedTime_v2 by of_3;
+        cuGraphInstantiateWithFlags = cuGraphInstantiateWithFlags by of_3;
+        cuGraphDestroy = cuGraphDestroy by of_1;
+        cuGraphExecDestroy = cuGraphExecDestroy by of_1;
+        cuGraphLaunch = cuGraphLaunch by of_2;
+    }
+}
+
 /// Where the driver lies on this machine, every function is found.
 #[test]
 fn the_driver_has_every_function() {
