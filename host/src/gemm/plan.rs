@@ -8,7 +8,7 @@ use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
-use crate::launch::Module;
+use crate::launch::{Module, Prepared};
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::{Epilogue, Instance, Linear, TileSchedulerParams};
 use pipeline::grid::Partials;
@@ -45,6 +45,8 @@ pub struct GemmPlan<E = Linear> {
 pub(super) struct Choice {
     pub instance: &'static Instance,
     pub grid: [u32; 3],
+    /// The kernel in the module, for this grid.
+    pub prepared: Prepared,
     pub raster_swizzle: u32,
     pub streamed: u32,
     /// K tiles that each CTA prefetches into L2 while the primary grid still runs.
@@ -314,7 +316,19 @@ impl<E: Epilogue> Gemm<E> {
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);
-        Ok(Choice { instance, grid, raster_swizzle, streamed, prefetch, throttled, predicted_us })
+        // Assembled here, so that neither a bind nor a run, which may be captured, has to.
+        self.module.preload(&[instance.desc])?;
+        let prepared = self.module.prepare(instance.desc, grid)?;
+        Ok(Choice {
+            instance,
+            grid,
+            prepared,
+            raster_swizzle,
+            streamed,
+            prefetch,
+            throttled,
+            predicted_us,
+        })
     }
 }
 

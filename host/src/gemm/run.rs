@@ -6,7 +6,6 @@ use super::plan::{Choice, GemmPlan};
 use super::turns::Turn;
 use crate::buffer::{Buffer, Rows};
 use crate::error::Error;
-use crate::launch::Prepared;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
@@ -28,7 +27,6 @@ pub struct BoundGemm<'p, E = Linear> {
 /// One kernel with its tensor maps and its stream-K workspace.
 struct Launch<'p> {
     choice: &'p Choice,
-    prepared: Prepared,
     partials: &'p Buffer,
     maps: [TensorMap; 4],
 }
@@ -74,8 +72,8 @@ impl<E: Epilogue> GemmPlan<E> {
     /// rows too. Otherwise each run copies it, and the first such bind of a plan allocates the copy. Of the
     /// memory of D only the elements of D are written, none between its rows.
     ///
-    /// All that a run needs of the driver is made here: kernels are assembled and copies allocated. So a
-    /// run can be captured, and this call had better not be.
+    /// Kernels were assembled with the plan, and copies are allocated here, so a run can be captured. If it is
+    /// captured, bind before.
     ///
     /// # Errors
     /// [`Error::View`] for a view that the plan can't use, among them a D that overlaps A, B or a part of C;
@@ -109,7 +107,7 @@ impl<E: Epilogue> GemmPlan<E> {
         Ok(BoundGemm { plan: self, operands, launches })
     }
 
-    /// Assembles a kernel and encodes its tensor maps.
+    /// A kernel with its tensor maps.
     fn launch<'p>(
         &'p self,
         choice: &'p Choice,
@@ -136,9 +134,7 @@ impl<E: Epilogue> GemmPlan<E> {
             self.device.tensor_map_of(memory, &Matrix { offset, dtype, rows, cols, pitch }, tile)
         };
         let maps = [map(0)?, map(1)?, map(2)?, map(3)?];
-        self.module.preload(&[instance.desc])?;
-        let prepared = self.module.prepare(instance.desc, choice.grid)?;
-        Ok(Launch { choice, prepared, partials, maps })
+        Ok(Launch { choice, partials, maps })
     }
 }
 
@@ -220,7 +216,7 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         plan.device.launch_prepared(
             &plan.module,
             launch.choice.instance.desc,
-            launch.prepared,
+            launch.choice.prepared,
             launch.choice.grid,
             &[a, b, c, d, Param::value(loads), Param::value(epilogue), scheduler],
             stream,
