@@ -140,7 +140,10 @@ impl Page {
         let all: Vec<_> = all.collect();
         let total: u32 = all.iter().map(|(_, _, count, _, _)| count).sum();
         if total > 0 {
-            let name = |region: &Region, what: &str| format!("{}.{what}", called(region));
+            let name = |region: &Region, what: &str| match what {
+                "" => called(region).to_owned(),
+                what => format!("{}.{what}", called(region)),
+            };
             let width = all.iter().map(|(r, what, ..)| name(r, what).len()).max().unwrap_or(0);
             writeln!(f, "\nmbarriers, {total}")?;
             writeln!(f, "  number  {:<width$}  arrivals of a phase", "name")?;
@@ -241,7 +244,10 @@ fn region_lines(f: &mut Formatter<'_>, region: &Region) -> fmt::Result {
             Part::Mbarriers { what, offset, count, .. } => (
                 *offset,
                 8 * count,
-                format!("{} \"{what}\"", plural(*count, "mbarrier", "mbarriers")),
+                match what.as_str() {
+                    "" => plural(*count, "mbarrier", "mbarriers"),
+                    what => format!("{} \"{what}\"", plural(*count, "mbarrier", "mbarriers")),
+                },
             ),
             Part::Named { .. } => continue,
         };

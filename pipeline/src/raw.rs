@@ -318,7 +318,7 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
     const FACTS: RegionFacts = RegionFacts::of(
         "raw::Barriers",
         &[Part::Mbarriers {
-            what: "barriers",
+            what: "",
             offset: 0,
             count: COUNT as u32,
             arrivals: ARRIVALS as u32,

@@ -82,7 +82,7 @@ pub enum Part {
     },
     /// mbarriers of 8 bytes, one after the other.
     Mbarriers {
-        /// What they are called: `full`.
+        /// What they are called: `full`. Empty if the region has no other mbarriers.
         what: &'static str,
         /// Offset of the first one.
         offset: u32,

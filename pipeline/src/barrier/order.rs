@@ -186,7 +186,7 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
     const FACTS: RegionFacts = RegionFacts::of(
         "LoadOrderBarrier",
         &[Part::Mbarriers {
-            what: "order",
+            what: "",
             offset: 0,
             count: 1,
             arrivals: ARRIVALS as u32,

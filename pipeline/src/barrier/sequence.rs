@@ -82,7 +82,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
     const FACTS: RegionFacts = RegionFacts::of(
         "OrderedSequence",
         &[Part::Mbarriers {
-            what: "turns",
+            what: "",
             offset: 0,
             count: (DEPTH * Ro::GROUPS) as u32,
             arrivals: ARRIVALS,
