@@ -8,6 +8,7 @@ use crate::chains::Chains;
 use crate::mix::is_payload;
 use crate::sass::Code;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Loops that a page shows.
@@ -42,59 +43,73 @@ pub struct Instruction {
     pub source: Option<String>,
 }
 
-/// The innermost loops that multiply matrices or load tiles; in a kernel without such loops, the innermost ones that
-/// move or compute data.
+/// What a loop is for, the most telling first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Multiplies,
+    Loads,
+    Moves,
+}
+
+impl Kind {
+    fn of(base: &str) -> Option<Self> {
+        if base.ends_with("MMA") {
+            Some(Self::Multiplies)
+        } else if matches!(base, "UTMALDG" | "UBLKCP") {
+            Some(Self::Loads)
+        } else {
+            is_payload(base).then_some(Self::Moves)
+        }
+    }
+}
+
+/// The innermost loops that multiply matrices or load tiles; in a kernel that multiplies none, also those that move or
+/// compute data.
 pub(crate) fn main_loops(code: &Code, chains: &Chains) -> Vec<Loop> {
     let graph = Graph::of(code);
     let loops = graph.natural_loops();
-    let count = |body: &BTreeSet<usize>, has: &dyn Fn(&str) -> bool| {
-        graph.instructions(body).filter(|&i| has(code.lines[i].base())).count()
-    };
-    let multiplies = |base: &str| base.ends_with("GMMA") || base.ends_with("MMA");
-    let loads = |base: &str| matches!(base, "UTMALDG" | "UBLKCP");
-    let moves = |base: &str| is_payload(base);
-    let with = |has: &dyn Fn(&str) -> bool| -> Vec<(usize, &BTreeSet<usize>)> {
-        let all: Vec<_> =
-            loops.iter().map(|body| (count(body, has), body)).filter(|(n, _)| *n > 0).collect();
-        let innermost = all.iter().filter(|(_, body)| {
-            !all.iter().any(|(_, inner)| inner.len() < body.len() && inner.is_subset(body))
-        });
-        innermost.copied().collect()
-    };
-    let mut found = with(&multiplies);
-    found.extend(with(&loads).into_iter().filter(|(_, body)| count(body, &multiplies) == 0));
-    if found.is_empty() {
-        found = with(&moves);
-    }
+    let all: Vec<_> =
+        loops.iter().filter_map(|body| Some((main_opcode(code, &graph, body)?, body))).collect();
+    let innermost = all.iter().filter(|((kind, ..), body)| {
+        !all.iter().any(|((other, ..), inner)| {
+            other == kind && inner.len() < body.len() && inner.is_subset(body)
+        })
+    });
+    let mut found: Vec<_> = innermost.collect();
+    let multiplied = found.iter().any(|((kind, ..), _)| *kind == Kind::Multiplies);
+    found.retain(|((kind, ..), _)| !multiplied || *kind != Kind::Moves);
     // The most important ones, in the order of the code.
-    let important = |(n, body): &(usize, &BTreeSet<usize>)| {
-        (count(body, &multiplies) == 0, std::cmp::Reverse(*n), body.first().copied())
-    };
-    found.sort_by_key(important);
+    found.sort_by_key(|((kind, count, _), body)| (*kind, Reverse(*count), body.first().copied()));
     found.truncate(SHOWN);
     found.sort_by_key(|(_, body)| body.first().copied());
     found
         .into_iter()
-        .map(|(_, body)| {
-            let instructions: Vec<usize> = graph.instructions(body).collect();
-            let mut opcodes: BTreeMap<&str, usize> = BTreeMap::new();
-            for base in instructions.iter().map(|&i| code.lines[i].base()) {
-                *opcodes.entry(base).or_default() += 1;
-            }
-            let mut of: Vec<_> =
-                opcodes.iter().filter(|(base, _)| multiplies(base) || moves(base)).collect();
-            of.sort_by_key(|(base, n)| (!multiplies(base), !loads(base), std::cmp::Reverse(**n)));
-            let (opcode, count) = of.first().map_or(("", 0), |(base, count)| (**base, **count));
-            Loop {
-                opcode: opcode.to_owned(),
-                count,
-                instructions: instructions
-                    .into_iter()
-                    .map(|i| code.lines[i].instruction(code, chains))
-                    .collect(),
-            }
+        .map(|((_, count, opcode), body)| Loop {
+            opcode: (*opcode).to_owned(),
+            count: *count,
+            instructions: graph
+                .instructions(body)
+                .map(|i| code.lines[i].instruction(code, chains))
+                .collect(),
         })
         .collect()
+}
+
+/// The opcode that tells most of a loop, and how often it occurs; none if nothing but waits is in it.
+fn main_opcode<'a>(
+    code: &'a Code,
+    graph: &Graph,
+    body: &BTreeSet<usize>,
+) -> Option<(Kind, usize, &'a str)> {
+    let mut opcodes: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    for base in graph.instructions(body).map(|i| code.lines[i].base()) {
+        if let Some(kind) = Kind::of(base) {
+            *opcodes.entry((kind, base)).or_default() += 1;
+        }
+    }
+    let found = opcodes.into_iter().min_by_key(|((kind, _), count)| (*kind, Reverse(*count)))?;
+    let ((kind, opcode), count) = found;
+    Some((kind, count, opcode))
 }
 
 /// Basic blocks, each a range of instructions, and their successors.
