@@ -75,10 +75,10 @@ impl Chains {
     /// The line of a chain that an author would name: the innermost one outside of `isa`, `pipeline` and the
     /// standard library, or otherwise the outermost one.
     fn own(&self, chain: &[Frame]) -> Option<Frame> {
-        // Line 0 is code that the compiler made of several lines.
-        let mut known = chain.iter().filter(|frame| frame.line > 0);
-        let own = known.clone().find(|frame| !self.is_library(&frame.file));
-        own.or(known.next_back())
+        let own = chain.iter().find(|frame| !self.is_library(&frame.file));
+        own.or(chain.last())
+            // Line 0 is code that the compiler made of several lines.
+            .filter(|frame| frame.line > 0)
             .map(|frame| Frame { file: self.full(&frame.file), line: frame.line })
     }
 
@@ -199,9 +199,11 @@ mod tests {
         let loc =
             "\t.loc\t1 0 18 // a/src/lib.rs:0:18 @[ isa/src/op.rs:3:1 @[ b/src/lib.rs:9:1 ] ]\n";
         let (_, chains) = Chains::replace(loc);
-        assert_eq!(chains.line(1), Some(&Frame { file: "b/src/lib.rs".into(), line: 9 }));
-        let (_, chains) = Chains::replace("\t.loc\t1 0 0 // a/src/lib.rs:0\n");
+        // Not line 9 of b, which only calls what the instruction comes from.
         assert_eq!(chains.line(1), None);
+        let loc = "\t.loc\t1 0 18 // isa/src/op.rs:0:18 @[ a/src/lib.rs:3:1 ]\n";
+        let (_, chains) = Chains::replace(loc);
+        assert_eq!(chains.line(1), Some(&Frame { file: "a/src/lib.rs".into(), line: 3 }));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::fmt::{self, Display, Formatter};
 const MOST_SMEM: u32 = 227 * 1024;
 /// Bytes of an instruction.
 const INSTRUCTION: u32 = 16;
+/// Characters of a Rust line that are shown.
+const SOURCE_WIDTH: usize = 60;
 /// Width of the SASS beside which the Rust lines stand.
 const SASS_WIDTH: usize = 58;
 
@@ -308,15 +310,24 @@ fn main_loop(f: &mut Formatter<'_>, number: usize, of: usize, one: &Loop) -> fmt
         let here = instruction.file.as_ref().zip(instruction.line);
         let rust = match here {
             Some((file, line)) if last != here => {
-                let source = instruction.source.as_deref().unwrap_or_default();
+                let source = cut(instruction.source.as_deref().unwrap_or_default());
                 format!("{}:{line}  {source}", short(file))
             }
             _ => String::new(),
         };
-        last = here;
+        // Without a line of its own, an instruction goes with the one before it.
+        last = here.or(last);
         writeln!(f, "{}", format!("{sass:<SASS_WIDTH$}  {rust}").trim_end())?;
     }
     Ok(())
+}
+
+/// The beginning of a source line.
+fn cut(source: &str) -> String {
+    match source.char_indices().nth(SOURCE_WIDTH) {
+        Some((at, _)) => format!("{} ...", source[..at].trim_end()),
+        None => source.to_owned(),
+    }
 }
 
 /// The last two parts of a path.
