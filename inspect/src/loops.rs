@@ -181,7 +181,9 @@ impl Graph {
         let dominators = self.dominators();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.next.len()];
         for (from, next) in self.next.iter().enumerate() {
-            next.iter().for_each(|&to| before[to].push(from));
+            for &to in next {
+                before[to].push(from);
+            }
         }
         let mut loops: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (from, next) in self.next.iter().enumerate() {
@@ -223,6 +225,7 @@ fn falls_through(line: &crate::sass::Line) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write;
 
     fn code(text: &str) -> Code {
         Code::parse(text, "spin")
@@ -245,9 +248,9 @@ mod tests {
         let mut address = 0;
         for line in lines.lines() {
             if line.ends_with(':') {
-                text += &format!("{line}\n");
+                writeln!(text, "{line}").unwrap();
             } else {
-                text += &format!("/*{address:04x}*/ {line} ;\n");
+                writeln!(text, "/*{address:04x}*/ {line} ;").unwrap();
                 address += 16;
             }
         }

@@ -77,7 +77,7 @@ impl<'a> Header<'a> {
     /// Bytes of shared memory that the kernel's body declares.
     pub fn static_smem(&self) -> u32 {
         let shared = self.body.lines().filter_map(|line| line.trim().strip_prefix(".shared"));
-        shared.map(|rest| array_bytes(rest)).sum()
+        shared.map(array_bytes).sum()
     }
 }
 

@@ -52,7 +52,7 @@ impl Sass {
             spill_loads: usage.spill_loads,
             losses: report.losses.clone(),
             instructions: code.lines.len(),
-            mix: of_sass(code.lines.iter().map(|line| line.opcode())),
+            mix: of_sass(code.lines.iter().map(Line::opcode)),
             loops,
             has_lines: !chains.is_empty(),
         }

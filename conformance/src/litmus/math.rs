@@ -209,8 +209,7 @@ fn exact(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     let words: Vec<u32> = triples.concat();
     let buffer = bench.upload(&words)?;
     let count = EXACT * triples.len();
-    let have =
-        bench.observe::<exact_arithmetic>(1, count, vec![Param::slice::<u32>(&buffer)])?;
+    let have = bench.observe::<exact_arithmetic>(1, count, vec![Param::slice::<u32>(&buffer)])?;
     for (bits, have) in triples.iter().zip(have.chunks_exact(EXACT)) {
         let [a, b, c] = bits.map(f32::from_bits);
         log.part(format!("{bits:#x?}: min, max, fma, abs, floor"));
@@ -218,7 +217,7 @@ fn exact(bench: &Bench, log: &mut Log) -> Result<(), Error> {
             (true, _) => (b, b),
             (_, true) => (a, a),
             // The order of the bits' signs tells zeros apart.
-            _ if a < b || (a == b && a.is_sign_negative()) => (a, b),
+            _ if a < b || (a <= b && a.is_sign_negative()) => (a, b),
             _ => (b, a),
         };
         log.push(have[0], is(least));

@@ -97,7 +97,8 @@ mod tests {
     fn zeros_infinities_and_nan() {
         const NAN: u32 = 0x7fff_ffff;
         const INF: f32 = f32::INFINITY;
-        let table: [(fn(f32) -> f32, [u32; 6]); 7] = {
+        type Row = (fn(f32) -> f32, [u32; 6]);
+        let table: [Row; 7] = {
             let b = |values: [f32; 6]| values.map(|x| if x.is_nan() { NAN } else { x.to_bits() });
             // -Inf, -1, -0, +0, +Inf, NaN
             [
