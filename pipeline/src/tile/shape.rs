@@ -125,7 +125,7 @@ impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROW
 /// A tile as `warpipe inspect` prints it.
 pub(crate) const fn facts<T: TileShape>() -> TileFacts {
     TileFacts {
-        dtype: <T::Element as Element>::DTYPE,
+        dtype: <T::Element as Element>::DTYPE.name(),
         rows: T::ROWS as u32,
         cols: T::COLS as u32,
         bytes: T::BYTES as u32,
