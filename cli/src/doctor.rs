@@ -1,7 +1,7 @@
 //! `warpipe doctor`: what this machine has, and what does not work without the rest.
 
 use super::error::Error;
-use super::say;
+use super::{kernels, say};
 use kernel_build::{Toolchain, ptxas::Ptxas};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
-    /// List the kernels of the image
+    /// List each kernel of the image
     #[arg(long)]
     kernels: bool,
 }
@@ -27,9 +27,12 @@ struct Finding {
     /// What does not work without the component.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<&'static str>,
-    /// The kernels of the image, with `--kernels`.
+    /// The kernels of the image by element types.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kernels: Vec<&'static str>,
+    families: Vec<kernels::Family>,
+    /// Each kernel of the image, with `--kernels`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<kernels::Row>,
 }
 
 impl Finding {
@@ -47,16 +50,27 @@ impl Finding {
 
     /// A component with a cost is missing or incomplete.
     fn new(what: &'static str, detail: String, cost: Option<&'static str>) -> Self {
-        Self { what, good: cost.is_none(), detail, cost, kernels: Vec::new() }
+        Self { what, good: cost.is_none(), detail, cost, families: Vec::new(), kernels: Vec::new() }
     }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { what, good, detail, cost, kernels } = self;
+        let Self { what, good, detail, cost, families, kernels } = self;
         write!(f, "{} {what:<10} {detail}", if *good { '+' } else { '-' })?;
-        kernels.iter().try_for_each(|kernel| write!(f, "\n  {:<10} {kernel}", ""))?;
-        cost.map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))
+        cost.map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))?;
+        let mut tables = Vec::new();
+        if !families.is_empty() {
+            tables.extend(kernels::family_lines(families));
+        }
+        if !kernels.is_empty() {
+            tables.push(String::new());
+            tables.extend(kernels::row_lines(kernels));
+        }
+        for line in tables {
+            write!(f, "\n{}", format!("  {:<10} {line}", "").trim_end())?;
+        }
+        Ok(())
     }
 }
 
@@ -104,9 +118,9 @@ fn image(name_kernels: bool) -> Finding {
         .ptxas
         .is_none()
         .then_some("its kernels may have spilled registers or serialised wgmmas");
-    let kernels = if name_kernels { image.kernels } else { &[] };
-    let kernels = kernels.iter().map(isa::kernel::KernelMeta::name).collect();
-    Finding { kernels, ..Finding::new("image", detail, cost) }
+    let kernels = if name_kernels { kernels::rows(image.kernels) } else { Vec::new() };
+    let families = kernels::families(image.kernels);
+    Finding { families, kernels, ..Finding::new("image", detail, cost) }
 }
 
 /// NVIDIA's assembler, which checks kernels when they are built.

@@ -87,6 +87,9 @@ pub enum Error {
     #[error("{}: the cache has {instance} for {shape}, but {reason}; give --tune to time again", file.display())]
     TuneStale { file: PathBuf, instance: String, shape: String, reason: String },
 
+    #[error(transparent)]
+    Inspect(#[from] warpipe_inspect::Error),
+
     // Options that contradict each other.
     #[error("{0}")]
     Usage(String),

@@ -7,12 +7,15 @@ mod check;
 mod doctor;
 mod error;
 mod gemm;
+mod inspect;
 mod instance;
+mod kernels;
 mod operands;
 mod output;
 mod plan;
 mod progress;
 mod schedules;
+mod table;
 mod tensor_file;
 mod trace;
 mod tune;
@@ -76,6 +79,16 @@ Examples:
   warpipe bench --suite decode --only 4096x4096 --all-instances --json decode.json
   warpipe bench --from all.json --svg roofline.svg";
 
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  warpipe inspect
+  warpipe inspect gemm_bf16_bf16_128x256_2x1
+  warpipe inspect scale --image target/debug/build/mine-0123456789abcdef/out/kernels.rs
+  warpipe inspect scale --build kernels --json
+
+Registers, spills and SASS need ptxas and nvdisasm (the Python wheels nvidia-cuda-nvcc and \
+nvidia-cuda-nvdisasm, or a CUDA installation); the rest needs nothing.";
+
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Report what this machine has, and what does not work without the rest
@@ -91,6 +104,9 @@ enum Command {
     /// Draw one run of a kernel on the SM model or a GPU: loads, waits, and the ring's slots
     #[command(after_help = TRACE_EXAMPLES)]
     Trace(Box<trace::Args>),
+    /// Describe a kernel: launch, shared memory, barriers, registers, and its main loops as SASS
+    #[command(after_help = INSPECT_EXAMPLES)]
+    Inspect(inspect::Args),
     /// Time products on a GPU, optionally in turn with cuBLASLt
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Box<bench::Args>),
@@ -110,6 +126,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => schedules::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Ceilings(args) => ceilings::run(args),
     };

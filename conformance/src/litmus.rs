@@ -6,6 +6,7 @@ mod barriers;
 mod bulk;
 mod clusters;
 mod launches;
+mod math;
 mod mbarrier;
 mod memory;
 mod places;
@@ -76,6 +77,7 @@ pub fn all() -> Vec<Litmus> {
         wgmma::ALL,
         registers::ALL,
         warp::ALL,
+        math::ALL,
         places::ALL,
         memory::ALL,
         launches::ALL,

@@ -100,11 +100,5 @@ pub enum TensorError {
 
 /// The name of an element type, as messages print it.
 pub const fn dtype_name(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::Bf16 => "bf16",
-        Dtype::F16 => "f16",
-        Dtype::F32 => "f32",
-        Dtype::U8 => "u8",
-        Dtype::U32 => "u32",
-    }
+    dtype.name()
 }

@@ -9,8 +9,10 @@
 #[cfg(not(target_arch = "nvptx64"))]
 mod image;
 
+mod cta;
 mod value;
 
+pub use cta::{CtaFacts, Part, RegionFacts, RoleFacts, TileFacts, write_facts};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use image::{Code, Image, ImageError, KernelCode};
 pub use value::{ByValue, layout};
@@ -185,6 +187,16 @@ impl Dtype {
             Self::U8 => 1,
         }
     }
+    /// Its name, as in Rust and PTX: `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+            Self::U8 => "u8",
+            Self::U32 => "u32",
+        }
+    }
 }
 
 /// A type that can be an argument of a `#[kernel]`.
@@ -206,6 +218,8 @@ pub unsafe trait KernelArg {
     /// Launch bounds that the argument states. Only the token of a kernel's CTA has them: threads, cluster,
     /// registers and shared memory.
     const LAUNCH: Option<LaunchFacts> = None;
+    /// What the CTA consists of. Only the token of a kernel's CTA knows it.
+    const CTA: Option<&'static CtaFacts> = None;
     /// Makes the argument from the parameter.
     ///
     /// # Safety
@@ -312,8 +326,26 @@ pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *
     launch[args[..index].iter().filter(passed).count()]
 }
 
+/// A kernel's metadata in the device module: the [`KernelMeta`], and behind it what [`write_facts`] wrote.
+/// `kernel-build` reads both and takes them out of the module.
+#[repr(C)]
+pub struct Described<const BYTES: usize> {
+    /// The metadata.
+    pub meta: KernelMeta,
+    /// A line of JSON.
+    pub facts: [u8; BYTES],
+}
+
+impl<const BYTES: usize> Described<BYTES> {
+    /// Makes the value. `#[kernel]` calls it in a constant, with the length that [`write_facts`] gave.
+    pub const fn new(meta: KernelMeta, names: &[&str; MAX_PARAMS], cta: Option<&CtaFacts>) -> Self {
+        let mut facts = [0; BYTES];
+        write_facts(meta.param_count, names, cta, &mut facts);
+        Self { meta, facts }
+    }
+}
+
 /// The names of those arguments that a launch passes, in order. `#[kernel]` calls it in a constant.
-#[cfg(not(target_arch = "nvptx64"))]
 #[must_use]
 pub const fn passed_names(
     args: &[ParamMeta],

@@ -2,6 +2,7 @@
 //! `cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir> [feature …]`.
 //!
 //! Writes `<crate>.ptx` with all kernels, and `<crate>.cubin` if there is a ptxas.
+//! With `LINE_INFO` set, the PTX has the source line of each instruction.
 //! With `KEEP` set, the LLVM modules (unoptimised, marked, optimised) are kept beside the PTX. With
 //! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a variable of
 //! which each kernel has its own.
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let mut builder = KernelBuilder::new(crate_dir)
         .out_dir(&out_dir)
         .keep_intermediate(set("KEEP"))
+        .line_info(set("LINE_INFO"))
         .cubin(true)
         .ptxas(if set("PTXAS_WARN") { PtxasCheck::Warn } else { PtxasCheck::Strict });
     if let Some(name) = env::var_os("OWN_VARIABLE") {

@@ -1,7 +1,7 @@
 //! [`KernelBuilder`]: the settings of a device build, and the order of its steps.
 
 use crate::{
-    DeviceImage, Error, PtxasCheck, depinfo,
+    DeviceImage, Error, PtxasCheck, depinfo, facts,
     ir::{self, Marked},
     lower::{self, Files},
     nested::{self, Nested},
@@ -226,13 +226,15 @@ impl KernelBuilder {
             let to = out_dir.join(format!("{name}.{suffix}"));
             fs::copy(from, &to).map_err(Error::io("cannot write", &to)).map(|_| to)
         };
-        let ptx_path = copy(files.ptx, "ptx")?;
+        let ptx = fs::read_to_string(files.ptx).map_err(Error::io("cannot read", files.ptx))?;
+        let ptx = facts::annotate(&ptx, &marked.kernels);
+        let ptx_path = out_dir.join(format!("{name}.ptx"));
+        fs::write(&ptx_path, &ptx).map_err(Error::io("cannot write", &ptx_path))?;
         if self.keep {
             copy(module, "ll")?;
             copy(files.marked, "marked.ll")?;
             copy(files.optimised, "opt.ll")?;
         }
-        let ptx = fs::read_to_string(&ptx_path).map_err(Error::io("cannot read", &ptx_path))?;
         let modules = ptx::split(&ptx)?;
         let optimised = fs::read_to_string(files.optimised)
             .map_err(Error::io("cannot read", files.optimised))?;

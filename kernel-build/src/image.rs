@@ -74,8 +74,9 @@ impl DeviceImage {
         let _ =
             write!(text, "    ];\n    static KERNELS: [KernelMeta; {}] = [\n", self.kernels.len());
         for kernel in &self.kernels {
-            let KernelMeta { name, threads, min_ctas, cluster, smem_bytes, dependent, params } =
-                kernel;
+            let KernelMeta {
+                name, threads, min_ctas, cluster, smem_bytes, dependent, params, ..
+            } = kernel;
             let _ = writeln!(
                 text,
                 "        KernelMeta {{\n            magic: META_MAGIC,\n            name: \

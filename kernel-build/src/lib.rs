@@ -59,6 +59,7 @@
 mod builder;
 mod depinfo;
 mod error;
+pub mod facts;
 mod image;
 pub mod ir;
 mod lower;

@@ -44,6 +44,9 @@ pub struct KernelMeta {
     pub dependent: bool,
     /// The parameters in order.
     pub params: Vec<ParamMeta>,
+    /// What `isa::kernel::write_facts` wrote: the parameters' names, and what the CTA consists of. Empty for a
+    /// kernel of an `isa` that writes nothing.
+    pub facts: String,
 }
 
 /// The metadata of a parameter. The fields are those of `isa::kernel::ParamMeta`.
@@ -69,12 +72,15 @@ impl KernelMeta {
     /// Reads the constant's bytes; `symbol` is for the error line.
     pub(crate) fn parse(symbol: &str, bytes: &[u8]) -> Result<Self, Error> {
         let fault = |what: String| Error::Metadata { kernel: symbol.to_owned(), what };
-        if bytes.len() != META_BYTES {
+        let (bytes, facts) = bytes.split_at_checked(META_BYTES).unwrap_or((bytes, &[]));
+        let facts = str::from_utf8(facts).ok().filter(|s| s.is_empty() || s.starts_with('{'));
+        let (META_BYTES, Some(facts)) = (bytes.len(), facts) else {
             return Err(fault(format!(
-                "its metadata has {} bytes, expected {META_BYTES}: isa and kernel-build differ in version",
+                "its metadata has {} bytes, expected {META_BYTES} and a line of JSON: isa and kernel-build \
+                 differ in version",
                 bytes.len()
             )));
-        }
+        };
         let (magic, rest) = bytes.split_at(META_MAGIC.len());
         if magic != META_MAGIC {
             return Err(fault(format!(
@@ -120,7 +126,8 @@ impl KernelMeta {
             })
             .collect();
         let (cluster, dependent) = ([c0, c1, c2], dependent != 0);
-        Ok(Self { name, threads, min_ctas, cluster, smem_bytes, dependent, params })
+        let facts = facts.to_owned();
+        Ok(Self { name, threads, min_ctas, cluster, smem_bytes, dependent, params, facts })
     }
 
     /// The function attributes that LLVM's NVPTX backend turns into `.maxntid`, `.minnctapersm`
@@ -173,9 +180,21 @@ pub(crate) mod tests {
         assert_eq!(meta.params.len(), 2);
         assert_eq!((meta.params[0].kind, meta.params[0].swizzle_bytes), (3, 128));
         assert_eq!((meta.params[1].size, meta.params[1].align), (24, 4));
+        assert_eq!(meta.facts, "");
         assert_eq!(
             meta.attributes(),
             r#""nvvm.maxntid"="384,1,1" "nvvm.minctasm"="1" "nvvm.cluster_dim"="2,1,1""#
+        );
+    }
+
+    #[test]
+    fn what_follows_the_constant_is_json() {
+        let mut bytes = bytes("k", [32, 1, 1, 1, 1, 0, 0, 0], &[]);
+        bytes.extend(b"{\"params\":[]}");
+        assert_eq!(KernelMeta::parse("s", &bytes).unwrap().facts, "{\"params\":[]}");
+        bytes[META_BYTES] = b'x';
+        assert!(
+            KernelMeta::parse("s", &bytes).unwrap_err().to_string().contains("differ in version")
         );
     }
 

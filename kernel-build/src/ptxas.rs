@@ -163,8 +163,12 @@ impl Ptxas {
         Ok(text)
     }
 
-    /// Runs ptxas and returns its messages.
-    pub(crate) fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
+    /// Assembles a PTX file for an architecture, and returns the messages of `ptxas -v`, which
+    /// [`Report::parse`] reads.
+    ///
+    /// # Errors
+    /// [`Error`] if ptxas can't be run or refuses the text.
+    pub fn assemble(&self, arch: &str, ptx: &Path, cubin: &Path) -> Result<String, Error> {
         let output = Command::new(&self.path)
             .arg(format!("-arch={arch}"))
             .arg("-v")

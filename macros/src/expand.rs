@@ -57,6 +57,8 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
             &[#(<#types as #isa::kernel::KernelArg>::META),*];
         const LAUNCHES: &[::core::option::Option<#isa::kernel::LaunchFacts>] =
             &[#(<#types as #isa::kernel::KernelArg>::LAUNCH),*];
+        const NAMES: [&str; #isa::kernel::MAX_PARAMS] =
+            #isa::kernel::passed_names(ARGS, &[#(#names),*]);
         #(#refusals)*
         const META: #isa::kernel::KernelMeta = #isa::kernel::KernelMeta::new(
             #symbol,
@@ -87,9 +89,17 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
                 #isa::trace::end();
             }
 
+            const CTA: ::core::option::Option<&#isa::kernel::CtaFacts> =
+                #isa::kernel::CtaFacts::of_token(
+                    &[#(<#types as #isa::kernel::KernelArg>::CTA),*],
+                );
+            const FACTS: usize =
+                #isa::kernel::write_facts(META.param_count, &NAMES, CTA, &mut []);
+
             #[unsafe(export_name = #meta_symbol)]
             #[used]
-            pub static IN_IMAGE: #isa::kernel::KernelMeta = META;
+            pub static IN_IMAGE: #isa::kernel::Described<FACTS> =
+                #isa::kernel::Described::new(META, &NAMES, CTA);
         };
 
         #[cfg(not(target_arch = "nvptx64"))]
@@ -117,7 +127,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
                 const DESC: #isa::kernel::KernelDesc =
                     #isa::kernel::KernelDesc {
                         meta: META,
-                        names: #isa::kernel::passed_names(ARGS, &[#(#names),*]),
+                        names: NAMES,
                         entry,
                     };
             }

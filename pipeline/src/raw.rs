@@ -20,6 +20,7 @@ use crate::cta::{Place, Region};
 use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 /// The greatest arrival count and the greatest transaction count (in bytes) of an mbarrier: 2²⁰ - 1.
 pub const MAX_COUNT: usize = (1 << 20) - 1;
@@ -314,6 +315,16 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
     };
     const ALIGN: usize = 8;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "raw::Barriers",
+        &[Part::Mbarriers {
+            what: "",
+            offset: 0,
+            count: COUNT as u32,
+            arrivals: ARRIVALS as u32,
+            by: "the kernel's own protocol",
+        }],
+    );
     type Ends = RawEnds<COUNT, S, C, N>;
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -378,6 +389,10 @@ unsafe impl<const BYTES: usize, N: Name> Region for Memory<BYTES, N> {
     const BYTES: usize = BYTES;
     const ALIGN: usize = 128;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "raw::Memory",
+        &[Part::Bytes { what: "bytes", offset: 0, bytes: BYTES as u32 }],
+    );
     /// The shared address of the first byte.
     type Ends = u32;
     #[inline(always)]

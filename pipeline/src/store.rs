@@ -16,9 +16,10 @@ use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
 use crate::mma::{Fragments, TransposedFragments};
 use crate::tile::TensorMap;
-use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape};
+use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, facts};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 
@@ -75,6 +76,15 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
         DEPTH * Ro::GROUPS * <GroupTile<O> as TileShape>::BYTES
     };
     const ALIGN: usize = TILE_ALIGN;
+    const FACTS: RegionFacts = RegionFacts::of(
+        "StoreBuffers",
+        &[Part::Tiles {
+            what: "buffers",
+            offset: 0,
+            count: (DEPTH * Ro::GROUPS) as u32,
+            tiles: const { &[facts::<GroupTile<O>>()] },
+        }],
+    );
     type Ends = StoreEnd<O, DEPTH, Ro, UNACQUIRED>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}

@@ -201,6 +201,30 @@ fn no_crate_and_no_library_are_one_line() {
 }
 
 #[test]
+fn each_module_describes_its_kernel() {
+    let image = fixture("launch", "launch-facts").build().unwrap();
+    assert!(!image.kernels.is_empty());
+    for module in &image.modules {
+        let comments: Vec<&str> = module
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix(kernel_build::facts::PREFIX))
+            .collect();
+        let Some(kernel) = image.kernels.iter().find(|kernel| kernel.name == module.kernel) else {
+            assert!(comments.is_empty(), "{}", module.kernel);
+            continue;
+        };
+        let [comment] = comments[..] else { panic!("{}: {comments:?}", module.kernel) };
+        let facts: serde_json::Value = serde_json::from_str(comment).unwrap();
+        assert_eq!(facts["kernel"], kernel.name.as_str());
+        assert_eq!(facts["threads"], kernel.threads);
+        let params = facts["params"].as_array().unwrap();
+        assert_eq!(params.len(), kernel.params.len());
+        assert!(params.iter().all(|param| param["name"] != ""), "{comment}");
+    }
+}
+
+#[test]
 fn line_information_is_there_when_asked_for() {
     let plain = fixture("launch", "launch-lines-off").build().unwrap();
     assert!(!plain.ptx.contains(".loc"));

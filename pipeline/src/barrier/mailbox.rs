@@ -27,6 +27,7 @@ use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 /// An inbox with one message of `WORDS` f32 for each thread of role `Ro`, from the previous CTA of the cluster
 /// `Cl`; `N` is its name.
@@ -93,6 +94,26 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
     };
     const ALIGN: usize = 16;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "Mailbox",
+        &[
+            Part::Bytes { what: "messages", offset: 0, bytes: Self::DATA },
+            Part::Mbarriers {
+                what: "full",
+                offset: Self::FULL,
+                count: 1,
+                arrivals: Self::ARRIVALS,
+                by: "each warp of the CTA before, when it has sent",
+            },
+            Part::Mbarriers {
+                what: "empty",
+                offset: Self::EMPTY,
+                count: 1,
+                arrivals: Self::ARRIVALS,
+                by: "each warp of the next CTA, when it has received",
+            },
+        ],
+    );
     type Ends = MailEnds<WORDS, Ro, N, Cl>;
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -16,6 +16,7 @@ use crate::cta::{Role, WARPGROUP_THREADS, Warpgroup};
 use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 /// A named barrier at which role `A` arrives and role `W` waits; `N` is its name.
 ///
@@ -99,6 +100,19 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
     const ALIGN: usize = 1;
     const BARRIERS: u32 = 1;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "NamedBarrier",
+        const {
+            &[Part::Named {
+                threads: Self::THREADS,
+                by: if A::THREADS == 0 {
+                    "the role that waits"
+                } else {
+                    "the role that arrives and the role that waits"
+                },
+            }]
+        },
+    );
     type Ends = NamedEnds<A, W, N>;
     #[inline(always)]
     unsafe fn init(_place: Place) {}

@@ -35,6 +35,7 @@ use crate::raw::MAX_COUNT;
 use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 /// Closes [`Start`]: the phases follow from the side that goes first.
 mod sealed {
@@ -182,6 +183,16 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
     };
     const ALIGN: usize = 8;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "LoadOrderBarrier",
+        &[Part::Mbarriers {
+            what: "",
+            offset: 0,
+            count: 1,
+            arrivals: ARRIVALS as u32,
+            by: "each thread that loads for the main loop",
+        }],
+    );
     type Ends = LoadOrderEnds<N, ARRIVALS, F>;
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -22,6 +22,7 @@ use crate::cta::{Role, Warpgroup};
 use crate::ring::{Name, name_of};
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::{Part, RegionFacts};
 
 /// A barrier that makes the warp groups of role `Ro` take turns in `DEPTH` sections; `N` is its name.
 ///
@@ -78,6 +79,16 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
     };
     const ALIGN: usize = 8;
     const NAME: &'static str = name_of::<N>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "OrderedSequence",
+        &[Part::Mbarriers {
+            what: "",
+            offset: 0,
+            count: (DEPTH * Ro::GROUPS) as u32,
+            arrivals: ARRIVALS,
+            by: "each warp of the warp group before",
+        }],
+    );
     type Ends = SequenceEnd<DEPTH, Ro, N>;
     #[inline(always)]
     unsafe fn init(place: Place) {

@@ -16,7 +16,7 @@ use crate::cta::{ClusterCoord, ClusterShape, Regions, SmemPlan};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
 use isa::device;
-use isa::kernel::{AfterWait, KernelArg, LaunchFacts, ParamMeta};
+use isa::kernel::{AfterWait, CtaFacts, KernelArg, LaunchFacts, ParamMeta, RoleFacts};
 
 /// The threads of a warp group: four warps, of which the first has an index that is a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
@@ -102,6 +102,8 @@ pub trait Roles: Sealed + Copy + 'static {
     const GROUPS: usize;
     /// The registers of all threads together.
     const REGISTERS: u32;
+    /// Each role as `warpipe inspect` prints it.
+    const FACTS: &'static [RoleFacts] = &[];
 }
 
 /// The warp groups of a role, checked against what the hardware allows.
@@ -247,6 +249,13 @@ unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, Sme
         cluster: [Cl::SIZE as u32, 1, 1],
         smem_bytes: SmemPlan::<P>::BYTES,
     });
+    const CTA: Option<&'static CtaFacts> = Some(&CtaFacts {
+        roles: R::FACTS,
+        registers_at_entry: Self::AT_ENTRY,
+        cluster: [Cl::M as u32, Cl::N as u32],
+        first_barrier: SmemPlan::<P>::first_barrier::<R>(),
+        regions: P::FACTS,
+    });
     #[inline(always)]
     unsafe fn from_abi((): ()) -> Self {
         // SAFETY: the caller is a kernel's entry point, whose metadata has this token's facts.
@@ -320,6 +329,11 @@ macro_rules! tuple_of_roles {
             const GROUPS: usize = 0 $(+ groups::<$role>())+;
             const REGISTERS: u32 =
                 0 $(+ WARPGROUP_THREADS * $role::GROUPS as u32 * $role::REGISTERS)+;
+            const FACTS: &'static [RoleFacts] = &[$(RoleFacts {
+                name: $role::NAME,
+                groups: $role::GROUPS as u32,
+                registers: $role::REGISTERS,
+            }),+];
         }
 
         impl<$($role: Role,)+ Cl: ClusterShape> Ready<($($role,)+), Cl> {

@@ -13,6 +13,7 @@ use crate::cta::{Cta, Ready, Roles};
 use crate::grid::BeforeWait;
 use core::marker::PhantomData;
 use isa::device;
+use isa::kernel::RegionFacts;
 
 /// The shared memory that one CTA can use on sm_90: 227 KiB.
 pub const SMEM_LIMIT: usize = 227 * 1024;
@@ -75,6 +76,8 @@ pub unsafe trait Region {
     const BARRIERS: u32 = 0;
     /// Its name in reports, empty for an anonymous region. Two regions of a plan can't share a name.
     const NAME: &'static str = "";
+    /// What it consists of, as `warpipe inspect` prints it. Without this, a region is plain memory.
+    const FACTS: RegionFacts = RegionFacts::of("memory", &[]);
     /// What a kernel gets: the ends of a ring, of a barrier, a buffer.
     type Ends;
     /// Initialises the region's mbarriers, in one thread of the CTA.
@@ -141,6 +144,7 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
     const ALIGN: usize = if C::HOLDS { R::ALIGN } else { 1 };
     const BARRIERS: u32 = if C::HOLDS { R::BARRIERS } else { 0 };
     const NAME: &'static str = R::NAME;
+    const FACTS: RegionFacts = if C::HOLDS { R::FACTS } else { RegionFacts::of("none", &[]) };
     type Ends = Option<R::Ends>;
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -181,6 +185,8 @@ pub unsafe trait Regions {
     const BARRIERS: &'static [u32];
     /// The regions' names.
     const NAMES: &'static [&'static str];
+    /// What each region consists of, and where it lies.
+    const FACTS: &'static [RegionFacts] = &[];
     /// The ends of all regions, in order.
     type Ends;
     /// Initialises the mbarriers of every region.
@@ -278,6 +284,13 @@ macro_rules! tuple_of_regions {
             const SIZES: &'static [(usize, usize)] = &[$(($region::BYTES, $region::ALIGN)),+];
             const BARRIERS: &'static [u32] = &[$($region::BARRIERS),+];
             const NAMES: &'static [&'static str] = &[$($region::NAME),+];
+            const FACTS: &'static [RegionFacts] = &[$(RegionFacts {
+                name: $region::NAME,
+                offset: offset(Self::SIZES, $index) as u32,
+                bytes: $region::BYTES as u32,
+                first_barrier: barriers_before(Self::BARRIERS, $index),
+                ..$region::FACTS
+            }),+];
             type Ends = ($($region::Ends,)+);
             #[inline(always)]
             unsafe fn init(place: Place) {
@@ -298,6 +311,7 @@ unsafe impl Regions for () {
     const SIZES: &'static [(usize, usize)] = &[];
     const BARRIERS: &'static [u32] = &[];
     const NAMES: &'static [&'static str] = &[];
+    const FACTS: &'static [RegionFacts] = &[];
     type Ends = ();
     #[inline(always)]
     unsafe fn init(_place: Place) {}

@@ -61,6 +61,7 @@ use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS};
 
 use core::marker::PhantomData;
+use isa::kernel::{Part, RegionFacts};
 
 /// The name of a ring or barrier, as a type.
 ///
@@ -155,6 +156,8 @@ use sealed::Sealed;
 pub trait Writers<St>: Sealed + 'static {
     /// Arrivals per fill of a slot.
     const ARRIVALS: usize;
+    /// Who arrives, as `warpipe inspect` prints it.
+    const BY: &'static str = "";
 }
 
 /// One elected thread arms every slot with its bytes and issues its TMA loads.
@@ -173,6 +176,7 @@ pub enum Tma {}
 impl Sealed for Tma {}
 impl<St: Stage> Writers<St> for Tma {
     const ARRIVALS: usize = 1;
+    const BY: &'static str = "the thread that loads, with the slot's bytes";
 }
 
 /// Each tile of the slot is loaded by its own thread, which arms the slot with that tile's bytes.
@@ -191,6 +195,7 @@ pub enum TmaParts {}
 impl Sealed for TmaParts {}
 impl<St: Stage> Writers<St> for TmaParts {
     const ARRIVALS: usize = St::TILES;
+    const BY: &'static str = "the thread of each tile, with its bytes";
 }
 
 /// All warps of role `Ro` fill every slot with ordinary stores.
@@ -208,6 +213,7 @@ pub struct Writes<Ro>(PhantomData<Ro>);
 impl<Ro> Sealed for Writes<Ro> {}
 impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
     const ARRIVALS: usize = 4 * Ro::GROUPS;
+    const BY: &'static str = "each warp that writes";
 }
 
 /// All threads of role `Ro` fill every slot with `cp.async`. The readers must be [`Reads`].
@@ -227,6 +233,7 @@ pub struct CpAsync<Ro>(PhantomData<Ro>);
 impl<Ro> Sealed for CpAsync<Ro> {}
 impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
     const ARRIVALS: usize = WARPGROUP_THREADS as usize * Ro::GROUPS;
+    const BY: &'static str = "each thread's cp.async";
 }
 
 /// `STAGES` slots that each hold the tiles of `St`. `Wr` fill them, `Rd` read them. `Tag` is the
@@ -327,6 +334,26 @@ unsafe impl<
     };
     const ALIGN: usize = St::ALIGN;
     const NAME: &'static str = name_of::<Tag>();
+    const FACTS: RegionFacts = RegionFacts::of(
+        "Ring",
+        &[
+            Part::Tiles { what: "slots", offset: 0, count: STAGES as u32, tiles: St::FACTS },
+            Part::Mbarriers {
+                what: "full",
+                offset: Layout::<STAGES, St>::full(0, 0),
+                count: STAGES as u32,
+                arrivals: Self::FULL_ARRIVALS,
+                by: Wr::BY,
+            },
+            Part::Mbarriers {
+                what: "empty",
+                offset: Layout::<STAGES, St>::empty(0, 0),
+                count: STAGES as u32,
+                arrivals: Self::EMPTY_ARRIVALS,
+                by: Rd::BY,
+            },
+        ],
+    );
     type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 
     #[inline(always)]

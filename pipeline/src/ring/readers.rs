@@ -38,6 +38,8 @@ pub trait Readers: Sealed + 'static {
     const ASYNC: bool;
     /// Whether the warp groups take turns, so that each of them skips slots ([`TakeTurns`]).
     const IN_TURN: bool = false;
+    /// Who arrives, as `warpipe inspect` prints it.
+    const BY: &'static str = "";
     /// Returns which part of a slot warp group number `group` of the role reads.
     ///
     /// See the example of [`Readers`].
@@ -67,6 +69,7 @@ impl<Ro: Role> Readers for Mma<Ro> {
     const ARRIVALS: usize = Ro::GROUPS;
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
+    const BY: &'static str = "each warp group that reads, in each CTA that gets the slot's data";
 }
 
 /// Every warp group of role `Ro` reads every slot with ordinary loads.
@@ -88,6 +91,7 @@ impl<Ro: Role> Readers for Reads<Ro> {
     const ARRIVALS: usize = 4 * Ro::GROUPS;
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
+    const BY: &'static str = "each warp that reads";
 }
 
 /// The warp groups of role `Ro` take turns: one of them reads each slot with wgmma.
@@ -113,6 +117,8 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
     const IN_TURN: bool = true;
+    const BY: &'static str =
+        "the warp group whose turn it is, in each CTA that gets the slot's data";
 }
 
 /// The warp groups of role `Ro` take turns: one of them reads each slot with ordinary loads.
@@ -137,6 +143,7 @@ impl<Ro: Role> Readers for ReadsInTurn<Ro> {
     const MULTICAST: bool = false;
     const ASYNC: bool = false;
     const IN_TURN: bool = true;
+    const BY: &'static str = "each warp of the warp group whose turn it is";
 }
 
 /// Readers whose warp groups take turns: [`MmaInTurn`] and [`ReadsInTurn`].

@@ -5,8 +5,9 @@
 
 use crate::cta::Sharing;
 use crate::tile::Load;
-use crate::tile::{TILE_ALIGN, TileShape};
+use crate::tile::{TILE_ALIGN, TileShape, facts};
 use isa::device;
+use isa::kernel::TileFacts;
 
 /// Seals [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
 mod sealed {
@@ -41,6 +42,8 @@ pub trait Stage: Sealed + 'static {
     const BYTES: usize;
     /// Number of tiles.
     const TILES: usize;
+    /// Each tile as `warpipe inspect` prints it.
+    const FACTS: &'static [TileFacts] = &[];
     /// Alignment of the slot.
     const ALIGN: usize = TILE_ALIGN;
 }
@@ -83,6 +86,7 @@ macro_rules! tuples {
         impl<$($tile: TileShape),+> Stage for ($($tile,)+) {
             const BYTES: usize = 0 $(+ $tile::BYTES)+;
             const TILES: usize = [$(stringify!($tile)),+].len();
+            const FACTS: &'static [TileFacts] = &[$(facts::<$tile>()),+];
         }
         impl<$($tile: TileShape, $peers: Sharing),+> LoadsInto<($($tile,)+)>
             for ($(Load<'_, $tile, $peers>,)+)
@@ -157,6 +161,7 @@ impl<A: TileShape, const COUNT: usize> Stage for [A; COUNT] {
         COUNT * A::BYTES
     };
     const TILES: usize = COUNT;
+    const FACTS: &'static [TileFacts] = &[facts::<A>(); COUNT];
 }
 impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     for [Load<'_, A, P>; COUNT]

@@ -5,7 +5,7 @@
 
 use core::marker::PhantomData;
 use half::{bf16, f16};
-use isa::kernel::Dtype;
+use isa::kernel::{Dtype, TileFacts};
 
 /// Seals [`Element`] and [`TileShape`]: a tile's bytes are those that TMA transfers.
 mod sealed {
@@ -120,6 +120,16 @@ impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROW
         ROWS
     };
     const COLS: usize = COLS;
+}
+
+/// A tile as `warpipe inspect` prints it.
+pub(crate) const fn facts<T: TileShape>() -> TileFacts {
+    TileFacts {
+        dtype: <T::Element as Element>::DTYPE.name(),
+        rows: T::ROWS as u32,
+        cols: T::COLS as u32,
+        bytes: T::BYTES as u32,
+    }
 }
 
 /// Returns the byte offset of a 16-byte chunk of a row inside a tile.

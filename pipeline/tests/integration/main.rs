@@ -16,6 +16,7 @@ mod copy;
 mod cp_async;
 mod dependent;
 mod explore;
+mod facts;
 mod in_turn;
 mod mailbox;
 mod misuses;

@@ -58,7 +58,22 @@ fn cvt_ops(out: DeviceSliceMut<u64>, lo: f32, hi: f32, v: u32) {
     let [c, d] = cvt::f16x2_to_f32(v);
     keep(&out, 2, (a + b).to_bits());
     keep(&out, 3, (c + d).to_bits());
-    keep(&out, 4, math::sqrt(lo).to_bits() ^ math::tanh_approx(lo).to_bits());
+}
+
+#[kernel(threads = 32)]
+fn math_ops(out: DeviceSliceMut<u64>, a: f32, b: f32, c: f32) {
+    keep(&out, 0, math::sqrt(a).to_bits());
+    keep(&out, 1, math::sqrt_approx(a).to_bits());
+    keep(&out, 2, math::rsqrt_approx(a).to_bits());
+    keep(&out, 3, math::rcp_approx(a).to_bits());
+    keep(&out, 4, math::ex2_approx(a).to_bits());
+    keep(&out, 5, math::lg2_approx(a).to_bits());
+    keep(&out, 6, math::tanh_approx(a).to_bits());
+    keep(&out, 7, math::min(a, b).to_bits());
+    keep(&out, 8, math::max(a, b).to_bits());
+    keep(&out, 9, math::fma(a, b, c).to_bits());
+    keep(&out, 10, math::abs(a).to_bits());
+    keep(&out, 11, math::floor(a).to_bits());
 }
 
 #[kernel(threads = 32)]
