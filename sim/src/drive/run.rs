@@ -16,7 +16,7 @@ use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
 use crate::types::grid::Grid;
-use corosensei::stack::DefaultStack;
+use super::stack::ThreadStack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ enum End {
     Panicked(Fault),
 }
 
-type Thread = Coroutine<Resume, (), End, DefaultStack>;
+type Thread = Coroutine<Resume, (), End, ThreadStack>;
 
 /// A cluster and the stacks of its threads.
 pub(crate) struct Running<'a> {
@@ -197,7 +197,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn spawn(stack: DefaultStack, entry: Entry<'_>) -> Thread {
+fn spawn(stack: ThreadStack, entry: Entry<'_>) -> Thread {
     let body = move |yielder: &Yielder, first: Resume| {
         if first == Resume::Unwind {
             return End::Unwound;

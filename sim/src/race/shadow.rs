@@ -104,6 +104,9 @@ impl Shadow {
         judge: &impl Judge,
     ) -> Result<(), Clash> {
         let mut good = Access::default();
+        if range.start.is_multiple_of(CHUNK) && range.end == range.start + CHUNK {
+            return self.read_chunk((range.start / CHUNK) as usize, new, judge, &mut good);
+        }
         for (c, mask) in parts(&range) {
             if mask == u16::MAX {
                 self.read_chunk(c, new, judge, &mut good)?;
@@ -176,8 +179,13 @@ impl Shadow {
     /// Whether a range may be written: after its reads and writes.
     pub fn ready(&mut self, range: Range<u32>, judge: &impl Judge) -> Result<(), Clash> {
         let mut good = [Access::default(); 3];
+        let mut like = None;
         for (c, mask) in parts(&range) {
             let chunk = &self.chunks[c];
+            // Neighbours were mostly written and read together.
+            if chunk.list == 0 && like == Some((chunk.write, chunk.reads)) {
+                continue;
+            }
             if chunk.list != 0 {
                 for e in &self.lists[chunk.list as usize - 1] {
                     check(e, c, mask, judge)?;
@@ -196,6 +204,7 @@ impl Shadow {
                 }
                 *good = old;
             }
+            like = Some((chunk.write, chunk.reads));
         }
         Ok(())
     }
@@ -233,20 +242,33 @@ impl Shadow {
     ) -> Result<(), Clash> {
         let readers = self.readers;
         let list = self.list(c);
-        for e in list.iter().filter(|e| e.write) {
-            check(e, c, mask, judge)?;
+        let replaced = |e: &Entry| {
+            !e.write
+                && e.mask & !mask == 0
+                && (e.access.agent == new.agent || judge.replaces(e.access))
+        };
+        let mut any = false;
+        for e in &*list {
+            if e.write {
+                check(e, c, mask, judge)?;
+            }
+            any |= replaced(e);
         }
-        list.retain(|e| {
-            e.write
-                || e.mask & !mask != 0
-                || !(e.access.agent == new.agent || judge.replaces(e.access))
-        });
+        if any {
+            list.retain(|e| !replaced(e));
+        }
         if list.len() >= readers
             && let Some(oldest) = list.iter().position(|e| !e.write)
         {
             list.remove(oldest);
         }
-        put(list, Entry { mask, write: false, access: new });
+        let entry = Entry { mask, write: false, access: new };
+        if mask == u16::MAX {
+            // The same access's, if there was one, has been replaced.
+            list.push(entry);
+        } else {
+            put(list, entry);
+        }
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! The lines that accesses come from: a number for each thread at each line.
 
 use crate::cluster::thread::Thread;
+use crate::types::hash::ByMix;
 use crate::types::loc::Loc;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Who did it, with what instruction, at which line.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Site {
 #[derive(Default)]
 pub(crate) struct Sites {
     all: Vec<Site>,
-    index: HashMap<(usize, u32, bool), u32, BuildHasherDefault<Mix>>,
+    index: HashMap<(usize, u32, bool), u32, ByMix>,
     last: Option<((usize, u32, bool), u32)>,
 }
 
@@ -46,29 +46,5 @@ impl Sites {
 
     pub fn get(&self, i: u32) -> Site {
         self.all[i as usize]
-    }
-}
-
-/// A hash of few words, for keys that nobody chooses to collide.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &b in bytes {
-            self.write_u64(u64::from(b));
-        }
-    }
-    fn write_u32(&mut self, v: u32) {
-        self.write_u64(u64::from(v));
-    }
-    fn write_u64(&mut self, v: u64) {
-        self.0 = (self.0.rotate_left(5) ^ v).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    fn write_usize(&mut self, v: usize) {
-        self.write_u64(v as u64);
     }
 }

@@ -3,7 +3,7 @@
 use crate::finding::fault::Fault;
 use crate::finding::page::ranges;
 use crate::finding::rule::Rule;
-use crate::types::loc::{Loc, same_line};
+use crate::types::loc::{Loc, same_line, same_name};
 use std::collections::VecDeque;
 
 /// The `.aligned` instructions of a warp, as far as some lane has not executed them yet. A lane may
@@ -46,7 +46,7 @@ impl Aligned {
             self.entries.push_back(Entry { name, loc, lanes: 0 });
         }
         let e = &mut self.entries[at];
-        if e.name != name || !same_line(e.loc, loc) {
+        if !same_name(e.name, name) || !same_line(e.loc, loc) {
             let message = format!(
                 "lane {lane} executes {name} where {} of its warp executed {}",
                 lanes_of(e.lanes),
