@@ -52,6 +52,7 @@ impl Shared {
         self.size
     }
 
+    #[inline]
     fn range(&self, addr: u32, len: u32) -> Result<Range<usize>, Conflict> {
         let start = addr.wrapping_sub(SMEM_BASE);
         if addr < SMEM_BASE || start > self.size || len > self.size - start {
@@ -131,6 +132,7 @@ impl Shared {
     }
 
     /// Reads, by a thread or by an engine: the bytes are there, settled, and written once.
+    #[inline]
     pub fn read(&self, addr: u32, len: u32) -> Result<&[u8], Conflict> {
         let range = self.range(addr, len)?;
         let plain = Self::one_chunk(&range).is_some_and(|chunk| {
@@ -146,6 +148,7 @@ impl Shared {
     }
 
     /// Gives bytes to write to: nobody reads them or writes them asynchronously.
+    #[inline]
     pub fn write(&mut self, addr: u32, len: u32) -> Result<&mut [u8], Conflict> {
         let range = self.range(addr, len)?;
         if let Some(chunk) = Self::one_chunk(&range)

@@ -8,6 +8,7 @@
 use crate::finding::rule::Rule;
 use crate::memory::shared::CHUNK;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// An access: what an agent did at a time of its clock. None while the time is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -85,15 +86,65 @@ fn parts(range: &Range<u32>) -> impl Iterator<Item = (usize, u16)> + use<> {
     })
 }
 
+/// Chunks of shadows that are gone: memory that is asked for anew costs a page fault every 100 chunks.
+static POOL: Mutex<Pool> = Mutex::new(Pool { spare: Vec::new(), chunks: 0 });
+
+struct Pool {
+    spare: Vec<Vec<Chunk>>,
+    /// The room of all.
+    chunks: usize,
+}
+
+/// The room that the pool has for chunks: 40 MiB.
+const KEPT: usize = 1 << 20;
+
+impl Pool {
+    fn with<R>(f: impl FnOnce(&mut Self) -> R) -> R {
+        f(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// So many chunks that nobody has accessed.
+    fn take(n: usize) -> Vec<Chunk> {
+        let spare = Self::with(|pool| {
+            // The last ones are those of the same kind, mostly.
+            let at = pool.spare.iter().rposition(|s| s.capacity() >= n && s.capacity() <= 2 * n)?;
+            let spare = pool.spare.swap_remove(at);
+            pool.chunks -= spare.capacity();
+            Some(spare)
+        });
+        let mut chunks = spare.unwrap_or_default();
+        chunks.clear();
+        chunks.resize(n, Chunk::default());
+        chunks
+    }
+
+    fn give(chunks: Vec<Chunk>) {
+        Self::with(|pool| {
+            if pool.chunks + chunks.capacity() <= KEPT {
+                pool.chunks += chunks.capacity();
+                pool.spare.push(chunks);
+            }
+        });
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        Pool::give(std::mem::take(&mut self.chunks));
+    }
+}
+
 impl Shadow {
     pub fn new(bytes: u32) -> Self {
-        let chunks = vec![Chunk::default(); bytes.div_ceil(CHUNK) as usize];
+        let chunks = Pool::take(bytes.div_ceil(CHUNK) as usize);
         Self { chunks, lists: Vec::new(), free: Vec::new(), readers: usize::MAX }
     }
 
     /// The same, which remembers no more than so many readers per chunk.
     pub fn with_readers(bytes: u32, readers: usize) -> Self {
-        Self { readers, ..Self::new(bytes) }
+        let mut shadow = Self::new(bytes);
+        shadow.readers = readers;
+        shadow
     }
 
     /// Reads a range: after its writes.

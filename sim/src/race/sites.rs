@@ -25,10 +25,12 @@ pub(crate) struct Sites {
 
 impl Sites {
     /// The number of the line of the instruction that a thread executes.
+    #[inline]
     pub fn at(&mut self, thread: &Thread, strong: bool) -> u32 {
         self.of(Site { thread: thread.id, what: thread.op, loc: thread.line(), strong })
     }
 
+    #[inline]
     fn of(&mut self, site: Site) -> u32 {
         let key = (std::ptr::from_ref(site.loc) as usize, site.thread, site.strong);
         if let Some((last, i)) = self.last
