@@ -66,6 +66,9 @@ struct Entry {
     access: Access,
 }
 
+/// Room of a new list: a tile of a matrix is read by as many CTAs, or more.
+const LIST: usize = 8;
+
 /// The shadow of a range of memory, from offset 0.
 pub(crate) struct Shadow {
     chunks: Vec<Chunk>,
@@ -328,7 +331,7 @@ impl Shadow {
         let chunk = &mut self.chunks[c];
         if chunk.list == 0 {
             let i = self.free.pop().unwrap_or_else(|| {
-                self.lists.push(Vec::new());
+                self.lists.push(Vec::with_capacity(LIST));
                 self.lists.len() as u32
             });
             let list = &mut self.lists[i as usize - 1];

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 /// The `.aligned` instructions of a warp, as far as some lane has not executed them yet. A lane may
 /// run ahead of the others through those that exchange nothing.
+#[repr(C)]
 pub(crate) struct Aligned {
     /// Number of the oldest entry, modulo 2^32.
     first: u32,

@@ -9,7 +9,7 @@ use crate::types::loc::Loc;
 
 /// A warp. Its parts are in this order, with what each `.aligned` instruction needs in front, for a model of
 /// many warps is bound by the caches.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Warp {
     /// Lanes that exist.
     pub lanes: u32,
