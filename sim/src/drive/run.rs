@@ -3,6 +3,7 @@
 use super::current::{Entered, Teardown, set_yielder};
 use super::next::{self, Next};
 use super::stack::Stacks;
+use super::stack::ThreadStack;
 use super::{panics, tracing};
 use crate::cluster::thread::{Resume, Yielder};
 use crate::config::{Config, Stats};
@@ -16,7 +17,6 @@ use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
 use crate::types::grid::Grid;
-use super::stack::ThreadStack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -217,6 +217,13 @@ impl Shared {
 
     /// The asynchronous read is over.
     pub fn end_read(&mut self, addr: u32, len: u32) {
+        if len == CHUNK && addr.is_multiple_of(CHUNK) {
+            let chunk = addr.wrapping_sub(SMEM_BASE) / CHUNK;
+            if let Some(readers) = self.readers.get_mut(chunk as usize) {
+                *readers -= 1;
+            }
+            return;
+        }
         if let Ok(range) = self.range(addr, len) {
             for c in &mut self.readers[Self::chunks(&range)] {
                 *c -= 1;

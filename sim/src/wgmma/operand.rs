@@ -90,6 +90,16 @@ impl Operand {
         }
     }
 
+    /// An address and an end between which all of it lies, for a swizzle with what shares its spans.
+    pub fn around(&self) -> (u32, u32) {
+        let last = self.start + (self.rows - 1) / 8 * self.stride;
+        if self.swizzle == Swizzle::None {
+            return (self.start, last + self.leading + 8 * 16);
+        }
+        let span = self.swizzle.span();
+        (self.start / span * span, (last + 7 * span + 32).next_multiple_of(span))
+    }
+
     /// Whether the operand has the 16 bytes that an address lies in.
     pub fn covers(&self, addr: u32) -> bool {
         let mut found = false;
