@@ -2,7 +2,6 @@
 
 use crate::finding::report::SourceLine;
 use crate::types::loc::Loc;
-use std::collections::BTreeMap;
 
 /// An arrival, or a wait that ended.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +30,15 @@ pub(crate) struct Use {
 
 /// The uses of an mbarrier by thread, in groups of 32: mostly whole warps do the same.
 #[derive(Default)]
-pub(crate) struct Uses(BTreeMap<u32, Box<[Use; 32]>>);
+pub(crate) struct Uses(Vec<Option<Box<[Use; 32]>>>);
 
 impl Uses {
     fn of_mut(&mut self, thread: u32) -> &mut Use {
-        &mut self.0.entry(thread / 32).or_default()[thread as usize % 32]
+        let (group, lane) = (thread as usize / 32, thread as usize % 32);
+        if self.0.len() <= group {
+            self.0.resize_with(group + 1, || None);
+        }
+        &mut self.0[group].get_or_insert_default()[lane]
     }
 
     /// A thread arrives.
@@ -55,13 +58,15 @@ impl Uses {
 
     /// What a thread did.
     pub fn of(&self, thread: u32) -> Use {
-        self.0.get(&(thread / 32)).map_or_else(Use::default, |all| all[thread as usize % 32])
+        let group = self.0.get(thread as usize / 32).and_then(Option::as_ref);
+        group.map_or_else(Use::default, |all| all[thread as usize % 32])
     }
 
     /// The threads that did something, in their order.
     pub fn all(&self) -> impl Iterator<Item = (u32, &Use)> {
-        self.0.iter().flat_map(|(&group, all)| {
-            all.iter().enumerate().map(move |(lane, one)| (group * 32 + lane as u32, one))
+        (0..).zip(&self.0).flat_map(|(group, all)| {
+            let all = all.iter().flat_map(|all| all.iter());
+            (0..).zip(all).map(move |(lane, one)| (group * 32 + lane, one))
         })
     }
 
@@ -77,7 +82,7 @@ impl Uses {
             most @ 17.. => most.max(32),
             some => some,
         };
-        self.0.values().map(|all| of_warp(all)).sum()
+        self.0.iter().flatten().map(|all| of_warp(all)).sum()
     }
 }
 

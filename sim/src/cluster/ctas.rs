@@ -77,6 +77,7 @@ impl Ctas {
 
     /// The CTA that a `shared::cluster` address of CTA `own` names, and the address there. A peer
     /// must run.
+    #[inline]
     pub fn split(&self, own: usize, addr: u32) -> Result<(usize, u32), Fault> {
         let cta = match addr >> 24 {
             0 => own,
@@ -100,6 +101,7 @@ impl Ctas {
     }
 
     /// The same for an instruction that takes an address of its own CTA only.
+    #[inline]
     pub fn own(own: usize, addr: u32) -> Result<(usize, u32), Fault> {
         match addr >> 24 {
             0 => Ok((own, addr)),

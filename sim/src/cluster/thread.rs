@@ -16,28 +16,29 @@ pub(crate) enum Resume {
 /// Where a thread's coroutine gives the processor back.
 pub(crate) type Yielder = corosensei::Yielder<Resume, ()>;
 
-/// A simulated thread.
+/// A simulated thread. What each instruction needs is in the first cache line.
+#[repr(C, align(64))]
 pub(crate) struct Thread {
     /// Linear index in the cluster.
     pub id: u32,
-    /// CTA's rank.
-    pub cta: usize,
     /// Linear index in the CTA.
     pub index: u32,
+    /// CTA's rank.
+    pub cta: usize,
     /// Index of its warp in the cluster.
     pub warp: usize,
-    pub status: Status,
-    pub wait: Wait,
-    pub wake: Wake,
     /// The last instruction's line.
     pub loc: Option<Loc>,
     /// The last instruction's name.
     pub op: &'static str,
+    /// Set by the thread's coroutine when it starts.
+    pub yielder: *const Yielder,
+    pub status: Status,
+    pub wake: Wake,
+    pub wait: Wait,
     pub role: Option<&'static str>,
     /// What it looked at last.
     pub looked: Looked,
-    /// Set by the thread's coroutine when it starts.
-    pub yielder: *const Yielder,
 }
 
 impl Thread {

@@ -3,6 +3,7 @@
 use super::current::{Entered, Teardown, set_yielder};
 use super::next::{self, Next};
 use super::stack::Stacks;
+use super::stack::ThreadStack;
 use super::{panics, tracing};
 use crate::cluster::thread::{Resume, Yielder};
 use crate::config::{Config, Stats};
@@ -16,7 +17,6 @@ use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
 use crate::types::grid::Grid;
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ enum End {
     Panicked(Fault),
 }
 
-type Thread = Coroutine<Resume, (), End, DefaultStack>;
+type Thread = Coroutine<Resume, (), End, ThreadStack>;
 
 /// A cluster and the stacks of its threads.
 pub(crate) struct Running<'a> {
@@ -197,7 +197,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn spawn(stack: DefaultStack, entry: Entry<'_>) -> Thread {
+fn spawn(stack: ThreadStack, entry: Entry<'_>) -> Thread {
     let body = move |yielder: &Yielder, first: Resume| {
         if first == Resume::Unwind {
             return End::Unwound;

@@ -1,18 +1,61 @@
 //! Stacks of simulated threads, kept for the next run.
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// Stacks that the pool keeps: enough for two clusters of large CTAs.
 const KEPT: usize = 4096;
+/// Bytes of a page, and of a cache line.
+const PAGE: usize = 4096;
+const LINE: usize = 64;
 
-static POOL: Mutex<Vec<(usize, DefaultStack)>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<(usize, ThreadStack)>> = Mutex::new(Vec::new());
+
+/// The stack of a simulated thread. Each begins at another line of its first page: if all began at the
+/// page's end, as they are mapped, hundreds of threads would share a few sets of the caches.
+pub(crate) struct ThreadStack {
+    mapped: DefaultStack,
+    base: StackPointer,
+}
+
+impl ThreadStack {
+    fn new(bytes: usize) -> io::Result<Self> {
+        let mapped = DefaultStack::new(bytes + PAGE)?;
+        let end = mapped.base().get();
+        // Neighbours are a few pages apart: an odd factor gives each another line.
+        let line = (end / PAGE).wrapping_mul(0x9e37_79b1) >> 16 & (PAGE / LINE - 1);
+        let base = StackPointer::new(end - LINE * line).expect("it lies in the mapping");
+        Ok(Self { mapped, base })
+    }
+}
+
+// SAFETY: the guard page is that of `mapped`, which is a page longer than what was asked for, and `base`
+// lies at most a page below its end, at a multiple of a cache line.
+unsafe impl Stack for ThreadStack {
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    fn limit(&self) -> StackPointer {
+        self.mapped.limit()
+    }
+
+    #[cfg(windows)]
+    fn teb_fields(&self) -> corosensei::stack::StackTebFields {
+        self.mapped.teb_fields()
+    }
+
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, stack_limit: usize, guaranteed_stack_bytes: usize) {
+        self.mapped.update_teb_fields(stack_limit, guaranteed_stack_bytes);
+    }
+}
 
 /// The stacks of one worker: taken from the pool when it starts, given back when it ends.
 pub(crate) struct Stacks {
     bytes: usize,
-    free: Vec<DefaultStack>,
+    free: Vec<ThreadStack>,
 }
 
 impl Stacks {
@@ -20,7 +63,7 @@ impl Stacks {
         Self { bytes, free: Vec::new() }
     }
 
-    pub fn take(&mut self) -> io::Result<DefaultStack> {
+    pub fn take(&mut self) -> io::Result<ThreadStack> {
         if self.free.is_empty() {
             let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
             let mut i = pool.len();
@@ -31,10 +74,10 @@ impl Stacks {
                 }
             }
         }
-        self.free.pop().map_or_else(|| DefaultStack::new(self.bytes), Ok)
+        self.free.pop().map_or_else(|| ThreadStack::new(self.bytes), Ok)
     }
 
-    pub fn give(&mut self, stack: DefaultStack) {
+    pub fn give(&mut self, stack: ThreadStack) {
         self.free.push(stack);
     }
 }

@@ -8,14 +8,17 @@ use crate::race::release::{Place, Word as Order};
 use crate::types::word::Word;
 use crate::walk::guide::GLOBAL;
 
+/// `len` is a power of two.
+#[inline]
 fn aligned(addr: u64, len: usize) -> Result<(), Fault> {
-    if addr.is_multiple_of(len as u64) {
+    if addr & (len as u64 - 1) == 0 {
         return Ok(());
     }
     Err(Fault::new(Rule::Misaligned, format!("{len} bytes at {addr:#x}: a multiple of {len}")))
 }
 
 /// Where a word of shared memory lies: `remote` allows other CTAs.
+#[inline]
 fn word(e: &Engine, t: u32, addr: u32, len: usize, remote: bool) -> Result<(usize, u32), Fault> {
     let bytes = len as u32;
     let at = if remote { e.hw.split(t, addr, bytes)? } else { e.hw.own(t, addr, bytes)? };
@@ -32,9 +35,11 @@ fn put<T: Word>(v: T, bytes: &mut [u8]) -> bool {
     *old != *bytes
 }
 
+#[inline]
 fn note_load(e: &mut Engine, t: u32, space: u64, addr: u64, len: u64) {
-    let loc = e.hw.thread(t).loc;
-    if let (Some(guide), Some(loc)) = (&mut e.guide, loc) {
+    if let Some(guide) = &mut e.guide
+        && let Some(loc) = e.hw.thread(t).loc
+    {
         if space != GLOBAL {
             guide.visit(space as usize);
         }

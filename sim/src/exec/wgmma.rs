@@ -64,6 +64,9 @@ fn operands_in_regions(e: &Engine, cta: usize, mma: Mma) -> Result<(), Fault> {
         return Ok(());
     }
     for operand in mma.operands()?.iter().flatten() {
+        if e.hw.regions.operand(cta, operand.start(), operand.around()).is_ok() {
+            continue;
+        }
         let (mut first, mut end) = (u32::MAX, 0);
         operand.for_each_chunk(|_, _, addr| (first, end) = (first.min(addr), end.max(addr + 16)));
         e.hw.regions.operand(cta, operand.start(), (first, end))?;

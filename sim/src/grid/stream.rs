@@ -36,6 +36,8 @@ pub(crate) struct One {
     /// Number of its first cluster among those of the run.
     pub first: u32,
     room: Room,
+    /// Clusters that have started.
+    started: AtomicU32,
     /// CTAs that have let the dependent grid start, or have ended.
     signals: AtomicU32,
     /// Clusters that have ended.
@@ -48,8 +50,8 @@ pub(crate) struct One {
 pub(crate) struct Stream {
     grids: Vec<One>,
     sms: u32,
-    /// Clusters of each grid that have started.
-    started: Mutex<Vec<u32>>,
+    /// Held by whoever starts a cluster.
+    starting: Mutex<()>,
 }
 
 impl Stream {
@@ -72,14 +74,14 @@ impl Stream {
                 clusters,
                 first: first - clusters,
                 room: Room::of(grid),
+                started: AtomicU32::new(0),
                 signals: AtomicU32::new(0),
                 ended: AtomicU32::new(0),
                 waited: AtomicBool::new(false),
             }
         };
         let grids: Vec<One> = grids.into_iter().enumerate().map(one).collect();
-        let started = Mutex::new(vec![0; grids.len()]);
-        Self { grids, sms, started }
+        Self { grids, sms, starting: Mutex::default() }
     }
 
     pub fn grids(&self) -> &[One] {
@@ -108,49 +110,46 @@ impl Stream {
         self.grids[grid].signals.load(Ordering::Acquire) == self.grids[grid].ctas
     }
 
-    fn running(&self, grid: usize, started: &[u32]) -> u32 {
-        started[grid] - self.grids[grid].ended.load(Ordering::Acquire)
+    fn running(&self, grid: usize) -> u32 {
+        // In this order: no more end than start.
+        let ended = self.grids[grid].ended.load(Ordering::Acquire);
+        self.grids[grid].started.load(Ordering::Acquire) - ended
     }
 
     /// Whether there is room for a cluster of a grid. The first cluster always finds room.
-    fn fits(&self, grid: usize, started: &[u32]) -> bool {
+    fn fits(&self, grid: usize) -> bool {
         let parts = |g: usize, clusters: u32| {
             self.grids[g].room.parts(self.grids[g].cluster) * u64::from(clusters)
         };
-        let taken: u64 = (0..=grid).map(|g| parts(g, self.running(g, started))).sum();
+        let taken: u64 = (0..=grid).map(|g| parts(g, self.running(g))).sum();
         taken == 0 || taken + parts(grid, 1) <= SM * u64::from(self.sms)
     }
 
     /// The first grid whose clusters have not all started.
-    fn unstarted(&self, started: &[u32]) -> Option<usize> {
-        (0..self.grids.len()).find(|&g| started[g] < self.grids[g].clusters)
+    fn unstarted(&self) -> Option<usize> {
+        self.grids.iter().position(|one| one.started.load(Ordering::Acquire) < one.clusters)
     }
 
-    fn next(&self, started: &[u32]) -> Option<usize> {
-        self.unstarted(started).filter(|&g| self.eligible(g) && self.fits(g, started))
+    fn next(&self) -> Option<usize> {
+        self.unstarted().filter(|&g| self.eligible(g) && self.fits(g))
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut Vec<u32>) -> R) -> R {
-        f(&mut self.started.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Whether a cluster can start now.
+    /// Whether a cluster can start now, if no other worker starts it first. Each turn asks, so it takes
+    /// no lock.
     pub fn has_next(&self) -> bool {
-        self.with(|started| self.next(started).is_some())
+        self.next().is_some()
     }
 
     /// Whether all clusters have started.
     pub fn all_started(&self) -> bool {
-        self.with(|started| self.unstarted(started).is_none())
+        self.unstarted().is_none()
     }
 
     /// Starts a cluster, if one can: its grid, and the how manieth it is there.
     pub fn take(&self) -> Option<(usize, u32)> {
-        self.with(|started| {
-            let grid = self.next(started)?;
-            started[grid] += 1;
-            Some((grid, started[grid] - 1))
-        })
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let grid = self.next()?;
+        Some((grid, self.grids[grid].started.fetch_add(1, Ordering::AcqRel)))
     }
 
     /// A cluster has ended.
@@ -160,31 +159,29 @@ impl Stream {
 
     /// Why clusters have not started, if that is so while nobody can go on.
     pub fn what_is_missing(&self) -> Option<String> {
-        self.with(|started| {
-            let grid = self.unstarted(started)?;
-            let one = &self.grids[grid];
-            if self.eligible(grid) {
-                let Room { per_sm, limit } = one.room;
-                return Some(format!(
-                    "{} of {} CTAs of `{}` are resident ({} SMs x {per_sm} CTAs each, limited by {limit}), \
+        let grid = self.unstarted()?;
+        let one = &self.grids[grid];
+        if self.eligible(grid) {
+            let Room { per_sm, limit } = one.room;
+            return Some(format!(
+                "{} of {} CTAs of `{}` are resident ({} SMs x {per_sm} CTAs each, limited by {limit}), \
                      {} have not started, and a CTA keeps its place until it ends",
-                    self.running(grid, started) * one.cluster,
-                    one.ctas,
-                    one.name,
-                    self.sms,
-                    (one.clusters - started[grid]) * one.cluster,
-                ));
-            }
-            let ahead = &self.grids[grid - 1].name;
-            Some(if one.dependent {
-                format!(
-                    "`{}` has not started: a dependent grid may start before `{ahead}` has ended, but \
+                self.running(grid) * one.cluster,
+                one.ctas,
+                one.name,
+                self.sms,
+                (one.clusters - one.started.load(Ordering::Acquire)) * one.cluster,
+            ));
+        }
+        let ahead = &self.grids[grid - 1].name;
+        Some(if one.dependent {
+            format!(
+                "`{}` has not started: a dependent grid may start before `{ahead}` has ended, but \
                      nothing says that it does",
-                    one.name
-                )
-            } else {
-                format!("`{}` has not started: it starts when `{ahead}` has ended", one.name)
-            })
+                one.name
+            )
+        } else {
+            format!("`{}` has not started: it starts when `{ahead}` has ended", one.name)
         })
     }
 

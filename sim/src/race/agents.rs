@@ -1,5 +1,6 @@
 //! Who works: the components of the clocks.
 
+use crate::types::hash::ByMix;
 use crate::types::scope::Scope;
 use std::collections::HashMap;
 
@@ -33,13 +34,13 @@ impl Agent {
 /// The agents of a cluster, by number.
 pub(crate) struct Agents {
     all: Vec<Agent>,
-    index: HashMap<Agent, u32>,
+    index: HashMap<Agent, u32, ByMix>,
 }
 
 impl Agents {
     /// The threads come first.
     pub fn new(threads: u32) -> Self {
-        Self { all: (0..threads).map(Agent::Thread).collect(), index: HashMap::new() }
+        Self { all: (0..threads).map(Agent::Thread).collect(), index: HashMap::default() }
     }
 
     /// The number of an agent, which it gets when it first works.

@@ -8,6 +8,7 @@ use super::shadow::{Access, Judge, Shadow};
 use super::times::Lane;
 use crate::finding::report::ThreadPlace;
 use crate::finding::rule::Rule;
+use crate::types::hash::ByMix;
 use crate::types::loc::Loc;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,13 +33,13 @@ pub(crate) struct GlobalShadow {
 #[derive(Default)]
 pub(crate) struct Inner {
     /// By allocation, and by page.
-    pages: HashMap<u64, HashMap<u64, Shadow>>,
+    pages: HashMap<u64, HashMap<u64, Shadow, ByMix>, ByMix>,
     records: Vec<Record>,
-    pub words: HashMap<Place, Vec<Release>>,
+    pub words: HashMap<Place, Vec<Release>, ByMix>,
     pub maps: Maps,
 }
 
-/// An access: what [`Access::agent`] is an index of.
+/// An access: what [`Access::agent`] is an index of. [`Access::site`] is its [`Record::mark`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub cluster: u32,
@@ -198,12 +199,18 @@ impl Judge for Judging<'_> {
         self.follows(old, false)
     }
     fn replaces(&self, old: Access) -> bool {
-        let (r, new) = (&self.records[old.agent as usize], self.by.new);
+        let new = self.by.new;
+        let thread = matches!(new.kind, Agent::Thread(_));
+        if !thread && old.site != new.mark() {
+            // A chunk may have many readers: most are told apart without their records.
+            return false;
+        }
+        let r = &self.records[old.agent as usize];
         if (r.cluster, r.agent) == (new.cluster, new.agent) {
             return r.time <= new.time;
         }
         // The end of a copy says nothing of what its issuer knew.
-        matches!(new.kind, Agent::Thread(_)) && self.knows(Lane::Ordered, r)
+        thread && self.knows(Lane::Ordered, r)
     }
 }
 
@@ -226,7 +233,7 @@ impl Inner {
         let Self { pages, records, maps, .. } = self;
         let (judge, op) = (Judging { by, records, grid, maps }, by.what);
         let pages = pages.entry(base).or_default();
-        let new = Access { agent: id, time: 1, site: 0 };
+        let new = Access { agent: id, time: 1, site: by.new.mark() };
         let (mut at, end) = (addr, addr + len);
         while at < end {
             let page = at / PAGE;
@@ -302,6 +309,11 @@ impl GlobalShadow {
 }
 
 impl Record {
+    /// A number that accesses of one agent of a cluster have in common, and few others have.
+    fn mark(&self) -> u32 {
+        self.cluster.wrapping_mul(0x9e37_79b1) ^ self.agent
+    }
+
     fn cta(&self) -> (u32, usize) {
         (self.cluster, self.place.cta as usize)
     }

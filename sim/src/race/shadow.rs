@@ -8,6 +8,7 @@
 use crate::finding::rule::Rule;
 use crate::memory::shared::CHUNK;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// An access: what an agent did at a time of its clock. None while the time is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,6 +66,9 @@ struct Entry {
     access: Access,
 }
 
+/// Room of a new list: a tile of a matrix is read by as many CTAs, or more.
+const LIST: usize = 8;
+
 /// The shadow of a range of memory, from offset 0.
 pub(crate) struct Shadow {
     chunks: Vec<Chunk>,
@@ -85,15 +89,65 @@ fn parts(range: &Range<u32>) -> impl Iterator<Item = (usize, u16)> + use<> {
     })
 }
 
+/// Chunks of shadows that are gone: memory that is asked for anew costs a page fault every 100 chunks.
+static POOL: Mutex<Pool> = Mutex::new(Pool { spare: Vec::new(), chunks: 0 });
+
+struct Pool {
+    spare: Vec<Vec<Chunk>>,
+    /// The room of all.
+    chunks: usize,
+}
+
+/// The room that the pool has for chunks: 40 MiB.
+const KEPT: usize = 1 << 20;
+
+impl Pool {
+    fn with<R>(f: impl FnOnce(&mut Self) -> R) -> R {
+        f(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// So many chunks that nobody has accessed.
+    fn take(n: usize) -> Vec<Chunk> {
+        let spare = Self::with(|pool| {
+            // The last ones are those of the same kind, mostly.
+            let at = pool.spare.iter().rposition(|s| s.capacity() >= n && s.capacity() <= 2 * n)?;
+            let spare = pool.spare.swap_remove(at);
+            pool.chunks -= spare.capacity();
+            Some(spare)
+        });
+        let mut chunks = spare.unwrap_or_default();
+        chunks.clear();
+        chunks.resize(n, Chunk::default());
+        chunks
+    }
+
+    fn give(chunks: Vec<Chunk>) {
+        Self::with(|pool| {
+            if pool.chunks + chunks.capacity() <= KEPT {
+                pool.chunks += chunks.capacity();
+                pool.spare.push(chunks);
+            }
+        });
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        Pool::give(std::mem::take(&mut self.chunks));
+    }
+}
+
 impl Shadow {
     pub fn new(bytes: u32) -> Self {
-        let chunks = vec![Chunk::default(); bytes.div_ceil(CHUNK) as usize];
+        let chunks = Pool::take(bytes.div_ceil(CHUNK) as usize);
         Self { chunks, lists: Vec::new(), free: Vec::new(), readers: usize::MAX }
     }
 
     /// The same, which remembers no more than so many readers per chunk.
     pub fn with_readers(bytes: u32, readers: usize) -> Self {
-        Self { readers, ..Self::new(bytes) }
+        let mut shadow = Self::new(bytes);
+        shadow.readers = readers;
+        shadow
     }
 
     /// Reads a range: after its writes.
@@ -104,6 +158,9 @@ impl Shadow {
         judge: &impl Judge,
     ) -> Result<(), Clash> {
         let mut good = Access::default();
+        if range.start.is_multiple_of(CHUNK) && range.end == range.start + CHUNK {
+            return self.read_chunk((range.start / CHUNK) as usize, new, judge, &mut good);
+        }
         for (c, mask) in parts(&range) {
             if mask == u16::MAX {
                 self.read_chunk(c, new, judge, &mut good)?;
@@ -176,8 +233,13 @@ impl Shadow {
     /// Whether a range may be written: after its reads and writes.
     pub fn ready(&mut self, range: Range<u32>, judge: &impl Judge) -> Result<(), Clash> {
         let mut good = [Access::default(); 3];
+        let mut like = None;
         for (c, mask) in parts(&range) {
             let chunk = &self.chunks[c];
+            // Neighbours were mostly written and read together.
+            if chunk.list == 0 && like == Some((chunk.write, chunk.reads)) {
+                continue;
+            }
             if chunk.list != 0 {
                 for e in &self.lists[chunk.list as usize - 1] {
                     check(e, c, mask, judge)?;
@@ -196,6 +258,7 @@ impl Shadow {
                 }
                 *good = old;
             }
+            like = Some((chunk.write, chunk.reads));
         }
         Ok(())
     }
@@ -233,20 +296,33 @@ impl Shadow {
     ) -> Result<(), Clash> {
         let readers = self.readers;
         let list = self.list(c);
-        for e in list.iter().filter(|e| e.write) {
-            check(e, c, mask, judge)?;
+        let replaced = |e: &Entry| {
+            !e.write
+                && e.mask & !mask == 0
+                && (e.access.agent == new.agent || judge.replaces(e.access))
+        };
+        let mut any = false;
+        for e in &*list {
+            if e.write {
+                check(e, c, mask, judge)?;
+            }
+            any |= replaced(e);
         }
-        list.retain(|e| {
-            e.write
-                || e.mask & !mask != 0
-                || !(e.access.agent == new.agent || judge.replaces(e.access))
-        });
+        if any {
+            list.retain(|e| !replaced(e));
+        }
         if list.len() >= readers
             && let Some(oldest) = list.iter().position(|e| !e.write)
         {
             list.remove(oldest);
         }
-        put(list, Entry { mask, write: false, access: new });
+        let entry = Entry { mask, write: false, access: new };
+        if mask == u16::MAX {
+            // The same access's, if there was one, has been replaced.
+            list.push(entry);
+        } else {
+            put(list, entry);
+        }
         Ok(())
     }
 
@@ -255,7 +331,7 @@ impl Shadow {
         let chunk = &mut self.chunks[c];
         if chunk.list == 0 {
             let i = self.free.pop().unwrap_or_else(|| {
-                self.lists.push(Vec::new());
+                self.lists.push(Vec::with_capacity(LIST));
                 self.lists.len() as u32
             });
             let list = &mut self.lists[i as usize - 1];

@@ -150,9 +150,15 @@ impl Race {
     pub fn together(&mut self, threads: impl Iterator<Item = u32> + Clone) {
         let course = Lane::Course as usize;
         let Some(first) = threads.clone().next() else { return };
-        let mut all = Arc::clone(&self.threads[first as usize].base[course]);
+        let mut last = &self.threads[first as usize].base[course];
+        let mut all = Arc::clone(last);
         for t in threads.clone() {
-            join_into(&mut all, &self.threads[t as usize].base[course]);
+            let base = &self.threads[t as usize].base[course];
+            // Most have the same as the thread before.
+            if !Arc::ptr_eq(base, last) {
+                join_into(&mut all, base);
+                last = base;
+            }
         }
         for t in threads.clone() {
             raise(&mut all, t, self.threads[t as usize].time);

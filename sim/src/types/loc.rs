@@ -10,6 +10,11 @@ pub(crate) fn same_line(a: Loc, b: Loc) -> bool {
     std::ptr::eq(a, b) || a == b
 }
 
+/// Whether two instructions have one name. The addresses are compared first, as for lines.
+pub(crate) fn same_name(a: &'static str, b: &'static str) -> bool {
+    (a.as_ptr() == b.as_ptr() && a.len() == b.len()) || a == b
+}
+
 /// What a thread looked at: its line, and an address.
 pub(crate) type Look = (Loc, u64);
 

@@ -3,17 +3,18 @@
 use crate::finding::fault::Fault;
 use crate::finding::page::ranges;
 use crate::finding::rule::Rule;
-use crate::types::loc::{Loc, same_line};
+use crate::types::loc::{Loc, same_line, same_name};
 use std::collections::VecDeque;
 
 /// The `.aligned` instructions of a warp, as far as some lane has not executed them yet. A lane may
 /// run ahead of the others through those that exchange nothing.
+#[repr(C)]
 pub(crate) struct Aligned {
-    /// Number of the oldest entry.
-    first: u64,
+    /// Number of the oldest entry, modulo 2^32.
+    first: u32,
     entries: VecDeque<Entry>,
-    /// By lane: how many it has executed.
-    executed: [u64; 32],
+    /// By lane: how many it has executed, modulo 2^32.
+    executed: [u32; 32],
 }
 
 struct Entry {
@@ -35,8 +36,9 @@ impl Aligned {
         lanes: u32,
         exited: u32,
     ) -> Result<(), Fault> {
-        let at = (self.executed[lane as usize] - self.first) as usize;
-        self.executed[lane as usize] += 1;
+        let executed = &mut self.executed[lane as usize];
+        let at = executed.wrapping_sub(self.first) as usize;
+        *executed = executed.wrapping_add(1);
         if at == self.entries.len() {
             // A lane that has returned had executed all that any lane had: it misses this one.
             if exited != 0 {
@@ -46,7 +48,7 @@ impl Aligned {
             self.entries.push_back(Entry { name, loc, lanes: 0 });
         }
         let e = &mut self.entries[at];
-        if e.name != name || !same_line(e.loc, loc) {
+        if !same_name(e.name, name) || !same_line(e.loc, loc) {
             let message = format!(
                 "lane {lane} executes {name} where {} of its warp executed {}",
                 lanes_of(e.lanes),
@@ -57,7 +59,7 @@ impl Aligned {
         e.lanes |= 1 << lane;
         while self.entries.front().is_some_and(|e| e.lanes == lanes) {
             self.entries.pop_front();
-            self.first += 1;
+            self.first = self.first.wrapping_add(1);
         }
         Ok(())
     }
@@ -69,7 +71,7 @@ impl Aligned {
 
     /// The oldest instruction that the lane has not executed, though another lane has.
     pub fn missed(&self, lane: u32) -> Option<(&'static str, Loc)> {
-        let at = self.executed[lane as usize].checked_sub(self.first)?;
+        let at = self.executed[lane as usize].wrapping_sub(self.first);
         let e = self.entries.get(at as usize)?;
         Some((e.name, e.loc))
     }

@@ -7,7 +7,9 @@ use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 
-/// A warp.
+/// A warp. Its parts are in this order, with what each `.aligned` instruction needs in front, for a model of
+/// many warps is bound by the caches.
+#[repr(C, align(64))]
 pub(crate) struct Warp {
     /// Lanes that exist.
     pub lanes: u32,

@@ -48,6 +48,8 @@ pub(crate) struct WarpGroup {
     fragments: Vec<[u32; 4]>,
     /// A*B of the last instruction, row-major 64 by N.
     product: Vec<f32>,
+    /// The same by thread: the part of each in one piece.
+    parts: Vec<f32>,
     /// Where it is, and the number of its group.
     issued: Option<(Loc, u64)>,
     a: Vec<f32>,
@@ -73,6 +75,7 @@ impl WarpGroup {
             come: 0,
             fragments: Vec::new(),
             product: Vec::new(),
+            parts: Vec::new(),
             issued: None,
             a: Vec::new(),
             b: Vec::new(),
@@ -190,6 +193,8 @@ impl WarpGroup {
         self.issued = Some((loc, self.open_group()));
         self.product.resize(64 * n, 0.0);
         operand::product(&self.a, &self.b, n, &mut self.product);
+        self.parts.resize(64 * n, 0.0);
+        operand::deal(&self.product, n, &mut self.parts);
     }
 
     /// The protocol state: the groups in flight, and who has committed them.
@@ -237,37 +242,27 @@ impl WarpGroup {
     /// The last instruction: where it is, the number of its group, and the part of thread `index` of
     /// the CTA in its product.
     pub fn part(&self, mma: Mma, index: u32) -> ((Loc, u64), Part<'_>) {
-        let (n, member) = (mma.n as usize, index % 128);
-        let row = (member / 32 * 16 + member % 32 / 4) as usize;
-        let col = (member % 4 * 2) as usize;
-        let part = Part {
-            top: &self.product[row * n + col..][..n - col],
-            bottom: &self.product[(row + 8) * n + col..][..n - col],
-            scale_d: mma.scale_d,
-        };
+        let (regs, member) = (mma.n as usize / 2, (index % 128) as usize);
+        let part = Part { values: &self.parts[member * regs..][..regs], scale_d: mma.scale_d };
         (self.issued.expect("it was issued"), part)
     }
 }
 
 /// A thread's part of a product.
-///
-/// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8; register
-/// `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
 pub(crate) struct Part<'a> {
-    top: &'a [f32],
-    bottom: &'a [f32],
+    values: &'a [f32],
     scale_d: bool,
 }
 
 impl Part<'_> {
     /// Adds it to the thread's accumulator, or replaces that without `scale_d`.
     pub fn add(&self, d: &mut [f32]) {
-        let (top, bottom) = (self.top, self.bottom);
-        for (j, d) in d.chunks_exact_mut(4).enumerate() {
-            let part = [top[8 * j], top[8 * j + 1], bottom[8 * j], bottom[8 * j + 1]];
-            for (d, p) in d.iter_mut().zip(part) {
-                *d = if self.scale_d { *d + p } else { p };
+        if self.scale_d {
+            for (d, v) in d.iter_mut().zip(self.values) {
+                *d += v;
             }
+        } else {
+            d.copy_from_slice(self.values);
         }
     }
 }

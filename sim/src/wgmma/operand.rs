@@ -90,6 +90,16 @@ impl Operand {
         }
     }
 
+    /// An address and an end between which all of it lies, for a swizzle with what shares its spans.
+    pub fn around(&self) -> (u32, u32) {
+        let last = self.start + (self.rows - 1) / 8 * self.stride;
+        if self.swizzle == Swizzle::None {
+            return (self.start, last + self.leading + 8 * 16);
+        }
+        let span = self.swizzle.span();
+        (self.start / span * span, (last + 7 * span + 32).next_multiple_of(span))
+    }
+
     /// Whether the operand has the 16 bytes that an address lies in.
     pub fn covers(&self, addr: u32) -> bool {
         let mut found = false;
@@ -128,16 +138,36 @@ pub(crate) fn from_fragments(fragments: &[[u32; 4]], decode: Decode, a: &mut [f3
 
 /// `d = a * b`: a is 64 by 16, b is 16 by n, all row-major. The 16 products of an element are
 /// summed before the accumulator is added, as the tensor core does.
-#[inline(never)] // Inlined, it takes a tenth more instructions.
 pub(crate) fn product(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
-    const BLOCK: usize = 8;
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { product_avx2(a, b, n, d) };
+    }
+    product_with::<8>(a, b, n, d);
+}
+
+/// The same in wider vectors. No product is fused with its sum, so each element is the same.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn product_avx2(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
+    if n.is_multiple_of(16) {
+        product_with::<16>(a, b, n, d);
+    } else {
+        product_with::<8>(a, b, n, d);
+    }
+}
+
+/// `BLOCK` columns at a time, of which n is a multiple.
+#[inline(always)] // Into callers with other instruction sets.
+fn product_with<const BLOCK: usize>(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
     for (rows, d) in a.chunks_exact(16 * 4).zip(d.chunks_exact_mut(4 * n)) {
         for col in (0..n).step_by(BLOCK) {
             // Four rows at a time: each part of b is loaded once for all of them.
             let mut sum = [[0.0f32; BLOCK]; 4];
             for k in 0..16 {
                 let b: &[f32; BLOCK] =
-                    b[k * n + col..][..BLOCK].try_into().expect("n is a multiple of 8");
+                    b[k * n + col..][..BLOCK].try_into().expect("n is a multiple of it");
                 for (r, sum) in sum.iter_mut().enumerate() {
                     let x = rows[r * 16 + k];
                     for (s, &y) in sum.iter_mut().zip(b) {
@@ -148,6 +178,21 @@ pub(crate) fn product(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
             for (r, sum) in sum.iter().enumerate() {
                 d[r * n + col..][..BLOCK].copy_from_slice(sum);
             }
+        }
+    }
+}
+
+/// Gives each of 128 threads its part of a product of 64 by n, in the order of its registers.
+///
+/// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8; register
+/// `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
+pub(crate) fn deal(product: &[f32], n: usize, parts: &mut [f32]) {
+    for (t, part) in parts.chunks_exact_mut(n / 2).enumerate() {
+        let row = t / 32 * 16 + t % 32 / 4;
+        let (first, second) = (t % 4 * 2, t % 4 * 2 + 1);
+        let half = |row: usize| product[row * n..][..n].chunks_exact(8);
+        for (part, (top, bottom)) in part.chunks_exact_mut(4).zip(half(row).zip(half(row + 8))) {
+            part.copy_from_slice(&[top[first], top[second], bottom[first], bottom[second]]);
         }
     }
 }

@@ -15,3 +15,23 @@ fn a_product_of_sixteen_terms() {
         }
     }
 }
+
+#[test]
+fn an_operand_lies_in_what_is_around_it() {
+    let field = |bytes: u32, shift: u32| u64::from(bytes >> 4) << shift;
+    for swizzle in 0..4u64 {
+        for (start, leading, stride, rows) in [
+            (1024, 128, 256, 64),
+            (2048 + 32, 16, 1024, 256),
+            (4096, 4096, 80, 8),
+            (3072, 0, 0, 16),
+        ] {
+            let descriptor =
+                swizzle << 62 | field(start, 0) | field(leading, 16) | field(stride, 32);
+            let Ok(operand) = Operand::new(descriptor, rows) else { continue };
+            let (first, end) = operand.around();
+            operand.for_each_chunk(|_, _, at| assert!(first <= at && at + 16 <= end));
+            assert!(first <= start && start - first < 128);
+        }
+    }
+}
