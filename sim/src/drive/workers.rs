@@ -126,12 +126,14 @@ impl<'a> Shared<'a> {
         let clusters = self.stream.clusters();
         let mut turns = Turns::new(self.config.seed, &self.config.schedule, clusters, worker);
         let mut under_way: Vec<UnderWay<'_>> = Vec::new();
+        let mut runners: Vec<Runner> = Vec::new();
         let mut stats = Stats::default();
         while !self.failed.load(Ordering::Relaxed) {
             let writes = self.memory.writes();
             let runner =
                 |u: &UnderWay<'_>| Runner { rank: u.rank, waits: u.polled == Some(writes) };
-            let runners: Vec<Runner> = under_way.iter().map(runner).collect();
+            runners.clear();
+            runners.extend(under_way.iter().map(runner));
             let at = match turns.next(&runners, self.stream.has_next()) {
                 Turn::Resume(at) => at,
                 Turn::Start => {
