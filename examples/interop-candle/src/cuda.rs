@@ -1,7 +1,6 @@
 //! The operator on a GPU.
 
 use crate::Matrix;
-use candle_core::cuda_backend::WrapErr;
 use candle_core::{CudaStorage, Error, Result, Shape};
 use half::bf16;
 use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem};
