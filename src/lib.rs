@@ -1,8 +1,8 @@
 //! CUTLASS-style pipeline templates for NVIDIA Hopper GPUs, in safe Rust.
 //!
 //! Device code is Rust that is compiled to PTX for sm_90a. The same kernels also run on the CPU, on a
-//! model of the SM that reports races and deadlocks. This crate re-exports the workspace's libraries and
-//! embeds the GEMM kernels, which its build script compiles:
+//! model of the SM that reports races and deadlocks. This crate re-exports the project's libraries and
+//! embeds the image of the GEMM kernels:
 //!
 //! - [`isa`]: one function for each PTX instruction.
 //! - [`pipeline`]: rings (CUTLASS's pipelines), pipeline states, barriers, tiles and warp roles as types.
@@ -30,17 +30,29 @@
 //! # Ok(())
 //! # }
 //! ```
-//! The same package has the command `warpipe`; `warpipe doctor` reports what the machine has.
+//!
+//! # Features
+//! - `host` (default): [`host`] and the image [`GEMM_IMAGE`]. A kernel crate, which is also compiled for the GPU,
+//!   depends on warpipe without it: `default-features = false`.
+//! - `build-kernels`: the build script compiles the image from source, with the components `rust-src` and `llvm-tools`
+//!   of the toolchain. Without it, the build takes the image that the package brings along.
+//! - `bounded-waits`, `trace`: kernels whose waits trap after two seconds; kernels that record what their warps do.
+//!
+//! The command `warpipe` is the package `warpipe-cli`; `warpipe doctor` reports what the machine has.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub use gpu_kernels;
+#[cfg(feature = "host")]
 pub use host;
 pub use isa;
+pub use isa::{device, kernel, kernel_image};
 pub use pipeline;
 
-/// The kernels of [`gpu_kernels`], compiled to PTX for sm_90a by the build script.
-pub static GEMM_IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
+/// The kernels of [`gpu_kernels`] as PTX for sm_90a.
+#[cfg(feature = "host")]
+pub static GEMM_IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 
 /// GEMM kernels that record what their warps do ([`isa::trace`]), for `warpipe trace` on a GPU.
 #[cfg(feature = "trace")]
-pub static TRACED_IMAGE: isa::kernel::Image =
-    include!(concat!(env!("OUT_DIR"), "/traced/gpu_kernels.rs"));
+pub static TRACED_IMAGE: isa::kernel::Image = isa::kernel_image!("traced/warpipe_gpu_kernels");

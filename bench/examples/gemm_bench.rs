@@ -3,7 +3,7 @@
 //! It needs nothing but itself and the file, so both can be carried to a machine without a
 //! toolchain:
 //! ```text
-//! gemm_bench gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
+//! gemm_bench warpipe_gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
 //! ```
 //! `WARPIPE_CUBLASLT` names libcublasLt.so.13 if the loader does not find it. `WARPIPE_OUT` is the
 //! result's type, bf16 (the default) or f32; `WARPIPE_INSTANCE` forces a row of the table;

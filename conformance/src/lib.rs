@@ -27,5 +27,4 @@ pub use litmus::{Litmus, Refusal, all};
 pub use log::{Allowed, Log, Seen};
 
 /// The litmus kernels, compiled to PTX for sm_90a.
-pub static IMAGE: isa::kernel::Image =
-    include!(concat!(env!("OUT_DIR"), "/conformance_kernels.rs"));
+pub static IMAGE: isa::kernel::Image = isa::kernel_image!("conformance_kernels");

@@ -1,10 +1,6 @@
 //! The three seams of the GEMM, each with an example of one's own. CONTRIBUTING.md quotes them, and
 //! `host/tests/integration/gemm_seams.rs` runs them on the SM model.
 
-use gpu_kernels::gemm::config::*;
-use gpu_kernels::gemm::epilogue::Epilogue;
-use gpu_kernels::gemm::output::EpilogueTiles;
-use gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 use half::bf16;
 use isa::kernel::{Kernel, KernelArg};
 use isa::wgmma::{M64, Shape};
@@ -14,6 +10,10 @@ use pipeline::mma::{Fragment, GROUP_ROWS, MmaStage};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
+use warpipe_gpu_kernels::gemm::config::*;
+use warpipe_gpu_kernels::gemm::epilogue::Epilogue;
+use warpipe_gpu_kernels::gemm::output::EpilogueTiles;
+use warpipe_gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 
 // example: epilogue
 /// D = max(alpha · A·Bᵀ, 0)
@@ -31,7 +31,7 @@ impl Epilogue for Relu {
     }
 }
 
-gpu_kernels::gemm_kernels! {
+warpipe_gpu_kernels::gemm_kernels! {
     /// The kernels of this crate's image.
     pub static KERNELS: Relu;
     relu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Cooperative;
@@ -187,7 +187,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
 // end
 
 // example: kernel
-gpu_kernels::gemm_kernels! {
+warpipe_gpu_kernels::gemm_kernels! {
     /// A kernel with this main loop and this scheduler.
     pub static OWN_PARTS: Relu;
     serial_by_columns: bf16 => bf16, 128 x 128, cluster 2 x 1, Cooperative, mainloop Serial<128, 128>, scheduler ByColumns;

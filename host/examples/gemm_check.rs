@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! gemm_check sim                           on the SM model
-//! gemm_check gpu_kernels.ptx               on GPU 0, with the kernels of that file
-//! gemm_check gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
+//! gemm_check warpipe_gpu_kernels.ptx               on GPU 0, with the kernels of that file
+//! gemm_check warpipe_gpu_kernels.ptx 8192 8192 8192 [more M N K ...]
 //! ```
 //! Every instance of the table runs every shape in every schedule that is worth trying, with alpha = 0.5 and beta = -2 where it reads C.
 //! The exit status is 1 if any result is off.
+
+extern crate warpipe_host as host;
 
 mod common;
 

@@ -21,7 +21,7 @@ pub type CaseResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// - `WARPIPE_SEED=7`, or a schedule as the failure prints it, runs only that schedule.
 ///
 /// ```
-/// host::testing::check(20, |model| {
+/// warpipe_host::testing::check(20, |model| {
 ///     let mut buffer = model.upload(&[1, 2, 3])?;
 ///     buffer.write(&[4, 5, 6])?;
 ///     assert_eq!(buffer.to_vec()?, [4, 5, 6]);
@@ -65,8 +65,8 @@ pub fn check_with(strategy: &Strategy, case: impl Fn(&Device) -> CaseResult + Sy
 /// same every time.
 ///
 /// ```no_run
-/// # fn launch(model: &host::Device, steps: u32, values: &[u8]) -> Result<(), host::Error> { Ok(()) }
-/// let certificate = host::testing::certify(|model, trial| {
+/// # fn launch(model: &warpipe_host::Device, steps: u32, values: &[u8]) -> Result<(), warpipe_host::Error> { Ok(()) }
+/// let certificate = warpipe_host::testing::certify(|model, trial| {
 ///     let values = vec![trial.data as u8; 1024 * trial.steps as usize];
 ///     launch(model, trial.steps, &values)?;
 ///     Ok(())

@@ -1,6 +1,8 @@
 //! A dependent kernel's slices, alone and in a struct with `#[derive(KernelArg)]`, launched through the host.
 #![allow(missing_docs)]
 
+extern crate warpipe_host as host;
+
 use host::testing::check;
 use host::{Buffer, Device, Error, Param, SimConfig};
 use isa::kernel;

@@ -15,11 +15,11 @@
 //! The rank is a const parameter, 1 to 5:
 //! ```no_run
 //! # let map = std::ptr::null();
-//! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 5], 1024) }
+//! unsafe { warpipe_isa::cp_async_bulk::tensor_store(map, [0; 5], 1024) }
 //! ```
 //! ```compile_fail,E0080
 //! # let map = std::ptr::null();
-//! unsafe { isa::cp_async_bulk::tensor_store(map, [0; 6], 1024) }
+//! unsafe { warpipe_isa::cp_async_bulk::tensor_store(map, [0; 6], 1024) }
 //! ```
 
 use crate::device;

@@ -2,6 +2,9 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch, stdarch_nvptx))]
 
+// The attributes and derives of warpipe-macros name this crate by its own name, here as elsewhere.
+extern crate self as warpipe_isa;
+
 #[macro_use]
 mod op;
 

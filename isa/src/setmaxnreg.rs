@@ -5,14 +5,14 @@
 //! `setmaxnreg`. PTX 8.0, sm_90a. (CUTLASS `warpgroup_reg_alloc`, `warpgroup_reg_dealloc`.)
 //!
 //! ```no_run
-//! unsafe { isa::setmaxnreg::dec::<40>() }
+//! unsafe { warpipe_isa::setmaxnreg::dec::<40>() }
 //! ```
 //! A number that the instruction does not accept is a compile error:
 //! ```compile_fail,E0080
-//! unsafe { isa::setmaxnreg::dec::<20>() }
+//! unsafe { warpipe_isa::setmaxnreg::dec::<20>() }
 //! ```
 //! ```compile_fail,E0080
-//! unsafe { isa::setmaxnreg::inc::<236>() }
+//! unsafe { warpipe_isa::setmaxnreg::inc::<236>() }
 //! ```
 
 use crate::device;

@@ -7,6 +7,8 @@
 //! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a variable of
 //! which each kernel has its own.
 
+extern crate warpipe_kernel_build as kernel_build;
+
 use kernel_build::{KernelBuilder, PtxasCheck};
 use std::{env, path::PathBuf, process::ExitCode};
 

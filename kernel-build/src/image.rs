@@ -28,7 +28,7 @@ pub struct DeviceImage {
     pub modules: Vec<KernelPtx>,
     /// File with the deflated modules, one after the other.
     pub code_path: PathBuf,
-    /// File with an expression of type `isa::kernel::Image`, for `include!`.
+    /// File with an expression of type `isa::kernel::Image`, for `isa::kernel_image!`.
     pub rust_path: PathBuf,
     /// The kernels that have metadata, in the order of their names.
     pub kernels: Vec<KernelMeta>,
@@ -52,15 +52,17 @@ impl DeviceImage {
             .map_err(Error::io("cannot write", &self.rust_path))
     }
 
-    /// An expression of type `::isa::kernel::Image`; `lengths` are those of the deflated modules.
+    /// An expression of type `isa::kernel::Image`; `lengths` are those of the deflated modules.
+    /// `isa::kernel_image!` gives the name `__warpipe_isa` its meaning. The modules' file is named relative to
+    /// this one, so that both can be moved.
     fn rust_expression(&self, lengths: &[usize]) -> String {
         let mut text = format!(
-            "{{\n    use ::isa::kernel::{{Code, Image, KernelCode, KernelMeta, META_MAGIC, ParamMeta, \
+            "{{\n    use __warpipe_isa::kernel::{{Code, Image, KernelCode, KernelMeta, META_MAGIC, ParamMeta, \
              name64}};\n    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
              &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
              ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Deflated \
              {{ bytes, data }} }}\n    }}\n    static CODE: [KernelCode; {}] = [\n",
-            self.code_path.to_string_lossy(),
+            self.code_path.file_name().unwrap_or_default().to_string_lossy(),
             self.modules.len()
         );
         let mut at = 0;
@@ -81,7 +83,7 @@ impl DeviceImage {
                  name64({name:?}),\n            threads: {threads},\n            min_ctas: \
                  {min_ctas},\n            cluster: {cluster:?},\n            smem_bytes: \
                  {smem_bytes},\n            dependent: {},\n            param_count: {},\n            params: {{\n                \
-                 let mut params = [ParamMeta::NONE; ::isa::kernel::MAX_PARAMS];",
+                 let mut params = [ParamMeta::NONE; __warpipe_isa::kernel::MAX_PARAMS];",
                 u32::from(*dependent),
                 params.len()
             );

@@ -1,7 +1,7 @@
 //! Compiles a kernel crate to PTX with the stock Rust toolchain, from a `build.rs`.
 //!
 //! ```no_run
-//! use kernel_build::{Arch, KernelBuilder};
+//! use warpipe_kernel_build::{Arch, KernelBuilder};
 //!
 //! fn main() {
 //!     KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a).build_or_exit();
@@ -9,7 +9,7 @@
 //! ```
 //! The crate of the build script embeds the result:
 //! ```text
-//! static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/gpu_kernels.rs"));
+//! static IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 //! ```
 //!
 //! # The steps

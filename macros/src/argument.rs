@@ -1,5 +1,6 @@
 //! Generates the code of `#[derive(KernelArg)]`.
 
+use crate::path::at;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -12,6 +13,17 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             "#[derive(KernelArg)] goes on a struct: an enum or a union is not valid for any bytes";
         return Err(Error::new(input.ident.span(), message));
     };
+    let mut krate = None;
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("kernel_arg")) {
+        attr.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("crate") {
+                return Err(meta.error("the only key is `crate`, the path of warpipe-isa"));
+            }
+            krate = Some(meta.value()?.parse()?);
+            Ok(())
+        })?;
+    }
+    let isa = &crate::path::isa(krate.as_ref());
     let mut repr_c = false;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
         repr_c |= is_c(attr)?;
@@ -54,9 +66,10 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
     });
     let clause = &input.generics.where_clause;
     let borrowing = borrowing.map(|ty| {
+        let isa = at(isa, ty.span());
         quote_spanned! {ty.span()=>
             const _: () = {
-                const fn by_value<T: ::isa::kernel::ByValue>() {}
+                const fn by_value<T: #isa::kernel::ByValue>() {}
                 #[allow(dead_code, clippy::extra_unused_lifetimes, clippy::extra_unused_type_parameters)]
                 const fn field #of_impl () #clause {
                     by_value::<#ty>();
@@ -64,7 +77,10 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             };
         }
     });
-    let fields = types.iter().map(|ty| quote_spanned!(ty.span()=> #ty: ::isa::kernel::ByValue));
+    let fields = types.iter().map(|ty| {
+        let isa = at(isa, ty.span());
+        quote_spanned!(ty.span()=> #ty: #isa::kernel::ByValue)
+    });
     let bounds = quote!(#(#given,)* #copy, #(#fields),*);
 
     Ok(quote! {
@@ -72,29 +88,29 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
         const _: () = {
             // SAFETY: the struct is `repr(C)`, and every field is a by-value argument with the offset and
             // layout that `LAYOUT` states.
-            unsafe impl #of_impl ::isa::kernel::ByValue for #name #of_type
+            unsafe impl #of_impl #isa::kernel::ByValue for #name #of_type
             where #bounds
             {
-                const LAYOUT: u64 = ::isa::kernel::layout(
+                const LAYOUT: u64 = #isa::kernel::layout(
                     ::core::mem::size_of::<Self>(),
                     &[#((
                         ::core::mem::offset_of!(Self, #members),
                         ::core::mem::size_of::<#types>(),
-                        <#types as ::isa::kernel::ByValue>::LAYOUT,
+                        <#types as #isa::kernel::ByValue>::LAYOUT,
                     )),*],
                 );
                 #[cfg(not(target_arch = "nvptx64"))]
-                fn slices(&self, visit: &mut dyn ::core::ops::FnMut(::isa::slice::SliceAbi)) {
-                    #(::isa::kernel::ByValue::slices(&self.#members, visit);)*
+                fn slices(&self, visit: &mut dyn ::core::ops::FnMut(#isa::slice::SliceAbi)) {
+                    #(#isa::kernel::ByValue::slices(&self.#members, visit);)*
                 }
             }
 
             // SAFETY: the kernel gets the address of the struct's bytes, and `META` has its layout.
-            unsafe impl #of_impl ::isa::kernel::KernelArg for #name #of_type
+            unsafe impl #of_impl #isa::kernel::KernelArg for #name #of_type
             where #bounds
             {
                 type Abi = *const Self;
-                const META: ::isa::kernel::ParamMeta = ::isa::kernel::ParamMeta::structure::<Self>();
+                const META: #isa::kernel::ParamMeta = #isa::kernel::ParamMeta::structure::<Self>();
                 #[inline(always)]
                 unsafe fn from_abi(abi: *const Self) -> Self {
                     // SAFETY: a checked launch passes such a struct, which lives while the kernel runs.
@@ -107,7 +123,7 @@ pub fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
 
             // SAFETY: each field is a by-value argument, which gives no access to memory before the wait.
-            unsafe impl #of_impl ::isa::kernel::AfterWait for #name #of_type
+            unsafe impl #of_impl #isa::kernel::AfterWait for #name #of_type
             where #bounds
             {
             }

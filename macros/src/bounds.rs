@@ -1,8 +1,9 @@
-//! The arguments of `#[kernel]`: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`.
+//! The arguments of `#[kernel]`: `threads`, `cluster`, `min_ctas`, `smem`, `dependent`, `crate`.
 
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token, parse_quote};
+use syn::{Error, Expr, ExprLit, Ident, Lit, Path, Result, Token, parse_quote};
 
 /// The parsed arguments. Each value is a constant expression of type `u32`, except `dependent`, which is a
 /// literal because it decides how the arguments are checked.
@@ -15,6 +16,8 @@ pub struct Bounds {
     pub dependent: bool,
     /// The given keys that a `Cta` makes superfluous.
     pub stated: Vec<Ident>,
+    /// The path of `warpipe-isa`, if it is given.
+    pub krate: Option<Path>,
 }
 
 struct Entry {
@@ -24,7 +27,8 @@ struct Entry {
 
 impl Parse for Entry {
     fn parse(input: ParseStream) -> Result<Self> {
-        let key: Ident = input.parse()?;
+        // Any: `crate` is a keyword.
+        let key = input.call(Ident::parse_any)?;
         input
             .parse::<Token![=]>()
             .map_err(|e| Error::new(e.span(), format!("expected `{key} = value`")))?;
@@ -35,7 +39,7 @@ impl Parse for Entry {
 impl Parse for Bounds {
     fn parse(input: ParseStream) -> Result<Self> {
         let (mut threads, mut min_ctas, mut cluster) = (None, None, None);
-        let (mut smem, mut dependent) = (None, None);
+        let (mut smem, mut dependent, mut krate) = (None, None, None);
         let mut stated = Vec::new();
         for Entry { key, value } in Punctuated::<Entry, Token![,]>::parse_terminated(input)? {
             let slot = match key.to_string().as_str() {
@@ -44,10 +48,11 @@ impl Parse for Bounds {
                 "cluster" => &mut cluster,
                 "smem" => &mut smem,
                 "dependent" => &mut dependent,
+                "crate" => &mut krate,
                 other => {
                     let message = format!(
                         "`{other}` is not a key of #[kernel]; the keys are threads, cluster, \
-                         min_ctas, smem and dependent"
+                         min_ctas, smem, dependent and crate"
                     );
                     return Err(Error::new(key.span(), message));
                 }
@@ -55,7 +60,7 @@ impl Parse for Bounds {
             if slot.replace(value).is_some() {
                 return Err(Error::new(key.span(), format!("`{key}` is given twice")));
             }
-            if key != "dependent" {
+            if key != "dependent" && key != "crate" {
                 stated.push(key);
             }
         }
@@ -69,6 +74,7 @@ impl Parse for Bounds {
             smem: smem.unwrap_or_else(|| parse_quote!(0)),
             dependent: dependent.map_or(Ok(false), literal)?,
             stated,
+            krate: krate.map(path).transpose()?,
         })
     }
 }
@@ -78,6 +84,18 @@ fn literal(value: Expr) -> Result<bool> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Bool(value), .. }) => Ok(value.value()),
         other => Err(Error::new_spanned(other, "`dependent` is either `true` or `false`")),
+    }
+}
+
+/// The path of a crate or module.
+fn path(value: Expr) -> Result<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
+        // A path from a macro's fragment is in an invisible group.
+        Expr::Group(group) => path(*group.expr),
+        other => {
+            Err(Error::new_spanned(other, "`crate` is a path: crate = warpipe::isa, for instance"))
+        }
     }
 }
 

@@ -14,7 +14,8 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let vis = &function.vis;
     let symbol = name.unraw().to_string();
     let meta_symbol = format!("__warpipe_kernel_{symbol}");
-    let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent, stated } = bounds;
+    let Bounds { threads, min_ctas, cluster: [x, y, z], smem, dependent, stated, krate } = bounds;
+    let isa = &crate::path::isa(krate.as_ref());
     let types = &signature.params;
     let names = &signature.names;
     let indices = 0..types.len();
@@ -24,7 +25,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let host_doc = format!("The kernel [`{symbol}`](fn@{symbol}) as the host sees it.");
     let after_wait = dependent.then(|| {
         quote! {
-            const fn after_wait<T: ::isa::kernel::AfterWait>() {}
+            const fn after_wait<T: #isa::kernel::AfterWait>() {}
             const _: () = { #(after_wait::<#types>();)* };
         }
     });
@@ -32,7 +33,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     let stated_facts = match threads {
         None => quote!(::core::option::Option::None),
         Some(threads) => quote! {
-            ::core::option::Option::Some(::isa::kernel::LaunchFacts {
+            ::core::option::Option::Some(#isa::kernel::LaunchFacts {
                 threads: #threads,
                 min_ctas: #min_ctas,
                 cluster: [#x, #y, #z],
@@ -43,24 +44,25 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     // Only the types tell whether there is a token, so the check is a constant with the key's span.
     let refusals = stated.iter().map(|key| {
         let refusal = format!("`{key}` follows from the type of the kernel's Cta: leave it out");
+        let isa = crate::path::at(isa, key.span());
         quote_spanned! {key.span()=>
-            const _: () = ::isa::kernel::LaunchFacts::refuse_beside_a_token(LAUNCHES, #refusal);
+            const _: () = #isa::kernel::LaunchFacts::refuse_beside_a_token(LAUNCHES, #refusal);
         }
     });
 
     // A constant on each side. rustc evaluates it even if nothing uses it, so bounds beyond the hardware's
     // limits are an error on both sides.
     let meta = quote! {
-        const ARGS: &[::isa::kernel::ParamMeta] =
-            &[#(<#types as ::isa::kernel::KernelArg>::META),*];
-        const LAUNCHES: &[::core::option::Option<::isa::kernel::LaunchFacts>] =
-            &[#(<#types as ::isa::kernel::KernelArg>::LAUNCH),*];
-        const NAMES: [&str; ::isa::kernel::MAX_PARAMS] =
-            ::isa::kernel::passed_names(ARGS, &[#(#names),*]);
+        const ARGS: &[#isa::kernel::ParamMeta] =
+            &[#(<#types as #isa::kernel::KernelArg>::META),*];
+        const LAUNCHES: &[::core::option::Option<#isa::kernel::LaunchFacts>] =
+            &[#(<#types as #isa::kernel::KernelArg>::LAUNCH),*];
+        const NAMES: [&str; #isa::kernel::MAX_PARAMS] =
+            #isa::kernel::passed_names(ARGS, &[#(#names),*]);
         #(#refusals)*
-        const META: ::isa::kernel::KernelMeta = ::isa::kernel::KernelMeta::new(
+        const META: #isa::kernel::KernelMeta = #isa::kernel::KernelMeta::new(
             #symbol,
-            ::isa::kernel::LaunchFacts::of(LAUNCHES, #stated_facts),
+            #isa::kernel::LaunchFacts::of(LAUNCHES, #stated_facts),
             #dependent,
             ARGS,
         );
@@ -79,25 +81,25 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
 
             #[unsafe(export_name = #symbol)]
             pub unsafe extern "ptx-kernel" fn entry(
-                #(#args: <#types as ::isa::kernel::KernelArg>::Abi),*
+                #(#args: <#types as #isa::kernel::KernelArg>::Abi),*
             ) {
-                ::isa::trace::begin();
+                #isa::trace::begin();
                 // SAFETY: the launch was checked against the kernel's metadata.
-                #name(#(unsafe { <#types as ::isa::kernel::KernelArg>::from_abi(#args) }),*);
-                ::isa::trace::end();
+                #name(#(unsafe { <#types as #isa::kernel::KernelArg>::from_abi(#args) }),*);
+                #isa::trace::end();
             }
 
-            const CTA: ::core::option::Option<&::isa::kernel::CtaFacts> =
-                ::isa::kernel::CtaFacts::of_token(
-                    &[#(<#types as ::isa::kernel::KernelArg>::CTA),*],
+            const CTA: ::core::option::Option<&#isa::kernel::CtaFacts> =
+                #isa::kernel::CtaFacts::of_token(
+                    &[#(<#types as #isa::kernel::KernelArg>::CTA),*],
                 );
             const FACTS: usize =
-                ::isa::kernel::write_facts(META.param_count, &NAMES, CTA, &mut []);
+                #isa::kernel::write_facts(META.param_count, &NAMES, CTA, &mut []);
 
             #[unsafe(export_name = #meta_symbol)]
             #[used]
-            pub static IN_IMAGE: ::isa::kernel::Described<FACTS> =
-                ::isa::kernel::Described::new(META, &NAMES, CTA);
+            pub static IN_IMAGE: #isa::kernel::Described<FACTS> =
+                #isa::kernel::Described::new(META, &NAMES, CTA);
         };
 
         #[cfg(not(target_arch = "nvptx64"))]
@@ -113,17 +115,17 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
                 // SAFETY: the caller's contract: `params` are of a launch that was checked against
                 // the kernel's metadata.
                 #name(#(unsafe {
-                    <#types as ::isa::kernel::KernelArg>::from_abi(
-                        <#types as ::isa::kernel::KernelArg>::abi_from_param(
-                            ::isa::kernel::param(params, ARGS, #indices),
+                    <#types as #isa::kernel::KernelArg>::from_abi(
+                        <#types as #isa::kernel::KernelArg>::abi_from_param(
+                            #isa::kernel::param(params, ARGS, #indices),
                         ),
                     )
                 }),*)
             }
 
-            impl ::isa::kernel::Kernel for #name {
-                const DESC: ::isa::kernel::KernelDesc =
-                    ::isa::kernel::KernelDesc {
+            impl #isa::kernel::Kernel for #name {
+                const DESC: #isa::kernel::KernelDesc =
+                    #isa::kernel::KernelDesc {
                         meta: META,
                         names: NAMES,
                         entry,

@@ -5,13 +5,14 @@ mod argument;
 mod bounds;
 mod device;
 mod expand;
+mod path;
 mod signature;
 
 use proc_macro::TokenStream;
 use syn::{Item, ItemFn, parse_macro_input};
 
-/// Makes a safe function a kernel entry (CUDA `__global__`). The crate must depend on `warpipe-isa` under
-/// its library name, `isa`.
+/// Makes a safe function a kernel entry (CUDA `__global__`). The crate must depend on `warpipe` or on
+/// `warpipe-isa`, under any name; if its Cargo.toml has neither, `crate` says where `warpipe-isa` is.
 ///
 /// ```
 /// use isa::kernel;
@@ -46,6 +47,8 @@ use syn::{Item, ItemFn, parse_macro_input};
 /// - `dependent`: `true` makes the kernel a dependent grid, which may start before the primary grid is
 ///   complete (programmatic dependent launch). Every argument must then be `isa::kernel::AfterWait`. The
 ///   default is `false`.
+/// - `crate`: the path of `warpipe-isa`, for a macro of yours that writes kernels into other crates:
+///   `crate = $crate::isa`.
 ///
 /// A kernel has at most 12 parameters. The type of each one implements `isa::kernel::KernelArg`. The macro
 /// keeps the function and adds
@@ -121,8 +124,9 @@ pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Every field's type must be `isa::kernel::ByValue`: a number, an array of such types, a struct with this
 /// derive, or a dependent slice of `pipeline`. Type parameters may have any bounds; the use as an argument
-/// checks that a field of such a type is `ByValue`.
-#[proc_macro_derive(KernelArg)]
+/// checks that a field of such a type is `ByValue`. `#[kernel_arg(crate = path)]` does what `crate` does for
+/// `#[kernel]`.
+#[proc_macro_derive(KernelArg, attributes(kernel_arg))]
 pub fn kernel_arg(item: TokenStream) -> TokenStream {
     let input = parse_macro_input!(item as syn::DeriveInput);
     argument::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()

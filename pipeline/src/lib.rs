@@ -26,7 +26,7 @@
 //! The example runs on the model of the SM and checks the product.
 //!
 //! ```
-//! # use {half::bf16, pipeline::prelude::*};
+//! # use {half::bf16, warpipe_pipeline::prelude::*};
 //! names! { MainLoop = "main loop" }
 //! roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 //! type A = Tile<bf16, 128, 64>;
@@ -143,10 +143,10 @@ pub mod tile;
 /// of its own says so in its `use` lines.
 ///
 /// ```
-/// use pipeline::prelude::{Accumulator, StoreBuffers, TensorMap, Tile};
-/// use pipeline::prelude::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
-/// use pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
-/// use pipeline::prelude::{names, roles};
+/// use warpipe_pipeline::prelude::{Accumulator, StoreBuffers, TensorMap, Tile};
+/// use warpipe_pipeline::prelude::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
+/// use warpipe_pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
+/// use warpipe_pipeline::prelude::{names, roles};
 /// ```
 pub mod prelude {
     pub use crate::cta::{Cluster, Cta, Peers, SmemPlan, Warpgroup};

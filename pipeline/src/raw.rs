@@ -8,7 +8,7 @@
 //! barriers that count arrivals from those that count bytes too.
 //!
 //! ```
-//! use pipeline::raw::{Arrivals, Cluster, Cta, MBarrier, Transactions};
+//! use warpipe_pipeline::raw::{Arrivals, Cluster, Cta, MBarrier, Transactions};
 //! /// Waits for the peers' arrivals, then arms the barrier of a copy.
 //! fn arm(peers: &MBarrier<Cluster, Arrivals>, copy: &MBarrier<Cta, Transactions>, phase: u32) {
 //!     peers.wait(phase);
@@ -30,7 +30,7 @@ pub const MAX_COUNT: usize = (1 << 20) - 1;
 /// (PTX `.release.cta`, `.acquire.cta`, the defaults of the instructions.)
 ///
 /// ```
-/// use pipeline::raw::{Arrivals, Cta, MBarrier};
+/// use warpipe_pipeline::raw::{Arrivals, Cta, MBarrier};
 /// fn wait(own: &MBarrier<Cta, Arrivals>) { own.wait(0); }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub enum Cta {}
 /// (PTX `.release.cluster`, `.acquire.cluster`. CUTLASS's `ClusterBarrier` leaves the scope to each call.)
 ///
 /// ```
-/// use pipeline::raw::{Arrivals, Cluster, MBarrier};
+/// use warpipe_pipeline::raw::{Arrivals, Cluster, MBarrier};
 /// fn wait(peers: &MBarrier<Cluster, Arrivals>) { peers.wait(0); }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub enum Cluster {}
 /// (CUTLASS `ClusterBarrier`.)
 ///
 /// ```
-/// use pipeline::raw::{Arrivals, Cta, MBarrier};
+/// use warpipe_pipeline::raw::{Arrivals, Cta, MBarrier};
 /// fn say(threads: &MBarrier<Cta, Arrivals>) { threads.arrive(); }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub enum Arrivals {}
 /// (CUTLASS `ClusterTransactionBarrier`.)
 ///
 /// ```
-/// use pipeline::raw::{Cta, MBarrier, Transactions};
+/// use warpipe_pipeline::raw::{Cta, MBarrier, Transactions};
 /// fn arm(copy: &MBarrier<Cta, Transactions>) { copy.arrive_expect::<1024>(); }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ mod sealed {
 /// (PTX: the scope of `mbarrier.try_wait`.)
 ///
 /// ```
-/// use pipeline::raw::{Arrivals, MBarrier, Scope};
+/// use warpipe_pipeline::raw::{Arrivals, MBarrier, Scope};
 /// fn both<S: Scope>(a: &MBarrier<S, Arrivals>, b: &MBarrier<S, Arrivals>) {
 ///     a.wait(0);
 ///     b.wait(0);
@@ -98,7 +98,7 @@ impl Scope for Cluster {
 /// (PTX `mbarrier.*`; CUTLASS `ClusterBarrier`, `ClusterTransactionBarrier`.)
 ///
 /// ```
-/// # use pipeline::raw::{Cta, MBarrier, Transactions};
+/// # use warpipe_pipeline::raw::{Cta, MBarrier, Transactions};
 /// /// Two copies of 1 KiB complete on the barrier's phase `phase`.
 /// fn arm(full: &MBarrier<Cta, Transactions>, phase: u32) -> u32 {
 ///     full.expect::<1024>();
@@ -132,7 +132,7 @@ pub struct MBarrier<S, C> {
 /// (PTX `mbarrier.arrive.shared::cluster`; CUTLASS `ClusterBarrier::arrive(cta_id)`.)
 ///
 /// ```
-/// # use pipeline::raw::{Arrivals, Cluster, MBarrier, RemoteMBarrier, Transactions};
+/// # use warpipe_pipeline::raw::{Arrivals, Cluster, MBarrier, RemoteMBarrier, Transactions};
 /// fn say(here: &MBarrier<Cluster, Arrivals>, peer: u32) {
 ///     let there: RemoteMBarrier<Arrivals> = here.remote(peer);
 ///     there.arrive();
@@ -152,7 +152,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     /// (CUTLASS `reinterpret_cast<ClusterBarrier*>`.)
     ///
     /// ```
-    /// # use pipeline::raw::{Arrivals, Cta, MBarrier};
+    /// # use warpipe_pipeline::raw::{Arrivals, Cta, MBarrier};
     /// /// # Safety
     /// /// The contract of `MBarrier`, for the mbarrier at `addr`.
     /// unsafe fn handle(addr: u32) -> MBarrier<Cta, Arrivals> {
@@ -295,7 +295,7 @@ impl RemoteMBarrier<Transactions> {
 /// `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, raw::{Arrivals, Barriers, Cta as OfCta}};
+/// # use warpipe_pipeline::{prelude::*, raw::{Arrivals, Barriers, Cta as OfCta}};
 /// # names! { Steps = "steps" }
 /// type Plan = SmemPlan<(Barriers<2, 128, OfCta, Arrivals, Steps>,)>;
 /// assert_eq!(Plan::BYTES, 16);
@@ -343,7 +343,7 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
 /// The ends of [`Barriers`], from which a kernel gets the handles.
 ///
 /// ```
-/// # use pipeline::{prelude::*, raw::{Arrivals, Cta as OfCta, RawEnds}};
+/// # use warpipe_pipeline::{prelude::*, raw::{Arrivals, Cta as OfCta, RawEnds}};
 /// # names! { Steps = "steps" }
 /// /// # Safety
 /// /// The contract of `MBarrier`, for both.
@@ -377,7 +377,7 @@ impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
 /// (CUTLASS: an array in `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, raw::Memory};
+/// # use warpipe_pipeline::{prelude::*, raw::Memory};
 /// # names! { Words = "words" }
 /// type Plan = SmemPlan<(Memory<1024, Words>,)>;
 /// assert_eq!(Plan::BYTES, 1024);

@@ -30,7 +30,7 @@ type GroupTile<O> = <O as EpilogueElement>::EpilogueTile<GROUP_ROWS>;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, store::ALL_BUT_ONE};
+/// # use warpipe_pipeline::{prelude::*, store::ALL_BUT_ONE};
 /// # roles! { Math = 2 x 232 registers }
 /// # fn same(buffers: StoreBuffers<bf16, 4, Math>) ->
 /// StoreBuffers<bf16, 4, Math, ALL_BUT_ONE>
@@ -51,7 +51,7 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use warpipe_pipeline::prelude::*;
 /// # roles! { Math = 2 x 232 registers }
 /// type Plan = SmemPlan<(StoreBuffers<bf16, 2, Math>,)>;
 /// assert_eq!(Plan::BYTES, 2 * 2 * 64 * 128);
@@ -99,7 +99,7 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
 /// (CUTLASS `PipelineTmaStore::Params`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -142,7 +142,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
 /// `PipelineTmaStore`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -231,7 +231,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
     /// times.)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
     /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
@@ -278,7 +278,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const UNACQUI
 /// (CUTLASS: a stage of `smem_d`, after `producer_acquire`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -329,7 +329,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// (PTX `stmatrix.sync.aligned.m8n8.x4.trans`; CUTLASS `copy` with `SM90_U16x8_STSM_T`.)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
     /// # type Map = TensorMap<Tile<bf16, 32, 64>>;
@@ -360,7 +360,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     /// thread, `bar.warp.sync`; CUTLASS has none: `tma_store_wait` waits for the reads only.)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, store::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Alone = Cluster<1, 1>;
     /// # type Map = TensorMap<Tile<bf16, 64, 64>>;
@@ -407,7 +407,7 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
 /// (CUTLASS: a stage of `smem_d`, after `tma_store_fence`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, store::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*}};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///

@@ -7,4 +7,4 @@
 pub use scenario_kernels as kernels;
 
 /// The scenario kernels, compiled to PTX for sm_90a.
-pub static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/scenario_kernels.rs"));
+pub static IMAGE: isa::kernel::Image = isa::kernel_image!("scenario_kernels");

@@ -96,7 +96,7 @@ impl<E: std::fmt::Display + std::fmt::Debug> std::error::Error for Finding<E> {}
 /// are taken to be independent: each has all its schedules, but not all their products.
 ///
 /// ```
-/// use sim::{Config, GlobalMemory, Grid, Rule, Strategy, explore, launch, ops};
+/// use warpipe_sim::{Config, GlobalMemory, Grid, Rule, Strategy, explore, launch, ops};
 ///
 /// // Two threads add one, without an atomic instruction: sometimes one of them is lost. (The race is
 /// // found in any schedule; this is about what comes of it.)

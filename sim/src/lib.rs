@@ -10,12 +10,12 @@
 //! [`ops`] has the instructions: what `isa` calls on the host, with its module paths and names.
 //!
 //! ```
-//! use sim::{Config, GlobalMemory, Grid, ops};
+//! use warpipe_sim::{Config, GlobalMemory, Grid, ops};
 //!
 //! let memory = GlobalMemory::new();
 //! let out = memory.alloc(64 * 4);
 //! let grid = Grid { grid: [2, 1, 1], block: [32, 1, 1], cluster: [1, 1, 1], min_ctas: 1, smem_bytes: 0, name: "squares" };
-//! sim::launch(&Config::default(), &memory, &grid, &|| {
+//! warpipe_sim::launch(&Config::default(), &memory, &grid, &|| {
 //!     let i = ops::thread::block_idx_x() * 32 + ops::thread::thread_idx_x();
 //!     ops::global::st((out + u64::from(i) * 4) as *mut u32, i * i);
 //! })

@@ -21,7 +21,7 @@ struct Count {
 
 /// The repository; none where this program runs without it, as in a bundle.
 fn repository() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let there = root.join("docs").is_dir();
     if !there {
         eprintln!("skipped: {} is not on this machine", root.display());

@@ -14,6 +14,8 @@
 
 #![allow(missing_docs)]
 
+extern crate warpipe_isa as isa;
+
 mod check;
 mod sanitizer;
 mod table;

@@ -4,7 +4,7 @@ use bias_gelu_kernels::{BiasGelu, KERNELS};
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype, Error, data};
 
-static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/bias_gelu_kernels.rs"));
+static IMAGE: isa::kernel::Image = isa::kernel_image!("bias_gelu_kernels");
 
 /// Plans the product, with the picker or with kernel `index`, runs it, and returns the largest error.
 fn run(device: &Device, [m, n, k]: [usize; 3], index: Option<usize>) -> Result<f64, Error> {

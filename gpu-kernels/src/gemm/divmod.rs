@@ -10,7 +10,7 @@ use isa::kernel::KernelArg;
 /// masked distance would occupy a register for the whole kernel.
 ///
 /// ```
-/// use gpu_kernels::gemm::divmod::FastDivmod;
+/// use warpipe_gpu_kernels::gemm::divmod::FastDivmod;
 /// assert_eq!(FastDivmod::new(24).divmod(1000), (41, 16));
 /// ```
 #[repr(C)]

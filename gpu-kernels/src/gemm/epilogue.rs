@@ -13,7 +13,7 @@ use pipeline::prelude::*;
 /// Maps the sums of a tile to what is stored.
 ///
 /// ```
-/// use gpu_kernels::gemm::epilogue::Epilogue;
+/// use warpipe_gpu_kernels::gemm::epilogue::Epilogue;
 /// use isa::kernel::KernelArg;
 /// use pipeline::mma::Fragment;
 ///

@@ -112,7 +112,7 @@ macro_rules! gemm_kernels {
                 }
 
                 #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
-                #[isa::kernel(dependent = true)]
+                #[isa::kernel(dependent = true, crate = $crate::private::isa)]
                 pub fn $name(
                     cta: config::GemmCta<Parts>,
                     a: &config::MapA<Parts>,

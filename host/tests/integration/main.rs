@@ -1,5 +1,9 @@
 //! The tests of the host side, in one program: each module is a subject.
 
+// The kernels of gpu-kernels' own test, which is included below, name it so.
+extern crate gpu_kernels as warpipe_gpu_kernels;
+extern crate warpipe_host as host;
+
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/gpu.rs"]

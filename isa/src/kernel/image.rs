@@ -23,6 +23,21 @@ pub struct Image {
     pub ptxas: Option<&'static str>,
 }
 
+/// The image that the build script's `KernelBuilder` wrote into `OUT_DIR`, by the library name of its kernel crate:
+/// an expression of type [`Image`](crate::kernel::Image).
+///
+/// ```ignore
+/// static IMAGE: Image = warpipe_isa::kernel_image!("my_kernels");
+/// ```
+#[macro_export]
+macro_rules! kernel_image {
+    ($name:literal) => {{
+        #[allow(unused_imports)]
+        use $crate as __warpipe_isa;
+        include!(concat!(env!("OUT_DIR"), "/", $name, ".rs"))
+    }};
+}
+
 /// The code of one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCode {

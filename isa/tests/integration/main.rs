@@ -1,5 +1,7 @@
 //! The tests of the host half, in one program: each module is a subject.
 
+extern crate warpipe_isa as isa;
+
 mod cvt;
 mod entry;
 mod kernel;

@@ -1,4 +1,4 @@
-use isa::kernel;
+use warpipe_isa::kernel;
 
 #[kernel(threads = 128)]
 fn raw_pointer(_x: *const f32) {}

@@ -1,4 +1,4 @@
-use isa::kernel;
+use warpipe_isa::kernel;
 
 #[kernel(threads = 128, stages = 4)]
 fn unknown_key() {}

@@ -1,4 +1,4 @@
-use isa::kernel;
+use warpipe_isa::kernel;
 
 #[kernel(threads = 100)]
 fn not_whole_warps() {}

@@ -1,5 +1,5 @@
-use isa::kernel;
-use isa::slice::DeviceSlice;
+use warpipe_isa::kernel;
+use warpipe_isa::slice::DeviceSlice;
 
 #[kernel(threads = 128, dependent = true)]
 fn reads_too_early(_n: u32, _values: DeviceSlice<f32>) {}

@@ -1,5 +1,5 @@
-use isa::kernel::KernelArg;
-use isa::slice::DeviceSlice;
+use warpipe_isa::kernel::KernelArg;
+use warpipe_isa::slice::DeviceSlice;
 
 #[derive(Clone, Copy, KernelArg)]
 struct NoRepr {

@@ -1,4 +1,4 @@
-use isa::device;
+use warpipe_isa::device;
 
 #[device]
 struct NotAFunction;

@@ -1,4 +1,4 @@
-use isa::kernel;
+use warpipe_isa::kernel;
 
 #[kernel(threads = 128)]
 struct Gemm;

@@ -1,10 +1,10 @@
-use isa::kernel;
+use warpipe_isa::kernel;
 
 #[kernel(threads = 128)]
 fn generic<T: Copy>(x: T) {}
 
 #[kernel(threads = 128)]
-fn lifetime<'a>(x: isa::slice::DeviceSlice<'a, f32>) {}
+fn lifetime<'a>(x: warpipe_isa::slice::DeviceSlice<'a, f32>) {}
 
 #[kernel(threads = 128)]
 fn hidden_generic(x: impl Copy) {}

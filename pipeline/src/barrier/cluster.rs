@@ -48,8 +48,8 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
 /// (CUTLASS: the code between `cluster_arrive` and `cluster_wait`.)
 ///
 /// ```
-/// # use pipeline::prelude::*;
-/// # use pipeline::cta::Ready;
+/// # use warpipe_pipeline::prelude::*;
+/// # use warpipe_pipeline::cta::Ready;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn sync(cta: Ready<(Load, Math), Cluster<2, 1>>) {
 ///     let arrived = cta.cluster_arrive();

@@ -35,7 +35,7 @@ use isa::kernel::{Part, RegionFacts};
 /// (PTX `mbarrier.init`.)
 ///
 /// ```
-/// use pipeline::{barrier::Mailbox, prelude::*};
+/// use warpipe_pipeline::{barrier::Mailbox, prelude::*};
 ///
 /// names! { Mail = "mail" }
 /// roles! { Load = 1 x 40 registers, Talk = 1 x 232 registers }
@@ -138,7 +138,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
 /// The two ends of a [`Mailbox`], which the role takes with `by`.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -161,7 +161,7 @@ pub struct MailEnds<const WORDS: usize, Ro, N, Cl> {
 /// The sending end before the role has taken it.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -177,7 +177,7 @@ pub struct OutboxEnd<const WORDS: usize, Ro, N, Cl> {
 /// The receiving end before the role has taken it.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -239,7 +239,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro
 /// (PTX `st.shared::cluster.v2`, `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///
@@ -309,7 +309,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Outbox<'_, WORDS, 
 /// `mbarrier.arrive.release.cluster.shared::cluster`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Mail = "mail" } roles! { Talk = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 ///

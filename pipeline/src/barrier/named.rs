@@ -24,7 +24,7 @@ use isa::kernel::{Part, RegionFacts};
 /// as numbers.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -53,7 +53,7 @@ pub struct NamedBarrier<A, W, N>(PhantomData<(A, W, N)>);
 /// No role arrives without waiting: every thread of the barrier waits.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -75,7 +75,7 @@ impl<R: Role> sealed::Arrivals for R {}
 /// (CUTLASS: its share of `num_threads`.)
 ///
 /// ```
-/// use pipeline::{barrier::{Arrivals, Nobody}, prelude::*};
+/// use warpipe_pipeline::{barrier::{Arrivals, Nobody}, prelude::*};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((<Math as Arrivals>::THREADS, <Nobody as Arrivals>::THREADS), (256, 0));
 /// ```
@@ -128,7 +128,7 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
 /// The two sides of a [`NamedBarrier`].
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -149,7 +149,7 @@ pub struct NamedEnds<A, W, N> {
 /// (PTX `barrier.cta.arrive`; CUTLASS `NamedBarrier::arrive`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -179,7 +179,7 @@ impl<A: Role, W: Role, N: Name> Arriver<A, W, N> {
 /// (PTX `barrier.cta.sync`; CUTLASS `NamedBarrier::sync`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { Ready = "ready" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///

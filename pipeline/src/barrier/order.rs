@@ -54,7 +54,7 @@ use sealed::Sealed;
 /// `initial_phase`.)
 ///
 /// ```
-/// use pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
+/// use warpipe_pipeline::barrier::{EpilogueFirst, MainLoopFirst, Start};
 /// assert_eq!((MainLoopFirst::FIRST_PASSES, EpilogueFirst::FIRST_PASSES), (false, true));
 /// ```
 pub trait Start: Sealed + 'static {
@@ -67,7 +67,7 @@ pub trait Start: Sealed + 'static {
 /// (CUTLASS `params.group_id` 1 for the epilogue; Mojo `initial_phase` 0.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*};
+/// # use warpipe_pipeline::{barrier::*, prelude::*};
 /// # names! { First = "main loop first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, MainLoopFirst>,)>;
 /// # fn same(plan: LoadOrderBarrier<First>) -> LoadOrderBarrier<First, 1, MainLoopFirst> { plan }
@@ -84,7 +84,7 @@ pub enum MainLoopFirst {}
 /// (CUTLASS `params.group_id` 0 for the epilogue; Mojo `initial_phase` 1.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "C first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// type Plan = SmemPlan<(LoadOrderBarrier<First, 1, EpilogueFirst>,)>;
@@ -116,7 +116,7 @@ impl Start for EpilogueFirst {
 /// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<1, 2>` as `LoadWarpOrderBarrier`.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// # use std::sync::Mutex;
@@ -155,7 +155,7 @@ pub struct LoadOrderBarrier<N, const ARRIVALS: usize = 1, F = MainLoopFirst>(Pha
 /// (CUTLASS `params.group_id` 0 and 1, or 1 and 0 with [`EpilogueFirst`].)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn apart(ends: LoadOrderEnds<First>, one: &One) {
@@ -214,7 +214,7 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
 /// (CUTLASS `params.group_id` 0.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// /// Two threads load for the main loop. A step is complete when both have arrived.
@@ -253,7 +253,7 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
 /// (PTX `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier::arrive`, in group 0.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn per_tile(mut order: MainLoopLoads<First>, tiles: u32) {
@@ -293,7 +293,7 @@ impl<N: Name> MainLoopLoads<N> {
 /// The token of a step whose arrival is made. While a thread holds it, the end can't arrive again.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn once(mut order: MainLoopLoads<First>) {
@@ -318,7 +318,7 @@ impl Arrived<'_> {
 /// (CUTLASS `params.group_id` 1, or 0 with [`EpilogueFirst`].)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn take(end: EpilogueEnd<First>, one: &One) {
@@ -351,7 +351,7 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
 /// `mbarrier.try_wait.parity`; CUTLASS `OrderedSequenceBarrier::wait`, in the group that never arrives.)
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn per_tile(mut order: EpilogueLoads<First>, tiles: u32) {
@@ -400,7 +400,7 @@ impl<N: Name, F: Start> EpilogueLoads<N, F> {
 /// The token of a step whose main-loop loads are issued. While a thread holds it, the end can't wait again.
 ///
 /// ```
-/// # use pipeline::{barrier::*, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{barrier::*, prelude::*, cta::Elected};
 /// # names! { First = "main loop first" } roles! { Load = 1 x 40 registers }
 /// # type One = Elected<Load, Cluster<1, 1>>;
 /// fn once(mut order: EpilogueLoads<First>) {

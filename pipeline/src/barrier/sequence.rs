@@ -31,7 +31,7 @@ use isa::kernel::{Part, RegionFacts};
 /// (PTX `mbarrier.init`; CUTLASS `OrderedSequenceBarrier<Depth, Length>`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -109,7 +109,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
 /// (CUTLASS `OrderedSequenceBarrier::Params`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -140,7 +140,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
 /// (PTX `mbarrier.try_wait.parity`, `mbarrier.arrive`; CUTLASS `OrderedSequenceBarrier` with its state.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///
@@ -193,7 +193,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name, Cl: ClusterShape> Sequence<'_, DEPTH
 /// The token of a warp group's turn in one section. While the group holds it, it can't wait for another turn.
 ///
 /// ```
-/// # use pipeline::{prelude::*, barrier::*};
+/// # use warpipe_pipeline::{prelude::*, barrier::*};
 /// # names! { Turns = "turns" } roles! { Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 ///

@@ -28,7 +28,7 @@ use sealed::{Sealed, Shared};
 /// (PTX `.reqnctapercluster`; CUTLASS `ClusterShape`.)
 ///
 /// ```
-/// use pipeline::{cta::ClusterShape, prelude::*};
+/// use warpipe_pipeline::{cta::ClusterShape, prelude::*};
 /// type Pair = Cluster<2, 1>;
 /// assert_eq!((Pair::SIZE, Pair::SHARERS), (2, 2));
 /// ```
@@ -57,7 +57,7 @@ pub trait ClusterShape: Sealed + Copy + core::fmt::Debug + 'static {
 /// (PTX `.reqnctapercluster`; CUTLASS `Shape<Int<M>, Int<N>, _1>`.)
 ///
 /// ```
-/// use pipeline::{cta::ClusterShape, prelude::*};
+/// use warpipe_pipeline::{cta::ClusterShape, prelude::*};
 /// assert_eq!(<Cluster<4, 2> as ClusterShape>::SIZE, 8);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl<const M: usize, const N: usize> Cluster<M, N> {
     /// The place of CTA `rank` in such a cluster, for the host and for tests.
     ///
     /// ```
-    /// use pipeline::prelude::*;
+    /// use warpipe_pipeline::prelude::*;
     /// let at = Cluster::<2, 2>::coord(3);
     /// assert_eq!((at.m(), at.n()), (1, 1));
     /// ```
@@ -97,7 +97,7 @@ impl<const M: usize, const N: usize> ClusterShape for Cluster<M, N> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{cta::{AlongN, ClusterCoord}, prelude::*, tile::Load};
+/// # use warpipe_pipeline::{cta::{AlongN, ClusterCoord}, prelude::*, tile::Load};
 /// type Rows = Tile<bf16, 128, 64>;
 /// /// The two CTAs of a row load half of the tile of A each, and both receive the whole tile.
 /// fn rows<'a>(
@@ -198,7 +198,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
 /// (CUTLASS: the multicast count of `make_tma_copy_A_sm90` and `make_tma_copy_B_sm90`.)
 ///
 /// ```
-/// use pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
+/// use warpipe_pipeline::cta::{AlongM, AlongN, Sharing, Unshared};
 /// assert_eq!((AlongN::<4>::COUNT, AlongM::<2>::COUNT, Unshared::COUNT), (4, 2, 1));
 /// ```
 #[diagnostic::on_unimplemented(
@@ -217,7 +217,7 @@ pub trait Sharing: Shared + Copy + core::fmt::Debug + 'static {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{cta::AlongN, prelude::*};
+/// # use warpipe_pipeline::{cta::AlongN, prelude::*};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type A = TensorMap<Tile<bf16, 128, 64>, AlongN<2>>;
 /// assert_eq!(A::BOX_ROWS, 64);
@@ -231,7 +231,7 @@ pub struct AlongN<const COUNT: usize>(());
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{cta::AlongM, prelude::*};
+/// # use warpipe_pipeline::{cta::AlongM, prelude::*};
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<4>>;
 /// assert_eq!(B::BOX_ROWS, 32);
 /// ```
@@ -244,7 +244,7 @@ pub struct AlongM<const COUNT: usize>(());
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, cta::Unshared};
+/// # use warpipe_pipeline::{prelude::*, cta::Unshared};
 /// /// It is the default of a tensor map.
 /// fn same(map: &TensorMap<Tile<bf16, 128, 64>>) -> &TensorMap<Tile<bf16, 128, 64>, Unshared> { map }
 /// ```
@@ -270,7 +270,7 @@ impl Sharing for Unshared {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{cta::{AlongM, ClusterCoord}, prelude::*, tile::Load};
+/// # use warpipe_pipeline::{cta::{AlongM, ClusterCoord}, prelude::*, tile::Load};
 /// /// Two CTAs load half of the tile each, and both receive the whole tile.
 /// fn half(at: ClusterCoord<Cluster<2, 1>>, b: &TensorMap<Tile<bf16, 128, 64>, AlongM<2>>) {
 ///     let peers: Peers<AlongM<2>> = at.sharing_b();

@@ -28,7 +28,7 @@ const REGISTER_FILE: u32 = 64 * 1024;
 /// (CUTLASS `WarpGroupRole`.)
 ///
 /// ```
-/// use pipeline::{prelude::*, cta::Role};
+/// use warpipe_pipeline::{prelude::*, cta::Role};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Math::GROUPS, Math::REGISTERS, Math::NAME), (2, 232, "Math"));
 /// ```
@@ -51,7 +51,7 @@ pub trait Role: Copy + 'static {
 /// (CUTLASS `WarpGroupRole`, `LoadRegisterRequirement`, `MmaRegisterRequirement`.)
 ///
 /// ```
-/// use pipeline::prelude::*;
+/// use warpipe_pipeline::prelude::*;
 /// roles! {
 ///     /// Loads A and B.
 ///     Load = 1 x 40 registers,
@@ -88,7 +88,7 @@ use sealed::Sealed;
 /// (CUTLASS `MaxThreadsPerBlock`.)
 ///
 /// ```
-/// use pipeline::{prelude::*, cta::Roles};
+/// use warpipe_pipeline::{prelude::*, cta::Roles};
 /// roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// assert_eq!(<(Load, Math)>::GROUPS, 3);
 /// ```
@@ -131,7 +131,7 @@ const fn share(ctas: u32, groups: usize) -> u32 {
 ///
 /// ```
 /// # use isa::kernel::Kernel;
-/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
+/// # use warpipe_pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { First = "first" }
 /// type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -171,7 +171,7 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// Makes the token. `#[kernel]` does it for a kernel; tests do it for the model of the SM.
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use warpipe_pipeline::prelude::*;
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # fn kernel(_cta: Cta<(Load, Math), Cluster<1, 1>>) {}
     /// // SAFETY: the first thing that each thread does, in a launch of the token's shape.
@@ -198,7 +198,7 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// `launch_dependent_grids`.)
     ///
     /// ```
-    /// # use pipeline::{barrier::LoadOrderBarrier, prelude::*};
+    /// # use warpipe_pipeline::{barrier::LoadOrderBarrier, prelude::*};
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # names! { First = "first" }
     /// # type Plan = SmemPlan<(LoadOrderBarrier<First>,)>;
@@ -266,7 +266,7 @@ unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, Sme
 /// The token of a CTA whose shared memory is initialised. All its threads are still converged.
 ///
 /// ```
-/// # use pipeline::{prelude::*, cta::Ready};
+/// # use warpipe_pipeline::{prelude::*, cta::Ready};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn split(cta: Ready<(Load, Math), Cluster<2, 1>>) {
 ///     let third = cta.broadcast(cta.coord().cluster_id() / 3);
@@ -391,7 +391,7 @@ tuple_of_roles!(A a, B b, C c, D d);
 /// (CUTLASS: the code under a branch on `warp_group_role`.)
 ///
 /// ```
-/// # use pipeline::prelude::*;
+/// # use warpipe_pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn load(group: Warpgroup<Load, Cluster<1, 1>>) {
 ///     group.elect(|_one| { /* loads A and B */ });
@@ -501,7 +501,7 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
 /// (CUTLASS: the code under a branch on `producer_warp_role`.)
 ///
 /// ```
-/// # use pipeline::{prelude::*, cta::{Elected, Warp}};
+/// # use warpipe_pipeline::{prelude::*, cta::{Elected, Warp}};
 /// # roles! { Load = 1 x 40 registers }
 /// fn one(warp: Warp<Load, Cluster<2, 1>>) {
 ///     let _row = 128 * warp.coord().m();
@@ -545,7 +545,7 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, ring::*, cta::Elected};
+/// # use warpipe_pipeline::{prelude::*, ring::*, cta::Elected};
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
 /// # type Pair = Cluster<2, 1>;
 /// # type End = ProducerEnd<4, (Tile<bf16, 64, 64>,), Tma, Reads<Math>, Main, Pair>;

@@ -25,7 +25,7 @@ pub const SMEM_ALIGN: usize = 1024;
 /// (CUTLASS: a pointer into `SharedStorage`.)
 ///
 /// ```
-/// use pipeline::cta::Place;
+/// use warpipe_pipeline::cta::Place;
 /// # let place = Place { base: 1024, barrier: 3 };
 /// let first_mbarrier = place.base;
 /// let first_named_barrier = place.barrier;
@@ -44,7 +44,7 @@ pub struct Place {
 /// (CUTLASS: a member of `SharedStorage`.)
 ///
 /// ```
-/// use pipeline::cta::{Place, Region};
+/// use warpipe_pipeline::cta::{Place, Region};
 /// /// Four words that all threads may use. The kernel orders the accesses itself.
 /// struct Scratch;
 /// // SAFETY: 16 bytes, no barrier, nothing to prepare.
@@ -55,7 +55,7 @@ pub struct Place {
 ///     unsafe fn init(_place: Place) {}
 ///     unsafe fn ends(place: Place) -> u32 { place.base }
 /// }
-/// # assert_eq!(pipeline::cta::SmemPlan::<(Scratch,)>::BYTES, 16);
+/// # assert_eq!(warpipe_pipeline::cta::SmemPlan::<(Scratch,)>::BYTES, 16);
 /// ```
 ///
 /// # Safety
@@ -130,7 +130,7 @@ impl<const HOLDS: bool> Condition for Is<HOLDS> {
 /// Its ends are an `Option`, which costs no instruction. (CUTLASS: a conditional member of `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{cta::{Is, When}, barrier::LoadOrderBarrier, prelude::*};
+/// # use warpipe_pipeline::{cta::{Is, When}, barrier::LoadOrderBarrier, prelude::*};
 /// # names! { Main = "main", First = "first" }
 /// type Order<N> = LoadOrderBarrier<N>;
 /// type Plan<const HAS_C: bool> = SmemPlan<(Order<Main>, When<Is<HAS_C>, Order<First>>)>;
@@ -165,7 +165,7 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
 /// (CUTLASS `SharedStorage`.)
 ///
 /// ```
-/// # use pipeline::{barrier::LoadOrderBarrier, prelude::*, cta::Regions};
+/// # use warpipe_pipeline::{barrier::LoadOrderBarrier, prelude::*, cta::Regions};
 /// # names! { A = "a", B = "b" }
 /// fn bytes<R: Regions>() -> u32 { SmemPlan::<R>::BYTES }
 /// assert_eq!(bytes::<(LoadOrderBarrier<A>, LoadOrderBarrier<B>)>(), 16);
@@ -340,7 +340,7 @@ tuple_of_regions!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use warpipe_pipeline::prelude::*;
 /// # names! { Main = "main" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 /// type Plan = SmemPlan<(

@@ -21,7 +21,7 @@ use isa::device;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::prelude::*;
+/// # use warpipe_pipeline::prelude::*;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # names! { Operands = "operands" }
 /// type Alone = Cluster<1, 1>;

@@ -20,7 +20,7 @@ use sealed::Sealed;
 /// [`BeforeWait::wait`] or [`Cta::init`] returned it, or it was made from such a token, as a [`Fragment`] is.
 ///
 /// ```
-/// # use pipeline::{prelude::*, cta::Ready, grid::Waited};
+/// # use warpipe_pipeline::{prelude::*, cta::Ready, grid::Waited};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// fn waited<T: Waited>() {}
 /// waited::<Ready<(Load, Math), Cluster<1, 1>>>();
@@ -138,7 +138,7 @@ dependent_slice! {
     ///
     /// ```
     /// # use isa::kernel::KernelArg;
-    /// # use pipeline::{prelude::*, grid::DependentSlice};
+    /// # use warpipe_pipeline::{prelude::*, grid::DependentSlice};
     /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
     /// #[repr(C)]
     /// #[derive(Clone, Copy, KernelArg)]

@@ -27,7 +27,7 @@ type Quad = [f32; 4];
 /// sums. The host allocates [`Partials::bytes`]. (CUTLASS: the workspace of `PersistentTileSchedulerSm90StreamK`.)
 ///
 /// ```
-/// # use pipeline::{grid::Partials, prelude::*};
+/// # use warpipe_pipeline::{grid::Partials, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 adds the partial of CTA 1 and finishes the tile.
@@ -59,7 +59,7 @@ fn reconverge() {
 /// whole tiles.)
 ///
 /// ```
-/// # use pipeline::{grid::{Part, Partials}, prelude::*};
+/// # use warpipe_pipeline::{grid::{Part, Partials}, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 adds the left half of CTA 1's partial while it still multiplies the right half.
@@ -112,7 +112,7 @@ impl<const N: usize> Part<N> {
     /// The first column of this part.
     ///
     /// ```
-    /// # use pipeline::grid::Part;
+    /// # use warpipe_pipeline::grid::Part;
     /// assert_eq!(Part::<64>::right::<128>().first(), 128);
     /// ```
     #[inline(always)]

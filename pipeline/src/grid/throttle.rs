@@ -38,7 +38,7 @@ const POLLS_PER_EPOCH: u32 = 4;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{grid::Throttle, prelude::*, cta::Elected};
+/// # use warpipe_pipeline::{grid::Throttle, prelude::*, cta::Elected};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// /// Loads three tiles of eight k tiles each: two epochs.
 /// fn load(one: &Elected<Load, Cluster<1, 1>>, throttle: &Throttle<'_>) {

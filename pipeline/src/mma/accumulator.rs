@@ -31,7 +31,7 @@ const MMA_K: usize = 16;
 /// `MMA_M`, counts the blocks.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{mma::*, prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{mma::*, prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -55,7 +55,7 @@ where
 /// (PTX: the D registers of `wgmma.mma_async`; CUTLASS `partition_fragment_C`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -82,7 +82,7 @@ pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, mma::MmaTiles};
+/// # use warpipe_pipeline::{prelude::*, mma::MmaTiles};
 /// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
 /// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
 /// ```
@@ -121,7 +121,7 @@ pub trait MmaTiles: Stage {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, mma::MmaStage, ring::Stage};
+/// # use warpipe_pipeline::{prelude::*, mma::MmaStage, ring::Stage};
 /// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
 /// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
 /// ```
@@ -198,7 +198,7 @@ fn offset(descriptor: u64, bytes: u32) -> u64 {
 /// CUTLASS: a batch between `warpgroup_commit_batch` and `warpgroup_wait`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -257,7 +257,7 @@ where
     /// `warpgroup_commit_batch`.)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
     /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
     ///
@@ -352,7 +352,7 @@ where
     /// (PTX `mul.f32` for each value; CUTLASS: the `alpha` of `LinearCombination`.)
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use warpipe_pipeline::prelude::*;
     /// fn half(mut sum: Accumulator<64>) -> Accumulator<64> {
     ///     sum.scale(0.5);
     ///     sum
@@ -423,7 +423,7 @@ where
     /// Waits for the older batch. (PTX and CUTLASS: as for [`next`](Self::next).)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
     /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
     ///

@@ -20,7 +20,7 @@ use isa::device;
 /// (CUTLASS: `partition_C` of an identity tensor.)
 ///
 /// ```
-/// use pipeline::mma::row_of;
+/// use warpipe_pipeline::mma::row_of;
 /// assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(row_of), [0, 0, 1, 1, 0, 0, 1, 1]);
 /// ```
 #[inline(always)]
@@ -35,7 +35,7 @@ pub const fn row_of(i: usize) -> usize {
 /// A thread's values lie in two rows, eight apart: [`row_of`] says which value lies in which.
 ///
 /// ```
-/// # use pipeline::{mma::Fragment, prelude::*};
+/// # use warpipe_pipeline::{mma::Fragment, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// /// The first 16 columns of a tile that lies at row 128 and column 256, with the diagonal cleared.
 /// fn cleared(group: &Warpgroup<Math, Cluster<1, 1>>, sum: &Accumulator<64>) -> Fragment {
@@ -120,7 +120,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     /// tensor.)
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use warpipe_pipeline::prelude::*;
     /// # roles! { Math = 2 x 232 registers }
     /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
     ///
@@ -146,7 +146,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     /// `__shfl_xor_sync`.)
     ///
     /// ```
-    /// # use pipeline::prelude::*;
+    /// # use warpipe_pipeline::prelude::*;
     /// # roles! { Math = 2 x 232 registers }
     /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
     ///
@@ -175,7 +175,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
 /// `SM90_U32x4_STSM_N`, `SM75_U32x4_LDSM_N`.)
 ///
 /// ```
-/// # use pipeline::{mma::Fragments, prelude::*, ring::*};
+/// # use warpipe_pipeline::{mma::Fragments, prelude::*, ring::*};
 /// # names! { Main = "main" } roles! { Math = 1 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 /// type Slot<E> = FullSlot<(Tile<E, 64, 64>,), Reads<Math>, Main, Alone>;

@@ -37,7 +37,7 @@ use isa::wgmma::{M64, Shape};
 /// tile before they begin the next.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{mma::SplitAccumulator, prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{mma::SplitAccumulator, prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>; fn write<const N: usize>(_: Accumulator<N>) where isa::wgmma::M64<N>: isa::wgmma::Shape {}
 /// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
@@ -80,7 +80,7 @@ use sealed::Sealed;
 ///
 /// ```compile_fail
 /// struct Neither;
-/// impl pipeline::mma::Halves for Neither {}
+/// impl warpipe_pipeline::mma::Halves for Neither {}
 /// ```
 pub trait Halves: Sealed {}
 
@@ -338,7 +338,7 @@ where
 /// (PTX: a loop of two iterations, not unrolled.)
 ///
 /// ```
-/// # use pipeline::{mma, prelude::*};
+/// # use warpipe_pipeline::{mma, prelude::*};
 /// fn elements(left: Accumulator<64>, right: Accumulator<64>) -> [f32; 2] {
 ///     let mut first = [0.0; 2];
 ///     mma::one_by_one(left, right, |part, half| {

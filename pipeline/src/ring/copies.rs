@@ -39,8 +39,8 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
 /// ```
 /// use half::bf16;
 /// use isa::slice::DeviceSlice;
-/// use pipeline::tile::MatrixView;
-/// use pipeline::{prelude::*, ring::CpAsync};
+/// use warpipe_pipeline::tile::MatrixView;
+/// use warpipe_pipeline::{prelude::*, ring::CpAsync};
 ///
 /// names! { Panels64 = "panels" }
 /// roles! { Fetch = 1 x 64 registers, Work = 1 x 232 registers }
@@ -140,7 +140,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// (CUTLASS `ProducerToken`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -181,7 +181,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// (CUTLASS: the stage's part of `SharedStorage`, after `producer_acquire`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -219,7 +219,7 @@ impl<St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape> CopySlot<'_, St, Ro, Tag,
 /// A slot whose copies are in flight.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{tile::MatrixView, prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{tile::MatrixView, prelude::*, ring::*}};
 /// # names! { Main = "main" } roles! { Fetch = 1 x 64 registers }
 /// # type Panel = Tile<bf16, 64, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -269,7 +269,7 @@ mod sealed {
 /// (PTX `cp.async.cg.shared.global`; CUTLASS `copy` for each operand.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*, ring::Stage}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*, ring::Stage}};
 /// # roles! { Fetch = 1 x 64 registers }
 /// # type Slot<'g, St, Tag> = CopySlot<'g, St, Fetch, Tag, Cluster<1, 1>>;
 /// fn fill<St: Stage, Tag: Name>(slot: Slot<'_, St, Tag>, copies: impl CopiesInto<St>) {

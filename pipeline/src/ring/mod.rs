@@ -69,7 +69,7 @@ use isa::kernel::{Part, RegionFacts};
 /// name. An empty name does not compile, and neither do two regions of one plan with the same name.
 ///
 /// ```
-/// use pipeline::{names, ring::Name};
+/// use warpipe_pipeline::{names, ring::Name};
 /// names! { MainLoop = "main loop" }
 /// assert_eq!((MainLoop::NAME, MainLoop::FULL), ("main loop", "main loop.full"));
 /// ```
@@ -99,7 +99,7 @@ pub(crate) const fn name_of<N: Name>() -> &'static str {
 /// Declares names of rings and barriers: `names! { MainLoop = "main loop", Addend = "C" }`.
 ///
 /// ```
-/// use pipeline::{barrier::LoadOrderBarrier, prelude::*};
+/// use warpipe_pipeline::{barrier::LoadOrderBarrier, prelude::*};
 /// names! { MainLoop = "main loop", Addend = "C" }
 /// type Order = LoadOrderBarrier<MainLoop>;
 /// # assert_eq!(SmemPlan::<(Order, LoadOrderBarrier<Addend>)>::BYTES, 16);
@@ -141,7 +141,7 @@ use sealed::Sealed;
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::{prelude::*, ring::{TmaParts, Writers}};
+/// use warpipe_pipeline::{prelude::*, ring::{TmaParts, Writers}};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 128, 64>);
 /// roles! { Fill = 1 x 40 registers }
 /// assert_eq!(<Tma as Writers<Stage>>::ARRIVALS, 1);
@@ -167,7 +167,7 @@ pub trait Writers<St>: Sealed + 'static {
 /// `PipelineTmaAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -186,7 +186,7 @@ impl<St: Stage> Writers<St> for Tma {
 /// producers of `PipelineTransactionAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::TmaParts}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::TmaParts}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), TmaParts, Mma<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -204,7 +204,7 @@ impl<St: Stage> Writers<St> for TmaParts {
 /// `mbarrier.arrive`; CUTLASS: the producers of `PipelineAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Writes<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -224,7 +224,7 @@ impl<Ro: Role, St: Stage> Writers<St> for Writes<Ro> {
 /// `cpasync_barrier_arrive_noinc`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::CpAsync}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::CpAsync}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), CpAsync<Load>, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -246,7 +246,7 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
 /// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -278,7 +278,7 @@ impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl
 /// The two ends of a ring, before a role takes them with `by`.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -300,12 +300,12 @@ pub struct Ends<const STAGES: usize, St, Wr, Rd, Tag, Cl> {
 /// (CUTLASS `Params::role` = `ThreadCategory::Producer`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
 /// # type End = ProducerEnd<4, (Panel,), Tma, Mma<Math>, Main, Alone>;
-/// fn take(end: End, one: &pipeline::cta::Elected<Load, Alone>) {
+/// fn take(end: End, one: &warpipe_pipeline::cta::Elected<Load, Alone>) {
 ///     let mut empty: Producer<4, (Panel,), Main> = end.by(one);
 ///     let _slot = empty.acquire();
 /// }

@@ -29,7 +29,7 @@ impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
 /// array.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Alone = Cluster<1, 1>;
 /// type A = Tile<bf16, 128, 64>;
@@ -107,11 +107,11 @@ impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
 /// The producer end of the thread that loads tile `T` of each slot of `St`.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
-/// # use pipeline::{cta::Elected, tile::TileShape};
+/// # use warpipe_pipeline::{cta::Elected, tile::TileShape};
 /// fn fill<T: TileShape>(
 ///     end: PartEnd<4, (Panel, Panel), T, Main, Alone>,
 ///     one: &Elected<Load, Alone>,
@@ -153,7 +153,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
 /// producer's side of `PipelineTransactionAsync` and its `PipelineState`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -217,7 +217,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartProducer<STAGE
 /// (CUTLASS `ProducerToken`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>;
 ///
@@ -254,7 +254,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name> PartPeek<'_, STAGE
 /// One tile's part of an acquired slot.
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///

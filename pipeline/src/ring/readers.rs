@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 /// constructor of `PipelineTmaAsync` multiplies by the number of CTAs that share an operand.)
 ///
 /// ```
-/// use pipeline::{prelude::*, ring::{MmaInTurn, Readers, ReadsInTurn}};
+/// use warpipe_pipeline::{prelude::*, ring::{MmaInTurn, Readers, ReadsInTurn}};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS), (2, 1));
 /// assert_eq!((Reads::<Math>::ARRIVALS, ReadsInTurn::<Math>::ARRIVALS), (8, 4));
@@ -56,7 +56,7 @@ pub trait Readers: Sealed + 'static {
 /// CUTLASS: the consumers of `PipelineTmaAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, Mma<Math>, Main, Cluster<2, 1>>,)>::BYTES;
 /// ```
@@ -78,7 +78,7 @@ impl<Ro: Role> Readers for Mma<Ro> {
 /// `mbarrier.arrive`; CUTLASS: the consumers of `PipelineAsync`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::prelude::*}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, Reads<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -103,7 +103,7 @@ impl<Ro: Role> Readers for Reads<Ro> {
 /// consumers of `PipelineTmaAsync` in the ping-pong kernel.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::MmaInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::MmaInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel, Panel), Tma, MmaInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -129,7 +129,7 @@ impl<Ro: Role> Readers for MmaInTurn<Ro> {
 /// (PTX `mbarrier.arrive`; CUTLASS: the consumers of the epilogue loads in the ping-pong kernel.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::ReadsInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::ReadsInTurn}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers } type Panel = Tile<bf16, 64, 64>;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (Panel,), Tma, ReadsInTurn<Math>, Main, Alone>,)>::BYTES;
 /// ```
@@ -152,7 +152,7 @@ impl<Ro: Role> Readers for ReadsInTurn<Ro> {
 /// own reader ([`Consumer::skip`](super::Consumer::skip)).
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, ring::Stage};
+/// # use warpipe_pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn every_other<St: Stage, Rd: TakeTurns, Tag: Name>(mut full: Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 ///     full.skip(1);
@@ -173,7 +173,7 @@ impl<Ro: Role> TakeTurns for ReadsInTurn<Ro> {}
 /// first).
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, ring::Stage};
+/// # use warpipe_pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn give_back<St: Stage, Rd: OrdinaryReads, Tag: Name>(slot: FullSlot<St, Rd, Tag, Cluster<1, 1>>) {
 ///     slot.release();
 /// }
@@ -192,7 +192,7 @@ impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 /// `cp.async` writes through the generic proxy, so the readers must read through it too.
 ///
 /// ```
-/// use pipeline::{prelude::*, ring::CpAsyncReaders};
+/// use warpipe_pipeline::{prelude::*, ring::CpAsyncReaders};
 /// roles! { Math = 1 x 232 registers }
 /// fn arrivals<Rd: CpAsyncReaders>() -> usize { Rd::ARRIVALS }
 /// assert_eq!(arrivals::<Reads<Math>>(), 4);
@@ -208,7 +208,7 @@ impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 /// Readers that use wgmma: [`Mma`] and [`MmaInTurn`].
 ///
 /// ```
-/// # use pipeline::{prelude::*, ring::*, ring::Stage};
+/// # use warpipe_pipeline::{prelude::*, ring::*, ring::Stage};
 /// fn wait<St: Stage, Rd: MmaReaders, Tag: Name>(full: &mut Consumer<4, St, Rd, Tag, Cluster<1, 1>>) {
 ///     let _slot = full.wait();
 /// }

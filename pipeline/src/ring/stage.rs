@@ -27,7 +27,7 @@ use sealed::Sealed;
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::{prelude::*, ring::Stage};
+/// use warpipe_pipeline::{prelude::*, ring::Stage};
 /// type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
 /// assert_eq!((Operands::BYTES, Operands::TILES), ((128 + 256) * 128, 2));
 /// assert_eq!(<[Tile<bf16, 64, 64>; 4] as Stage>::BYTES, 4 * 64 * 128);
@@ -55,7 +55,7 @@ pub trait Stage: Sealed + 'static {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
+/// # use warpipe_pipeline::{prelude::*, ring::{EmptySlot, Name}, ring::{LoadsInto, Stage}};
 /// fn fill<St: Stage, Tag: Name>(slot: EmptySlot<St, Tag>, loads: impl LoadsInto<St>) {
 ///     slot.load(loads);
 /// }
@@ -117,7 +117,7 @@ tuples! {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, ring::TileAt, tile::TileShape};
+/// # use warpipe_pipeline::{prelude::*, ring::TileAt, tile::TileShape};
 /// type Stage = (Tile<bf16, 128, 64>, Tile<bf16, 64, 64>, Tile<f32, 64, 32>);
 /// fn at<St: TileAt<2>>() -> (usize, usize) { (St::OFFSET, St::Tile::ROWS) }
 /// assert_eq!(at::<Stage>(), ((128 + 64) * 128, 64));

@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 /// (CUTLASS `make_producer_start_state`.)
 ///
 /// ```
-/// use pipeline::ring::{PipelineState, ProducerSide};
+/// use warpipe_pipeline::ring::{PipelineState, ProducerSide};
 /// assert_eq!(PipelineState::<4, ProducerSide>::start().phase(), 1);
 /// ```
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub enum ProducerSide {}
 /// (CUTLASS `PipelineState`'s default constructor.)
 ///
 /// ```
-/// use pipeline::ring::{ConsumerSide, PipelineState};
+/// use warpipe_pipeline::ring::{ConsumerSide, PipelineState};
 /// assert_eq!(PipelineState::<4, ConsumerSide>::start().phase(), 0);
 /// ```
 #[derive(Debug)]
@@ -45,7 +45,7 @@ mod sealed {
 /// The side of a ring to which a position belongs: [`ProducerSide`] or [`ConsumerSide`].
 ///
 /// ```
-/// use pipeline::ring::{PipelineState, Side};
+/// use warpipe_pipeline::ring::{PipelineState, Side};
 /// fn turns<const STAGES: usize, S: Side>(state: &PipelineState<STAGES, S>) -> u32 {
 ///     state.count() / STAGES as u32
 /// }
@@ -63,7 +63,7 @@ impl<T: sealed::Side> Side for T {}
 /// (CUTLASS `PipelineState<Stages>`.)
 ///
 /// ```
-/// use pipeline::ring::{ConsumerSide, PipelineState, ProducerSide};
+/// use warpipe_pipeline::ring::{ConsumerSide, PipelineState, ProducerSide};
 /// let mut fill = PipelineState::<3, ProducerSide>::start();
 /// let mut drain = PipelineState::<3, ConsumerSide>::start();
 /// assert_eq!((fill.index(), fill.phase()), (0, 1));

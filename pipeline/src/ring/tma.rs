@@ -31,7 +31,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 /// `PipelineTmaAsync` and its `PipelineState`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -96,7 +96,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
 /// (CUTLASS `ProducerToken`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -135,7 +135,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
 /// (CUTLASS: `producer_get_barrier(state)` and the stage's part of `SharedStorage`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///

@@ -31,7 +31,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: Clust
 /// CUTLASS: the producer's side of `PipelineAsync` and its `PipelineState`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -103,7 +103,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 /// (CUTLASS `ProducerToken`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -146,7 +146,7 @@ impl<'g, const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: C
 /// (CUTLASS: the stage's part of `SharedStorage`, after `producer_acquire`.)
 ///
 /// ```
-/// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
 /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
 ///
@@ -234,7 +234,7 @@ impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// `SM90_U32x4_STSM_N`.)
     ///
     /// ```
-    /// # use {half::bf16, pipeline::{prelude::*, ring::*}};
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
     /// # names! { Main = "main loop" }
     /// # roles! { Scale = 1 x 168 registers, Math = 1 x 168 registers }
     /// # type Alone = Cluster<1, 1>;

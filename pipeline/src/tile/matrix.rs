@@ -24,7 +24,7 @@ const CHUNK: u32 = 16;
 /// ```
 /// use half::bf16;
 /// use isa::slice::DeviceSlice;
-/// use pipeline::tile::MatrixView;
+/// use warpipe_pipeline::tile::MatrixView;
 ///
 /// /// What is there of a matrix whose rows are padded to a multiple of 8 elements.
 /// fn rows_of_200(memory: DeviceSlice<'_, bf16>, rows: u32) -> MatrixView<'_, bf16> {
@@ -94,7 +94,7 @@ impl<E: Element> MatrixView<'_, E> {
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::{tile::{MatrixView, TileCopy}, prelude::*};
+/// use warpipe_pipeline::{tile::{MatrixView, TileCopy}, prelude::*};
 /// fn second<'a>(from: &'a MatrixView<'a, bf16>) -> TileCopy<'a, Tile<bf16, 64, 64>> {
 ///     from.tile(64, 0)
 /// }

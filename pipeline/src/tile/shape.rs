@@ -24,7 +24,7 @@ use sealed::Sealed;
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::tile::Element;
+/// use warpipe_pipeline::tile::Element;
 /// assert_eq!((bf16::SIZE, f32::SIZE), (2, 4));
 /// ```
 #[diagnostic::on_unimplemented(
@@ -66,7 +66,7 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 ///
 /// ```
 /// use half::f16;
-/// use pipeline::tile::{Tile, TileShape};
+/// use warpipe_pipeline::tile::{Tile, TileShape};
 /// type A = Tile<f16, 128, 64>;
 /// assert_eq!((A::ROWS, A::COLS, A::BYTES), (128, 64, 128 * 128));
 /// ```
@@ -99,7 +99,7 @@ pub trait TileShape: Sealed + 'static {
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::tile::{Tile, TileShape};
+/// use warpipe_pipeline::tile::{Tile, TileShape};
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
 /// ```
@@ -137,7 +137,7 @@ pub(crate) const fn facts<T: TileShape>() -> TileFacts {
 /// (CUTLASS `Swizzle<3, 4, 3>`.)
 ///
 /// ```
-/// use pipeline::tile::swizzled;
+/// use warpipe_pipeline::tile::swizzled;
 /// assert_eq!(swizzled(0, 1), 16);
 /// assert_eq!(swizzled(3, 1), 3 * 128 + 2 * 16); // 1 ^ 3
 /// ```
@@ -153,7 +153,7 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 ///
 /// ```
 /// use half::bf16;
-/// use pipeline::tile::{EpilogueElement, TileShape};
+/// use warpipe_pipeline::tile::{EpilogueElement, TileShape};
 /// assert_eq!((bf16::EPILOGUE_COLS, f32::EPILOGUE_COLS), (64, 32));
 /// assert_eq!(<bf16 as EpilogueElement>::EpilogueTile::<64>::BYTES, 8192);
 /// ```

@@ -26,7 +26,7 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{cta::{AlongM, ClusterCoord}, prelude::*};
+/// # use warpipe_pipeline::{cta::{AlongM, ClusterCoord}, prelude::*};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
@@ -58,7 +58,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// (CUTLASS: `make_tma_copy`, which encodes the map as well.)
     ///
     /// ```
-    /// # use {half::bf16, isa::cp_async_bulk::TensorMapBytes, pipeline::prelude::*};
+    /// # use {half::bf16, isa::cp_async_bulk::TensorMapBytes, warpipe_pipeline::prelude::*};
     /// /// # Safety
     /// /// `bytes` encodes a tensor of bf16 in boxes of 64 x 64, swizzled by 128 bytes.
     /// unsafe fn typed(bytes: TensorMapBytes) -> TensorMap<Tile<bf16, 64, 64>> {
@@ -103,7 +103,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     ///
     /// ```
     /// # use half::bf16;
-    /// # use pipeline::prelude::*;
+    /// # use warpipe_pipeline::prelude::*;
     /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
     /// fn entry(cta: &Cta<(Load, Math), Cluster<1, 1>>, a: &TensorMap<Tile<bf16, 128, 64>>) {
     ///     a.prefetch(cta);
@@ -125,7 +125,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 ///
 /// ```
 /// # use half::bf16;
-/// # use pipeline::{prelude::*, tile::Load};
+/// # use warpipe_pipeline::{prelude::*, tile::Load};
 ///
 /// fn first<'a>(a: &'a TensorMap<Tile<bf16, 128, 64>>) -> Load<'a, Tile<bf16, 128, 64>> {
 ///     a.tile(0, 0, Peers::ALONE)

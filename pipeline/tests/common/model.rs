@@ -5,10 +5,10 @@ use half::bf16;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
 use isa::slice::{DeviceSlice, SliceAbi};
-use pipeline::cta::{ClusterShape, Sharing};
-use pipeline::prelude::*;
-use pipeline::cta::{Regions, Roles};
-use pipeline::tile::{Element, TileShape};
+use warpipe_pipeline::cta::{ClusterShape, Sharing};
+use warpipe_pipeline::prelude::*;
+use warpipe_pipeline::cta::{Regions, Roles};
+use warpipe_pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid, Report, Stats};
 

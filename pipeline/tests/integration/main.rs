@@ -3,6 +3,8 @@
 //! tests/compile_fail.rs is a program of its own: `cargo xtask mutate` builds it alone, of source that
 //! these tests would refuse, and it needs a toolchain where it runs.
 
+extern crate warpipe_pipeline as pipeline;
+
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../ui/support/mod.rs"]

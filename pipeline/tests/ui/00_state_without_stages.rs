@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::ring::ConsumerSide;
+use warpipe_pipeline::ring::ConsumerSide;
 const START: PipelineState<0, ConsumerSide> = PipelineState::start();
 
 fn main() {}

@@ -1,5 +1,5 @@
 //! A name without text.
-use pipeline::prelude::*;
+use warpipe_pipeline::prelude::*;
 
 names! { Nameless = "" }
 

@@ -3,7 +3,7 @@ mod support;
 use support::*;
 
 enum Nameless {}
-impl pipeline::ring::Name for Nameless {
+impl warpipe_pipeline::ring::Name for Nameless {
     const NAME: &'static str = "";
     const FULL: &'static str = "full";
     const EMPTY: &'static str = "empty";

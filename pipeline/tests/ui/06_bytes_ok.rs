@@ -1,6 +1,6 @@
 //! One load for each tile of the slot, each from a map of that tile.
 use crate::support::*;
-use pipeline::ring::Stage;
+use warpipe_pipeline::ring::Stage;
 
 use super::squares;
 

@@ -1,7 +1,7 @@
 //! A stage that states its own bytes.
 
 struct Slot;
-impl pipeline::ring::Stage for Slot {
+impl warpipe_pipeline::ring::Stage for Slot {
     const BYTES: usize = 4096;
     const TILES: usize = 1;
 }

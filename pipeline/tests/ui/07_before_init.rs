@@ -2,8 +2,8 @@
 mod support;
 use support::*;
 
-fn kernel(place: pipeline::cta::Place) {
-    use pipeline::cta::Region;
+fn kernel(place: warpipe_pipeline::cta::Place) {
+    use warpipe_pipeline::cta::Region;
     let ends = PanelRing::<Main>::ends(place);
     drop(ends);
 }

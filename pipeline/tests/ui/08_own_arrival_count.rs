@@ -3,7 +3,7 @@
 mod support;
 
 struct Everyone;
-impl pipeline::ring::Readers for Everyone {
+impl warpipe_pipeline::ring::Readers for Everyone {
     type Role = support::Work;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 128;

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::ring::{ConsumerSide, ProducerSide};
+use warpipe_pipeline::ring::{ConsumerSide, ProducerSide};
 fn lagging(at: PipelineState<2, ConsumerSide>) -> u32 {
     at.phase()
 }

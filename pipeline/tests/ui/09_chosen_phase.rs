@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::ring::ConsumerSide;
+use warpipe_pipeline::ring::ConsumerSide;
 fn start() -> PipelineState<2, ConsumerSide> {
     PipelineState { index: 0, phase: 1, ..PipelineState::start() }
 }

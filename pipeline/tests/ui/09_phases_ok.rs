@@ -1,7 +1,7 @@
 //! The ends keep their own positions; a copy of one starts at its side's phase.
 use crate::support::*;
 use super::copies;
-use pipeline::ring::{ConsumerSide, ProducerSide};
+use warpipe_pipeline::ring::{ConsumerSide, ProducerSide};
 
 #[test]
 fn each_side_has_its_first_phase_and_steps_by_waiting() {

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::barrier::MainLoopLoads;
+use warpipe_pipeline::barrier::MainLoopLoads;
 
 fn main_loop(order: &mut MainLoopLoads<Order>) {
     let first = order.arrive();

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::barrier::MainLoopLoads;
+use warpipe_pipeline::barrier::MainLoopLoads;
 
 fn main_loop(mut order: MainLoopLoads<Order>) {
     order.wait_and_step();

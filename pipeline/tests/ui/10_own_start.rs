@@ -1,6 +1,6 @@
 //! A first phase that is neither the main loop's nor the epilogue's.
 
-use pipeline::barrier::Start;
+use warpipe_pipeline::barrier::Start;
 
 struct Later;
 impl Start for Later {

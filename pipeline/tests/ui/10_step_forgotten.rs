@@ -3,7 +3,7 @@
 mod support;
 use support::*;
 
-use pipeline::barrier::{EpilogueLoads, MainLoopLoads};
+use warpipe_pipeline::barrier::{EpilogueLoads, MainLoopLoads};
 
 fn main_loop(order: &mut MainLoopLoads<Order>) {
     order.arrive();

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::barrier::EpilogueLoads;
+use warpipe_pipeline::barrier::EpilogueLoads;
 
 fn epilogue(mut order: EpilogueLoads<Order>) {
     order.arrive_and_step();

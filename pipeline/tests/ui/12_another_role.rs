@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-fn meet(waiter: &pipeline::barrier::Waiter<Load, Work, Meet>, group: &Warpgroup<Load, Alone>) {
+fn meet(waiter: &warpipe_pipeline::barrier::Waiter<Load, Work, Meet>, group: &Warpgroup<Load, Alone>) {
     waiter.sync(group);
 }
 

@@ -2,8 +2,8 @@
 mod support;
 use support::*;
 
-fn bar() -> pipeline::barrier::Waiter<Load, Work, Meet> {
-    pipeline::barrier::Waiter { id: 0, name: core::marker::PhantomData }
+fn bar() -> warpipe_pipeline::barrier::Waiter<Load, Work, Meet> {
+    warpipe_pipeline::barrier::Waiter { id: 0, name: core::marker::PhantomData }
 }
 
 fn main() {}

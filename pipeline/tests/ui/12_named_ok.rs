@@ -6,7 +6,7 @@ type MeetPlan = SmemPlan<(
     PanelRing,
     Buffers,
     NamedBarrier<Load, Work, Meet>,
-    NamedBarrier<pipeline::barrier::Nobody, Work, Other>,
+    NamedBarrier<warpipe_pipeline::barrier::Nobody, Work, Other>,
 )>;
 
 #[test]

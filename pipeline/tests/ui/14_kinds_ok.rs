@@ -1,13 +1,13 @@
 //! Each kind of barrier with its own verbs: an mbarrier has phases and bytes, a named one has threads.
 use crate::support::*;
 use super::copies;
-use pipeline::raw::{Arrivals, Barriers, Cta as OfCta};
+use warpipe_pipeline::raw::{Arrivals, Barriers, Cta as OfCta};
 
 type BothPlan = SmemPlan<(
     PanelRing,
     Buffers,
     Barriers<1, 1, OfCta, Arrivals, Raw>,
-    NamedBarrier<pipeline::barrier::Nobody, Work, Meet>,
+    NamedBarrier<warpipe_pipeline::barrier::Nobody, Work, Meet>,
 )>;
 
 #[test]

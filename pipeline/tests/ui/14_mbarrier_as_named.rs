@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::raw::{Arrivals, Cta, MBarrier};
+use warpipe_pipeline::raw::{Arrivals, Cta, MBarrier};
 fn meet(barrier: &MBarrier<Cta, Arrivals>, group: &Group) {
     barrier.sync(group);
 }

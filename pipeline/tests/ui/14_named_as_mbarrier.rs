@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::barrier::Waiter;
+use warpipe_pipeline::barrier::Waiter;
 fn meet(barrier: &Waiter<Load, Work, Meet>, phase: u32) {
     barrier.wait(phase);
 }

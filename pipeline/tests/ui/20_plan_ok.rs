@@ -1,7 +1,7 @@
 //! A plan of whole swizzle atoms, inside the budget.
 use crate::support::*;
-use pipeline::cta::SMEM_LIMIT;
-use pipeline::tile::TileShape;
+use warpipe_pipeline::cta::SMEM_LIMIT;
+use warpipe_pipeline::tile::TileShape;
 
 #[test]
 fn as_much_as_fits() {

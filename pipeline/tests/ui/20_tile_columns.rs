@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::tile::TileShape;
+use warpipe_pipeline::tile::TileShape;
 const ROWS: usize = <Tile<bf16, 64, 32> as TileShape>::ROWS;
 
 fn main() {}

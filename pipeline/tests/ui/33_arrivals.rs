@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::raw::{Arrivals, Barriers, Cta};
+use warpipe_pipeline::raw::{Arrivals, Barriers, Cta};
 const MANY: u32 = SmemPlan::<(Barriers<1, 1048576, Cta, Arrivals, Raw>,)>::BYTES;
 const NONE: u32 = SmemPlan::<(LoadOrderBarrier<Order, 0>,)>::BYTES;
 

@@ -1,6 +1,6 @@
 //! Counts that an mbarrier holds.
 use crate::support::*;
-use pipeline::raw::{Arrivals, Barriers, Cta as OfCta, MAX_COUNT};
+use warpipe_pipeline::raw::{Arrivals, Barriers, Cta as OfCta, MAX_COUNT};
 
 #[test]
 fn up_to_the_greatest() {

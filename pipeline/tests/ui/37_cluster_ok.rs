@@ -1,7 +1,7 @@
 //! A barrier that peers reach has the scope of the cluster; each CTA waits on its own.
 use crate::support::*;
 use crate::common::run;
-use pipeline::raw::{Arrivals, Barriers, Cluster as OfCluster};
+use warpipe_pipeline::raw::{Arrivals, Barriers, Cluster as OfCluster};
 use sim::GlobalMemory;
 
 type Pair = Cluster<2, 1>;

@@ -1,6 +1,6 @@
 //! A peer of the cluster reached through a barrier of the CTA.
 
-use pipeline::raw::{Arrivals, Cta, MBarrier};
+use warpipe_pipeline::raw::{Arrivals, Cta, MBarrier};
 fn hand_over(barrier: &MBarrier<Cta, Arrivals>) {
     barrier.remote(1).arrive();
 }

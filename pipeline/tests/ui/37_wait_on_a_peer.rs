@@ -1,6 +1,6 @@
 //! A wait on a peer's barrier.
 
-use pipeline::raw::{Arrivals, Cluster, MBarrier};
+use warpipe_pipeline::raw::{Arrivals, Cluster, MBarrier};
 fn wait(barrier: &MBarrier<Cluster, Arrivals>) {
     barrier.remote(1).wait(0);
 }

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-use pipeline::cta::Ready;
+use warpipe_pipeline::cta::Ready;
 
 fn meet(cta: Ready<(Load, Work), Cluster<2, 1>>) {
     let arrived = cta.cluster_arrive();

@@ -2,7 +2,7 @@
 mod support;
 use support::*;
 
-type Slot<'g> = pipeline::ring::WriteSlot<'g, Operands, Load, Mma<Work>, Main, Alone>;
+type Slot<'g> = warpipe_pipeline::ring::WriteSlot<'g, Operands, Load, Mma<Work>, Main, Alone>;
 
 fn fill(mut slot: Slot<'_>) {
     slot.put_to::<0>(0, [0.0; 8]);

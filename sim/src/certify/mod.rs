@@ -44,7 +44,7 @@ const STRIDE: u32 = 4;
 /// result, and must do the same every time. It is called with 1, 2, 3, … steps, side by side on the cores.
 ///
 /// ```
-/// use sim::{Config, GlobalMemory, Grid, Limits, certify, launch, ops};
+/// use warpipe_sim::{Config, GlobalMemory, Grid, Limits, certify, launch, ops};
 ///
 /// // Thread 0 fills a slot in each step, and thread 32 empties it.
 /// let certificate = certify(&Config::default(), &Limits::default(), |config, trial| {

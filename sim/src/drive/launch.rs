@@ -36,7 +36,7 @@ pub fn launch(
 /// either case.
 ///
 /// ```
-/// use sim::{Config, GlobalMemory, Grid, Launch, Rule, launch_all, ops};
+/// use warpipe_sim::{Config, GlobalMemory, Grid, Launch, Rule, launch_all, ops};
 ///
 /// let memory = GlobalMemory::new();
 /// let word = memory.alloc(4);

@@ -1,5 +1,7 @@
 //! The tests of the SM model: one program, because linking takes longer than most tests.
 
+extern crate warpipe_sim as sim;
+
 mod common;
 
 mod barriers;

@@ -92,7 +92,7 @@ mod tests {
             options.names("warpipe.gpu_zero_cost")
                 && options.names("warpipe-conformance.integration")
         );
-        assert!(!options.names("warpipe.integration"));
+        assert!(!options.names("warpipe-cli.integration"));
         assert!(!Options::parse(&[]).unwrap().names("warpipe.gpu_zero_cost"));
     }
 }

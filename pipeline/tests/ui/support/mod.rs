@@ -2,17 +2,17 @@
 #![allow(dead_code, unused_imports, missing_docs)]
 
 pub use half::bf16;
-pub use pipeline::barrier::{LoadOrderBarrier, NamedBarrier};
-pub use pipeline::cta::{AlongM, AlongN, ClusterCoord, ClusterShape, Elected, Role};
-pub use pipeline::grid::DependentSlice;
-pub use pipeline::mma::SplitAccumulator;
-pub use pipeline::prelude::*;
-pub use pipeline::ring::{
+pub use warpipe_pipeline::barrier::{LoadOrderBarrier, NamedBarrier};
+pub use warpipe_pipeline::cta::{AlongM, AlongN, ClusterCoord, ClusterShape, Elected, Role};
+pub use warpipe_pipeline::grid::DependentSlice;
+pub use warpipe_pipeline::mma::SplitAccumulator;
+pub use warpipe_pipeline::prelude::*;
+pub use warpipe_pipeline::ring::{
     Consumer, ConsumerEnd, CpAsync, EmptySlot, FullSlot, MmaInTurn, PipelineState, Producer,
     ProducerEnd, RetiredSlot,
 };
-pub use pipeline::store::{StoreEnd, Stores};
-pub use pipeline::tile::MatrixView;
+pub use warpipe_pipeline::store::{StoreEnd, Stores};
+pub use warpipe_pipeline::tile::MatrixView;
 
 names! { Main = "main loop", Other = "other", Order = "order", Meet = "meet", Raw = "raw" }
 roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
@@ -50,7 +50,7 @@ pub fn one_thread(load: Warpgroup<Load, Alone>, f: impl FnOnce(One)) {
 }
 
 /// Loads every panel.
-pub fn load_panels<N: pipeline::ring::Name, const STAGES: usize>(
+pub fn load_panels<N: warpipe_pipeline::ring::Name, const STAGES: usize>(
     end: ProducerEnd<STAGES, (Panel,), Tma, Reads<Work>, N, Alone>,
     one: &One,
     from: &TensorMap<Panel>,
@@ -63,7 +63,7 @@ pub fn load_panels<N: pipeline::ring::Name, const STAGES: usize>(
 }
 
 /// Writes every panel as it came.
-pub fn store_panels<N: pipeline::ring::Name, const STAGES: usize>(
+pub fn store_panels<N: warpipe_pipeline::ring::Name, const STAGES: usize>(
     end: ConsumerEnd<STAGES, (Panel,), Reads<Work>, N, Alone>,
     stores: StoreEnd<bf16, 2, Work>,
     group: &Group,

@@ -7,7 +7,7 @@ use zoo_shipped::world::{Memory, OUT, SIDE};
 use zoo_shipped::{Entry, FAMILIES};
 
 /// The kernels, compiled to PTX for sm_90a.
-pub static IMAGE: isa::kernel::Image = include!(concat!(env!("OUT_DIR"), "/zoo_shipped.rs"));
+pub static IMAGE: isa::kernel::Image = isa::kernel_image!("zoo_shipped");
 
 /// All entries, in the order of docs/zoo.md.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {

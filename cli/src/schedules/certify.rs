@@ -2,9 +2,9 @@
 
 use super::family::Family;
 use super::{Args, Failure, What, examples, gemm, write_json};
-use crate::cli::error::Error;
-use crate::cli::progress::Progress;
-use crate::cli::say;
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::say;
 use host::SimConfig;
 use host::sim::{Limits, Refusal, Trial, certify};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! A run of the model, written down as a GPU would, and read again.
 
 use super::*;
-use crate::cli::trace::gpu;
-use crate::cli::trace::model::timeline;
+use crate::trace::gpu;
+use crate::trace::model::timeline;
 use isa::trace::{BYTES, FIELD, HEADER_BYTES, LANES, PAD, RECORD_BYTES, RECORDS, TIMED};
 use std::collections::BTreeMap;
 

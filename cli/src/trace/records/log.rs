@@ -1,6 +1,6 @@
 //! Reads the records from memory and converts their clocks to times.
 
-use crate::cli::error::Error;
+use crate::error::Error;
 use isa::trace::{
     Event as Code, FIELD, HEADER_BYTES, LANES, PAD, RECORD_BYTES, RECORDS, TIMED, WARPS,
 };

@@ -1,6 +1,6 @@
 //! Finds a kernel of the table by its name.
 
-use crate::cli::error::Error;
+use crate::error::Error;
 use host::gemm::Gemm;
 use warpipe::gpu_kernels::gemm::Instance;
 

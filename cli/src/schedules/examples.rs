@@ -2,7 +2,7 @@
 
 use super::family::Family;
 use super::{Case, Failure};
-use crate::cli::error::Error;
+use crate::error::Error;
 use gpu_kernels::examples::{
     cluster_exchange::cluster_exchange, ordered_loads::ordered_loads, ping_pong::ping_pong,
     rms_norm::rms_norm, stream_copy::stream_copy, two_rings::two_rings,

@@ -7,7 +7,7 @@
 
 mod log;
 
-use crate::cli::error::Error;
+use crate::error::Error;
 use host::sim::trace::{BarrierName, Cause, Event, ThreadTrace, Trace, What};
 use isa::trace::{CTAS, Event as Code, WARPS};
 use log::{Line, Log, Record};

@@ -115,7 +115,7 @@ enum Command {
 }
 
 /// Runs the command that the process was started with.
-pub fn main() -> ExitCode {
+fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return usage(&e),

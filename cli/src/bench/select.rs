@@ -1,7 +1,7 @@
 //! The shapes that the options select.
 
 use super::Args;
-use crate::cli::error::Error;
+use crate::error::Error;
 use warpipe_bench::line::Shape;
 use warpipe_bench::suites::SUITES;
 

@@ -1,11 +1,11 @@
 //! Measures the selected shapes, one after the other.
 
 use super::{Args, Rival};
-use crate::cli::check::bound;
-use crate::cli::error::Error;
-use crate::cli::instance;
-use crate::cli::progress::Progress;
-use crate::cli::tune::Tuner;
+use crate::check::bound;
+use crate::error::Error;
+use crate::instance;
+use crate::progress::Progress;
+use crate::tune::Tuner;
 use host::Device;
 use host::gemm::{Gemm, GemmPlan, GemmProblem};
 use std::time::{SystemTime, UNIX_EPOCH};

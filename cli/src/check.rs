@@ -73,7 +73,7 @@ impl Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::operands::Generate;
+    use crate::operands::Generate;
     use host::gemm::GemmProblem;
 
     fn judged(out: Dtype, tamper: impl FnOnce(&mut [f32])) -> Judged {

@@ -1,10 +1,10 @@
 //! Runs a product on a GPU with a kernel that records what its warps do.
 
 use super::records;
-use crate::cli::check::Judged;
-use crate::cli::error::Error;
-use crate::cli::operands::{Generate, Operands};
-use crate::cli::schedules::{Case, gemm};
+use crate::check::Judged;
+use crate::error::Error;
+use crate::operands::{Generate, Operands};
+use crate::schedules::{Case, gemm};
 use gpu_kernels::gemm::instance::Instances;
 use gpu_kernels::gemm::{INSTANCES, Linear};
 use host::gemm::{Gemm, GemmProblem};

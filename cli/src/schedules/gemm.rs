@@ -2,10 +2,10 @@
 
 use super::family::Family;
 use super::{Args, Case, Failure, Steps};
-use crate::cli::check::Judged;
-use crate::cli::error::Error;
-use crate::cli::instance;
-use crate::cli::operands::{Generate, Operands};
+use crate::check::Judged;
+use crate::error::Error;
+use crate::instance;
+use crate::operands::{Generate, Operands};
 use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};

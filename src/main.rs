@@ -1,7 +1,0 @@
-//! The `warpipe` command.
-
-mod cli;
-
-fn main() -> std::process::ExitCode {
-    cli::main()
-}
