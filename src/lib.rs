@@ -34,6 +34,7 @@
 //! # Features
 //! - `host` (default): [`host`] and the image [`GEMM_IMAGE`]. A kernel crate, which is also compiled for the GPU,
 //!   depends on warpipe without it: `default-features = false`.
+//! - `cudarc`: safe constructors of [`host`] from the contexts, streams and memory of cudarc.
 //! - `build-kernels`: the build script compiles the image from source, with the components `rust-src` and `llvm-tools`
 //!   of the toolchain. Without it, the build takes the image that the package brings along.
 //! - `bounded-waits`, `trace`: kernels whose waits trap after two seconds; kernels that record what their warps do.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 /// buffer alive; memory that was borrowed elsewhere stays borrowed for `'a`.
 ///
 /// ```
-/// # fn main() -> Result<(), host::Error> {
-/// # let device = host::Device::sim(host::SimConfig::default());
-/// use host::View;
+/// # fn main() -> Result<(), warpipe_host::Error> {
+/// # let device = warpipe_host::Device::sim(warpipe_host::SimConfig::default());
+/// use warpipe_host::View;
 ///
 /// // Rows 256 to 511 of activations [1024, 4096] in bf16.
 /// let activations = device.alloc(1024 * 4096 * 2)?;

@@ -4,8 +4,8 @@ use crate::Matrix;
 use candle_core::cuda_backend::WrapErr;
 use candle_core::{CudaStorage, Error, Result, Shape};
 use half::bf16;
-use host::gemm::{Gemm, GemmPlan, GemmProblem};
-use host::{Device, Dtype, Stream, View, ViewMut};
+use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem};
+use warpipe::host::{Device, Dtype, Stream, View, ViewMut};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 

@@ -6,9 +6,9 @@
 
 use cudarc::driver::CudaContext;
 use half::bf16;
-use host::gemm::{Gemm, GemmProblem};
-use host::{Device, Dtype, Stream, View, ViewMut, data};
 use std::error::Error;
+use warpipe::host::gemm::{Gemm, GemmProblem};
+use warpipe::host::{Device, Dtype, Stream, View, ViewMut, data};
 
 fn main() -> Result<(), Box<dyn Error>> {
     if let Err(missing) = Device::cuda(0) {

@@ -8,12 +8,12 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use gpu::{gpu, say};
 use half::bf16;
-use host::gemm::{Gemm, GemmPlan, GemmProblem};
-use host::{Buffer, Device, Dtype, Stream, View, ViewMut, data};
 use interop_cudarc::OwnKernels;
 use std::error::Error;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
+use warpipe::host::gemm::{Gemm, GemmPlan, GemmProblem};
+use warpipe::host::{Buffer, Device, Dtype, Stream, View, ViewMut, data};
 
 type Done<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
