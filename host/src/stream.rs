@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// The number of the capture that the stream takes part in, if it does. (`cuStreamGetCaptureInfo`.)
-    pub(crate) fn capture_id(&self) -> Result<Option<u64>, Error> {
+    pub fn capture_id(&self) -> Result<Option<u64>, Error> {
         let Some(context) = self.context() else { return Ok(None) };
         let _bound = context.bind()?;
         let (mut status, mut id, mut graph, mut count) = (0, 0, CuGraph::NULL, 0);

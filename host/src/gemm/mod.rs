@@ -22,6 +22,7 @@ pub use predict::{Candidate, Prediction, candidates};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;
 
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
@@ -81,12 +82,37 @@ impl<E: Epilogue> Gemm<E> {
 
     /// Plans a product with the instance and schedule that [`pick`] chooses.
     pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan<E>, Error> {
-        GemmPlan::new(self, problem, None)
+        GemmPlan::new(self, problem, None, &mut |bytes| self.device.alloc_zeroed(bytes))
+    }
+
+    /// [`Gemm::plan`] with workspaces and staging copies in memory of the caller's.
+    ///
+    /// `alloc` gets a number of bytes, which may be 0, and returns a buffer of at least that size on this device.
+    /// Its bytes must be 0 when the first run of the plan begins. A plan in memory of another allocator can be
+    /// made while a stream is captured, which forbids the driver's allocations. [`GemmPlan::bind`] still
+    /// allocates a copy for a view that TMA does not take as it lies.
+    ///
+    /// # Errors
+    /// The errors of [`Gemm::plan`] and of `alloc`; [`Error::OutOfBuffer`] for a buffer that is too small;
+    /// [`Error::ForeignDevice`] for one of another device.
+    pub fn plan_in(
+        &self,
+        problem: &GemmProblem,
+        mut alloc: impl FnMut(usize) -> Result<Buffer, Error>,
+    ) -> Result<GemmPlan<E>, Error> {
+        let mut checked = |bytes: usize| {
+            let buffer = alloc(bytes)?.part(0, bytes)?;
+            self.device.check_buffer("memory of a plan", &buffer)?;
+            Ok(buffer)
+        };
+        GemmPlan::new(self, problem, None, &mut checked)
     }
 
     /// Plans a product with row `index` of the table.
     pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan<E>, Error> {
-        GemmPlan::new(self, problem, Some((index, None)))
+        GemmPlan::new(self, problem, Some((index, None)), &mut |bytes| {
+            self.device.alloc_zeroed(bytes)
+        })
     }
 
     /// Plans a product with row `index` of the table and a given schedule.
@@ -101,7 +127,9 @@ impl<E: Epilogue> Gemm<E> {
         index: usize,
         schedule: Schedule,
     ) -> Result<GemmPlan<E>, Error> {
-        GemmPlan::new(self, problem, Some((index, Some(schedule))))
+        GemmPlan::new(self, problem, Some((index, Some(schedule))), &mut |bytes| {
+            self.device.alloc_zeroed(bytes)
+        })
     }
 
     /// Plans a product with every instance that computes it, in every schedule that is worth trying.

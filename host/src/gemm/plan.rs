@@ -18,6 +18,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
+/// Allocates zeroed memory, a number of bytes.
+pub(super) type Alloc<'a> = &'a mut dyn FnMut(usize) -> Result<Buffer, Error>;
+
 /// A planned product; see [`Gemm::plan`].
 pub struct GemmPlan<E = Linear> {
     pub(super) device: Device,
@@ -137,6 +140,7 @@ impl<E: Epilogue> GemmPlan<E> {
         gemm: &Gemm<E>,
         problem: &GemmProblem,
         asked: Option<(usize, Option<Schedule>)>,
+        alloc: Alloc<'_>,
     ) -> Result<Self, Error> {
         problem.check()?;
         let mut info = PlanInfo::of(&gemm.device, problem);
@@ -164,12 +168,12 @@ impl<E: Epilogue> GemmPlan<E> {
             }
             for (layout, copy) in layouts.iter().zip(&mut staging) {
                 if layout.operand != 'C' || problem.beta_c {
-                    *copy = info.stage(&gemm.device, layout)?;
+                    *copy = info.stage(alloc, layout)?;
                 }
             }
         }
         // Each kernel has its own workspace: the flags of one would overlap the partials of the other.
-        let partials = choices.iter().map(|c| gemm.device.alloc_zeroed(c.partial_bytes()));
+        let partials = choices.iter().map(|c| alloc(c.partial_bytes()));
         let partials = partials.collect::<Result<_, _>>()?;
         let throttle = if choices.iter().any(|c| c.throttled) { Throttle::BYTES } else { 0 };
         Ok(Self {
@@ -180,7 +184,7 @@ impl<E: Epilogue> GemmPlan<E> {
             layouts,
             staging,
             partials,
-            throttle: gemm.device.alloc_zeroed(throttle)?,
+            throttle: alloc(throttle)?,
             turns: Turns::default(),
             epilogue: PhantomData,
             info,
@@ -210,7 +214,7 @@ impl<E: Epilogue> GemmPlan<E> {
         if let Some(copy) = cell.get() {
             return Ok(copy);
         }
-        let copy = copy_of(&self.device, &self.layouts[i])?;
+        let copy = copy_of(&mut |bytes| self.device.alloc_zeroed(bytes), &self.layouts[i])?;
         // Another thread may have been faster: then its copy stays.
         Ok(cell.get_or_init(|| copy))
     }
@@ -371,7 +375,7 @@ impl PlanInfo {
     }
 
     /// Allocates the staging copy that a packed operand needs, and notes it in the description.
-    fn stage(&mut self, device: &Device, layout: &Layout) -> Result<OnceLock<Buffer>, Error> {
+    fn stage(&mut self, alloc: Alloc<'_>, layout: &Layout) -> Result<OnceLock<Buffer>, Error> {
         match layout.packed() {
             Place::Own { .. } => return Ok(OnceLock::new()),
             Place::Zero if layout.operand == 'A' => {
@@ -385,18 +389,18 @@ impl PlanInfo {
                 bytes: layout.staging_bytes(),
             }),
         }
-        copy_of(device, layout).map(OnceLock::from)
+        copy_of(alloc, layout).map(OnceLock::from)
     }
 }
 
 /// Allocates the staging copy, or the zero row, of an operand.
-fn copy_of(device: &Device, layout: &Layout) -> Result<Buffer, Error> {
+fn copy_of(alloc: Alloc<'_>, layout: &Layout) -> Result<Buffer, Error> {
     let size = usize::try_from(layout.staging_bytes()).map_err(|_| Error::SizeOverflow {
         what: "bytes of a staging copy",
         factors: format!("{} x {}", layout.rows, layout.padded()),
         limit: "the host's address space is smaller",
     })?;
-    device.alloc_zeroed(size)
+    alloc(size)
 }
 
 impl KernelInfo {

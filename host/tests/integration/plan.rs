@@ -335,3 +335,28 @@ fn what_needs_a_gpu_says_so_on_the_model() {
     let current = device.make_current();
     assert_eq!(line(current), "a CUDA context needs a GPU; this is the SM model");
 }
+
+#[test]
+fn a_plan_in_memory_of_the_callers_asks_for_all_of_it() {
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::with_instances(&device, &IMAGE, table(&TABLE)).unwrap();
+    // Rows of 33 and 41 elements are copied to rows of 80 and 96 bytes.
+    let odd = problem(7, 41, 33);
+    let mut asked = Vec::new();
+    let plan = gemm.plan_in(&odd, |bytes| {
+        asked.push(bytes);
+        // More than was asked for is as good.
+        device.alloc_zeroed(bytes + 32)
+    });
+    let staged: u64 = plan.unwrap().describe().staging.iter().map(|copy| copy.bytes).sum();
+    assert_eq!(staged, 7 * 80 + 41 * 80 + 7 * 96);
+    assert_eq!(asked.iter().sum::<usize>() as u64, staged);
+
+    let error = line(gemm.plan_in(&odd, |bytes| device.alloc(bytes / 2)));
+    assert!(error.contains("560") && error.contains("280"), "{error}");
+    let other = Device::sim(SimConfig::default());
+    let error = line(gemm.plan_in(&odd, |bytes| other.alloc_zeroed(bytes)));
+    assert!(error.contains("memory of a plan"), "{error}");
+    let refused = || Error::OutOfMemory { bytes: 1, free: 2, total: 3 };
+    assert!(line(gemm.plan_in(&odd, |_| Err(refused()))).contains("out of device memory"));
+}

@@ -1,0 +1,148 @@
+//! Products of host tensors, on the SM model: the GPU's kernels, run on the CPU.
+
+use crate::layout::{Element, Order, Place, View};
+use crate::product::{Call, Op, Product, Size};
+use crate::python::raise;
+use pyo3::prelude::*;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use warpipe::host::gemm::{Gemm, GemmProblem, PlanInfo};
+use warpipe::host::{self, Device, Dtype, Error, SimConfig};
+
+/// The host crate's name of an element type.
+pub fn dtype(element: Element) -> Dtype {
+    match element {
+        Element::F16 => Dtype::F16,
+        Element::BF16 => Dtype::Bf16,
+        _ => Dtype::F32,
+    }
+}
+
+/// The host crate's description of a product.
+pub fn problem(size: &Size) -> GemmProblem {
+    let Size { m, n, k, ab, out, with_c } = *size;
+    GemmProblem { m, n, k, ab: dtype(ab), out: dtype(out), beta_c: with_c }
+}
+
+/// The model with its kernels.
+struct Model {
+    device: Device,
+    gemm: Gemm,
+}
+
+/// The model, made at the first call.
+fn model() -> Result<&'static Model, Error> {
+    static MODEL: OnceLock<Model> = OnceLock::new();
+    if let Some(model) = MODEL.get() {
+        return Ok(model);
+    }
+    let device = Device::sim(SimConfig::default());
+    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    // Another thread may have been faster; then this one is dropped.
+    Ok(MODEL.get_or_init(|| Model { device, gemm }))
+}
+
+/// The plan of a product on the model.
+pub fn describe(problem: &GemmProblem) -> PyResult<PlanInfo> {
+    let plan = model().and_then(|model| model.gemm.plan(problem)).map_err(|e| raise(&e))?;
+    Ok(plan.describe().clone())
+}
+
+/// Computes the product of a checked call and writes `out`.
+pub fn run(py: Python<'_>, call: &Call, product: &Product, alpha: f32) -> PyResult<()> {
+    let Some(out) = call.out else { return Ok(()) };
+    debug_assert_eq!(product.place, Place::Host);
+    let b_order = if call.op == Op::Matmul { Order::Columns } else { Order::Rows };
+    // SAFETY: `call` was checked, so all strides are positive and the elements of each tensor lie in its memory.
+    // The caller holds the tensors.
+    let (a, b, c) = unsafe {
+        (
+            gather(&call.a, Order::Rows),
+            gather(&call.b, b_order),
+            call.c.filter(|_| product.size.with_c).map(|c| gather(&c, Order::Rows)),
+        )
+    };
+    let (size, beta) = (product.size, product.beta);
+    let d = py
+        .detach(move || multiply(&size, &a, &b, c.as_deref(), alpha, beta))
+        .map_err(|e| raise(&e))?;
+    // SAFETY: as above, and `out` is writable and apart from the operands.
+    unsafe { scatter(&out, &d) };
+    Ok(())
+}
+
+fn multiply(
+    size: &Size,
+    a: &[u8],
+    b: &[u8],
+    c: Option<&[u8]>,
+    alpha: f32,
+    beta: f32,
+) -> Result<Vec<u8>, Error> {
+    // Launches of one device belong to one stream: a report about one product must not reach another's caller.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let problem = problem(size);
+    let Model { device, gemm } = model()?;
+    let plan = gemm.plan(&problem)?;
+    let (a, b) = (device.upload(a)?, device.upload(b)?);
+    let c = c.map(|c| device.upload(c)).transpose()?;
+    let mut d = device.alloc(problem.bytes('D') as usize)?;
+    plan.run(&a, &b, c.as_ref().map(host::View::from), &mut d, alpha, beta)?;
+    d.to_vec()
+}
+
+/// Visits the byte offsets of all elements, row by row.
+fn offsets(view: &View, order: Order, mut visit: impl FnMut(isize)) {
+    let mut dims: Vec<(i64, i64)> = view
+        .shape
+        .as_slice()
+        .iter()
+        .copied()
+        .zip(view.strides.as_slice().iter().copied())
+        .collect();
+    if order == Order::Columns {
+        let last = dims.len() - 1;
+        dims.swap(last - 1, last);
+    }
+    let size = view.element.size() as i64;
+    let count: i64 = dims.iter().map(|(n, _)| n).product();
+    for mut index in 0..count {
+        let mut at = 0;
+        for (n, stride) in dims.iter().rev() {
+            at += index % n * stride;
+            index /= n;
+        }
+        visit((at * size) as isize);
+    }
+}
+
+/// The elements of a tensor of the host, row by row without gaps.
+///
+/// # Safety
+/// The tensor's memory is readable, and nothing writes it meanwhile.
+unsafe fn gather(view: &View, order: Order) -> Vec<u8> {
+    let size = view.element.size() as usize;
+    let mut bytes = Vec::new();
+    let base = view.addr as *const u8;
+    offsets(view, order, |at| {
+        // SAFETY: the caller's contract; `at` is the offset of one of the tensor's elements.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(base.offset(at), size) });
+    });
+    bytes
+}
+
+/// Writes the elements of a tensor of the host.
+///
+/// # Safety
+/// The tensor's memory is writable, and nothing else uses it meanwhile.
+unsafe fn scatter(view: &View, bytes: &[u8]) {
+    let size = view.element.size() as usize;
+    let base = view.addr as *mut u8;
+    let mut elements = bytes.chunks_exact(size);
+    offsets(view, Order::Rows, |at| {
+        if let Some(element) = elements.next() {
+            // SAFETY: the caller's contract; `at` is the offset of one of the tensor's elements.
+            unsafe { base.offset(at).copy_from_nonoverlapping(element.as_ptr(), size) };
+        }
+    });
+}

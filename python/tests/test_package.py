@@ -1,0 +1,115 @@
+"""The package itself: stubs, doctor, the benchmark's command."""
+
+import ast
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import warpipe
+from warpipe import _native
+
+PACKAGE = pathlib.Path(warpipe.__file__).parent
+
+
+def python(*arguments, **more):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **more)
+
+
+def test_the_stub_has_the_functions_of_the_module_with_their_arguments():
+    tree = ast.parse((PACKAGE / "_native.pyi").read_text())
+    stubs = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for name, node in stubs.items():
+        have = [p.name for p in inspect.signature(getattr(_native, name)).parameters.values()]
+        args = node.args
+        assert [a.arg for a in (*args.args, *args.kwonlyargs)] == have, name
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"}
+    public = {name for name in vars(_native) if not name.startswith("__")}
+    assert public == set(stubs) | classes
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_everything_public_is_documented():
+    for name in warpipe.__all__:
+        if name != "__version__":
+            assert getattr(warpipe, name).__doc__, name
+    assert inspect.signature(warpipe.matmul).parameters.keys() == {
+        "a", "b", "c", "alpha", "beta", "out", "out_dtype",
+    }  # fmt: skip
+
+
+def test_types_are_as_a_checker_sees_them(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    source = tmp_path / "uses.py"
+    source.write_text(
+        "import numpy as np\n"
+        "import warpipe\n"
+        "a = np.ones((4, 16), np.float16)\n"
+        "reveal_type(warpipe.linear(a, a))\n"
+        "warpipe.matmul(a)\n"
+        "warpipe.plan(a, a).describe()['kernel']\n"
+    )
+    # Types of torch are not needed here, and to read them takes a minute.
+    config = tmp_path / "mypy.ini"
+    config.write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n")
+    result = python("-m", "mypy", "--config-file", str(config), str(source), cwd=tmp_path)
+    shown = [line for line in result.stdout.splitlines() if "Revealed type" in line]
+    errors = [line for line in result.stdout.splitlines() if ": error:" in line]
+    assert len(shown) == 1 and "ndarray" in shown[0], result.stdout
+    assert len(errors) == 1 and ":5: error: No overload" in errors[0], result.stdout
+
+
+def test_doctor_says_what_there_is():
+    report = warpipe.doctor()
+    assert "sm_90a" in report["image"][0]["detail"]
+    printed = python("-m", "warpipe")
+    assert printed.returncode == 0 and "image" in printed.stdout
+    # Without torch at hand, nothing imports it.
+    code = "import sys, warpipe; warpipe.doctor(); assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    assert python("-c", code).returncode == 0
+
+
+def test_the_benchmark_refuses_what_it_cannot_time():
+    pytest.importorskip("torch", reason="torch is not installed")
+    for arguments, text in [
+        (["--shape", "12x"], "numbers with x between them"),
+        (["--shape", "0x1x1"], "at least 1"),
+        (["--shape", "5x5"], "M, N, K"),
+        (["--suite", "cube"], "square, llm"),
+        (["--kind", "attention"], "no kind attention"),
+        (["--rounds", "0"], "0 rounds"),
+    ]:
+        result = python("-m", "warpipe.bench", *arguments)
+        assert result.returncode == 2 and text in result.stderr, result.stderr
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    result = python("-m", "warpipe.bench", "--shape", "64x64x64", env=hidden)
+    assert result.returncode == 2 and "no CUDA device" in result.stderr
+
+
+def test_a_report_has_ratios_and_finds_wrong_results():
+    pytest.importorskip("torch", reason="torch is not installed")
+    from warpipe.bench import Gemm, Line, Report, Timing
+
+    work = Gemm((128, 256, 512))
+    timings = [Timing("warpipe", [10.0, 8.0, 9.0]), Timing("torch", [18.0], host_us=5.0)]
+    good = Line(work, "", "graph", 4, 100, timings, {"warpipe": 0.5, "torch": 2.0})
+    nan = Line(work, "", "graph", 4, 100, timings, {"warpipe": float("nan"), "torch": 0.1})
+    assert good.ratio == 2.0
+    assert "WRONG: torch" in str(good) and "WRONG: warpipe" in str(nan)
+    report = Report({}, {}, [good, nan])
+    assert report.wrong() == [nan] and report.means() == {"graph": pytest.approx(2.0)}
+    back = json.loads(json.dumps(report.as_json()))
+    assert back["lines"][0]["timings"][0]["median_us"] == 9.0
+    assert back["lines"][0]["shape"] == {"M": 128, "N": 256, "K": 512}
+
+
+def test_the_benchmark_runs(gpu):
+    result = python("-m", "warpipe.bench", "--shape", "512x512x512", "--rounds", "5", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert [line["mode"] for line in report["lines"]] == ["graph", "eager"]
+    for line in report["lines"]:
+        assert line["errors"]["warpipe"] < 1 and line["ratio"] > 0.2

@@ -1,0 +1,33 @@
+"""GEMM for NVIDIA Hopper GPUs, for torch, cupy, jax and numpy.
+
+``matmul(a, b)`` is ``torch.matmul`` for matrices, ``linear(x, weight)`` is
+``torch.nn.functional.linear``. Tensors on a GPU are read and written in place, on the stream
+on which their library works. Arrays of the host are computed on the SM model: the GPU's kernels,
+run on the CPU, which is slow and finds every violation of their protocol.
+
+``plan(a, b)`` says which kernel computes a product and how; ``doctor()`` says what this machine has.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+
+from ._dispatch import CopyWarning, Doctor, doctor, plan
+from ._native import Error, Plan, __version__, linear, matmul
+
+__all__ = [
+    "CopyWarning",
+    "Doctor",
+    "Error",
+    "Plan",
+    "__version__",
+    "doctor",
+    "linear",
+    "matmul",
+    "plan",
+]
+
+# With torch at hand, its operators are registered now, so that torch.compile knows them before the
+# first call. Otherwise the first call with a tensor of torch does it, or `import warpipe.torch`.
+if "torch" in _sys.modules:
+    from . import torch as _torch  # noqa: F401

@@ -1,0 +1,5 @@
+"""``python -m warpipe``: what this machine has."""
+
+from . import doctor
+
+print(doctor())

@@ -1,0 +1,176 @@
+"""Calls that the native fast path does not take: other libraries, copies, gradients, the SM model."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+from . import _native
+
+
+class CopyWarning(UserWarning):
+    """An operand on a GPU was copied, because TMA can't read it as it lies."""
+
+
+def call(
+    op: str,
+    a: Any,
+    b: Any,
+    c: Any,
+    alpha: float,
+    beta: float | None,
+    out: Any,
+    out_dtype: Any,
+    check: Any = None,
+) -> Any:
+    """Computes a product of tensors of any library."""
+    if _is_torch(a) or _is_torch(b):
+        from . import torch as library
+
+        return library._call(op, a, b, c, alpha, beta, out, out_dtype, check)
+    dtype = dtype_name(out_dtype)
+    if out is not None and _module(out) in ("jax", "jaxlib"):
+        raise ValueError("out is an array of jax, which nobody may write")
+    shape, element, place, copies = _native.describe(op, a, b, c, beta, out, dtype, check)
+    if place == "cpu":
+        result = _numpy_empty(shape, element) if out is None else out
+        _native.run(op, a, b, c, alpha, beta, result, 0, None)
+        return result if out is not None else _like(a, result)
+    names = ("a", "b", "c") if op == "matmul" else ("x", "weight", "c")
+    for name, copied in zip(names, copies):
+        if copied:
+            raise ValueError(
+                f"{name} must have rows of adjacent elements: copy it in its own library first"
+                + ("; for b [K, N] that is the transposed view of a [N, K] array" if name == "b" else "")
+            )
+    if _module(a) == "cupy":
+        import cupy
+
+        result = cupy.empty(shape, dtype=_numpy_dtype(element)) if out is None else out
+        _native.run(op, a, b, c, alpha, beta, result, cupy.cuda.get_current_stream().ptr, None)
+        return result
+    if out is None:
+        raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
+    _native.run(op, a, b, c, alpha, beta, out, 0, None)
+    return out
+
+
+def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = None) -> _native.Plan:
+    """Plans the product of these tensors, or of any tensors of their sizes and types.
+
+    The result can be printed (kernel, tile, cluster, grid, predicted time), has ``describe()`` for the same
+    as a dictionary, and is called as ``matmul``. A call with other sizes or types raises ``ValueError``.
+    """
+    tensors = [a, b, c, out]
+    if _is_torch(a) or _is_torch(b):
+        tensors = [t.detach() if _is_torch(t) else t for t in tensors]
+    return _native.plan(*tensors, dtype_name(out_dtype))
+
+
+class Doctor(dict):
+    """What this machine has: one entry per component. It prints as text."""
+
+    def __str__(self) -> str:
+        lines = []
+        for what, findings in self.items():
+            for finding in findings:
+                lines.append(f"{'+' if finding['good'] else '-'} {what:<10} {finding['detail']}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def doctor() -> Doctor:
+    """Says what this machine has: the kernels of this package, GPUs, libraries."""
+    report = Doctor({"warpipe": [{"good": True, "detail": f"{_native.__version__}, {_native.__file__}"}]})
+    for finding in json.loads(_native.doctor()):
+        what = finding.pop("what")
+        report.setdefault(what, []).append(finding)
+    report["python"] = [{"good": sys.version_info >= (3, 10), "detail": sys.version.split()[0]}]
+    for name in ("torch", "numpy", "ml_dtypes", "cupy", "jax"):
+        found = _version(name)
+        if found is not None:
+            report[name] = [{"good": True, "detail": found}]
+    if "torch" in sys.modules:
+        from . import torch as library
+
+        fast = library.FAST
+        detail = "calls with CUDA tensors run without Python" if fast else (
+            "no DLPack exchange table (torch 2.10 and later have one): calls go through Python"
+        )
+        report["torch"].append({"good": fast, "detail": detail})
+    return report
+
+
+def dtype_name(dtype: Any) -> str | None:
+    """The name of a type of torch, numpy or ml_dtypes: float16, bfloat16, float32."""
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    text = str(dtype)
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    if "numpy" in sys.modules:
+        import numpy
+
+        try:
+            return numpy.dtype(dtype).name
+        except TypeError:
+            pass
+    return text
+
+
+def warn_copy(name: str, tensor: Any, depth: int) -> None:
+    """Says that an operand is copied in every call."""
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    advice = "pass w.t() of a weight w [N, K]" if name == "b" else "pass it contiguous"
+    warnings.warn(
+        f"warpipe copies {name} {shape} with strides {strides} in every call, because TMA reads rows of "
+        f"adjacent K elements; {advice}",
+        CopyWarning,
+        stacklevel=depth,
+    )
+
+
+def _is_torch(tensor: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def _module(tensor: Any) -> str:
+    return type(tensor).__module__.split(".")[0]
+
+
+def _version(name: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numpy_dtype(element: str) -> Any:
+    if element == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as e:
+            raise ValueError("a result of bfloat16 needs the package ml_dtypes, or out_dtype='float32'") from e
+        return ml_dtypes.bfloat16
+    return element
+
+
+def _numpy_empty(shape: tuple[int, ...], element: str) -> Any:
+    import numpy
+
+    return numpy.empty(shape, dtype=_numpy_dtype(element))
+
+
+def _like(a: Any, result: Any) -> Any:
+    """The result as an array of the library of `a`."""
+    if _module(a) in ("jax", "jaxlib"):
+        import jax.numpy
+
+        return jax.numpy.asarray(result)
+    return result

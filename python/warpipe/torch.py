@@ -1,0 +1,275 @@
+"""torch's operators ``warpipe::matmul`` and ``warpipe::linear``.
+
+Importing this module registers them, with shapes for ``torch.compile`` and formulas for autograd. Calls of
+``warpipe.matmul`` in compiled code become these operators; in eager code they run directly, unless a gradient is
+recorded or a tensor subclass is involved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from . import _native
+from ._dispatch import dtype_name, warn_copy
+
+_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+def _zeros(nbytes: int, device: int) -> tuple[int, Tensor]:
+    """Zeroed memory of torch's allocator, on the current stream. In a capture it is the graph's own."""
+    memory = torch.zeros(nbytes, dtype=torch.uint8, device=f"cuda:{device}")
+    return memory.data_ptr(), memory
+
+
+def _empty(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return torch.empty_strided(sizes, strides, dtype=dtype, device="cuda")
+
+
+#: Whether calls with CUDA tensors run without Python.
+FAST: bool = _native.register_torch(
+    torch.Tensor,
+    torch.nn.Parameter,
+    torch.is_grad_enabled,
+    torch._C._len_torch_dispatch_stack,
+    # What compiled code of inductor allocates with: four times as fast as torch.empty.
+    getattr(torch._C._dynamo.guards, "_empty_strided_cuda", _empty),
+    _zeros,
+    [torch.float16, torch.bfloat16, torch.float32],
+)
+
+
+def _stream(tensor: Tensor) -> int:
+    return torch.cuda.current_stream(tensor.device).cuda_stream
+
+
+def _eager(
+    op: str,
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: Optional[float],
+    out: Optional[Tensor],
+    out_dtype: Optional[torch.dtype],
+    check: Any = None,
+) -> Tensor:
+    """Computes a product of plain tensors, with copies where they are needed."""
+    if check is None:
+        done = _native.fast(op, a, b, c, alpha, beta, out, out_dtype)
+        if done is not None:
+            return done
+    a, b = a.detach(), b.detach()
+    c = None if c is None else c.detach()
+    name = dtype_name(out_dtype)
+    shape, element, place, copies = _native.describe(op, a, b, c, beta, out, name, check)
+    if copies[0]:
+        warn_copy("a" if op == "matmul" else "x", a, 5)
+        a = a.contiguous()
+    if copies[1]:
+        warn_copy("b" if op == "matmul" else "weight", b, 5)
+        b = b.mT.contiguous().mT if op == "matmul" else b.contiguous()
+    if copies[2]:
+        warn_copy("c", c, 5)
+        c = c.contiguous()
+    result = torch.empty(shape, dtype=_DTYPES[element], device=a.device) if out is None else out
+    if place == "cpu":
+        _native.run(op, a, b, c, alpha, beta, result, 0, None)
+    else:
+        index = a.device.index
+        with torch.cuda.device(index):
+            zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
+            _native.run(op, a, b, c, alpha, beta, result, _stream(a), zeros)
+    return result
+
+
+def _shape(op: str, a: Tensor, b: Tensor) -> list[Any]:
+    """The result's shape, which may be symbolic."""
+    torch._check(a.dim() >= 1, lambda: f"{op}: the first operand has no dimensions")
+    if op == "linear":
+        torch._check(b.dim() == 2, lambda: f"linear: weight has {b.dim()} dimensions; 2 are needed")
+        n, k, batch = b.shape[0], b.shape[1], []
+    else:
+        torch._check(b.dim() >= 2, lambda: f"matmul: b has {b.dim()} dimensions; at least 2 are needed")
+        k, n = b.shape[-2:]
+        batch = [1] * max(0, (b.dim() - 2) - max(0, a.dim() - 2))
+    torch._check(a.shape[-1] == k, lambda: f"{op}: K is {a.shape[-1]} and {k}")
+    return [*batch, *a.shape[:-1], n]
+
+
+def _fake(op: str, a: Tensor, b: Tensor, c: Optional[Tensor], out_dtype: Optional[torch.dtype]) -> Tensor:
+    torch._check(a.dtype == b.dtype, lambda: f"{op}: operands of {a.dtype} and {b.dtype}")
+    torch._check_type(
+        a.dtype in (torch.float16, torch.bfloat16), lambda: f"{op}: operands of {a.dtype}; float16 or bfloat16"
+    )
+    dtype = out_dtype if out_dtype is not None else (a.dtype if c is None else c.dtype)
+    return a.new_empty(_shape(op, a, b), dtype=dtype)
+
+
+@torch.library.custom_op("warpipe::matmul", mutates_args=())
+def _matmul_op(
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: Optional[float],
+    out_dtype: Optional[torch.dtype],
+) -> Tensor:
+    return _eager("matmul", a, b, c, alpha, beta, None, out_dtype)
+
+
+@torch.library.custom_op("warpipe::linear", mutates_args=())
+def _linear_op(
+    x: Tensor,
+    weight: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: Optional[float],
+    out_dtype: Optional[torch.dtype],
+) -> Tensor:
+    return _eager("linear", x, weight, c, alpha, beta, None, out_dtype)
+
+
+@torch.library.custom_op("warpipe::matmul_out", mutates_args=("out",))
+def _matmul_out_op(
+    a: Tensor, b: Tensor, c: Optional[Tensor], alpha: float, beta: Optional[float], out: Tensor
+) -> None:
+    _eager("matmul", a, b, c, alpha, beta, out, None)
+
+
+@torch.library.custom_op("warpipe::linear_out", mutates_args=("out",))
+def _linear_out_op(
+    x: Tensor, weight: Tensor, c: Optional[Tensor], alpha: float, beta: Optional[float], out: Tensor
+) -> None:
+    _eager("linear", x, weight, c, alpha, beta, out, None)
+
+
+@_matmul_op.register_fake
+def _(a, b, c, alpha, beta, out_dtype):
+    return _fake("matmul", a, b, c, out_dtype)
+
+
+@_linear_op.register_fake
+def _(x, weight, c, alpha, beta, out_dtype):
+    return _fake("linear", x, weight, c, out_dtype)
+
+
+@_matmul_out_op.register_fake
+def _(a, b, c, alpha, beta, out):
+    return None
+
+
+@_linear_out_op.register_fake
+def _(x, weight, c, alpha, beta, out):
+    return None
+
+
+def _setup(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    a, b, c, alpha, beta, _ = inputs
+    ctx.alpha = alpha
+    ctx.beta = (0.0 if c is None else 1.0) if beta is None else beta
+    ctx.shapes, ctx.dtype = (a.shape, b.shape), a.dtype
+    need_a, need_b = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(b if need_a else None, a if need_b else None)
+
+
+def _backward(linear: bool) -> Any:
+    """The gradients of alpha * a @ b + beta * c, computed by torch."""
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+        b, a = ctx.saved_tensors
+        a_shape, b_shape = ctx.shapes
+        # With a float32 result, the gradient is rounded to the type of the operands, as in mixed precision.
+        rows = (ctx.alpha * grad).to(ctx.dtype).reshape(-1, grad.shape[-1])
+        grad_a = grad_b = grad_c = None
+        if ctx.needs_input_grad[0]:
+            matrix = b.reshape(b_shape[-2:])
+            grad_a = (rows @ (matrix if linear else matrix.t())).reshape(a_shape)
+        if ctx.needs_input_grad[1]:
+            matrix = a.reshape(-1, a_shape[-1])
+            grad_b = (rows.t() @ matrix if linear else matrix.t() @ rows).reshape(b_shape)
+        if ctx.needs_input_grad[2]:
+            grad_c = ctx.beta * grad
+        return grad_a, grad_b, grad_c, None, None, None
+
+    return backward
+
+
+_matmul_op.register_autograd(_backward(linear=False), setup_context=_setup)
+_linear_op.register_autograd(_backward(linear=True), setup_context=_setup)
+
+_OPS = {"matmul": (_matmul_op, _matmul_out_op), "linear": (_linear_op, _linear_out_op)}
+
+
+def _by_operator(
+    op: str,
+    a: Tensor,
+    b: Tensor,
+    c: Optional[Tensor],
+    alpha: float,
+    beta: Optional[float],
+    out: Optional[Tensor],
+    out_dtype: Optional[torch.dtype],
+) -> Tensor:
+    """Calls the operator of torch, which all that intercepts operators sees."""
+    if out is None:
+        return _OPS[op][0](a, b, c, alpha, beta, out_dtype)
+    if out_dtype is not None and out.dtype != out_dtype:
+        raise TypeError(f"out has elements of type {out.dtype}, and out_dtype says {out_dtype}")
+    _OPS[op][1](a, b, c, alpha, beta, out)
+    return out
+
+
+def _call(
+    op: str,
+    a: Any,
+    b: Any,
+    c: Any,
+    alpha: float,
+    beta: Optional[float],
+    out: Any,
+    out_dtype: Any,
+    check: Any,
+) -> Tensor:
+    """A call with tensors of torch that the native fast path did not take."""
+    name = dtype_name(out_dtype)
+    if name is not None and name not in _DTYPES:
+        raise TypeError(f"out_dtype is {name}; float16, bfloat16 or float32 is right")
+    dtype = None if name is None else _DTYPES[name]
+    names = ("a", "b", "c", "out") if op == "matmul" else ("x", "weight", "c", "out")
+    tensors = [(n, t) for n, t in zip(names, (a, b, c, out)) if t is not None or n in names[:2]]
+    for n, tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{n} is a {type(tensor).__name__}; a tensor of torch is needed, as the others are")
+    grad = torch.is_grad_enabled() and any(t.requires_grad for _, t in tensors)
+    if grad and out is not None:
+        raise ValueError("out can't be combined with gradients: a tensor of the call requires one")
+    seen = torch._C._len_torch_dispatch_stack() > 0 or any(
+        type(t) not in (Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(t)
+        for _, t in tensors
+    )
+    if grad or seen:
+        return _by_operator(op, a, b, c, alpha, beta, out, dtype)
+    return _eager(op, a, b, c, alpha, beta, out, dtype, check)
+
+
+@torch.compiler.substitute_in_graph(_native.matmul, skip_signature_check=True)
+def _traced_matmul(a, b, c=None, *, alpha=1.0, beta=None, out=None, out_dtype=None):
+    return _traced("matmul", a, b, c, alpha, beta, out, out_dtype)
+
+
+@torch.compiler.substitute_in_graph(_native.linear, skip_signature_check=True)
+def _traced_linear(x, weight, c=None, *, alpha=1.0, beta=None, out=None, out_dtype=None):
+    return _traced("linear", x, weight, c, alpha, beta, out, out_dtype)
+
+
+def _traced(op, a, b, c, alpha, beta, out, out_dtype):
+    if isinstance(out_dtype, str):
+        out_dtype = _DTYPES[out_dtype]
+    ops = torch.ops.warpipe
+    if out is None:
+        return (ops.matmul if op == "matmul" else ops.linear)(a, b, c, alpha, beta, out_dtype)
+    (ops.matmul_out if op == "matmul" else ops.linear_out)(a, b, c, alpha, beta, out)
+    return out
