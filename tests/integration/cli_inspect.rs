@@ -60,7 +60,11 @@ fn every_kernel_of_the_image_describes_itself() {
         let page = inspect(&ptx, name, &Tools::none()).unwrap_or_else(|e| panic!("{e}"));
         let facts = &page.facts;
         assert_eq!(facts.threads, Some(meta.threads), "{name}");
-        assert_eq!((facts.cluster, facts.smem_bytes), (meta.cluster, Some(meta.smem_bytes)), "{name}");
+        assert_eq!(
+            (facts.cluster, facts.smem_bytes),
+            (meta.cluster, Some(meta.smem_bytes)),
+            "{name}"
+        );
         assert_eq!(facts.params.len(), meta.params().len(), "{name}");
         assert!(facts.params.iter().all(|param| !param.name.is_empty()), "{name}");
         let Some(cta) = &facts.cta else { continue };
@@ -94,7 +98,9 @@ fn every_kernel_of_the_image_describes_itself() {
         let cta = page.facts.cta.expect("a GEMM takes a Cta");
         assert_eq!(cta.cluster, [instance.cluster_m, instance.cluster_n], "{name}");
         let slots = cta.regions.iter().find_map(|region| match &region.parts[..] {
-            [Part::Tiles { count, .. }, Part::Mbarriers { .. }, ..] if region.name == "main loop" => {
+            [Part::Tiles { count, .. }, Part::Mbarriers { .. }, ..]
+                if region.name == "main loop" =>
+            {
                 Some(*count)
             }
             _ => None,
@@ -157,7 +163,8 @@ fn the_tools_add_registers_and_main_loops() {
     assert_eq!((&sass["spill_stores"], &sass["stack"]), (&0.into(), &0.into()));
     let loops = sass["loops"].as_array().expect("loops");
     // Four wgmmas of K = 16 for each half of a k tile of 64.
-    let with = |opcode: &str| loops.iter().find(|l| l["opcode"] == opcode).map(|l| l["count"].clone());
+    let with =
+        |opcode: &str| loops.iter().find(|l| l["opcode"] == opcode).map(|l| l["count"].clone());
     assert_eq!(with("HGMMA"), Some(8.into()), "{page}");
     assert_eq!(with("UTMALDG"), Some(2.into()), "{page}");
 }
@@ -176,7 +183,8 @@ fn the_doctor_lists_kernels_as_a_table() {
     // Aligned: the tiles of names of different lengths stand in one column.
     assert_eq!(column("gemm_bf16_bf16_128x256_2x1 "), column("gemm_f16_f16_128x256_2x1 "));
     let json: Value = serde_json::from_str(&said(&["doctor", "--json"])).expect("JSON");
-    let image = json["findings"].as_array().expect("findings").iter().find(|f| f["what"] == "image");
+    let image =
+        json["findings"].as_array().expect("findings").iter().find(|f| f["what"] == "image");
     let families = image.expect("the image")["families"].as_array().expect("families").clone();
     let kernels: u64 = families.iter().filter_map(|f| f["kernels"].as_u64()).sum();
     assert_eq!(kernels, GEMM_IMAGE.kernels.len() as u64);
