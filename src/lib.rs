@@ -46,7 +46,10 @@ pub use gpu_kernels;
 #[cfg(feature = "host")]
 pub use host;
 pub use isa;
-pub use isa::{device, kernel, kernel_image};
+// An image is embedded on the host alone.
+#[cfg(not(target_arch = "nvptx64"))]
+pub use isa::kernel_image;
+pub use isa::{device, kernel};
 pub use pipeline;
 
 /// The kernels of [`gpu_kernels`] as PTX for sm_90a.

@@ -145,11 +145,17 @@ fn region(root: &Path, source: &str) -> Result<String, String> {
     Ok(region)
 }
 
-/// Whether the lines stand in `text` one behind the other, at any indentation.
+/// Whether the lines stand in `text` one behind the other, at any indentation, or in the example of a doc comment.
 fn contains(text: &str, block: &[&str]) -> bool {
     let block: Vec<&str> = block.iter().map(|line| line.trim()).collect();
-    let text: Vec<&str> = text.lines().map(str::trim).collect();
-    !block.is_empty() && text.windows(block.len()).any(|window| window == block)
+    let code: Vec<&str> = text.lines().map(str::trim).collect();
+    let comments =
+        code.iter().map(|line| line.trim_start_matches("/// ").trim_start_matches("//! "));
+    let examples: Vec<&str> = comments.map(str::trim).collect();
+    !block.is_empty()
+        && [code, examples]
+            .iter()
+            .any(|lines| lines.windows(block.len()).any(|window| window == block))
 }
 
 enum Marker<'a> {

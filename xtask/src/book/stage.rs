@@ -110,7 +110,24 @@ fn rewritten(page: &Page, chapters: &[String]) -> (String, Vec<String>) {
         };
         text.replace_range(link.start..link.start + link.target.len(), &target);
     }
-    (text, files)
+    (without_items(&text), files)
+}
+
+/// The text with `[`item`]`, which only rustdoc makes a link of, as `item`.
+fn without_items(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("[`") {
+        let (before, link) = rest.split_at(start);
+        out.push_str(before);
+        let end = link.find("`]").map_or(link.len(), |end| end + 2);
+        let (item, after) = link.split_at(end);
+        let is_item =
+            item.ends_with("`]") && !item.contains('\n') && !after.starts_with(['(', '[', ':']);
+        out.push_str(if is_item { &item[1..item.len() - 1] } else { item });
+        rest = after;
+    }
+    out + rest
 }
 
 /// The names in a folder, one per line.
@@ -158,4 +175,22 @@ fn broken(html: &Path) -> Result<Vec<String>, Error> {
 fn attributes(html: &str) -> impl Iterator<Item = &str> {
     let starts = [" href=\"", " src=\""].into_iter().flat_map(|name| html.match_indices(name));
     starts.filter_map(|(at, name)| html[at + name.len()..].split('"').next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_chapters_and_copies() {
+        let text = "[`A`] [`b`](../src/b.rs#L3) [c](c.md#d) [e](e.svg) [f](../sim/README.md) [g](https://h.i) [j](#k)\n";
+        let page = Page { path: "docs/a.md".into(), text: text.into() };
+        let chapters = ["docs/c.md", "sim/README.md"].map(String::from);
+        let (text, files) = rewritten(&page, &chapters);
+        assert_eq!(
+            text,
+            "`A` [`b`](repository/src/b.rs.txt) [c](c.md#d) [e](e.svg) [f](sim-README.md) [g](https://h.i) [j](#k)\n"
+        );
+        assert_eq!(files, ["src/b.rs"]);
+    }
 }

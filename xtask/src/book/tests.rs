@@ -89,7 +89,8 @@ fn a_block_needs_a_source() {
 
 #[test]
 fn a_quotation_stands_in_its_file() {
-    let page = "<!-- in src/x.rs -->\n```rust\na();\n```\n<!-- in src/x.rs -->\n```rust\nb();\n```\n";
+    let page =
+        "<!-- in src/x.rs -->\n```rust\na();\n```\n<!-- in src/x.rs -->\n```rust\nb();\n```\n";
     let tree = Tree::new(&[SUMMARY, SOURCE, ("docs/a.md", page)]);
     assert_eq!(tree.findings(), "docs/a.md:5: src/x.rs has no such lines");
 }
