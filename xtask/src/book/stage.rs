@@ -122,8 +122,11 @@ fn without_items(text: &str) -> String {
         out.push_str(before);
         let end = link.find("`]").map_or(link.len(), |end| end + 2);
         let (item, after) = link.split_at(end);
-        let is_item =
-            item.ends_with("`]") && !item.contains('\n') && !after.starts_with(['(', '[', ':']);
+        let defines = after.starts_with(':') && (before.is_empty() || before.ends_with('\n'));
+        let is_item = item.ends_with("`]")
+            && !item.contains('\n')
+            && !after.starts_with(['(', '['])
+            && !defines;
         out.push_str(if is_item { &item[1..item.len() - 1] } else { item });
         rest = after;
     }
@@ -183,13 +186,13 @@ mod tests {
 
     #[test]
     fn links_lead_to_chapters_and_copies() {
-        let text = "[`A`] [`b`](../src/b.rs#L3) [c](c.md#d) [e](e.svg) [f](../sim/README.md) [g](https://h.i) [j](#k)\n";
+        let text = "x [`A`]: [`b`](../src/b.rs#L3) [c](c.md#d) [e](e.svg) [f](../sim/README.md) [g](https://h.i) [j](#k)\n";
         let page = Page { path: "docs/a.md".into(), text: text.into() };
         let chapters = ["docs/c.md", "sim/README.md"].map(String::from);
         let (text, files) = rewritten(&page, &chapters);
         assert_eq!(
             text,
-            "`A` [`b`](repository/src/b.rs.txt) [c](c.md#d) [e](e.svg) [f](sim-README.md) [g](https://h.i) [j](#k)\n"
+            "x `A`: [`b`](repository/src/b.rs.txt) [c](c.md#d) [e](e.svg) [f](sim-README.md) [g](https://h.i) [j](#k)\n"
         );
         assert_eq!(files, ["src/b.rs"]);
     }
