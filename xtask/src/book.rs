@@ -76,7 +76,7 @@ fn pages(root: &Path) -> Result<Vec<Page>, Error> {
     let mut paths: Vec<String> = OTHERS.map(String::from).into();
     for entry in fs::read_dir(&docs).map_err(io(&docs))? {
         let name = entry.map_err(io(&docs))?.file_name().to_string_lossy().into_owned();
-        if Path::new(&name).extension().is_some_and(|end| end == "md") {
+        if is_markdown(&name) {
             paths.push(format!("docs/{name}"));
         }
     }
@@ -99,6 +99,11 @@ fn resolved(from: &str, target: &str) -> Option<String> {
         }
     }
     Some(parts.join("/"))
+}
+
+/// Whether a path is that of a page.
+fn is_markdown(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|end| end == "md")
 }
 
 /// The folder of a page, `""` for the root.

@@ -1,6 +1,6 @@
 //! Links from page to page, and from pages to the source.
 
-use super::{Page, folder, resolved};
+use super::{Page, folder, is_markdown, resolved};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn check(root: &Path, page: &Page) -> Vec<String> {
             findings.push(format!("{at}: {} does not exist", link.target));
             continue;
         };
-        if fragment.is_empty() || !file.ends_with(".md") {
+        if fragment.is_empty() || !is_markdown(&file) {
             continue;
         }
         let text = fs::read_to_string(root.join(&file)).unwrap_or_default();

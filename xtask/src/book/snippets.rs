@@ -12,7 +12,7 @@
 //! stand somewhere in the file, where a marker would be in the way. A block of code that is not ours has
 //! `<!-- theirs: PROJECT -->` above it.
 
-use super::Page;
+use super::{Page, is_markdown};
 use std::fs;
 use std::path::Path;
 
@@ -127,7 +127,7 @@ fn region(root: &Path, source: &str) -> Result<String, String> {
         place.split_once('#').map_or((place, None), |(path, name)| (path, Some(name)));
     let text = fs::read_to_string(root.join(path)).map_err(|e| format!("{path}: {e}"))?;
     let region = match name {
-        Some(name) if Path::new(path).extension().is_some_and(|end| end == "md") => {
+        Some(name) if is_markdown(path) => {
             section(&text, name).ok_or(format!("{path} has no section {name}"))?
         }
         Some(name) => marked(&text, name)

@@ -1,7 +1,7 @@
 //! The book: a copy of the pages for mdBook, in which links to the repository's files lead to copies of these files.
 
 use super::links::{is_outside, links};
-use super::{Error, Page, folder, io, load, resolved, save, summary};
+use super::{Error, Page, folder, io, is_markdown, load, resolved, save, summary};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,9 +99,7 @@ fn rewritten(page: &Page, chapters: &[String]) -> (String, Vec<String>) {
         let Some(file) = resolved(folder(&page.path), path) else { continue };
         let target = if chapters.contains(&file) {
             format!("{}{}{fragment}", chapter(&file), if fragment.is_empty() { "" } else { "#" })
-        } else if file.starts_with("docs/")
-            && !file.ends_with(".md")
-            && file.matches('/').count() == 1
+        } else if file.starts_with("docs/") && !is_markdown(&file) && file.matches('/').count() == 1
         {
             path.to_owned()
         } else {
