@@ -218,21 +218,3 @@ fn the_clusters_compute_each_tile_once_and_column_by_column() {
     let all: Vec<_> = (0..5).flat_map(|m| (0..3).map(move |n| (m, n))).collect();
     assert_eq!(tiles, all);
 }
-
-/// The text between a line `// example: …` and the next line `// end`.
-fn examples() -> impl Iterator<Item = &'static str> {
-    let blocks = include_str!("seams.rs").split("\n// example: ").skip(1);
-    blocks.map(|block| {
-        let (name_and_code, _) = block.split_once("\n// end\n").expect("an example ends");
-        name_and_code.split_once('\n').expect("its name is a line").1
-    })
-}
-
-#[test]
-fn the_guide_quotes_the_examples() {
-    let guide = include_str!("../../CONTRIBUTING.md");
-    for example in examples() {
-        let quoted = format!("```rust\n{example}\n```");
-        assert!(guide.contains(&quoted), "CONTRIBUTING.md does not quote:\n{example}");
-    }
-}

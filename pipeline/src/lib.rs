@@ -147,6 +147,8 @@ pub mod tile;
 /// use warpipe_pipeline::prelude::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
 /// use warpipe_pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
 /// use warpipe_pipeline::prelude::{names, roles};
+/// // The element types of tiles, from the crate `half`.
+/// use warpipe_pipeline::prelude::{bf16, f16};
 /// ```
 pub mod prelude {
     pub use crate::cta::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
@@ -155,4 +157,5 @@ pub mod prelude {
     pub use crate::store::StoreBuffers;
     pub use crate::tile::{TensorMap, Tile};
     pub use crate::{names, roles};
+    pub use half::{bf16, f16};
 }

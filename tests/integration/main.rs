@@ -27,5 +27,4 @@ mod gemm_instances;
 mod gpu_bench;
 mod gpu_trace;
 mod image;
-mod testing_a_kernel;
 mod zero_cost;

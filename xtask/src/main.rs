@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask <chore>`.
 
 mod api;
+mod book;
 mod bundle;
 mod count;
 mod imports;
@@ -10,6 +11,11 @@ mod package;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
+cargo xtask book [--write | --build]
+    Checks the documentation: each block of code equals the source that the comment above it names, each
+    link leads somewhere, each page is a chapter of docs/SUMMARY.md. With --write, copies the sources into
+    the blocks first. With --build, makes the book in target/book/html, with mdBook from MDBOOK,
+    target/ci/mdbook or PATH.
 cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
     Builds the command, the tests and the benchmarks, and puts the stripped programs into DIR
     (bundle/ by default). The folder runs on any Linux machine of this architecture without a
@@ -33,6 +39,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result: Result<(), Box<dyn std::error::Error>> = match words[..] {
+        ["book"] => book::run(&bundle::root(), false).map_err(Into::into),
+        ["book", "--write"] => book::run(&bundle::root(), true).map_err(Into::into),
+        ["book", "--build"] => book::build(&bundle::root()).map_err(Into::into),
         ["bundle", ref options @ ..] => bundle::Options::parse(options)
             .and_then(|options| bundle::run(&options))
             .map_err(Into::into),

@@ -42,6 +42,7 @@ pub fn ordered_loads(
     let rows = || (coord.cluster_id()..panels).step_by(coord.clusters() as usize).map(|p| 64 * p);
 
     cta.specialize(
+        // example: two warps
         |load| {
             load.two_warps(
                 |warp| {
@@ -66,6 +67,7 @@ pub fn ordered_loads(
                 },
             );
         },
+        // end
         |group| {
             let mut xs = first.consumer.by(&group);
             let mut ys = second.consumer.by(&group);

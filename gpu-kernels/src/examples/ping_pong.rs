@@ -70,6 +70,7 @@ pub fn ping_pong(
             let mut operands = ring.consumer.by(&group);
             let mut stores = stores.by(&group);
             let mut turns = turns.by(&group);
+            // example: turns
             for (nth, (row, col)) in tiles().enumerate() {
                 if nth as u32 % 2 != group.index() {
                     operands.skip(k_tiles);
@@ -94,6 +95,7 @@ pub fn ping_pong(
                 }
                 write.pass_on();
             }
+            // end
             stores.tail();
         },
     );

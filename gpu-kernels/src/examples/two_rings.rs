@@ -12,6 +12,7 @@ use half::bf16;
 use isa::kernel;
 use pipeline::prelude::*;
 
+// example: types
 names! { Raw = "raw", Ready = "ready" }
 roles! {
     Load = 1 x 40 registers,
@@ -28,6 +29,7 @@ type Plan = SmemPlan<(
     StoreBuffers<bf16, 2, Store>,
 )>;
 type ThisCta = Cta<(Load, Transform, Store), Alone, Plan>;
+// end
 
 /// max(x, 0)², the squared ReLU of some transformers' MLPs. It is cheap, and a test would notice if it were left out.
 #[inline(always)]
@@ -53,6 +55,7 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
                 loads.tail();
             });
         },
+        // example: transform
         |transform| {
             let mut arrived = raw.consumer.by(&transform);
             let mut passed_on = ready.producer.by(&transform);
@@ -67,6 +70,7 @@ pub fn two_rings(cta: ThisCta, from: &TensorMap<Panel>, to: &TensorMap<Panel>, p
             }
             passed_on.tail();
         },
+        // end
         |store| {
             let mut arrived = ready.consumer.by(&store);
             let mut stores = stores.by(&store);
