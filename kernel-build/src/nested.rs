@@ -334,7 +334,8 @@ fn cargo_warnings(stderr: &str) -> Vec<String> {
         if line.starts_with("warning: ") {
             // `warning: `x` (lib) generated 2 warnings` only counts what is listed already. A patch that the host's
             // packages use need not be used by the device's.
-            inside = !line.contains(" generated ") && !line.contains("was not used in the crate graph");
+            inside =
+                !line.contains(" generated ") && !line.contains("was not used in the crate graph");
             if inside {
                 warnings.push(line.to_owned());
             }

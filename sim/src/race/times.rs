@@ -32,7 +32,9 @@ fn covers(a: &[u32], b: &[u32]) -> bool {
     let n = a.len().min(b.len());
     // In blocks without an early exit, which become vector instructions.
     let (a, rest) = (&a[..n], &b[n..]);
-    let block = |(a, b): (&[u32], &[u32])| a.iter().zip(b).fold(true, |all, (a, b)| all & (a >= b));
+    let block = |(a, b): (&[u32], &[u32])| {
+        a.iter().zip(b).fold(0, |less, (a, b)| less | u32::from(a < b)) == 0
+    };
     a.chunks(64).zip(b[..n].chunks(64)).all(block) && rest.iter().all(|&b| b == 0)
 }
 
