@@ -37,16 +37,16 @@ pub fn normal(seed: u64, count: usize) -> Vec<f32> {
 /// [`Error::GemmDtype`] for types that are not floats.
 pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
     Ok(match dtype {
-        Dtype::F32 => to_bytes(values, |x| x.to_ne_bytes()),
+        Dtype::F32 => to_bytes(values, f32::to_ne_bytes),
         Dtype::Bf16 => {
             let mut out = vec![bf16::ZERO; values.len()];
             out.convert_from_f32_slice(values);
-            to_bytes(&out, |x| x.to_ne_bytes())
+            to_bytes(&out, bf16::to_ne_bytes)
         }
         Dtype::F16 => {
             let mut out = vec![f16::ZERO; values.len()];
             out.convert_from_f32_slice(values);
-            to_bytes(&out, |x| x.to_ne_bytes())
+            to_bytes(&out, f16::to_ne_bytes)
         }
         Dtype::U8 | Dtype::U32 => return Err(not_a_float(dtype)),
     })

@@ -70,12 +70,12 @@ fn manifest(wanted: &Wanted<'_>, located: &Located) -> String {
          [lib]\nname = {lib_name:?}\npath = \"lib.rs\"\n\n\
          [dependencies.kernels]\npackage = {package:?}\npath = {:?}\ndefault-features = {default_features}\n\
          features = {features:?}\n",
-        located.dir
+        located.dir.to_string_lossy()
     );
     for ((source, name), patch) in &located.patches {
         let _ = write!(text, "\n[patch.{source:?}.{name:?}]\n");
         let _ = match patch {
-            Patch::Path(path) => writeln!(text, "path = {path:?}"),
+            Patch::Path(path) => writeln!(text, "path = {:?}", path.to_string_lossy()),
             Patch::Git { url, rev } => writeln!(text, "git = {url:?}\nrev = {rev:?}"),
         };
     }

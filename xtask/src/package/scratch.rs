@@ -35,7 +35,7 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
         complete(&dir)?;
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
-        let _ = writeln!(patches, "{name} = {{ path = {dir:?} }}");
+        let _ = writeln!(patches, "{name} = {{ path = {:?} }}", dir.to_string_lossy());
     }
     let project = |name: &str| copy(root, folder, name, &patches);
 
@@ -71,8 +71,16 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
     );
 
     // What `warpipe new` writes, with the packages as dependencies.
-    let projects =
-        ["test", "-p", "warpipe-cli", "--test", "integration", "--", "--nocapture", "every_project"];
+    let projects = [
+        "test",
+        "-p",
+        "warpipe-cli",
+        "--test",
+        "integration",
+        "--",
+        "--nocapture",
+        "every_project",
+    ];
     println!("{}", succeed(cargo(root).env("WARPIPE_PACKAGES", &unpacked).args(projects))?);
 
     // A product for whose types no kernel is compiled in.
