@@ -71,8 +71,16 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
     );
 
     // What `warpipe new` writes, with the packages as dependencies.
-    let projects =
-        ["test", "-p", "warpipe-cli", "--test", "integration", "--", "--nocapture", "every_project"];
+    let projects = [
+        "test",
+        "-p",
+        "warpipe-cli",
+        "--test",
+        "integration",
+        "--",
+        "--nocapture",
+        "every_project",
+    ];
     println!("{}", succeed(cargo(root).env("WARPIPE_PACKAGES", &unpacked).args(projects))?);
 
     // A product for whose types no kernel is compiled in.
