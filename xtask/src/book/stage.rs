@@ -1,7 +1,7 @@
 //! The book: a copy of the pages for mdBook, in which links to the repository's files lead to copies of these files.
 
 use super::links::{is_outside, links};
-use super::{Error, Page, folder, io, is_markdown, load, resolved, save, summary};
+use super::{Error, Page, folder, io, load, resolved, save, summary};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,18 +63,28 @@ fn stage(root: &Path, pages: &[Page], book: &Path) -> Result<(), Error> {
     }
     for entry in fs::read_dir(&docs).map_err(io(&docs))? {
         let path = entry.map_err(io(&docs))?.path();
-        let is = |end: &str| path.extension().is_some_and(|found| found == end);
-        if is("svg") || is("css") {
+        if path.extension().is_some_and(|end| end == "css") {
             let to = src.join(path.file_name().unwrap_or_default());
             fs::copy(&path, &to).map_err(io(&path))?;
         }
     }
     for file in copied {
         let from = root.join(&file);
+        if let Some(name) = file.strip_prefix("docs/").filter(|name| is_picture(name)) {
+            let to = src.join(name);
+            fs::create_dir_all(to.parent().unwrap_or(&src)).map_err(io(&src))?;
+            fs::copy(&from, &to).map_err(io(&from))?;
+            continue;
+        }
         let text = if from.is_dir() { listing(&from)? } else { load(&from)? };
         save(&src.join(copy_of(&file)), &text)?;
     }
     save(&book.join("book.toml"), &load(&docs.join("book.toml"))?)
+}
+
+/// Whether a file of docs/ lies in the book as it is.
+fn is_picture(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|end| end == "svg")
 }
 
 /// Where a chapter lies in the book: all are in one folder, so that none is called README but the first.
@@ -99,8 +109,8 @@ fn rewritten(page: &Page, chapters: &[String]) -> (String, Vec<String>) {
         let Some(file) = resolved(folder(&page.path), path) else { continue };
         let target = if chapters.contains(&file) {
             format!("{}{}{fragment}", chapter(&file), if fragment.is_empty() { "" } else { "#" })
-        } else if file.starts_with("docs/") && !is_markdown(&file) && file.matches('/').count() == 1
-        {
+        } else if file.starts_with("docs/") && is_picture(&file) {
+            files.push(file);
             path.to_owned()
         } else {
             files.push(file.clone());
@@ -184,14 +194,14 @@ mod tests {
 
     #[test]
     fn links_lead_to_chapters_and_copies() {
-        let text = "x [`A`]: [`b`](../src/b.rs#L3) [c](c.md#d) [e](e.svg) [f](../sim/README.md) [g](https://h.i) [j](#k)\n";
+        let text = "x [`A`]: [`b`](../src/b.rs#L3) [c](c.md#d) [e](e.svg) [f](../sim/README.md) [g](https://h.i) [j](#k) [l](data)\n";
         let page = Page { path: "docs/a.md".into(), text: text.into() };
         let chapters = ["docs/c.md", "sim/README.md"].map(String::from);
         let (text, files) = rewritten(&page, &chapters);
         assert_eq!(
             text,
-            "x `A`: [`b`](repository/src/b.rs.txt) [c](c.md#d) [e](e.svg) [f](sim-README.md) [g](https://h.i) [j](#k)\n"
+            "x `A`: [`b`](repository/src/b.rs.txt) [c](c.md#d) [e](e.svg) [f](sim-README.md) [g](https://h.i) [j](#k) [l](repository/docs/data.txt)\n"
         );
-        assert_eq!(files, ["src/b.rs"]);
+        assert_eq!(files, ["docs/data", "docs/e.svg", "src/b.rs"]);
     }
 }
