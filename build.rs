@@ -2,14 +2,14 @@
 //! `gpu-kernels` for the device, otherwise it takes the image from the package's folder `prebuilt`.
 
 fn main() {
-    // A kernel crate depends on this one without its host side, and needs no image.
-    #[cfg(all(feature = "host", not(feature = "build-kernels")))]
+    // A kernel crate, and a program whose kernels are its own, need no image.
+    #[cfg(all(feature = "gemm-image", not(feature = "build-kernels")))]
     prebuilt::take();
     #[cfg(feature = "build-kernels")]
     built::build();
 }
 
-#[cfg(all(feature = "host", not(feature = "build-kernels")))]
+#[cfg(all(feature = "gemm-image", not(feature = "build-kernels")))]
 mod prebuilt {
     use std::path::PathBuf;
     use std::{env, fs, process};

@@ -32,8 +32,12 @@
 //! ```
 //!
 //! # Features
-//! - `host` (default): [`host`] and the image [`GEMM_IMAGE`]. A kernel crate, which is also compiled for the GPU,
-//!   depends on warpipe without it: `default-features = false`.
+//! - `host` (default): [`host`]. A kernel crate, which is also compiled for the GPU, depends on warpipe without it:
+//!   `default-features = false`.
+//! - `gemm-image` (default): the image [`GEMM_IMAGE`]. A program with kernels of its own alone leaves it out:
+//!   `default-features = false, features = ["host"]`.
+//! - `reference`: seeded normal values (`host::data::normal`), and the product in f64 with which a result is compared
+//!   (`host::reference`). Today `host` has both; a program that uses them should say so.
 //! - `cudarc`: safe constructors of [`host`] from the contexts, streams and memory of cudarc.
 //! - `build-kernels`: the build script compiles the image from source, with the components `rust-src` and `llvm-tools`
 //!   of the toolchain. Without it, the build takes the image that the package brings along.
@@ -47,11 +51,42 @@ pub use gpu_kernels;
 #[cfg(feature = "host")]
 pub use host;
 pub use isa;
-pub use isa::{device, kernel, kernel_image};
+// An image is embedded on the host alone.
+#[cfg(not(target_arch = "nvptx64"))]
+pub use isa::kernel_image;
+pub use isa::{device, kernel};
 pub use pipeline;
 
+/// What a kernel's source imports: the attribute [`macro@kernel`], element types, arguments, and the names of
+/// [`pipeline::prelude`].
+///
+/// ```
+/// use warpipe::prelude::*;
+///
+/// names! { Rows = "rows" }
+/// roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
+///
+/// type Plan = SmemPlan<(Ring<4, (Tile<bf16, 64, 64>,), Tma, Reads<Work>, Rows, Cluster<1, 1>>,)>;
+///
+/// /// How many bytes of shared memory a CTA has, and how many threads.
+/// #[kernel]
+/// fn empty(_cta: Cta<(Load, Work), Cluster<1, 1>, Plan>) {}
+///
+/// let facts = <empty as Kernel>::DESC.meta;
+/// assert_eq!((facts.threads, facts.smem_bytes), (256, 4 * 64 * 64 * 2 + 2 * 4 * 8));
+/// ```
+pub mod prelude {
+    pub use half::{bf16, f16};
+    pub use isa::kernel;
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub use isa::kernel::Kernel;
+    pub use isa::kernel::KernelArg;
+    pub use isa::slice::{DeviceSlice, DeviceSliceMut};
+    pub use pipeline::prelude::*;
+}
+
 /// The kernels of [`gpu_kernels`] as PTX for sm_90a.
-#[cfg(feature = "host")]
+#[cfg(feature = "gemm-image")]
 pub static GEMM_IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 
 /// GEMM kernels that record what their warps do ([`isa::trace`]), for `warpipe trace` on a GPU.

@@ -10,6 +10,7 @@ mod gemm;
 mod inspect;
 mod instance;
 mod kernels;
+mod new;
 mod operands;
 mod output;
 mod plan;
@@ -72,6 +73,19 @@ Examples:
   warpipe trace example stream_copy --svg copy.svg
   warpipe trace example two_rings --cta all --seed 7 --svg rings.svg";
 
+const NEW_ABOUT: &str = "\
+Write a project of your own: kernels, host program, tests on the SM model, benchmark, CI
+
+The project builds with rustup alone: its build.rs compiles the kernels for the GPU, and its tests run them on the \
+SM model.";
+
+const NEW_EXAMPLES: &str = "\
+Examples:
+  warpipe new my-kernels
+  warpipe new my-layer --template gemm-epilogue
+  warpipe new my-kernels --path ../warpipe
+  warpipe new --list";
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   warpipe bench --m 8192 --n 8192 --k 8192 --vs cublaslt
@@ -93,6 +107,9 @@ nvidia-cuda-nvdisasm, or a CUDA installation); the rest needs nothing.";
 enum Command {
     /// Report what this machine has, and what does not work without the rest
     Doctor(doctor::Args),
+    /// Write a project of your own: kernels, host program, tests on the SM model, benchmark, CI
+    #[command(long_about = NEW_ABOUT, after_help = NEW_EXAMPLES)]
+    New(new::Args),
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
@@ -122,6 +139,7 @@ fn main() -> ExitCode {
     };
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
+        Command::New(args) => new::run(args),
         Command::Gemm(args) => gemm::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => schedules::run(args),

@@ -30,6 +30,14 @@ pub struct TensorSpec<'a> {
     pub pitch_bytes: u64,
 }
 
+impl<'a> TensorSpec<'a> {
+    /// The matrix at the start of `buffer`, with rows without gaps.
+    pub fn packed(buffer: &'a Buffer, dtype: Dtype, rows: u64, cols: u64) -> Self {
+        let pitch_bytes = cols.saturating_mul(dtype.size() as u64);
+        Self { buffer, offset: 0, dtype, rows, cols, pitch_bytes }
+    }
+}
+
 /// The box that one TMA instruction moves, and its swizzle in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorBox {
