@@ -37,6 +37,11 @@ impl Folder {
         self.path(name).display().to_string()
     }
 
+    /// Makes a folder in this one, and the folders above it.
+    pub fn dir(&self, name: &str) {
+        std::fs::create_dir_all(self.path(name)).expect("a folder");
+    }
+
     /// Writes raw bytes.
     pub fn bytes(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.path(name), bytes).expect("a file");

@@ -17,6 +17,7 @@ mod cli_bad_input;
 mod cli_check;
 mod cli_gemm;
 mod cli_inspect;
+mod cli_new;
 mod cli_plan;
 mod cli_python;
 mod cli_trace;
