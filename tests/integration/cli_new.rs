@@ -126,7 +126,7 @@ fn what_is_refused_leaves_nothing_behind() {
     };
     refuses(&[&folder.arg("full")], &["full", "1 entry", "expected a new or an empty folder"]);
     refuses(&[&folder.arg("file")], &["file", "not a folder"]);
-    refuses(&[&folder.arg("file/new")], &["file/new", "not a folder"]);
+    refuses(&[&folder.arg("file/new")], &["file: exists, and is not a folder"]);
     for (name, why) in [
         ("My-Kernels", "lower-case"),
         ("2fast", "a letter first"),

@@ -49,11 +49,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let files = template.render(&values);
     let is_new = check_folder(folder)?;
     if let Err(error) = write(folder, &files) {
-        // What was there before stays: nothing, or an empty folder.
-        let _ = fs::remove_dir_all(folder);
-        if !is_new {
-            let _ = fs::create_dir(folder);
-        }
+        remove(folder, &files, is_new);
         return Err(error);
     }
     crate::say(&format!(
@@ -122,7 +118,8 @@ fn check_folder(folder: &Path) -> Result<bool, Error> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            return Err(Error::Usage(format!("{}: exists, and is not a folder", folder.display())));
+            let file = folder.ancestors().find(|path| path.is_file()).unwrap_or(folder);
+            return Err(Error::Usage(format!("{}: exists, and is not a folder", file.display())));
         }
         Err(source) => return Err(Error::Open { file: folder.into(), source }),
         Ok(entries) => entries,
@@ -145,4 +142,36 @@ fn write(folder: &Path, files: &[(PathBuf, String)]) -> Result<(), Error> {
         done.map_err(|error| Error::Output { file, reason: error.to_string() })?;
     }
     Ok(())
+}
+
+/// Takes back what [`write()`] has written before it failed. A folder that has something else in it stays.
+fn remove(folder: &Path, files: &[(PathBuf, String)], is_new: bool) {
+    for (path, _) in files {
+        let _ = fs::remove_file(folder.join(path));
+        for part in path.ancestors().skip(1).filter(|part| *part != Path::new("")) {
+            let _ = fs::remove_dir(folder.join(part));
+        }
+    }
+    if is_new {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file is in the way of a folder that comes later.
+    #[test]
+    fn a_failure_takes_back_what_was_written() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("new");
+        let file = |path: &str| (PathBuf::from(path), String::new());
+        let files = [file("a/b/one"), file("two"), file("a/b/one/three")];
+        let error = write(&folder, &files).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write ") && error.contains("three"), "{error}");
+        assert!(folder.join("a/b/one").is_file());
+        remove(&folder, &files, true);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
 }
