@@ -2,6 +2,7 @@
 
 use crate::common::{Folder, outcome, refused, warpipe};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -169,7 +170,11 @@ fn packages() -> Vec<(String, PathBuf)> {
             (name.to_owned(), folder.canonicalize().unwrap())
         })
         .collect();
-    assert!(packages.iter().any(|(name, _)| name == "warpipe"), "no warpipe in {folder:?}");
+    assert!(
+        packages.iter().any(|(name, _)| name == "warpipe"),
+        "no warpipe in {}",
+        folder.display()
+    );
     packages
 }
 
@@ -187,7 +192,8 @@ impl Workshop {
         }
         let mut config = "[patch.crates-io]\n".to_owned();
         for (name, path) in packages() {
-            config += &format!("{name} = {{ path = {path:?} }}\n");
+            let path = serde_json::Value::from(path.to_str().expect("UTF-8"));
+            writeln!(config, "{name} = {{ path = {path} }}").unwrap();
         }
         fs::create_dir_all(dir.join(".cargo")).unwrap();
         fs::write(dir.join(".cargo/config.toml"), config).unwrap();
