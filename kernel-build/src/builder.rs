@@ -5,9 +5,10 @@ use crate::{
     ir::{self, Marked},
     lower::{self, Files},
     nested::{self, Nested},
-    ptx,
+    package, ptx,
     ptxas::{self, Ptxas},
     toolchain::Toolchain,
+    workspace::{self, Wanted},
 };
 use serde_json::Value;
 use std::{
@@ -39,7 +40,7 @@ impl Arch {
 #[must_use = "nothing is built before `build`"]
 #[expect(clippy::struct_excessive_bools, reason = "each is one switch of the builder")]
 pub struct KernelBuilder {
-    crate_dir: PathBuf,
+    kernel_crate: Crate,
     arch: Arch,
     features: Vec<String>,
     default_features: bool,
@@ -53,12 +54,29 @@ pub struct KernelBuilder {
     own_variables: Vec<String>,
 }
 
+/// Where the kernel crate is.
+#[derive(Clone, Debug)]
+enum Crate {
+    Folder(PathBuf),
+    Package(String),
+}
+
 impl KernelBuilder {
     /// Makes a build of the crate in the folder `crate_dir`. A relative path is relative to the folder of
     /// the build script's package.
     pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
+        Self::of(Crate::Folder(crate_dir.into()))
+    }
+
+    /// Makes a build of the package `name`, a dependency of the build script's package: from its workspace, a path,
+    /// a git repository or a registry. The versions are those of the workspace's lock file.
+    pub fn package(name: impl Into<String>) -> Self {
+        Self::of(Crate::Package(name.into()))
+    }
+
+    fn of(kernel_crate: Crate) -> Self {
         Self {
-            crate_dir: crate_dir.into(),
+            kernel_crate,
             arch: Arch::default(),
             features: Vec::new(),
             default_features: true,
@@ -156,7 +174,6 @@ impl KernelBuilder {
     /// build script, tells cargo which files to watch.
     pub fn build(self) -> Result<DeviceImage, Error> {
         let in_build_script = self.out_dir.is_none();
-        let crate_dir = self.absolute_crate_dir()?;
         let out_dir = match &self.out_dir {
             Some(dir) => dir.clone(),
             None => env::var_os("OUT_DIR").map(PathBuf::from).ok_or(Error::NoEnv("OUT_DIR"))?,
@@ -165,21 +182,24 @@ impl KernelBuilder {
             Some(dir) => dir.clone(),
             None => nested_target_dir(&out_dir),
         };
+        let toolchain = Toolchain::find()?;
+        let Source { crate_dir, build_dir, run_in, name } =
+            self.source(&toolchain, &out_dir, &target_dir)?;
         if in_build_script {
             for variable in ptxas::VARIABLES {
                 println!("cargo::rerun-if-env-changed={variable}");
             }
             println!("cargo::rerun-if-changed={}", crate_dir.join("Cargo.toml").display());
         }
-        let toolchain = Toolchain::find()?;
-        let name = library_name(&toolchain, &crate_dir)?;
         let nested = Nested {
-            crate_dir: &crate_dir,
+            crate_dir: &build_dir,
+            run_in: &run_in,
             lib_name: &name,
             target_dir: &target_dir,
             arch: self.arch.name(),
-            features: &self.features,
-            default_features: self.default_features,
+            // A workspace of its own has them in its manifest.
+            features: if build_dir == crate_dir { &self.features } else { &[] },
+            default_features: self.default_features || build_dir != crate_dir,
             line_info: self.line_info,
         };
         fs::create_dir_all(&out_dir).map_err(Error::io("cannot create", &out_dir))?;
@@ -187,7 +207,10 @@ impl KernelBuilder {
         let _lock = nested::lock(&work_dir)?;
         let module = nested.run(&toolchain)?;
         if in_build_script {
-            watch(module.sources, &crate_dir);
+            watch(module.sources, &crate_dir, &build_dir);
+            if build_dir != crate_dir {
+                println!("cargo::rerun-if-changed={}", run_in.join("Cargo.lock").display());
+            }
             pass_on(&module.warnings);
         }
         let source =
@@ -286,20 +309,68 @@ impl KernelBuilder {
         Ok(image)
     }
 
-    fn absolute_crate_dir(&self) -> Result<PathBuf, Error> {
-        let dir = if self.crate_dir.is_absolute() {
-            self.crate_dir.clone()
-        } else {
-            let root =
-                env::var_os("CARGO_MANIFEST_DIR").ok_or(Error::NoEnv("CARGO_MANIFEST_DIR"))?;
-            PathBuf::from(root).join(&self.crate_dir)
+    /// Finds the kernel crate, and writes a workspace for it if it has none.
+    fn source(
+        &self,
+        toolchain: &Toolchain,
+        out_dir: &Path,
+        target_dir: &Path,
+    ) -> Result<Source, Error> {
+        let builder = || {
+            let dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+            dir.ok_or(Error::NoEnv("CARGO_MANIFEST_DIR"))
         };
-        if !dir.join("Cargo.toml").is_file() {
-            return Err(Error::NoCrate(dir));
+        let package = match &self.kernel_crate {
+            Crate::Folder(dir) => {
+                let dir = if dir.is_absolute() { dir.clone() } else { builder()?.join(dir) };
+                let crate_dir = absolute(&dir)?;
+                let name = library_name(toolchain, &crate_dir)?;
+                return Ok(Source::in_place(crate_dir, name));
+            }
+            Crate::Package(package) => package,
+        };
+        let located = package::locate(toolchain, package, &builder()?, out_dir)?;
+        let crate_dir = absolute(&located.dir)?;
+        let name = library_name(toolchain, &crate_dir)?;
+        if located.member {
+            return Ok(Source::in_place(crate_dir, name));
         }
-        // The work folder's name depends on the path, so each folder must have one spelling.
-        dir.canonicalize().map_err(Error::io("cannot resolve", &dir))
+        let wanted = Wanted {
+            package,
+            lib_name: &name,
+            features: &self.features,
+            default_features: self.default_features,
+        };
+        let build_dir = absolute(&workspace::write(&wanted, &located, target_dir)?)?;
+        Ok(Source { crate_dir, build_dir, run_in: located.workspace, name })
     }
+}
+
+/// What the nested cargo builds.
+struct Source {
+    /// The kernel crate's folder.
+    crate_dir: PathBuf,
+    /// The folder of the package that is built: the kernel crate, or one whose only dependency it is.
+    build_dir: PathBuf,
+    /// The working folder of cargo, in and above which it looks for its configuration.
+    run_in: PathBuf,
+    /// The kernel crate's library name.
+    name: String,
+}
+
+impl Source {
+    /// The kernel crate is built in its own workspace.
+    fn in_place(crate_dir: PathBuf, name: String) -> Self {
+        Self { build_dir: crate_dir.clone(), run_in: crate_dir.clone(), crate_dir, name }
+    }
+}
+
+/// The folder of a package with one spelling, because the work folder's name depends on it.
+fn absolute(dir: &Path) -> Result<PathBuf, Error> {
+    if !dir.join("Cargo.toml").is_file() {
+        return Err(Error::NoCrate(dir.to_owned()));
+    }
+    dir.canonicalize().map_err(Error::io("cannot resolve", dir))
 }
 
 /// A folder that all builds of the workspace share. It lies in cargo's target folder above `OUT_DIR`, or
@@ -347,11 +418,15 @@ fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error
 }
 
 /// Tells cargo which files this build has read.
-fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path) {
+fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path, build_dir: &Path) {
     // Without a list, cargo watches the whole folder of the crate.
     let sources = sources.unwrap_or_else(|| vec![crate_dir.join("src")]);
+    // A workspace that this crate wrote follows the outer workspace's lock file, and is written again by each build.
+    let written = |file: &Path| build_dir != crate_dir && file.starts_with(build_dir);
     for file in depinfo::with_manifests(sources, crate_dir) {
-        println!("cargo::rerun-if-changed={}", file.display());
+        if !written(&file) {
+            println!("cargo::rerun-if-changed={}", file.display());
+        }
     }
 }
 

@@ -21,6 +21,36 @@ pub enum Error {
     /// The named folder has no kernel crate.
     #[error("no kernel crate at {}: there is no Cargo.toml", .0.display())]
     NoCrate(PathBuf),
+    /// The package of the build script does not depend on the named kernel crate.
+    #[error(
+        "{builder} has no dependency {name}: add it to its Cargo.toml, or name the kernel crate's folder"
+    )]
+    NoPackage {
+        /// Package name of the kernel crate.
+        name: String,
+        /// The package of the build script.
+        builder: String,
+    },
+    /// The kernel crate's root lacks the attribute by which it is compiled for the device.
+    #[error(
+        "the kernel crate {name} needs this line at the top of its src/lib.rs: #![cfg_attr(target_arch = \"nvptx64\", \
+         no_std, feature(abi_ptx))]"
+    )]
+    CrateAttribute {
+        /// Library name of the kernel crate.
+        name: String,
+    },
+    /// Crates below the kernel crate need the standard library, which the device does not have.
+    #[error(
+        "the kernel crate {name} depends on {packages}, compiled with the standard library, which a GPU does not have: \
+         depend on it with default-features = false, and without its feature `std`"
+    )]
+    Std {
+        /// Library name of the kernel crate.
+        name: String,
+        /// The packages, with their versions.
+        packages: String,
+    },
     /// The named package has no library target.
     #[error("{} has no library target: a kernel crate is a [lib]", .0.display())]
     NoLibrary(PathBuf),

@@ -4,13 +4,15 @@
 //! use warpipe_kernel_build::{Arch, KernelBuilder};
 //!
 //! fn main() {
-//!     KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a).build_or_exit();
+//!     KernelBuilder::package("my-kernels").arch(Arch::Sm90a).build_or_exit();
 //! }
 //! ```
 //! The crate of the build script embeds the result:
 //! ```text
-//! static IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
+//! static IMAGE: isa::kernel::Image = isa::kernel_image!("my_kernels");
 //! ```
+//! [`KernelBuilder::package`] finds the kernel crate by its name among the dependencies of the build script's package.
+//! [`KernelBuilder::new`] takes a folder.
 //!
 //! # The steps
 //! ```text
@@ -65,10 +67,12 @@ pub mod ir;
 mod lower;
 pub mod meta;
 mod nested;
+mod package;
 mod parallel;
 pub mod ptx;
 pub mod ptxas;
 mod toolchain;
+mod workspace;
 
 pub use builder::{Arch, KernelBuilder};
 pub use error::Error;

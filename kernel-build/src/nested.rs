@@ -3,7 +3,7 @@
 use crate::{Error, depinfo, toolchain::Toolchain};
 use serde_json::Value;
 use std::{
-    collections::hash_map::DefaultHasher,
+    collections::{BTreeSet, hash_map::DefaultHasher},
     env,
     ffi::OsStr,
     fs,
@@ -21,7 +21,10 @@ const PROFILE: &str = "device";
 /// What to build.
 #[derive(Debug)]
 pub(crate) struct Nested<'a> {
+    /// The folder of the package to build.
     pub crate_dir: &'a Path,
+    /// The folder in which cargo runs.
+    pub run_in: &'a Path,
     pub lib_name: &'a str,
     pub target_dir: &'a Path,
     pub arch: &'static str,
@@ -87,7 +90,7 @@ impl Nested<'_> {
         let mut command = Command::new(&toolchain.cargo);
         clean_environment(&mut command);
         let output = command
-            .current_dir(self.crate_dir)
+            .current_dir(self.run_in)
             .args(self.arguments(module))
             // Features of the language that a kernel needs are unstable, and so is build-std; the
             // bootstrap variable opens them here alone.
@@ -99,11 +102,16 @@ impl Nested<'_> {
         if output.status.success() {
             return Ok(said);
         }
-        Err(Error::Compile {
-            name: self.lib_name.to_owned(),
-            arch: self.arch,
-            diagnostics: said.all(),
-        })
+        let name = self.lib_name.to_owned();
+        // One mistake in a manifest or in the first line has hundreds of consequences.
+        if !said.without_std.is_empty() {
+            let packages: Vec<&str> = said.without_std.iter().map(String::as_str).collect();
+            return Err(Error::Std { name, packages: packages.join(", ") });
+        }
+        if said.no_attribute {
+            return Err(Error::CrateAttribute { name });
+        }
+        Err(Error::Compile { name, arch: self.arch, diagnostics: said.all() })
     }
 
     /// cargo's arguments. The crate becomes a static library: no linker is needed for one.
@@ -122,6 +130,7 @@ impl Nested<'_> {
         .to_vec();
         args.extend(["-Zbuild-std=core", "--message-format=json", "--color=never"].map(Into::into));
         args.extend(["--target-dir".into(), self.target_dir.into()]);
+        args.extend(["--manifest-path".into(), self.crate_dir.join("Cargo.toml").into()]);
         for setting in [
             "inherits='release'",
             // One module, with core in it.
@@ -247,6 +256,10 @@ struct Diagnostics {
     cargo: String,
     /// The kernel crate was not compiled: cargo found its output up to date.
     fresh: bool,
+    /// Packages below the kernel crate that need the standard library.
+    without_std: BTreeSet<String>,
+    /// The kernel crate itself needs it, or does not open the device's calling convention.
+    no_attribute: bool,
 }
 
 impl Diagnostics {
@@ -261,6 +274,7 @@ impl Diagnostics {
             if message["reason"] != "compiler-message" {
                 continue;
             }
+            said.look_for_causes(&message, lib_name);
             let message = &message["message"];
             let Some(rendered) = message["rendered"].as_str() else { continue };
             match message["level"].as_str() {
@@ -272,6 +286,23 @@ impl Diagnostics {
         said
     }
 
+    /// Notes the two mistakes that people make in a kernel crate's manifest and first line.
+    fn look_for_causes(&mut self, message: &Value, lib_name: &str) {
+        let words = message["message"]["message"].as_str().unwrap_or_default();
+        let ours = message["target"]["name"] == lib_name;
+        match message["message"]["code"]["code"].as_str() {
+            Some("E0463") if words.contains("`std`") => {
+                if ours {
+                    self.no_attribute = true;
+                } else {
+                    self.without_std.insert(package_words(message));
+                }
+            }
+            Some("E0658") if ours && words.contains("ptx-kernel") => self.no_attribute = true,
+            _ => {}
+        }
+    }
+
     /// Errors first; cargo's own words when rustc has none (a manifest that does not parse, …).
     fn all(&self) -> String {
         if self.errors.is_empty() {
@@ -281,6 +312,14 @@ impl Diagnostics {
         parts.extend(self.warnings.iter().cloned());
         parts.join("\n\n")
     }
+}
+
+/// Name and version of a message's package: `half 2.7.1`.
+fn package_words(message: &Value) -> String {
+    let name = message["target"]["name"].as_str().unwrap_or_default();
+    // `registry+https://...#half@2.7.1`, or `path+file:///...#0.1.0` where the folder has the name.
+    let version = message["package_id"].as_str().and_then(|id| id.rsplit(['#', '@']).next());
+    format!("{name} {}", version.unwrap_or_default())
 }
 
 /// The warnings among cargo's own lines: from a line that begins with `warning:` to the next line
@@ -323,6 +362,7 @@ mod tests {
         let of = |arch, features: &[String]| {
             let nested = Nested {
                 crate_dir: Path::new("/k"),
+                run_in: Path::new("/k"),
                 lib_name: "k",
                 target_dir: Path::new("/t"),
                 arch,

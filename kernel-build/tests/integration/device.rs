@@ -233,6 +233,46 @@ fn line_information_is_there_when_asked_for() {
     assert!(lines.ptx.contains("src/lib.rs"), "{}", lines.ptx);
 }
 
+/// A kernel crate of which every other line is right.
+fn crate_with(name: &str, dependency: &str, first_line: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device").join(name).join("source");
+    fs::create_dir_all(dir.join("src")).unwrap();
+    let manifest = format!(
+        "[workspace]\n[package]\nname = \"{name}\"\nedition = \"2024\"\n[dependencies]\n{dependency}\n"
+    );
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    let source = fs::read_to_string(folder("embed/kernels").join("src/lib.rs")).unwrap();
+    let (_, rest) = source.split_once("#![feature(abi_ptx)]").unwrap();
+    let rest = rest.replace("fixture_helper::answer()", "42");
+    fs::write(dir.join("src/lib.rs"), format!("{first_line}\n{rest}")).unwrap();
+    // The same versions as here, so that nothing is looked up.
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+    let _ = fs::copy(lock, dir.join("Cargo.lock"));
+    dir
+}
+
+#[test]
+fn a_mistake_with_hundreds_of_errors_is_one_line() {
+    const LINE: &str = "#![cfg_attr(target_arch = \"nvptx64\", no_std, feature(abi_ptx))]";
+    let build = |name: &str, dependency: &str, first_line: &str| {
+        let dir = crate_with(name, dependency, first_line);
+        let out = dir.with_file_name("out");
+        KernelBuilder::new(dir).out_dir(out).ptxas(PtxasCheck::Off).build()
+    };
+    let error = build("fixture-half-std", "half = \"2\"", LINE).unwrap_err().to_string();
+    assert!(error.starts_with("the kernel crate fixture_half_std depends on half 2."), "{error}");
+    assert!(error.contains("default-features = false") && !error.contains('\n'), "{error}");
+    for first_line in ["", "#![no_std]"] {
+        let error = build("fixture-no-line", "", first_line).unwrap_err().to_string();
+        let right = format!(
+            "the kernel crate fixture_no_line needs this line at the top of its src/lib.rs: {LINE}"
+        );
+        assert_eq!(error, right);
+    }
+    let right = "half = { version = \"2\", default-features = false }";
+    assert_eq!(build("fixture-half-right", right, LINE).unwrap().bare_kernels, ["answer"]);
+}
+
 /// A copy of the fixture `launch` under the name `fixture-<name>`, so that it can be edited.
 fn copy(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device").join(name).join("source");

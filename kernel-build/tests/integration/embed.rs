@@ -23,9 +23,9 @@ struct Project {
 }
 
 impl Project {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embed");
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         for file in FILES {
             let text = fs::read_to_string(here.join("tests/fixtures/embed").join(file)).unwrap();
             let to = dir.join(file);
@@ -81,7 +81,7 @@ impl Project {
 
 #[test]
 fn cargo_runs_it_when_it_must_and_only_then() {
-    let project = Project::new();
+    let project = Project::new("embed");
     let (ptx, first) = project.ptx();
     assert!(ptx.contains(".entry answer(") && ptx.contains("42"), "{ptx}");
     assert_eq!(project.ptx(), (ptx.clone(), first), "nothing changed");
@@ -110,5 +110,48 @@ fn cargo_runs_it_when_it_must_and_only_then() {
     let failure = project.failure(&[("WARPIPE_PTXAS_WHEEL", "/nowhere")]);
     let line =
         "error: WARPIPE_PTXAS_WHEEL=/nowhere: no ptxas there; unset it to build without the check";
+    assert!(failure.contains(line), "{failure}");
+}
+
+/// The kernel crate comes from outside of the workspace, and its dependency from a patch: as a package of a registry
+/// does, of which the workspace replaces a dependency.
+#[test]
+fn a_kernel_crate_is_found_by_its_package_name() {
+    let project = Project::new("embed-package");
+    project.replace(
+        "build.rs",
+        "new(\"kernels\")",
+        "package(\"fixture-kernels\").feature(\"twice\")",
+    );
+    let outside = project.dir.with_file_name("embed-package-kernels");
+    fs::create_dir_all(outside.join("src")).unwrap();
+    let kernels = project.dir.join("kernels");
+    let manifest = fs::read_to_string(kernels.join("Cargo.toml")).unwrap();
+    let manifest =
+        manifest.replace("{ path = \"../helper\" }", "\"0.0.0\"\n[features]\ntwice = []");
+    fs::write(outside.join("Cargo.toml"), manifest).unwrap();
+    let source = fs::read_to_string(kernels.join("src/lib.rs")).unwrap();
+    let twice = "fixture_helper::answer() * if cfg!(feature = \"twice\") { 2 } else { 1 }";
+    fs::write(outside.join("src/lib.rs"), source.replace("fixture_helper::answer()", twice))
+        .unwrap();
+    fs::remove_dir_all(kernels).unwrap();
+    project.replace("Cargo.toml", "members = [\"kernels\", \"helper\"]", "members = [\"helper\"]");
+    let tables = "[dependencies]\nfixture-kernels = { path = \"../embed-package-kernels\" }\n\n\
+                  [patch.crates-io]\nfixture-helper = { path = \"helper\" }\n\n[build-dependencies]";
+    project.replace("Cargo.toml", "[build-dependencies]", tables);
+    // The host does not need it, and the fixture's kernels are for the device alone.
+    project.replace("Cargo.toml", "[dependencies]", "[target.'cfg(any())'.dependencies]");
+
+    let (ptx, first) = project.ptx();
+    assert!(ptx.contains(".entry answer(") && ptx.contains("84"), "{ptx}");
+    assert_eq!(project.ptx(), (ptx, first), "nothing changed");
+    project.replace("helper/src/lib.rs", "42", "4242");
+    let (changed, runs) = project.ptx();
+    assert_eq!(runs, first + 1, "a patched crate below the kernel crate changed");
+    assert!(changed.contains("8484"), "{changed}");
+
+    project.replace("build.rs", "fixture-kernels", "fixture-kernel");
+    let failure = project.failure(&[]);
+    let line = "error: fixture-embed has no dependency fixture-kernel: add it to its Cargo.toml";
     assert!(failure.contains(line), "{failure}");
 }
