@@ -1,5 +1,5 @@
 //! Provides the image of the GEMM kernels, which `src/lib.rs` embeds: with the feature `build-kernels` it compiles
-//! `gpu-kernels` for the device, otherwise it takes the image from the package's folder `prebuilt`.
+//! `warpipe-gpu-kernels` for the device, otherwise it takes the image from the package's folder `prebuilt`.
 
 fn main() {
     // A kernel crate depends on this one without its host side, and needs no image.
@@ -11,28 +11,32 @@ fn main() {
 
 #[cfg(all(feature = "host", not(feature = "build-kernels")))]
 mod prebuilt {
-    use std::path::PathBuf;
-    use std::{env, fs, process};
+    use std::path::{Path, PathBuf};
+    use std::{env, fs, io, process};
 
-    /// The files of the image; the first one names the second.
-    const FILES: [&str; 2] = ["warpipe_gpu_kernels.rs", "warpipe_gpu_kernels.deflate"];
-
-    /// Copies the image of the package to where the library looks for it.
+    /// Copies the image of the package to where the library looks for it. Its expression embeds the kernels whose
+    /// features are on.
     pub fn take() {
         println!("cargo::rerun-if-changed=prebuilt");
         let [from, to] = ["CARGO_MANIFEST_DIR", "OUT_DIR"]
             .map(|name| PathBuf::from(env::var_os(name).expect("cargo sets it")));
         let from = from.join("prebuilt");
-        for file in FILES {
-            if let Err(e) = fs::copy(from.join(file), to.join(file)) {
-                println!(
-                    "cargo::error=warpipe's sources outside of a package have no compiled kernels ({}: {e}): turn on its \
-                     feature `build-kernels`",
-                    from.join(file).display()
-                );
-                process::exit(1);
-            }
+        if let Err(e) = copy(&from, &to) {
+            println!(
+                "cargo::error=warpipe's sources outside of a package have no compiled kernels ({}: {e}): turn on its \
+                 feature `build-kernels`",
+                from.display()
+            );
+            process::exit(1);
         }
+    }
+
+    fn copy(from: &Path, to: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
     }
 }
 
@@ -41,17 +45,29 @@ mod built {
     use kernel_build::{Arch, KernelBuilder, PtxasCheck};
     use std::path::PathBuf;
 
+    /// Features of the kernels' crate that this one passes on, and whether they are on.
+    const FEATURES: [(&str, bool); 7] = [
+        ("gemm-bf16", cfg!(feature = "gemm-bf16")),
+        ("gemm-f16", cfg!(feature = "gemm-f16")),
+        ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
+        ("gemm-f16-f32", cfg!(feature = "gemm-f16-f32")),
+        ("gemm-mixed", cfg!(feature = "gemm-mixed")),
+        ("entry-points", cfg!(feature = "entry-points")),
+        ("bounded-waits", cfg!(feature = "bounded-waits")),
+    ];
+
     /// Compiles the kernels for the device.
     pub fn build() {
-        let mut builder =
-            KernelBuilder::new("gpu-kernels").arch(Arch::Sm90a).feature("entry-points");
-        if cfg!(feature = "bounded-waits") {
-            builder = builder.feature("bounded-waits");
+        let mut builder = KernelBuilder::package("warpipe-gpu-kernels").arch(Arch::Sm90a);
+        for (feature, on) in FEATURES {
+            if on {
+                builder = builder.feature(feature);
+            }
         }
         builder.build_or_exit();
         if cfg!(feature = "trace") {
             let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-            KernelBuilder::new("gpu-kernels")
+            KernelBuilder::package("warpipe-gpu-kernels")
                 .arch(Arch::Sm90a)
                 .feature("trace")
                 // Where the records go: the host reads that of the kernel which it ran.

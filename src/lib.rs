@@ -7,26 +7,25 @@
 //! - [`isa`]: one function for each PTX instruction.
 //! - [`pipeline`]: rings (CUTLASS's pipelines), pipeline states, barriers, tiles and warp roles as types.
 //! - [`gpu_kernels`]: the GEMM and example kernels, written with `pipeline`.
+//! - [`half`]: bf16 and f16, with the features that a kernel crate can use.
 //! - [`host`]: devices (a GPU or the SM model), tensor maps, checked launches, and the GEMM's host API.
 //!
-//! The example multiplies two random matrices, on the first Hopper GPU or otherwise on the SM model:
+//! The example multiplies two matrices, on the first Hopper GPU or otherwise on the SM model:
 //!
 //! ```no_run
-//! use host::gemm::{Gemm, GemmProblem};
-//! use host::{Device, Dtype, data};
-//! use warpipe::host;
+//! use warpipe::host::gemm::{Gemm, GemmProblem};
+//! use warpipe::host::{Device, Dtype, Error, data};
 //!
-//! # fn main() -> Result<(), host::Error> {
+//! # fn main() -> Result<(), Error> {
+//! let (m, n, k, bf16) = (512, 256, 128, Dtype::Bf16);
 //! let device = Device::auto();
-//! let problem =
-//!     GemmProblem { m: 512, n: 256, k: 128, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false };
+//! let problem = GemmProblem { m, n, k, ab: bf16, out: bf16, beta_c: false };
 //! let plan = Gemm::new(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
-//! let a = device.upload(&data::encode(&data::normal(1, 512 * 128), Dtype::Bf16)?)?;
-//! let b = device.upload(&data::encode(&data::normal(2, 256 * 128), Dtype::Bf16)?)?;
-//! let mut d = device.alloc(512 * 256 * 2)?;
+//! let a = device.upload(&data::encode(&vec![1.0; (m * k) as usize], bf16)?)?;
+//! let b = device.upload(&data::encode(&vec![0.5; (n * k) as usize], bf16)?)?;
+//! let mut d = device.alloc(m * n * 2)?;
 //! plan.run(&a, &b, None, &mut d, 1.0, 0.0)?;
-//! let values = data::decode(&d.to_vec()?, Dtype::Bf16)?;
-//! println!("{}: d[0][0] = {}", plan.describe(), values[0]);
+//! println!("{}: d[0][0] = {}", plan.describe(), data::decode(&d.to_vec()?, bf16)?[0]);
 //! # Ok(())
 //! # }
 //! ```
@@ -34,9 +33,15 @@
 //! # Features
 //! - `host` (default): [`host`] and the image [`GEMM_IMAGE`]. A kernel crate, which is also compiled for the GPU,
 //!   depends on warpipe without it: `default-features = false`.
+//! - `gemm-bf16` (default), `gemm-f16`, `gemm-bf16-f32`, `gemm-f16-f32`, `gemm-mixed`: the kernels of the image, by
+//!   the types of operands and result. `gemm-bf16-f32` has bf16 operands and an f32 result; `gemm-mixed` has bf16
+//!   operands and an f16 result, and the reverse. `gemm` is all of them.
+//! - `reference`: seeded normal values, and the product in f64 with which a result is compared
+//!   (`warpipe::host::reference`).
 //! - `cudarc`: safe constructors of [`host`] from the contexts, streams and memory of cudarc.
 //! - `build-kernels`: the build script compiles the image from source, with the components `rust-src` and `llvm-tools`
 //!   of the toolchain. Without it, the build takes the image that the package brings along.
+//! - `entry-points`: the image also has [`gpu_kernels`]' examples and the kernels that measure a GPU's limits.
 //! - `bounded-waits`, `trace`: kernels whose waits trap after two seconds; kernels that record what their warps do.
 //!
 //! The command `warpipe` is the package `warpipe-cli`; `warpipe doctor` reports what the machine has.
@@ -44,13 +49,14 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
 pub use gpu_kernels;
+pub use half;
 #[cfg(feature = "host")]
 pub use host;
 pub use isa;
 pub use isa::{device, kernel, kernel_image};
 pub use pipeline;
 
-/// The kernels of [`gpu_kernels`] as PTX for sm_90a.
+/// The kernels of [`gpu_kernels`] that the features choose, as PTX for sm_90a.
 #[cfg(feature = "host")]
 pub static GEMM_IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 

@@ -8,7 +8,7 @@
 //!
 //! A [`Config`](config::Config) names one of each, the tiles and the types. The macro
 //! [`gemm_kernels!`](crate::gemm_kernels!) compiles configurations to kernels and lists them for the host;
-//! `table` has those of this crate (feature `entry-points`).
+//! [`table`] has those of this crate, by features.
 
 pub mod config;
 pub mod divmod;
@@ -19,7 +19,6 @@ pub mod instances;
 pub mod kernel;
 pub mod output;
 pub mod scheduler;
-#[cfg(feature = "entry-points")]
 pub mod table;
 
 pub use config::LoadArgs;
@@ -27,5 +26,5 @@ pub use epilogue::{Epilogue, Linear};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instance::{Instance, KernelSchedule};
 pub use scheduler::{StreamKArgs, TileSchedulerParams};
-#[cfg(all(feature = "entry-points", not(target_arch = "nvptx64")))]
+#[cfg(not(target_arch = "nvptx64"))]
 pub use table::INSTANCES;

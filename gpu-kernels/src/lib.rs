@@ -1,13 +1,22 @@
 //! Kernels written on `pipeline`, as templates and compiled.
 //!
-//! [`gemm`] is a template: one GEMM kernel whose main loop, epilogue and scheduler are types. The feature
-//! `entry-points` adds compiled kernels: the table of GEMMs, `examples` and `ceilings`. A kernel crate of your
-//! own leaves it out, so that its image has its own kernels alone.
+//! [`gemm`] is a template: one GEMM kernel whose main loop, epilogue and scheduler are types. Features add compiled
+//! kernels. A kernel crate of your own leaves them out, so that its image has its own kernels alone.
+//!
+//! | feature | kernels |
+//! |---|---|
+//! | `gemm-bf16`, `gemm-f16` | GEMMs whose operands and result have one type |
+//! | `gemm-bf16-f32`, `gemm-f16-f32` | GEMMs with an f32 result |
+//! | `gemm-mixed` | GEMMs with bf16 operands and an f16 result, and the reverse |
+//! | `gemm` | all GEMMs: [`gemm::table`] |
+//! | `examples` | small kernels, each of which shows a part of `pipeline` |
+//! | `ceilings` | kernels that measure the limits of a GPU |
+//! | `entry-points` | all of these |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
-#[cfg(all(feature = "entry-points", not(all(feature = "trace", target_arch = "nvptx64"))))]
+#[cfg(all(feature = "ceilings", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod ceilings;
-#[cfg(all(feature = "entry-points", not(all(feature = "trace", target_arch = "nvptx64"))))]
+#[cfg(all(feature = "examples", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod examples;
 pub mod gemm;
 

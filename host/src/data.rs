@@ -1,24 +1,25 @@
-//! Values on the host: seeded normal data, and conversions between f32 and the element types.
+//! Values on the host: conversions between f32 and the element types, and seeded normal data.
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
-use bytemuck::allocation::pod_collect_to_vec;
-use bytemuck::cast_slice;
-use half::{bf16, f16, slice::HalfFloatSliceExt};
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+use half::{bf16, f16};
 use isa::kernel::Dtype;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 
 /// Number of values from one stream of the generator.
+#[cfg(feature = "reference")]
 const CHUNK: usize = 1 << 16;
 
 /// `count` values of the standard normal distribution.
 ///
 /// The same `seed` gives the same values on any machine with any number of threads: chunk `i` of
 /// 65536 values is stream `i` of a ChaCha8 generator.
+#[cfg(feature = "reference")]
 pub fn normal(seed: u64, count: usize) -> Vec<f32> {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::SeedableRng;
+    use rand_distr::{Distribution, StandardNormal};
+    use rayon::prelude::*;
     let mut values = vec![0.0; count];
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(i, chunk)| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -36,16 +37,16 @@ pub fn normal(seed: u64, count: usize) -> Vec<f32> {
 /// [`Error::GemmDtype`] for types that are not floats.
 pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
     Ok(match dtype {
-        Dtype::F32 => cast_slice(values).to_vec(),
+        Dtype::F32 => to_bytes(values, |x| x.to_ne_bytes()),
         Dtype::Bf16 => {
             let mut out = vec![bf16::ZERO; values.len()];
             out.convert_from_f32_slice(values);
-            pod_collect_to_vec(&out)
+            to_bytes(&out, |x| x.to_ne_bytes())
         }
         Dtype::F16 => {
             let mut out = vec![f16::ZERO; values.len()];
             out.convert_from_f32_slice(values);
-            pod_collect_to_vec(&out)
+            to_bytes(&out, |x| x.to_ne_bytes())
         }
         Dtype::U8 | Dtype::U32 => return Err(not_a_float(dtype)),
     })
@@ -66,11 +67,28 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
         });
     }
     Ok(match dtype {
-        Dtype::F32 => pod_collect_to_vec(bytes),
-        Dtype::Bf16 => pod_collect_to_vec::<u8, bf16>(bytes).to_f32_vec(),
-        Dtype::F16 => pod_collect_to_vec::<u8, f16>(bytes).to_f32_vec(),
+        Dtype::F32 => from_bytes(bytes, f32::from_ne_bytes),
+        Dtype::Bf16 => {
+            from_bytes(bytes, u16::from_ne_bytes).reinterpret_cast::<bf16>().to_f32_vec()
+        }
+        Dtype::F16 => from_bytes(bytes, u16::from_ne_bytes).reinterpret_cast::<f16>().to_f32_vec(),
         Dtype::U8 | Dtype::U32 => return Err(not_a_float(dtype)),
     })
+}
+
+/// The bytes of values of `N` bytes each. The loop becomes a copy.
+fn to_bytes<T: Copy, const N: usize>(values: &[T], bytes_of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    let mut bytes = vec![0; N * values.len()];
+    for (to, &value) in bytes.chunks_exact_mut(N).zip(values) {
+        to.copy_from_slice(&bytes_of(value));
+    }
+    bytes
+}
+
+/// The values of `N` bytes each.
+fn from_bytes<T, const N: usize>(bytes: &[u8], value_of: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (whole, _) = bytes.as_chunks::<N>();
+    whole.iter().map(|&value| value_of(value)).collect()
 }
 
 fn not_a_float(dtype: Dtype) -> Error {

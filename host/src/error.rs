@@ -358,7 +358,7 @@ pub enum Error {
     },
     /// No kernel computes the product.
     #[error(
-        "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}"
+        "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}{cure}"
     )]
     NoInstance {
         /// Operand type.
@@ -371,6 +371,8 @@ pub enum Error {
         count: usize,
         /// The kinds of product that the table computes.
         have: String,
+        /// The feature that would add the kernel, or nothing.
+        cure: String,
     },
     /// A row of an instance table contradicts its kernel.
     #[error("GEMM instance {kernel}: {what}")]

@@ -11,8 +11,8 @@
 //!   Gemm::new(&Device, &Image).plan(&GemmProblem).run(a, b, c, d, alpha, beta)
 //! ```
 //!
-//! [`data`] makes and converts values. [`mod@reference`] computes the product in f64 and the error of a
-//! result. [`testing`] runs a kernel on the SM model under many thread schedules.
+//! [`data`] converts values. With the feature `reference`, it also makes some, and the module `reference` computes the
+//! product in f64 and the error of a result. [`testing`] runs a kernel on the SM model under many thread schedules.
 //!
 //! A program that has a context, streams and memory already goes on using them: [`Device::current`],
 //! [`Device::from_raw_context`], [`Stream::from_raw`], [`Event::from_raw`] and [`Buffer::from_raw`] take them,
@@ -39,6 +39,7 @@ mod model_tensor;
 #[cfg(feature = "cudarc")]
 mod of_cudarc;
 mod param;
+#[cfg(feature = "reference")]
 pub mod reference;
 mod stream;
 mod tensor;

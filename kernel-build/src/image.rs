@@ -8,7 +8,11 @@ use crate::{
     ptxas,
 };
 use miniz_oxide::deflate::compress_to_vec;
-use std::{fmt::Write as _, fs, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Compression level, from 0 to 10. Higher levels cost more time than they save.
 const EFFORT: u8 = 6;
@@ -52,38 +56,77 @@ impl DeviceImage {
             .map_err(Error::io("cannot write", &self.rust_path))
     }
 
+    /// Writes the image into `folder` for a package whose features choose among its kernels: `<name>.rs`, and a file
+    /// for the code of each kernel. `feature` names the one of a kernel. `isa::kernel_image!` embeds the kernels
+    /// whose feature the package has.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write_packaged(
+        &self,
+        folder: &Path,
+        feature: impl Fn(&str) -> String,
+    ) -> Result<(), Error> {
+        let deflated =
+            parallel::map(&self.modules, |module| compress_to_vec(module.text.as_bytes(), EFFORT));
+        let mut code = String::from("&[\n");
+        for (module, data) in self.modules.iter().zip(&deflated) {
+            let KernelPtx { kernel, text } = module;
+            let file = folder.join(format!("{kernel}.deflate"));
+            fs::write(&file, data).map_err(Error::io("cannot write", &file))?;
+            let _ = writeln!(
+                code,
+                "        #[cfg(feature = {:?})]\n        KernelCode {{ kernel: {kernel:?}, code: Code::Deflated {{ bytes: {}, \
+                 data: include_bytes!(\"{kernel}.deflate\") }} }},",
+                feature(kernel),
+                text.len()
+            );
+        }
+        code += "    ]";
+        let file = folder.join(format!("{}.rs", self.name));
+        let kernels =
+            self.kernel_list(|kernel| format!("#[cfg(feature = {:?})]\n        ", feature(kernel)));
+        fs::write(&file, self.expression("", &code, &kernels))
+            .map_err(Error::io("cannot write", &file))
+    }
+
     /// An expression of type `isa::kernel::Image`; `lengths` are those of the deflated modules.
     /// `isa::kernel_image!` gives the name `__warpipe_isa` its meaning. The modules' file is named relative to
     /// this one, so that both can be moved.
     fn rust_expression(&self, lengths: &[usize]) -> String {
-        let mut text = format!(
-            "{{\n    use __warpipe_isa::kernel::{{Code, Image, KernelCode, KernelMeta, META_MAGIC, ParamMeta, \
-             name64}};\n    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
+        let head = format!(
+            "    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
              &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
              ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Deflated \
-             {{ bytes, data }} }}\n    }}\n    static CODE: [KernelCode; {}] = [\n",
+             {{ bytes, data }} }}\n    }}\n",
             self.code_path.file_name().unwrap_or_default().to_string_lossy(),
-            self.modules.len()
         );
+        let mut code = String::from("&[\n");
         let mut at = 0;
         for (module, len) in self.modules.iter().zip(lengths) {
             let KernelPtx { kernel, text: ptx } = module;
-            let _ = writeln!(text, "        code({kernel:?}, {}, {at}, {len}),", ptx.len());
+            let _ = writeln!(code, "        code({kernel:?}, {}, {at}, {len}),", ptx.len());
             at += len;
         }
-        let _ =
-            write!(text, "    ];\n    static KERNELS: [KernelMeta; {}] = [\n", self.kernels.len());
+        code += "    ]";
+        self.expression(&head, &code, &self.kernel_list(|_| String::new()))
+    }
+
+    /// The kernels' metadata as a slice. `before` is written before each kernel.
+    fn kernel_list(&self, before: impl Fn(&str) -> String) -> String {
+        let mut text = String::from("&[\n");
         for kernel in &self.kernels {
             let KernelMeta {
                 name, threads, min_ctas, cluster, smem_bytes, dependent, params, ..
             } = kernel;
             let _ = writeln!(
                 text,
-                "        KernelMeta {{\n            magic: META_MAGIC,\n            name: \
+                "        {}KernelMeta {{\n            magic: META_MAGIC,\n            name: \
                  name64({name:?}),\n            threads: {threads},\n            min_ctas: \
                  {min_ctas},\n            cluster: {cluster:?},\n            smem_bytes: \
                  {smem_bytes},\n            dependent: {},\n            param_count: {},\n            params: {{\n                \
                  let mut params = [ParamMeta::NONE; __warpipe_isa::kernel::MAX_PARAMS];",
+                before(name),
                 u32::from(*dependent),
                 params.len()
             );
@@ -99,13 +142,18 @@ impl DeviceImage {
             }
             text += "                params\n            },\n        },\n";
         }
+        text + "    ]"
+    }
+
+    /// The image, from what its items need and the lists of its code and its kernels.
+    fn expression(&self, head: &str, code: &str, kernels: &str) -> String {
         let ptxas = self.ptxas.as_ref().map(|(ptxas, _)| &ptxas.version);
-        let _ = write!(
-            text,
-            "    ];\n    Image {{\n        name: {:?},\n        arch: {:?},\n        code: &CODE,\n        \
-             kernels: &KERNELS,\n        ptxas: {ptxas:?},\n    }}\n}}\n",
+        format!(
+            "{{\n    #[allow(unused_imports)]\n    use __warpipe_isa::kernel::{{Code, Image, KernelCode, KernelMeta, \
+             META_MAGIC, ParamMeta, name64}};\n{head}    static CODE: &[KernelCode] = {code};\n    static KERNELS: \
+             &[KernelMeta] = {kernels};\n    Image {{\n        name: {:?},\n        arch: {:?},\n        code: \
+             CODE,\n        kernels: KERNELS,\n        ptxas: {ptxas:?},\n    }}\n}}\n",
             self.name, self.arch,
-        );
-        text
+        )
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// One kernel's module.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,10 +42,30 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
                     open.extend(named.filter_map(|name| declares.get(name.text)).flatten());
                 }
             }
-            let text = kept.iter().map(|&i| items[i].text).collect();
-            KernelPtx { kernel: kernel.to_owned(), text }
+            let text: String = kept.iter().map(|&i| items[i].text).collect();
+            KernelPtx { kernel: kernel.to_owned(), text: renumber(&text) }
         })
         .collect())
+}
+
+/// Numbers the functions in the labels from 0. llc numbers those of the whole image, so that a kernel's text would
+/// depend on which other kernels are built.
+fn renumber(text: &str) -> String {
+    const LABEL: &str = "$L__BB";
+    let mut functions: Vec<&str> = Vec::new();
+    let mut parts = text.split(LABEL);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(digits);
+        let known = functions.iter().position(|&function| function == number);
+        let index = known.unwrap_or_else(|| {
+            functions.push(number);
+            functions.len() - 1
+        });
+        let _ = write!(out, "{LABEL}{index}{rest}");
+    }
+    out
 }
 
 /// Fails if several kernels refer to a variable, because each module would have its own copy. `variables`
@@ -217,6 +238,13 @@ fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_do_not_tell_how_many_kernels_there_are() {
+        let text = "$L__BB12_1: bra $L__BB12_2; $L__BB7_1: $L__BB12_2:";
+        assert_eq!(renumber(text), "$L__BB0_1: bra $L__BB0_2; $L__BB1_1: $L__BB0_2:");
+        assert_eq!(renumber("ret;"), "ret;");
+    }
 
     const HEAD: &str = "// made by hand\n.version 8.0\n.target sm_90a // } \n.address_size 64\n";
 

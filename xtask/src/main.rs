@@ -4,6 +4,7 @@ mod bundle;
 mod count;
 mod imports;
 mod mutate;
+mod package;
 
 use std::process::ExitCode;
 
@@ -20,7 +21,10 @@ cargo xtask count [DIR]
 cargo xtask mutate [CASE ...]
     Mutation test of the compile-fail cases: removes one check of pipeline at a time, in a copy
     under target/mutate, and runs the check's compile-fail case, which must then fail. Runs all
-    cases, or those whose name contains a CASE. Takes minutes.";
+    cases, or those whose name contains a CASE. Takes minutes.
+cargo xtask package [--try]
+    Compiles the GEMM kernels and makes the .crate files of the packages that are published, in
+    target/package. With --try, also builds and runs the projects of tests/packaged with them.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
             .map_err(Into::into),
         ["count"] => count::run(&bundle::root()).map_err(Into::into),
         ["count", tree] => count::run(tree.as_ref()).map_err(Into::into),
+        ["package", ref options @ ..] => package::run(options).map_err(Into::into),
         ["mutate", ref cases @ ..] => mutate::run(cases).map_err(Into::into),
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");

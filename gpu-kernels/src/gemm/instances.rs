@@ -67,17 +67,20 @@ pub const fn most_stages(
 ///   [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or [`StreamKArgs`](crate::gemm::StreamKArgs) if it
 ///   splits K. `host::gemm` refuses a kernel with other ones; launch that with `Device::launch`.
 ///
+/// `#[cfg(feature = "...")]` before a line makes its kernel optional.
+///
 /// `KERNELS` exists only on the host. Its type is [`Instances`](crate::gemm::instance::Instances)`<MyEpilogue>`.
 #[macro_export]
 macro_rules! gemm_kernels {
     (
         $(#[$doc:meta])*
         $vis:vis static $table:ident: $epilogue:ty;
-        $($name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
+        $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
             $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
             $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?;)*
     ) => {
         $(
+            $(#[cfg($($condition)*)])?
             #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
             $vis mod $name {
                 #[allow(unused_imports)]
@@ -140,7 +143,7 @@ macro_rules! gemm_kernels {
         $(#[$doc])*
         #[cfg(not(target_arch = "nvptx64"))]
         $vis static $table: $crate::gemm::instance::Instances<$epilogue> =
-            $crate::gemm::instance::Instances::of(&[$($name::INSTANCE),*]);
+            $crate::gemm::instance::Instances::of(&[$($(#[cfg($($condition)*)])? $name::INSTANCE),*]);
     };
     (@groups Pingpong $bm:literal) => { 2 };
     (@groups $mainloop:ident $bm:literal) => { $bm / 64 };

@@ -1,11 +1,16 @@
-//! The table of compiled GEMM kernels: each configuration with several combinations of types.
+//! The table of compiled GEMM kernels: each configuration with several combinations of types. Each combination is
+//! compiled with a feature of its own.
 #![forbid(unsafe_code)]
+// Without a feature the table is empty.
+#![cfg_attr(not(feature = "entry-points"), allow(unused_imports))]
 
 use super::Linear;
 use half::{bf16, f16};
+#[cfg(not(target_arch = "nvptx64"))]
+use isa::kernel::Dtype;
 
 /// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32` and
-/// `_128x256_2x1`.
+/// `_128x256_2x1`. Behind each pair of types stands its feature.
 macro_rules! product {
     // All lists are crossed: paste the names together, and compile the kernels.
     (@cross [$($rows:tt)*]) => {
@@ -22,9 +27,9 @@ macro_rules! product {
         product! { @cross [$($rows)*] $($more)* }
     };
     // Crosses the first pair of types of a list with each of the list's configurations.
-    (@cross [$($rows:tt)*] [$t:ident => $o:ident $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
+    (@cross [$($rows:tt)*] [$t:ident => $o:ident $feature:tt $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
         product! {
-            @cross [$($rows)* $([<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
+            @cross [$($rows)* $(#[cfg(feature = $feature)] [<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
             [$($($types)*)?] {$($name($($row)*);)*} $($more)*
         }
     };
@@ -37,7 +42,7 @@ macro_rules! product {
 // show.
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 product! {
-    [bf16 => bf16] {
+    [bf16 => bf16 "gemm-bf16"] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
     }
@@ -46,7 +51,10 @@ product! {
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 product! {
     // For all types: one tile each for large, medium and small products.
-    [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32, bf16 => f16, f16 => bf16] {
+    [
+        bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16", bf16 => f32 "gemm-bf16-f32",
+        f16 => f32 "gemm-f16-f32", bf16 => f16 "gemm-mixed", f16 => bf16 "gemm-mixed",
+    ] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative);
         _128x128_1x1_c(128 x 128, cluster 1 x 1, Cooperative, with C);
@@ -55,11 +63,17 @@ product! {
         _64x128_1x1_c(64 x 128, cluster 1 x 1, Cooperative, with C);
     }
     // No f32 results here: the halves of a tile of 256 columns and an f32 C need more registers than there are.
-    [bf16 => bf16, f16 => f16, bf16 => f16, f16 => bf16] {
+    [
+        bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16", bf16 => f16 "gemm-mixed",
+        f16 => bf16 "gemm-mixed",
+    ] {
         _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
     }
     // For the types of network layers: results have the operands' type, or f32.
-    [bf16 => bf16, f16 => f16, bf16 => f32, f16 => f32] {
+    [
+        bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16", bf16 => f32 "gemm-bf16-f32",
+        f16 => f32 "gemm-f16-f32",
+    ] {
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
         _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
@@ -67,7 +81,7 @@ product! {
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
     // These tiles suit some shapes better (docs/performance.md).
-    [bf16 => bf16, f16 => f16] {
+    [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
         _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
@@ -84,7 +98,7 @@ product! {
     }
     // For a D of few rows: the tile has 16 or 32 columns, which are D's rows. The names have D's tile. Those with `_x2`
     // leave room on the SM for a CTA of the dependent grid.
-    [bf16 => bf16, f16 => f16] {
+    [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
@@ -92,10 +106,33 @@ product! {
     }
 }
 
+/// The features of the combinations of types: operands, result, the feature, and whether it is on.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const FEATURES: [(Dtype, Dtype, &str, bool); 6] = [
+    (Dtype::Bf16, Dtype::Bf16, "gemm-bf16", cfg!(feature = "gemm-bf16")),
+    (Dtype::F16, Dtype::F16, "gemm-f16", cfg!(feature = "gemm-f16")),
+    (Dtype::Bf16, Dtype::F32, "gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
+    (Dtype::F16, Dtype::F32, "gemm-f16-f32", cfg!(feature = "gemm-f16-f32")),
+    (Dtype::Bf16, Dtype::F16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
+    (Dtype::F16, Dtype::Bf16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
+];
+
 #[cfg(test)]
 mod tests {
-    use super::INSTANCES;
+    use super::{FEATURES, INSTANCES};
     use pipeline::cta::SMEM_LIMIT;
+
+    /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
+    #[test]
+    fn features_are_what_the_table_has() {
+        let of = |ab, out| INSTANCES.iter().any(|i| (i.ab, i.out) == (ab, out));
+        for (ab, out, feature, on) in FEATURES {
+            assert_eq!(of(ab, out), on, "{feature}");
+        }
+        let known =
+            |i: &super::super::Instance| FEATURES.iter().any(|f| (f.0, f.1) == (i.ab, i.out));
+        assert!(INSTANCES.iter().all(known), "every kernel has a feature");
+    }
 
     /// A row without `stages` has as many stages as fit into an SM, or into half of an SM for `_x2`.
     #[test]

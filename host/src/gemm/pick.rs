@@ -4,8 +4,9 @@ use super::GemmProblem;
 use super::predict::{Candidate, candidates};
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
-use gpu_kernels::gemm::Instance;
 use gpu_kernels::gemm::divmod::FastDivmod;
+use gpu_kernels::gemm::table::FEATURES;
+use gpu_kernels::gemm::{INSTANCES, Instance};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -172,6 +173,7 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
             c: if c { "with C" } else { "without C" },
             count: table.len(),
             have: table_in_words(table),
+            cure: missing_feature(table, problem),
         });
     };
     let (Instance { bm, bn, .. }, tiles) = (best.instance, best.prediction.tiles);
@@ -181,6 +183,18 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
          {time:.1} us"
     );
     Ok(Pick { index: best.index, why })
+}
+
+/// What to do if a feature leaves the kernels of `problem` out of this project's own table.
+fn missing_feature(table: &[Instance], problem: &GemmProblem) -> String {
+    if !std::ptr::eq(table, INSTANCES.rows) {
+        return String::new();
+    }
+    let kind = |(ab, out, ..): &&(_, _, _, _)| (*ab, *out) == (problem.ab, problem.out);
+    match FEATURES.iter().find(kind) {
+        Some((_, _, feature, false)) => format!("; turn on warpipe's feature `{feature}`"),
+        _ => String::new(),
+    }
 }
 
 /// The kinds of product that a table computes, as text.

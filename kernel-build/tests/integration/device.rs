@@ -114,7 +114,11 @@ fn a_crate_without_kernels_is_an_empty_image() {
     let image = fixture("empty", "empty").ptxas(PtxasCheck::Strict).build().unwrap();
     assert!(image.kernels.is_empty() && image.bare_kernels.is_empty());
     assert!(image.ptx.contains(".target sm_90a") && !image.ptx.contains(".entry"), "{}", image.ptx);
-    assert!(fs::read_to_string(&image.rust_path).unwrap().contains("[KernelMeta; 0] = ["));
+    assert!(
+        fs::read_to_string(&image.rust_path)
+            .unwrap()
+            .contains("KERNELS: &[KernelMeta] = &[\n    ];")
+    );
 }
 
 #[test]

@@ -1,0 +1,5 @@
+//! Compiles the kernels.
+
+fn main() {
+    warpipe_kernel_build::KernelBuilder::package("own-kernels").build_or_exit();
+}

@@ -1,0 +1,42 @@
+//! The compiled kernels that the package warpipe brings along.
+
+use super::Error;
+use kernel_build::{Arch, KernelBuilder};
+use std::fs;
+use std::path::Path;
+
+/// How the names of the kernels of a feature of warpipe begin.
+const FEATURES: [(&str, &str); 6] = [
+    ("gemm_bf16_bf16_", "gemm-bf16"),
+    ("gemm_f16_f16_", "gemm-f16"),
+    ("gemm_bf16_f32_", "gemm-bf16-f32"),
+    ("gemm_f16_f32_", "gemm-f16-f32"),
+    ("gemm_bf16_f16_", "gemm-mixed"),
+    ("gemm_f16_bf16_", "gemm-mixed"),
+];
+
+/// The feature of a kernel.
+fn feature(kernel: &str) -> Option<&'static str> {
+    FEATURES.iter().find(|(prefix, _)| kernel.starts_with(prefix)).map(|(_, feature)| *feature)
+}
+
+/// Compiles all GEMM kernels, and writes their image into `folder`. Intermediate files go to `work`.
+pub fn write(root: &Path, folder: &Path, work: &Path) -> Result<(), Error> {
+    let image = KernelBuilder::new(root.join("gpu-kernels"))
+        .arch(Arch::Sm90a)
+        .feature("gemm")
+        .out_dir(work)
+        .target_dir(root.join("target/kernel-build"))
+        .build()?;
+    for warning in &image.warnings {
+        eprintln!("{warning}");
+    }
+    if let Some(module) = image.modules.iter().find(|module| feature(&module.kernel).is_none()) {
+        return Err(Error::Feature(module.kernel.clone()));
+    }
+    fs::create_dir_all(folder).map_err(Error::io("cannot create", folder))?;
+    image.write_packaged(folder, |kernel| feature(kernel).unwrap_or_default().to_owned())?;
+    let (modules, files) = (image.modules.len(), folder.display());
+    println!("{modules} kernels in {files}");
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Projects outside of the repository that use the packages: those of `tests/packaged`.
+//!
+//! Each is copied to a folder of its own, and its manifest asks for versions as a user's does. `[patch.crates-io]`
+//! puts the unpacked `.crate` files in the place of the registry's packages of the same names. Everything else comes
+//! from the registry.
+
+use super::{Error, cargo, succeed};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Most packages that a user of the library compiles, warpipe's own included.
+const MOST_PACKAGES: usize = 45;
+/// What a user of the library must not get.
+const FORBIDDEN: [&str; 8] =
+    ["clap", "plotters", "svg", "indicatif", "rayon", "cudarc", "safetensors", "warpipe-bench"];
+
+/// Unpacks the `.crate` files and runs the projects with them, in a folder that stays if something is wrong.
+pub fn run(root: &Path, crates: &[PathBuf]) -> Result<(), Error> {
+    let folder = std::env::temp_dir().join(format!("warpipe-packaged-{}", std::process::id()));
+    attempt(root, &folder, crates)?;
+    fs::remove_dir_all(&folder).map_err(Error::io("cannot remove", &folder))
+}
+
+fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> {
+    let unpacked = folder.join("crates");
+    fs::create_dir_all(&unpacked).map_err(Error::io("cannot create", &unpacked))?;
+    let mut patches = String::from("\n[patch.crates-io]\n");
+    for file in crates {
+        succeed(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(&unpacked))?;
+        let dir = unpacked.join(file.file_stem().unwrap_or_default());
+        complete(&dir)?;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        let _ = writeln!(patches, "{name} = {{ path = {dir:?} }}");
+    }
+    let project = |name: &str| copy(root, folder, name, &patches);
+
+    let gemm = project("gemm")?;
+    light(&gemm)?;
+    let packaged = timed(&gemm, &["run", "--quiet"])?;
+    println!("{}", packaged.trim_end());
+    if !packaged.starts_with("on the SM model") || !packaged.contains("d[0][0] = 64\n") {
+        return Err(Error::Wrong(format!("the product is wrong: {packaged}")));
+    }
+
+    let own = project("own-kernel")?;
+    let output = timed(&own, &["run", "--quiet"])?;
+    if output != "own_copy copies on the SM model; its image has own_copy\n" {
+        return Err(Error::Wrong(format!("a kernel of one's own says: {output}")));
+    }
+
+    // The kernels that the packages' sources give are those that the package brings along.
+    let built = timed(&gemm, &["run", "--quiet", "--features", "warpipe/build-kernels"])?;
+    let digest =
+        |output: &str| output.lines().find(|line| line.starts_with("image: ")).map(str::to_owned);
+    let (packaged, built) = (digest(&packaged), digest(&built));
+    if packaged.is_none() || packaged != built {
+        return Err(Error::Wrong(format!(
+            "the packaged image and the one that its sources give differ: {packaged:?}, {built:?}"
+        )));
+    }
+    println!(
+        "the packaged kernels are those that the packaged sources give: {}",
+        built.unwrap_or_default()
+    );
+
+    // A product for whose types no kernel is compiled in.
+    let mut other = cargo(&gemm);
+    let output = other
+        .args(["run", "--quiet", "--", "f16"])
+        .output()
+        .map_err(Error::io("cannot run", &gemm))?;
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success()
+        || !line.contains("; turn on warpipe's feature `gemm-f16`")
+        || line.lines().count() != 1
+    {
+        return Err(Error::Wrong(format!("a missing feature is not one clear line: {line}")));
+    }
+    Ok(())
+}
+
+/// Fails if an unpacked package lacks what a published one has.
+fn complete(dir: &Path) -> Result<(), Error> {
+    for file in ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src"] {
+        if !dir.join(file).exists() {
+            return Err(Error::Wrong(format!("{} has no {file}", dir.display())));
+        }
+    }
+    let manifest = dir.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).map_err(Error::io("cannot read", &manifest))?;
+    for key in [
+        "description",
+        "license",
+        "repository",
+        "documentation",
+        "readme",
+        "keywords",
+        "categories",
+        "rust-version",
+    ] {
+        if !text.lines().any(|line| line.starts_with(&format!("{key} = "))) {
+            return Err(Error::Wrong(format!("{} has no {key}", manifest.display())));
+        }
+    }
+    if text.lines().any(|line| line.starts_with("path = \"..")) {
+        return Err(Error::Wrong(format!(
+            "{} names a folder outside of the package",
+            manifest.display()
+        )));
+    }
+    Ok(())
+}
+
+/// A copy of `tests/packaged/<name>` that uses the unpacked packages, without build output.
+fn copy(root: &Path, folder: &Path, name: &str, patches: &str) -> Result<PathBuf, Error> {
+    let (from, to) = (root.join("tests/packaged").join(name), folder.join(name));
+    tree(&from, &to)?;
+    let manifest = to.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).map_err(Error::io("cannot read", &manifest))?;
+    fs::write(&manifest, text + patches).map_err(Error::io("cannot write", &manifest))?;
+    Ok(to)
+}
+
+fn tree(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir_all(to).map_err(Error::io("cannot create", to))?;
+    for entry in fs::read_dir(from).map_err(Error::io("cannot read", from))? {
+        let entry = entry.map_err(Error::io("cannot read", from))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            tree(&path, &target)?;
+        } else {
+            fs::copy(&path, &target).map_err(Error::io("cannot copy", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a user of the library compiles too much.
+fn light(project: &Path) -> Result<(), Error> {
+    let tree =
+        ["tree", "--prefix", "none", "--no-dedupe", "--format", "{p}", "--edges", "normal,build"];
+    let tree = succeed(cargo(project).args(tree))?;
+    // The project itself is not one of them.
+    let packages: BTreeSet<&str> =
+        tree.lines().skip(1).filter_map(|line| line.split(' ').next()).collect();
+    println!(
+        "{} packages: {}",
+        packages.len(),
+        packages.iter().copied().collect::<Vec<_>>().join(", ")
+    );
+    if packages.len() > MOST_PACKAGES {
+        return Err(Error::Wrong(format!(
+            "a user compiles {} packages; at most {MOST_PACKAGES} are right",
+            packages.len()
+        )));
+    }
+    match FORBIDDEN.iter().find(|name| packages.contains(*name)) {
+        Some(name) => Err(Error::Wrong(format!("a user of the library compiles {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// Runs cargo in a project and prints how long it took.
+fn timed(project: &Path, arguments: &[&str]) -> Result<String, Error> {
+    let start = Instant::now();
+    let output = succeed(cargo(project).args(arguments))?;
+    let name = project.file_name().unwrap_or_default().to_string_lossy();
+    println!("{name}: cargo {} took {:.0} s", arguments.join(" "), start.elapsed().as_secs_f64());
+    Ok(output)
+}
