@@ -23,7 +23,7 @@
 //! let plan = Gemm::new(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
 //! let a = device.upload(&data::encode(&vec![1.0; (m * k) as usize], bf16)?)?;
 //! let b = device.upload(&data::encode(&vec![0.5; (n * k) as usize], bf16)?)?;
-//! let mut d = device.alloc(m * n * 2)?;
+//! let mut d = device.alloc((m * n * 2) as usize)?;
 //! plan.run(&a, &b, None, &mut d, 1.0, 0.0)?;
 //! println!("{}: d[0][0] = {}", plan.describe(), data::decode(&d.to_vec()?, bf16)?[0]);
 //! # Ok(())
@@ -53,7 +53,9 @@ pub use half;
 #[cfg(feature = "host")]
 pub use host;
 pub use isa;
-pub use isa::{device, kernel, kernel_image};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use isa::kernel_image;
+pub use isa::{device, kernel};
 pub use pipeline;
 
 /// The kernels of [`gpu_kernels`] that the features choose, as PTX for sm_90a.

@@ -48,22 +48,28 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
         .collect())
 }
 
-/// Numbers the functions in the labels from 0. llc numbers those of the whole image, so that a kernel's text would
-/// depend on which other kernels are built.
+/// Numbers the functions in llc's labels, and in its comments about them, from 0. llc numbers those of the whole
+/// image, so that a kernel's text would depend on which other kernels are built.
 fn renumber(text: &str) -> String {
-    const LABEL: &str = "$L__BB";
     let mut functions: Vec<&str> = Vec::new();
-    let mut parts = text.split(LABEL);
+    let mut parts = text.split("BB");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
+        // `$L__BB12_3`, `Header=BB12_3`, `Parent Loop BB12_3`
+        let label = ["$L__", "=", " "].iter().any(|before| out.ends_with(before));
         let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         let (number, rest) = part.split_at(digits);
+        if !label || digits == 0 || !rest.starts_with('_') {
+            out += "BB";
+            out += part;
+            continue;
+        }
         let known = functions.iter().position(|&function| function == number);
         let index = known.unwrap_or_else(|| {
             functions.push(number);
             functions.len() - 1
         });
-        let _ = write!(out, "{LABEL}{index}{rest}");
+        let _ = write!(out, "BB{index}{rest}");
     }
     out
 }
@@ -241,8 +247,10 @@ mod tests {
 
     #[test]
     fn labels_do_not_tell_how_many_kernels_there_are() {
-        let text = "$L__BB12_1: bra $L__BB12_2; $L__BB7_1: $L__BB12_2:";
-        assert_eq!(renumber(text), "$L__BB0_1: bra $L__BB0_2; $L__BB1_1: $L__BB0_2:");
+        let text = "$L__BB12_1: bra $L__BB12_2; // Header=BB12_1\n$L__BB7_1: // Parent Loop BB12_2";
+        let right = "$L__BB0_1: bra $L__BB0_2; // Header=BB0_1\n$L__BB1_1: // Parent Loop BB0_2";
+        assert_eq!(renumber(text), right);
+        assert_eq!(renumber("_ZBB3_x BB_3"), "_ZBB3_x BB_3");
         assert_eq!(renumber("ret;"), "ret;");
     }
 

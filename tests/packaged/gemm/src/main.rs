@@ -11,7 +11,7 @@ fn product(ab: Dtype) -> Result<(), Error> {
     let plan = Gemm::new(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
     let a = device.upload(&data::encode(&vec![1.0; (m * k) as usize], ab)?)?;
     let b = device.upload(&data::encode(&vec![0.5; (n * k) as usize], ab)?)?;
-    let mut d = device.alloc(m * n * 2)?;
+    let mut d = device.alloc((m * n * 2) as usize)?;
     plan.run(&a, &b, None, &mut d, 1.0, 0.0)?;
     println!("on {}: d[0][0] = {}", device.describe(), data::decode(&d.to_vec()?, ab)?[0]);
     Ok(())
