@@ -1,5 +1,6 @@
 //! Chores of this repository: `cargo xtask <chore>`.
 
+mod api;
 mod bundle;
 mod count;
 mod imports;
@@ -15,6 +16,8 @@ cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
     toolchain. Programs that cannot use a GPU are left out. With --only WORD, the bundle has the
     command and only the programs whose name contains a WORD. --features is passed to cargo.
     DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
+cargo xtask api [--bless]
+    Compares the public API of the published libraries with docs/api, or writes the files there.
 cargo xtask count [DIR]
     Prints counts of the source code of this repository, or of another checkout of it in DIR: lines,
     generic parameters, public types, `unsafe`, and the largest circle of imports of each crate.
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
             .map_err(Into::into),
         ["count"] => count::run(&bundle::root()).map_err(Into::into),
         ["count", tree] => count::run(tree.as_ref()).map_err(Into::into),
+        ["api", ref options @ ..] => api::run(options).map_err(Into::into),
         ["package", ref options @ ..] => package::run(options).map_err(Into::into),
         ["mutate", ref cases @ ..] => mutate::run(cases).map_err(Into::into),
         ["--help" | "-h" | "help"] => {

@@ -10,7 +10,7 @@
 
 mod image;
 mod scratch;
-mod stage;
+pub mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,8 +34,8 @@ pub const FOLDERS: [&str; 11] = [
 /// An error of the packages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("unknown option {0}; --try is known")]
-    Option(String),
+    #[error("unknown option {given}; {known} is known")]
+    Option { given: String, known: &'static str },
     #[error("{command} failed: {what}")]
     Command { command: String, what: String },
     #[error("{action} {}: {source}", path.display())]
@@ -51,7 +51,8 @@ pub enum Error {
 }
 
 impl Error {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// For `map_err`: adds the operation and the path.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
@@ -62,11 +63,14 @@ pub fn run(options: &[&str]) -> Result<(), Error> {
     let attempt = match options {
         [] => false,
         ["--try"] => true,
-        [other, ..] => return Err(Error::Option((*other).to_owned())),
+        [other, ..] => return Err(Error::Option { given: (*other).to_owned(), known: "--try" }),
     };
     let root = crate::bundle::root();
     let out = root.join("target/package");
     let stage = out.join("stage");
+    if stage.exists() {
+        fs::remove_dir_all(&stage).map_err(Error::io("cannot remove", &stage))?;
+    }
     let names = stage::copy(&root, &stage)?;
     image::write(&root, &stage.join("prebuilt"), &out.join("kernels"))?;
     let crates = pack(&stage, &out, &names)?;
@@ -97,7 +101,7 @@ fn pack(stage: &Path, out: &Path, names: &[String]) -> Result<Vec<PathBuf>, Erro
 }
 
 /// cargo as a user of `folder` runs it: without what the cargo that runs this program has set.
-fn cargo(folder: &Path) -> Command {
+pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -113,7 +117,7 @@ fn cargo(folder: &Path) -> Command {
 }
 
 /// Runs a command that must succeed, and returns what it prints.
-fn succeed(command: &mut Command) -> Result<String, Error> {
+pub fn succeed(command: &mut Command) -> Result<String, Error> {
     let words = |command: &Command| {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

@@ -5,11 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Copies the repository's files to `stage`, which is emptied, and returns the names of the packages.
+/// Copies the repository's files to `stage`, and returns the names of the packages. A file that is there already keeps
+/// its time, so that cargo compiles again what has changed.
 pub fn copy(root: &Path, stage: &Path) -> Result<Vec<String>, Error> {
-    if stage.exists() {
-        fs::remove_dir_all(stage).map_err(Error::io("cannot remove", stage))?;
-    }
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     for file in succeed(&mut git)?.split_terminator('\0') {
@@ -34,7 +32,15 @@ pub fn copy(root: &Path, stage: &Path) -> Result<Vec<String>, Error> {
 fn put(from: &Path, to: &Path) -> Result<(), Error> {
     let folder = to.parent().map(Path::to_owned).unwrap_or_default();
     fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
-    fs::copy(from, to).map(|_| ()).map_err(Error::io("cannot copy", from))
+    write(to, &fs::read(from).map_err(Error::io("cannot read", from))?)
+}
+
+/// Writes a file, unless it has these bytes.
+pub fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if fs::read(file).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    fs::write(file, bytes).map_err(Error::io("cannot write", file))
 }
 
 /// The name of the package in a folder.
