@@ -258,7 +258,10 @@ impl KernelBuilder {
             copy(files.marked, "marked.ll")?;
             copy(files.optimised, "opt.ll")?;
         }
-        let modules = ptx::split(&ptx)?;
+        let mut modules = ptx::split(&ptx)?;
+        for module in &mut modules {
+            module.text = ptx::canonical(&module.text);
+        }
         let optimised = fs::read_to_string(files.optimised)
             .map_err(Error::io("cannot read", files.optimised))?;
         let mut variables = ir::variables(&optimised);

@@ -190,9 +190,6 @@ fn rustflags(arch: &str) -> String {
         // A panic is a trap, without code for formatting.
         "-Zunstable-options",
         "-Cpanic=immediate-abort",
-        // Blocks have names where rustc writes a module and none elsewhere, and llc repeats them in comments: a kernel's
-        // text would depend on whether its crate is the one that is built.
-        "-Zfewer-names=yes",
     ]
     .join("\u{1f}")
 }
@@ -334,7 +331,8 @@ fn cargo_warnings(stderr: &str) -> Vec<String> {
         if line.starts_with("warning: ") {
             // `warning: `x` (lib) generated 2 warnings` only counts what is listed already. A patch that the host's
             // packages use need not be used by the device's.
-            inside = !line.contains(" generated ") && !line.contains("was not used in the crate graph");
+            inside =
+                !line.contains(" generated ") && !line.contains("was not used in the crate graph");
             if inside {
                 warnings.push(line.to_owned());
             }

@@ -6,7 +6,7 @@
 //! the same name as an item, the split keeps an item too many, which the assembler drops. It never keeps
 //! one too few.
 
-use crate::Error;
+use crate::{Error, facts::PREFIX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -42,34 +42,51 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
                     open.extend(named.filter_map(|name| declares.get(name.text)).flatten());
                 }
             }
-            let text: String = kept.iter().map(|&i| items[i].text).collect();
-            KernelPtx { kernel: kernel.to_owned(), text: renumber(&text) }
+            let text = kept.iter().map(|&i| items[i].text).collect();
+            KernelPtx { kernel: kernel.to_owned(), text }
         })
         .collect())
 }
 
-/// Numbers the functions in llc's labels, and in its comments about them, from 0. llc numbers those of the whole
-/// image, so that a kernel's text would depend on which other kernels are built.
+/// A module's text as the image has it: the same, whichever other kernels were built with it and wherever its crate was.
+///
+/// llc numbers the functions of the whole input in its labels, and repeats the names of blocks in comments, where the
+/// names of crates have hashes. Here the functions are numbered from 0, and the only comments are those that describe
+/// the kernels ([`PREFIX`](crate::facts::PREFIX)).
+pub fn canonical(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let code = if line.starts_with(PREFIX) { line } else { without_comment(line).trim_end() };
+        if !code.is_empty() {
+            out += code;
+            out.push('\n');
+        }
+    }
+    renumber(&out)
+}
+
+/// A line up to its comment. `//` in a string, such as the path of a source file, is none.
+fn without_comment(line: &str) -> &str {
+    let mut comments = line.match_indices("//");
+    let comment = comments.find(|&(at, _)| line[..at].matches('"').count() % 2 == 0);
+    comment.map_or(line, |(at, _)| &line[..at])
+}
+
+/// Numbers the functions in labels from 0.
 fn renumber(text: &str) -> String {
+    const LABEL: &str = "$L__BB";
     let mut functions: Vec<&str> = Vec::new();
-    let mut parts = text.split("BB");
+    let mut parts = text.split(LABEL);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // `$L__BB12_3`, `Header=BB12_3`, `Parent Loop BB12_3`
-        let label = ["$L__", "=", " "].iter().any(|before| out.ends_with(before));
         let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
         let (number, rest) = part.split_at(digits);
-        if !label || digits == 0 || !rest.starts_with('_') {
-            out += "BB";
-            out += part;
-            continue;
-        }
         let known = functions.iter().position(|&function| function == number);
         let index = known.unwrap_or_else(|| {
             functions.push(number);
             functions.len() - 1
         });
-        let _ = write!(out, "BB{index}{rest}");
+        let _ = write!(out, "{LABEL}{index}{rest}");
     }
     out
 }
@@ -246,12 +263,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_do_not_tell_how_many_kernels_there_are() {
-        let text = "$L__BB12_1: bra $L__BB12_2; // Header=BB12_1\n$L__BB7_1: // Parent Loop BB12_2";
-        let right = "$L__BB0_1: bra $L__BB0_2; // Header=BB0_1\n$L__BB1_1: // Parent Loop BB0_2";
-        assert_eq!(renumber(text), right);
-        assert_eq!(renumber("_ZBB3_x BB_3"), "_ZBB3_x BB_3");
-        assert_eq!(renumber("ret;"), "ret;");
+    fn a_modules_text_does_not_tell_what_was_built_with_it() {
+        let text = "// -- Begin\n// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\" // c\n\n$L__BB12_1: // %name\n    bra \
+                    $L__BB12_2; // BB12_1\n$L__BB7_1:\n";
+        let right = "// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\"\n$L__BB0_1:\n    bra $L__BB0_2;\n$L__BB1_1:\n";
+        assert_eq!(canonical(text), right);
+        assert_eq!(canonical(right), right);
     }
 
     const HEAD: &str = "// made by hand\n.version 8.0\n.target sm_90a // } \n.address_size 64\n";
