@@ -127,10 +127,12 @@ fn a_kernel_crate_is_found_by_its_package_name() {
     fs::create_dir_all(outside.join("src")).unwrap();
     let kernels = project.dir.join("kernels");
     let manifest = fs::read_to_string(kernels.join("Cargo.toml")).unwrap();
-    let manifest =
-        manifest.replace("{ path = \"../helper\" }", "\"0.0.0\"\n[features]\ntwice = []");
+    let manifest = manifest
+        .replace("{ path = \"../helper\" }", "\"0.0.0\"\n[features]\ntwice = []\n[workspace]");
     fs::write(outside.join("Cargo.toml"), manifest).unwrap();
     let source = fs::read_to_string(kernels.join("src/lib.rs")).unwrap();
+    // For the host, the crate is empty.
+    let source = source.replace("#![no_std]", "#![cfg(target_arch = \"nvptx64\")]\n#![no_std]");
     let twice = "fixture_helper::answer() * if cfg!(feature = \"twice\") { 2 } else { 1 }";
     fs::write(outside.join("src/lib.rs"), source.replace("fixture_helper::answer()", twice))
         .unwrap();
@@ -139,8 +141,6 @@ fn a_kernel_crate_is_found_by_its_package_name() {
     let tables = "[dependencies]\nfixture-kernels = { path = \"../embed-package-kernels\" }\n\n\
                   [patch.crates-io]\nfixture-helper = { path = \"helper\" }\n\n[build-dependencies]";
     project.replace("Cargo.toml", "[build-dependencies]", tables);
-    // The host does not need it, and the fixture's kernels are for the device alone.
-    project.replace("Cargo.toml", "[dependencies]", "[target.'cfg(any())'.dependencies]");
 
     let (ptx, first) = project.ptx();
     assert!(ptx.contains(".entry answer(") && ptx.contains("84"), "{ptx}");
