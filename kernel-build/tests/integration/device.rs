@@ -230,7 +230,8 @@ fn each_module_describes_its_kernel() {
         assert_eq!(facts["threads"], kernel.threads);
         let params = facts["params"].as_array().unwrap();
         assert_eq!(params.len(), kernel.params.len());
-        assert!(params.iter().all(|param| param["name"] != ""), "{comment}");
+        // The fixture writes its metadata by hand, without the names that `#[kernel]` adds.
+        assert!(params.iter().all(|param| param["name"] == ""), "{comment}");
     }
 }
 
