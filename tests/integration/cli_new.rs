@@ -197,6 +197,8 @@ impl Workshop {
         }
         fs::create_dir_all(dir.join(".cargo")).unwrap();
         fs::write(dir.join(".cargo/config.toml"), config).unwrap();
+        // rustfmt's defaults, not what this repository prefers, which lies further above.
+        fs::write(dir.join("rustfmt.toml"), "").unwrap();
         Self { dir }
     }
 
