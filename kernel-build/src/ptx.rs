@@ -52,7 +52,7 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
 ///
 /// llc numbers the functions of the whole input in its labels, and repeats the names of blocks in comments, where the
 /// names of crates have hashes. Here the functions are numbered from 0, and the only comments are those that describe
-/// the kernels ([`PREFIX`](crate::facts::PREFIX)).
+/// the kernels ([`PREFIX`]).
 pub fn canonical(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
