@@ -7,12 +7,9 @@
 //! such comment, and the page then says what the PTX says.
 //!
 //! ```no_run
-//! # struct Image;
-//! # impl Image { fn ptx(&self, _: &str) -> Result<String, std::fmt::Error> { todo!() } }
-//! # static IMAGE: Image = Image;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // IMAGE is the image that your build script made.
-//! let ptx = IMAGE.ptx("scale")?;
+//! // Or `IMAGE.ptx("scale")?` of the image that your build script made.
+//! let ptx = std::fs::read_to_string("my_kernels.ptx")?;
 //! print!("{}", warpipe_inspect::inspect(&ptx, "scale", &warpipe_inspect::Tools::find())?);
 //! # Ok(())
 //! # }
