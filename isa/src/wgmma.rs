@@ -17,7 +17,7 @@ mod descriptor;
 mod shape;
 
 pub use descriptor::{Swizzle, descriptor};
-pub use shape::{M64, Operand, OperandType, Shape};
+pub use shape::{KMajor, M64, Major, MnMajor, Operand, OperandMajor, OperandType, Shape};
 
 ops! { wgmma;
     /// `wgmma.fence.sync.aligned;`: orders this thread's accesses to registers (accumulators, A

@@ -3,7 +3,7 @@
 use crate::world::{OUT, init, init_cluster, load, meet, smem, tid};
 use crate::{Bug, Shape, bug, cluster as clusters, family, threads};
 use half::bf16;
-use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
 use isa::{cluster, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread, warp};
 
 family! { "races.rs":
@@ -76,7 +76,7 @@ fn an_operand_written_without_the_proxy_fence() -> Bug {
             let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
             let mut sums = M64::<8>::ZERO;
             wgmma::fence();
-            M64::<8>::mma::<bf16>(&mut sums, describe(0), describe(64 * 32), false); //~ WP036
+            M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(0), describe(64 * 32), false); //~ WP036
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },

@@ -4,7 +4,7 @@ use crate::world::{BOX, init, load, meet, smem, tid};
 use crate::{Bug, Shape, bug, cluster, family, threads};
 use half::bf16;
 use isa::debug::region;
-use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
 use isa::{cp_async_bulk as bulk, fence, matrix, mbarrier, shared, thread, warp};
 
 family! { "regions.rs":
@@ -143,7 +143,7 @@ fn an_operand_that_reaches_into_the_next_stage() -> Bug {
             let describe = |at: u32| wgmma::descriptor(at, 128, 256, Swizzle::None);
             let mut sums = M64::<16>::ZERO;
             wgmma::fence();
-            M64::<16>::mma::<bf16>(&mut sums, describe(a), describe(b), false); //~ WP044
+            M64::<16>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(a), describe(b), false); //~ WP044
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },

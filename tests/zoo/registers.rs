@@ -3,7 +3,7 @@
 use crate::world::{smem, tid, warp_id};
 use crate::{Bug, Shape, bug, family, threads};
 use half::bf16;
-use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
 use isa::{barrier, cvt, fence, global, setmaxnreg, shared, thread, warp};
 use std::hint::black_box;
 
@@ -49,7 +49,7 @@ unsafe fn fill() {
 unsafe fn multiply(sums: &mut Sums, accumulate: bool) {
     // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
-        M64::<8>::mma::<bf16>(sums, describe(A), describe(B), accumulate);
+        M64::<8>::mma::<bf16, KMajor, KMajor>(sums, describe(A), describe(B), accumulate);
         wgmma::commit_group();
     }
 }
@@ -137,7 +137,7 @@ fn a_fragment_overwritten_before_the_wait() -> Bug {
                 }
                 a = [cvt::bf16x2(f32::from(step), 1.0); 4];
                 wgmma::fence();
-                M64::<8>::mma_rs::<bf16>(&mut o, &mut a, describe(B), step > 0); //~ WP040
+                M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), step > 0); //~ WP040
                 wgmma::commit_group();
             }
             wgmma::wait_group::<0>();

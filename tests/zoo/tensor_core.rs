@@ -3,7 +3,7 @@
 use crate::world::{BOX, init, smem, tid, warp_id};
 use crate::{Bug, Shape, bug, family, threads};
 use half::bf16;
-use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
 use isa::{cp_async_bulk as bulk, fence, mbarrier, shared, thread};
 
 family! { "tensor_core.rs":
@@ -46,7 +46,7 @@ unsafe fn batch(a: u32) {
     // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
         wgmma::fence();
-        M64::<8>::mma::<bf16>(&mut sums, describe(a), describe(B), false);
+        M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(a), describe(B), false);
         wgmma::commit_group();
     }
 }
@@ -173,7 +173,7 @@ fn an_operand_inside_the_swizzles_pattern() -> Bug {
             let mut sums = M64::<8>::ZERO;
             let b = if bug { 8192 + 512 } else { 8192 };
             wgmma::fence();
-            M64::<8>::mma::<bf16>(&mut sums, describe(0), describe(b), false); //~ WP026
+            M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(0), describe(b), false); //~ WP026
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },

@@ -4,7 +4,7 @@
 use crate::wgmma::{Operands, bring};
 use half::bf16;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::wgmma::{self, M64, Shape};
+use isa::wgmma::{self, KMajor, M64, Shape};
 use isa::{barrier, kernel, misc, setmaxnreg, shared, thread, warp};
 
 /// Bytes for the operands.
@@ -28,13 +28,13 @@ pub fn sums_in_flight(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>,
     // accumulators are used after the wait.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16>(&mut d, a0, b0, false);
+        S::mma::<bf16, KMajor, KMajor>(&mut d, a0, b0, false);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut d, a1, b1, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut d, a1, b1, true);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut d, a2, b2, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut d, a2, b2, true);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut d, a3, b3, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut d, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
@@ -60,13 +60,13 @@ pub fn sums_in_turn(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o
     // SAFETY: as in `sums_in_flight`; 64 bytes behind the operands are the thread's own.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16>(&mut first, a0, b0, false);
+        S::mma::<bf16, KMajor, KMajor>(&mut first, a0, b0, false);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut second, a1, b1, false);
+        S::mma::<bf16, KMajor, KMajor>(&mut second, a1, b1, false);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut first, a2, b2, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut first, a2, b2, true);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut second, a3, b3, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut second, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<1>();
         S::fence_operand(&mut first);
@@ -106,8 +106,8 @@ pub fn fragments_in_flight(
     // SAFETY: as in `sums_in_flight`; the fragments are used after the wait.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<bf16>(&mut d, &mut first, b0, false);
-        S::mma_rs::<bf16>(&mut d, &mut second, b1, true);
+        S::mma_rs::<bf16, KMajor>(&mut d, &mut first, b0, false);
+        S::mma_rs::<bf16, KMajor>(&mut d, &mut second, b1, true);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }

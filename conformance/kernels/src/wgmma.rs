@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::wgmma::{self, M64, Operand, Shape, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Operand, Shape, Swizzle};
 use isa::{fence, kernel, shared, thread};
 
 /// Bytes for the two operands.
@@ -101,7 +101,7 @@ fn multiply<S: Shape, T: Operand>(
         // accumulators are used after the wait.
         unsafe {
             wgmma::fence();
-            S::mma::<T>(&mut d, a, b, scale);
+            S::mma::<T, KMajor, KMajor>(&mut d, a, b, scale);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         }
@@ -130,7 +130,7 @@ fn multiply_rs<S: Shape, T: Operand>(
     // SAFETY: as in `multiply`.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<T>(&mut d, &mut regs, b, scale);
+        S::mma_rs::<T, KMajor>(&mut d, &mut regs, b, scale);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
@@ -155,11 +155,11 @@ pub fn wgmma_groups(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o
     // is used after the wait that covers its group.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16>(&mut first, a0, b0, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut first, a0, b0, true);
         wgmma::commit_group();
-        S::mma::<bf16>(&mut second, a1, b1, true);
-        S::mma::<bf16>(&mut second, a2, b2, true);
-        S::mma::<bf16>(&mut second, a3, b3, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut second, a1, b1, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut second, a2, b2, true);
+        S::mma::<bf16, KMajor, KMajor>(&mut second, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<1>();
         S::fence_operand(&mut first);

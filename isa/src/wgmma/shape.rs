@@ -13,6 +13,8 @@ pub enum OperandType {
 
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for super::KMajor {}
+    impl Sealed for super::MnMajor {}
     impl Sealed for half::bf16 {}
     impl Sealed for half::f16 {}
     impl<const N: usize> Sealed for super::M64<N> {}
@@ -24,7 +26,7 @@ mod sealed {
     label = "not an operand's element",
     note = "the operands of wgmma are `bf16` or `f16` here"
 )]
-pub trait Operand: Copy + sealed::Sealed + 'static {
+pub trait Operand: Copy + OperandMajor<KMajor> + sealed::Sealed + 'static {
     /// The type as a value.
     const TYPE: OperandType;
 }
@@ -35,11 +37,51 @@ impl Operand for half::f16 {
     const TYPE: OperandType = OperandType::F16;
 }
 
+/// The extent along which the elements of an operand in shared memory are contiguous: [`KMajor`] or
+/// [`MnMajor`]. (CUTLASS `GMMA::Major`; `imm-trans-a` and `imm-trans-b` in the manual.)
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no major of an operand of wgmma",
+    label = "not a major",
+    note = "the elements of an operand are contiguous along K (`KMajor`) or along M or N (`MnMajor`)"
+)]
+pub trait Major: Copy + sealed::Sealed + 'static {
+    /// Whether the elements are contiguous along M of A or N of B.
+    const MN: bool;
+}
+
+/// The elements are contiguous along K: A is row-major, B is given as its transpose, `[N, K]`.
+#[derive(Clone, Copy, Debug)]
+pub struct KMajor;
+impl Major for KMajor {
+    const MN: bool = false;
+}
+
+/// The elements are contiguous along M of A, or along N of B: A is given as its transpose, `[K, M]`, and
+/// B is row-major, `[K, N]`.
+#[derive(Clone, Copy, Debug)]
+pub struct MnMajor;
+impl Major for MnMajor {
+    const MN: bool = true;
+}
+
+/// An element type that wgmma reads in the major `M` from shared memory.
+///
+/// Types of 16 bits have both majors. The manual's other types (8 bits, tf32) are K-major only, so their
+/// instructions have no `imm-trans`.
+#[diagnostic::on_unimplemented(
+    message = "wgmma can't read operands of `{Self}` in the major `{M}`",
+    label = "not an operand in this major",
+    note = "`bf16` and `f16` have both majors, `KMajor` and `MnMajor`"
+)]
+pub trait OperandMajor<M: Major>: sealed::Sealed {}
+impl<M: Major> OperandMajor<M> for half::bf16 {}
+impl<M: Major> OperandMajor<M> for half::f16 {}
+
 /// The shape m64nNk16. It implements [`Shape`] for N = 8, 16, … 256.
 #[derive(Clone, Copy, Debug)]
 pub struct M64<const N: usize>;
 
-/// A shape of wgmma: M = 64, `N` columns, K = 16, with K-major A and B.
+/// A shape of wgmma: M = 64, `N` columns, K = 16.
 #[diagnostic::on_unimplemented(
     message = "wgmma has no shape `{Self}`",
     label = "not a shape of wgmma",
@@ -53,17 +95,23 @@ pub trait Shape: sealed::Sealed {
     /// Zero accumulators.
     const ZERO: Self::Regs;
 
-    /// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T {d}, a, b, p, 1, 1, 0, 0;`: `D = A*B + D`, or
-    /// `D = A*B` without `scale_d`. `a` and `b` are [`super::descriptor`]s.
+    /// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T {d}, a, b, p, 1, 1, tA, tB;`: `D = A*B + D`, or
+    /// `D = A*B` without `scale_d`. `a` and `b` are [`super::descriptor`]s of a `MajorA` and a `MajorB`
+    /// operand.
     ///
     /// # Safety
     /// All warps of the warp group execute it, convergent, after [`super::fence`]. Until
     /// [`super::wait_group`] has retired it, only further wgmmas of the same shape access `d`, and the
     /// shared memory of A and B is not written. That memory is visible to the asynchronous proxy.
-    unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool);
+    unsafe fn mma<T, MajorA, MajorB>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool)
+    where
+        T: Operand + OperandMajor<MajorA> + OperandMajor<MajorB>,
+        MajorA: Major,
+        MajorB: Major;
 
     /// [`Shape::mma`] with A in registers. `a` holds pairs of this thread's elements of the 64x16 tile in
-    /// the layout of A in `mma.m16n8k16`, with 16 rows for each warp.
+    /// the layout of A in `mma.m16n8k16`, with 16 rows for each warp. It has no major; that of B is
+    /// `MajorB`.
     ///
     /// The wgmma reads `a` until it has retired. So it borrows `a` mutably, although it does not write it:
     /// on the SM model the registers hold patterns from here on, and [`super::fence_fragment`] after
@@ -74,7 +122,10 @@ pub trait Shape: sealed::Sealed {
     /// # Safety
     /// As [`Shape::mma`]; the registers of `a` are not accessed, except by wgmmas that read them, until
     /// the wgmma has retired.
-    unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool);
+    unsafe fn mma_rs<T, MajorB>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool)
+    where
+        T: Operand + OperandMajor<MajorB>,
+        MajorB: Major;
 
     /// Keeps the compiler from moving a use of the accumulators across this call. It emits no instruction.
     /// (CUTLASS `warpgroup_fence_operand`.)
@@ -84,19 +135,22 @@ pub trait Shape: sealed::Sealed {
     fn fence_operand(d: &mut Self::Regs);
 }
 
-/// One wgmma with A in shared memory. `$i` are the accumulators' operand numbers after 0.
+/// One wgmma with A in shared memory, `$ta` and `$tb` its majors. `$i` are the accumulators' operand
+/// numbers after 0.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! mma_ss {
-    ($n:literal, $t:literal, $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
+    ($n:literal, $t:literal, $ta:ty, $tb:ty,
+     $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
         ptx!(
             concat!(
                 "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; ",
                 "wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $t, ".", $t, " {{{0}",
                 $(", {", $i, "}",)*
-                "}}, {a}, {b}, p, 1, 1, 0, 0; }}"
+                "}}, {a}, {b}, p, 1, 1, {ta}, {tb}; }}"
             ),
             inout(reg32) $d[0], $(inout(reg32) $d[$i],)*
-            a = in(reg64) $a, b = in(reg64) $b, scale = in(reg32) u32::from($scale)
+            a = in(reg64) $a, b = in(reg64) $b, scale = in(reg32) u32::from($scale),
+            ta = const <$ta>::MN as u32, tb = const <$tb>::MN as u32
         )
     };
 }
@@ -104,17 +158,18 @@ macro_rules! mma_ss {
 /// One wgmma with A in registers.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! mma_rs {
-    ($n:literal, $t:literal, $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
+    ($n:literal, $t:literal, $tb:ty, $d:ident, $a:ident, $b:ident, $scale:ident, $($i:literal)*) => {
         ptx!(
             concat!(
                 "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; ",
                 "wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $t, ".", $t, " {{{0}",
                 $(", {", $i, "}",)*
-                "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, p, 1, 1, 0; }}"
+                "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, p, 1, 1, {tb}; }}"
             ),
             inout(reg32) $d[0], $(inout(reg32) $d[$i],)*
             a0 = in(reg32) $a[0], a1 = in(reg32) $a[1], a2 = in(reg32) $a[2], a3 = in(reg32) $a[3],
-            b = in(reg64) $b, scale = in(reg32) u32::from($scale)
+            b = in(reg64) $b, scale = in(reg32) u32::from($scale),
+            tb = const <$tb>::MN as u32
         )
     };
 }
@@ -127,25 +182,40 @@ macro_rules! shape {
             const ZERO: Self::Regs = [0.0; $n / 2];
 
             #[device]
-            unsafe fn mma<T: Operand>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool) {
+            unsafe fn mma<T, MajorA, MajorB>(d: &mut Self::Regs, a: u64, b: u64, scale_d: bool)
+            where
+                T: Operand + OperandMajor<MajorA> + OperandMajor<MajorB>,
+                MajorA: Major,
+                MajorB: Major,
+            {
                 #[cfg(target_arch = "nvptx64")]
                 match T::TYPE {
-                    OperandType::Bf16 => mma_ss!($n, "bf16", d, a, b, scale_d, $($i)*),
-                    OperandType::F16 => mma_ss!($n, "f16", d, a, b, scale_d, $($i)*),
+                    OperandType::Bf16 => mma_ss!($n, "bf16", MajorA, MajorB, d, a, b, scale_d, $($i)*),
+                    OperandType::F16 => mma_ss!($n, "f16", MajorA, MajorB, d, a, b, scale_d, $($i)*),
                 }
                 #[cfg(not(target_arch = "nvptx64"))]
-                sim::ops::wgmma::mma_ss(d, a, b, scale_d, T::TYPE.into());
+                sim::ops::wgmma::mma_ss(
+                    d,
+                    (a, major::<MajorA>()),
+                    (b, major::<MajorB>()),
+                    scale_d,
+                    T::TYPE.into(),
+                );
             }
 
             #[device]
-            unsafe fn mma_rs<T: Operand>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool) {
+            unsafe fn mma_rs<T, MajorB>(d: &mut Self::Regs, a: &mut [u32; 4], b: u64, scale_d: bool)
+            where
+                T: Operand + OperandMajor<MajorB>,
+                MajorB: Major,
+            {
                 #[cfg(target_arch = "nvptx64")]
                 match T::TYPE {
-                    OperandType::Bf16 => mma_rs!($n, "bf16", d, a, b, scale_d, $($i)*),
-                    OperandType::F16 => mma_rs!($n, "f16", d, a, b, scale_d, $($i)*),
+                    OperandType::Bf16 => mma_rs!($n, "bf16", MajorB, d, a, b, scale_d, $($i)*),
+                    OperandType::F16 => mma_rs!($n, "f16", MajorB, d, a, b, scale_d, $($i)*),
                 }
                 #[cfg(not(target_arch = "nvptx64"))]
-                sim::ops::wgmma::mma_rs(d, a, b, scale_d, T::TYPE.into());
+                sim::ops::wgmma::mma_rs(d, a, (b, major::<MajorB>()), scale_d, T::TYPE.into());
             }
 
             #[device]
@@ -181,6 +251,12 @@ shapes! { {}
     [168: 80 81 82 83] [176: 84 85 86 87] [184: 88 89 90 91] [192: 92 93 94 95]
     [200: 96 97 98 99] [208: 100 101 102 103] [216: 104 105 106 107] [224: 108 109 110 111]
     [232: 112 113 114 115] [240: 116 117 118 119] [248: 120 121 122 123] [256: 124 125 126 127]
+}
+
+/// A major as the model takes it.
+#[cfg(not(target_arch = "nvptx64"))]
+fn major<M: Major>() -> sim::ops::wgmma::Major {
+    if M::MN { sim::ops::wgmma::Major::Mn } else { sim::ops::wgmma::Major::K }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]

@@ -173,8 +173,19 @@ fn device_half_assembles() {
 
     for n in (8..=256).step_by(8) {
         for t in ["bf16", "f16"] {
-            let mma = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{t}.{t}");
-            assert_eq!(ptx.matches(&format!("{mma} ")).count(), 2, "SS and RS of {mma}");
+            let mma = format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{t}.{t} ");
+            // What follows the predicate: imm-scale-a and -b, then imm-trans-a and -b, of which A in
+            // registers has the second only.
+            let mut majors: Vec<_> = ptx
+                .split(&mma)
+                .skip(1)
+                .map(|rest| rest.split(';').next().and_then(|mma| mma.split_once(", p, ")))
+                .map(|operands| operands.expect("a predicate").1)
+                .collect();
+            majors.sort_unstable();
+            let want =
+                ["1, 1, 0", "1, 1, 0, 0", "1, 1, 0, 1", "1, 1, 1", "1, 1, 1, 0", "1, 1, 1, 1"];
+            assert_eq!(majors, want, "SS and RS of {mma}in every major");
         }
     }
     for d in 1..=5 {

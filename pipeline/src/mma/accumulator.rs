@@ -15,7 +15,7 @@ use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
 use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
 use core::mem::ManuallyDrop;
 use isa::device;
-use isa::wgmma::{M64, Operand, Shape, Swizzle};
+use isa::wgmma::{KMajor, M64, Operand, Shape, Swizzle};
 
 /// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
 pub const GROUP_ROWS: usize = 64;
@@ -170,7 +170,14 @@ where
             for (i, regs) in regs.iter_mut().enumerate() {
                 let a = offset(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
                 // SAFETY: the caller's contract.
-                unsafe { M64::<N>::mma::<E>(regs, a, offset(b, bytes), accumulate || k > 0) };
+                unsafe {
+                    M64::<N>::mma::<E, KMajor, KMajor>(
+                        regs,
+                        a,
+                        offset(b, bytes),
+                        accumulate || k > 0,
+                    )
+                };
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::race::agents::Agent;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;
 use crate::wgmma::groups::Mma;
+use crate::wgmma::operand::Major;
 use std::task::Poll;
 
 /// One `wgmma.mma_async`: `d` is the thread's part of D, `a` that of A if A is in registers.
@@ -24,7 +25,11 @@ pub(crate) fn mma(
         return Ok(Poll::Ready(()));
     }
     aligned(e, t, "wgmma.mma_async")?;
-    e.operands(|| [mma.a.unwrap_or(u64::MAX), mma.b, u64::from(mma.n)]);
+    e.operands(|| {
+        let a = mma.a.unwrap_or((u64::MAX, Major::K));
+        let majors = [a.1, mma.b.1].map(|major| u64::from(major == Major::Mn));
+        [a.0, mma.b.0, u64::from(mma.n) | majors[0] << 32 | majors[1] << 33]
+    });
     let loc = e.hw.line(t);
     let regs = match a {
         None => [0; 4],

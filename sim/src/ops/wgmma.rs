@@ -3,7 +3,7 @@
 use crate::drive::current::{aside, block, op};
 use crate::exec::wgmma;
 use crate::wgmma::groups::Mma;
-pub use crate::wgmma::operand::OperandType;
+pub use crate::wgmma::operand::{Major, OperandType};
 
 /// `wgmma.fence.sync.aligned`
 #[track_caller]
@@ -23,16 +23,17 @@ pub fn wait_group<const N: u32>() {
     op("wgmma.wait_group", N, |e, t| wgmma::wait(e, t, N));
 }
 
-/// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T`, N twice the length of `d`
+/// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T`, N twice the length of `d`; `a` and `b` are
+/// descriptors and the majors of what they describe
 #[track_caller]
-pub fn mma_ss(d: &mut [f32], a: u64, b: u64, scale_d: bool, dtype: OperandType) {
+pub fn mma_ss(d: &mut [f32], a: (u64, Major), b: (u64, Major), scale_d: bool, dtype: OperandType) {
     let mma = Mma { a: Some(a), b, n: 2 * d.len() as u32, scale_d, dtype };
     block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, None));
 }
 
 /// The same with A from registers, which hold patterns from here on
 #[track_caller]
-pub fn mma_rs(d: &mut [f32], a: &mut [u32; 4], b: u64, scale_d: bool, dtype: OperandType) {
+pub fn mma_rs(d: &mut [f32], a: &mut [u32; 4], b: (u64, Major), scale_d: bool, dtype: OperandType) {
     let mma = Mma { a: None, b, n: 2 * d.len() as u32, scale_d, dtype };
     block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, Some(a)));
 }

@@ -4,7 +4,7 @@
 //! operands count as being read until a `wait_group` retires the group: a write to them in between
 //! is reported. Groups are the warp group's: the first thread whose wait covers one retires it.
 
-use super::operand::{self, Operand, OperandType};
+use super::operand::{self, Major, Operand, OperandType};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::shared::{Conflict, Shared};
@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 /// An instruction's operands, the same in all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mma {
-    /// None: A comes from registers.
-    pub a: Option<u64>,
-    pub b: u64,
+    /// The descriptor of A and its major; None: A comes from registers.
+    pub a: Option<(u64, Major)>,
+    pub b: (u64, Major),
     pub n: u32,
     pub scale_d: bool,
     pub dtype: OperandType,
@@ -156,34 +156,28 @@ impl WarpGroup {
         smem: &mut Shared,
         mma: Mma,
     ) -> Result<Result<Operands, Conflict>, Fault> {
-        let a = mma.a.map(|d| Operand::new(d, 64)).transpose()?;
-        let b = Operand::new(mma.b, mma.n)?;
+        let [a, b] = mma.operands()?;
         let decode = operand::decoder(mma.dtype);
         let mut conflict = None;
         self.a.resize(64 * 16, 0.0);
         self.b.resize(16 * mma.n as usize, 0.0);
-        match &a {
-            Some(a) => a.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
+        if a.is_none() {
+            operand::from_fragments(&self.fragments, decode, &mut self.a);
+        }
+        // Both matrices are row-major here: 64 rows of 16, and 16 of N.
+        let n = mma.n as usize;
+        for (o, out, along_m_or_n, along_k) in [(&a, &mut self.a, 16, 1), (&b, &mut self.b, 1, n)] {
+            let Some(o) = o else { continue };
+            let step = if o.major() == Major::K { along_k } else { along_m_or_n };
+            o.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
                 Ok(bytes) => {
-                    let at = (row * 16 + k) as usize;
-                    decode(bytes, &mut self.a[at..at + 8]);
+                    let at = row as usize * along_m_or_n + k as usize * along_k;
+                    operand::spread(decode, bytes, &mut out[at..], step);
                 }
                 Err(c) => conflict = conflict.or(Some(c)),
-            }),
-            None => operand::from_fragments(&self.fragments, decode, &mut self.a),
+            });
         }
-        let n = mma.n as usize;
-        b.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
-            Ok(bytes) => {
-                let mut column = [0.0; 8];
-                decode(bytes, &mut column);
-                for (i, x) in column.into_iter().enumerate() {
-                    self.b[(k as usize + i) * n + row as usize] = x;
-                }
-            }
-            Err(c) => conflict = conflict.or(Some(c)),
-        });
-        Ok(conflict.map_or(Ok([a, Some(b)]), Err))
+        Ok(conflict.map_or(Ok([a, b]), Err))
     }
 
     /// Computes A*B of the operands that were read last; the instruction joins the open group.
@@ -276,7 +270,7 @@ mod tests {
     fn mma() -> Mma {
         let (start, leading) = (u64::from(SMEM_BASE >> 4), 128 >> 4);
         let b = start | leading << 16;
-        Mma { a: None, b, n: 8, scale_d: false, dtype: OperandType::Bf16 }
+        Mma { a: None, b: (b, Major::K), n: 8, scale_d: false, dtype: OperandType::Bf16 }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! wgmma's operands: where a descriptor says they lie, and the product of what lies there.
 //!
 //! PTX manual, *Asynchronous Warpgroup Level Matrix Shared Memory Layout* and *Matrix Descriptor
-//! Format*. Both operands are K-major: rows of 16 elements, 32 bytes, along K.
+//! Format*. An instruction reads 16 elements along K of each row (M of A, N of B). In a K-major operand
+//! the elements of a row are contiguous, in an MN-major one those of a column.
 
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
@@ -17,9 +18,19 @@ pub enum OperandType {
     F16,
 }
 
-/// An operand in shared memory: `rows` rows (M of A, N of B) of 32 bytes.
+/// The extent along which the elements of an operand are contiguous.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Major {
+    /// K: `imm-trans` is 0.
+    K,
+    /// M of A, N of B: `imm-trans` is 1.
+    Mn,
+}
+
+/// An operand in shared memory: `rows` rows (M of A, N of B) of 16 elements along K.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operand {
+    major: Major,
     start: u32,
     leading: u32,
     stride: u32,
@@ -31,7 +42,7 @@ impl Operand {
     /// Takes a descriptor apart: start address >> 4 in bits 0 to 13, leading offset >> 4 in 16 to
     /// 29, stride offset >> 4 in 32 to 45, base offset in 49 to 51, swizzle in 62 and 63 (1 is
     /// 128 B, 2 is 64 B, 3 is 32 B).
-    pub fn new(descriptor: u64, rows: u32) -> Result<Self, Fault> {
+    pub fn new((descriptor, major): (u64, Major), rows: u32) -> Result<Self, Fault> {
         let field = |shift: u32| ((descriptor >> shift & 0x3fff) as u32) << 4;
         let swizzle = match descriptor >> 62 {
             0 => Swizzle::None,
@@ -39,7 +50,8 @@ impl Operand {
             2 => Swizzle::B64,
             _ => Swizzle::B32,
         };
-        let o = Self { start: field(0), leading: field(16), stride: field(32), swizzle, rows };
+        let (start, leading, stride) = (field(0), field(16), field(32));
+        let o = Self { major, start, leading, stride, swizzle, rows };
         let fault = |message| Err(Fault::new(Rule::Descriptor, message));
         if descriptor >> 49 & 7 != 0 {
             let base = descriptor >> 49 & 7;
@@ -50,21 +62,60 @@ impl Operand {
         if swizzle == Swizzle::None {
             return Ok(o);
         }
-        let (span, repeat) = (swizzle.span(), swizzle.repeat());
-        if o.start % repeat >= span {
-            return fault(format!(
-                "start address {:#x} with a swizzle over {span} bytes: the tile begins at a \
-                 multiple of {repeat}, plus a step along K inside the first row",
-                o.start
+        match major {
+            Major::K => o.check_k_major(),
+            Major::Mn => o.check_mn_major(),
+        }
+        .map_or(Ok(o), fault)
+    }
+
+    /// What is wrong with a K-major operand that is swizzled.
+    fn check_k_major(&self) -> Option<String> {
+        let (start, span, repeat) = (self.start, self.swizzle.span(), self.swizzle.repeat());
+        if start % repeat >= span {
+            return Some(format!(
+                "start address {start:#x} with a swizzle over {span} bytes: the tile begins at a \
+                 multiple of {repeat}, plus a step along K inside the first row"
             ));
         }
-        if o.start % span + 32 > span {
-            return fault(format!(
-                "16 elements from {:#x} on leave the {span} bytes of the swizzle",
-                o.start
+        (start % span + 32 > span).then(|| {
+            format!("16 elements from {start:#x} on leave the {span} bytes of the swizzle")
+        })
+    }
+
+    /// The same of an MN-major one. Panels, and groups of eight rows along K in them, begin where the
+    /// pattern repeats, because the base offset is 0.
+    fn check_mn_major(&self) -> Option<String> {
+        let (start, span, repeat) = (self.start, self.swizzle.span(), self.swizzle.repeat());
+        let rows = self.rows;
+        if start % repeat >= span {
+            return Some(format!(
+                "start address {start:#x} of an MN-major operand with a swizzle over {span} bytes: the \
+                 tile begins at a multiple of {repeat}, plus a step along M or N inside the first panel"
             ));
         }
-        Ok(o)
+        if start % span + span.min(2 * rows) > span {
+            return Some(format!(
+                "{rows} elements along M or N from {start:#x} on leave the {span} bytes of an MN-major \
+                 panel: a step of 16 along K is twice the stride offset there, {} bytes",
+                2 * self.stride
+            ));
+        }
+        if !self.stride.is_multiple_of(repeat) {
+            return Some(format!(
+                "stride offset {} of an MN-major operand: eight rows of {span} bytes along K are \
+                 followed by the next eight, at a multiple of {repeat}",
+                self.stride
+            ));
+        }
+        (2 * rows > span && !self.leading.is_multiple_of(repeat)).then(|| {
+            format!(
+                "leading offset {} of an MN-major operand of {rows} elements along M or N: a panel of \
+                 {} is followed by the next one, at a multiple of {repeat}",
+                self.leading,
+                span / 2
+            )
+        })
     }
 
     /// The address that the descriptor names.
@@ -72,8 +123,21 @@ impl Operand {
         self.start
     }
 
-    /// Address of 8 elements from column `k` (0 or 8) of a row.
+    /// The extent along which its elements are contiguous.
+    pub fn major(&self) -> Major {
+        self.major
+    }
+
+    /// Address of 8 elements: K-major from column `k` (0 or 8) of a row on, MN-major from row `row` (a
+    /// multiple of 8) of a column on.
     fn address(&self, row: u32, k: u32) -> u32 {
+        match self.major {
+            Major::K => self.k_major(row, k),
+            Major::Mn => self.mn_major(row, k),
+        }
+    }
+
+    fn k_major(&self, row: u32, k: u32) -> u32 {
         let group = self.start + row / 8 * self.stride;
         if self.swizzle == Swizzle::None {
             // Core matrices of 8 rows of 16 bytes; `leading` leads to the next along K.
@@ -82,22 +146,50 @@ impl Operand {
         self.swizzle.apply(group + row % 8 * self.swizzle.span() + k * 2)
     }
 
+    /// The canonical layouts of MN-major operands, with eight elements of 16 bits in T:
+    /// `((T,1,m),(8,k)):((1,T,SBO),(1T,LBO))` without a swizzle, and with one over U chunks of 16 bytes
+    /// `((T,U,m),(8,k)):((1,T,LBO),(UT,SBO))`.
+    fn mn_major(&self, row: u32, k: u32) -> u32 {
+        if self.swizzle == Swizzle::None {
+            // Core matrices of 8 columns of 16 bytes; `stride` leads to the next along M or N.
+            return self.start + row / 8 * self.stride + k / 8 * self.leading + k % 8 * 16;
+        }
+        let span = self.swizzle.span();
+        let panel = self.start + 2 * row / span * self.leading;
+        self.swizzle.apply(panel + 2 * row % span + k / 8 * self.stride + k % 8 * span)
+    }
+
     /// Calls `f` with row, column and address of each 16 bytes.
     pub fn for_each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
-        for row in 0..self.rows {
-            f(row, 0, self.address(row, 0));
-            f(row, 8, self.address(row, 8));
+        match self.major {
+            Major::K => {
+                for row in 0..self.rows {
+                    f(row, 0, self.address(row, 0));
+                    f(row, 8, self.address(row, 8));
+                }
+            }
+            Major::Mn => {
+                for row in (0..self.rows).step_by(8) {
+                    (0..16).for_each(|k| f(row, k, self.address(row, k)));
+                }
+            }
         }
     }
 
     /// An address and an end between which all of it lies, for a swizzle with what shares its spans.
     pub fn around(&self) -> (u32, u32) {
-        let last = self.start + (self.rows - 1) / 8 * self.stride;
+        let groups = (self.rows - 1) / 8;
         if self.swizzle == Swizzle::None {
-            return (self.start, last + self.leading + 8 * 16);
+            // Of either major: `stride` along the rows, `leading` along K.
+            return (self.start, self.start + groups * self.stride + self.leading + 8 * 16);
         }
         let span = self.swizzle.span();
-        (self.start / span * span, (last + 7 * span + 32).next_multiple_of(span))
+        let last = match self.major {
+            Major::K => groups * self.stride + 32,
+            Major::Mn => 2 * (self.rows - 1) / span * self.leading + self.stride + span,
+        };
+        let end = self.start + last + 7 * span;
+        (self.start / span * span, end.next_multiple_of(span))
     }
 
     /// Whether the operand has the 16 bytes that an address lies in.
@@ -121,6 +213,18 @@ pub(crate) fn decoder(dtype: OperandType) -> Decode {
     match dtype {
         OperandType::Bf16 => |b, o| with(b, o, |h| f32::from_bits(u32::from(h) << 16)),
         OperandType::F16 => |b, o| with(b, o, |h| f16::from_bits(h).to_f32()),
+    }
+}
+
+/// Decodes 8 elements into every `step`th of `out`.
+pub(crate) fn spread(decode: Decode, bytes: &[u8], out: &mut [f32], step: usize) {
+    if step == 1 {
+        return decode(bytes, &mut out[..8]);
+    }
+    let mut values = [0.0; 8];
+    decode(bytes, &mut values);
+    for (out, value) in out.iter_mut().step_by(step).zip(values) {
+        *out = value;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Each rule has a kernel that breaks it, and a report that names the line.
 
-use crate::common::{Map, Shape, breaks, breaks_on, run_with, smem, tensor, tid};
+use crate::common::{Map, Shape, breaks, breaks_on, passes, run_with, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
     barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
@@ -254,8 +254,8 @@ fn a_store_source_overwritten() {
 }
 
 /// Descriptor of an operand of 64 rows of 32 bytes, not swizzled, at a 16-byte address.
-fn descriptor(addr: u32) -> u64 {
-    u64::from(addr >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32
+fn descriptor(addr: u32) -> (u64, wgmma::Major) {
+    (u64::from(addr >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32, wgmma::Major::K)
 }
 
 #[test]
@@ -278,9 +278,77 @@ fn an_operand_overwritten_before_the_wait() {
     assert_eq!(report.other.unwrap().1.line, line_of("// THE WGMMA"));
 }
 
+/// B is MN-major with a swizzle over 32 bytes: two panels of 16 elements along N, 1024 bytes apart, of
+/// 512 bytes each. The first `zeros` bytes of shared memory are written before the wgmma; `after`
+/// follows it.
+fn two_panels(zeros: u32, after: impl Fn()) {
+    for at in (16 * tid()..zeros).step_by(16 * 128) {
+        shared::st(smem(at), [0u32; 4]);
+    }
+    fence::proxy_async_shared_cta();
+    thread::sync_threads();
+    let b = u64::from(smem(2048) >> 4) | (1024 >> 4) << 16 | (256 >> 4) << 32 | 3 << 62;
+    let mut d = [0.0; 16];
+    wgmma::fence();
+    wgmma::mma_ss(
+        &mut d,
+        descriptor(smem(0)),
+        (b, wgmma::Major::Mn),
+        false,
+        wgmma::OperandType::F16,
+    );
+    wgmma::commit_group();
+    after();
+    wgmma::wait_group::<0>();
+}
+
+#[test]
+fn what_an_mn_major_operand_reads() {
+    let shape = Shape(128, 1, 4096);
+    // Between the panels, and behind the second one, there is nothing of it.
+    passes(shape, || two_panels(4096, || shared::st(smem(2560 + 4 * tid()), 1u32)));
+    passes(shape, || two_panels(4096, || shared::st(smem(3584 + 4 * tid()), 1u32)));
+    passes(shape, || two_panels(3584, || {}));
+    breaks(Rule::Uninitialised, shape, || two_panels(3584 - 16, || {}));
+    for at in [2048, 2559 - 3, 3072, 3583 - 3] {
+        breaks(Rule::WgmmaReads, shape, || {
+            two_panels(4096, || {
+                if tid() == 0 {
+                    shared::st(smem(at), 1u32);
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn descriptors_of_mn_major_operands() {
+    // Start, leading and stride offset, code of the swizzle, and what the report says.
+    let wrong = [
+        (32, 2048, 1024, 1, "a step of 16 along K is twice the stride offset there, 2048 bytes"),
+        (128, 2048, 1024, 1, "begins at a multiple of 1024"),
+        (0, 16, 1024, 1, "leading offset 16"),
+        (0, 2048, 128, 1, "stride offset 128"),
+        (0, 512 + 256, 512, 2, "leading offset 768"),
+        (0, 512, 128, 3, "stride offset 128"),
+    ];
+    for (start, leading, stride, code, says) in wrong {
+        let report = breaks(Rule::Descriptor, Shape(128, 1, 8192), || {
+            let b =
+                u64::from(smem(start) >> 4) | leading >> 4 << 16 | stride >> 4 << 32 | code << 62;
+            let mut d = [0.0; 64];
+            wgmma::fence();
+            let a = descriptor(smem(0));
+            let b = (b, wgmma::Major::Mn);
+            wgmma::mma_ss(&mut d, a, b, false, wgmma::OperandType::F16);
+        });
+        assert!(report.message.contains(says), "{report}");
+    }
+}
+
 #[test]
 fn wgmma_out_of_order() {
-    let mma = |a: u64| {
+    let mma = |a: (u64, wgmma::Major)| {
         let mut d = [0.0; 4];
         wgmma::fence();
         wgmma::mma_ss(&mut d, a, descriptor(smem(0)), false, wgmma::OperandType::Bf16);
@@ -294,7 +362,10 @@ fn wgmma_out_of_order() {
     breaks(Rule::BrokenWarpgroup, Shape(128, 1, 4096), || {
         mma(descriptor(smem(16 * warp::warp_id())));
     });
-    breaks(Rule::Descriptor, Shape(128, 1, 4096), || mma(descriptor(smem(128)) | 1 << 62));
+    breaks(Rule::Descriptor, Shape(128, 1, 4096), || {
+        let (a, major) = descriptor(smem(128));
+        mma((a | 1 << 62, major));
+    });
     breaks(Rule::Uninitialised, Shape(128, 1, 4096), || mma(descriptor(smem(0))));
     breaks(Rule::InFlightAtExit, Shape(128, 1, 4096), || {
         for i in 0..8 {

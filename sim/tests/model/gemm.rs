@@ -101,7 +101,8 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
         let b = descriptor(tile(s) + a_bytes);
         wgmma::fence();
         for k in 0..4 {
-            wgmma::mma_ss(&mut d, a + k * 2, b + k * 2, i > 0 || k > 0, wgmma::OperandType::Bf16);
+            let [a, b] = [a, b].map(|descriptor| (descriptor + k * 2, wgmma::Major::K));
+            wgmma::mma_ss(&mut d, a, b, i > 0 || k > 0, wgmma::OperandType::Bf16);
         }
         wgmma::commit_group();
         wgmma::wait_group::<0>();

@@ -350,8 +350,8 @@ fn inits_for_copies_need_a_fence() {
 }
 
 /// Descriptor of an operand of 64 rows of 32 bytes, not swizzled, at a 16-byte address.
-fn descriptor(addr: u32) -> u64 {
-    u64::from(addr >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32
+fn descriptor(addr: u32) -> (u64, wgmma::Major) {
+    (u64::from(addr >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32, wgmma::Major::K)
 }
 
 fn multiply() {

@@ -2,7 +2,7 @@
 
 use crate::common::{Shape, passes, tid};
 use half::{bf16, f16};
-use sim::ops::wgmma::{self, OperandType};
+use sim::ops::wgmma::{self, Major, OperandType};
 use sim::ops::{fence, matrix, shared, thread, warp};
 use sim::tensor_map::Swizzle;
 
@@ -23,26 +23,55 @@ fn half(x: f32, dtype: OperandType) -> u16 {
 
 const K: u32 = 64;
 
-/// Where element (row, k) of a K-major operand lies, and its descriptor, by the manual's words.
+/// Where element (row, k) of an operand lies, and its descriptor, by the manual's words.
+#[derive(Clone, Copy)]
 struct Layout {
     base: u32,
     swizzle: Swizzle,
     rows: u32,
+    major: Major,
 }
 
 impl Layout {
-    /// Columns of K in one run of swizzled rows.
+    /// Elements of one swizzled row: along K, or along M or N.
     fn width(&self) -> u32 {
         if self.swizzle == Swizzle::None { 8 } else { self.swizzle.span() / 2 }
     }
-    /// Panels of `width` columns follow each other; in a panel, rows are `2 * width` bytes.
+    /// Panels of `width` elements follow each other. In a panel, each row, or each column of an
+    /// MN-major operand, has `2 * width` bytes.
     fn address(&self, row: u32, k: u32) -> u32 {
-        let (w, panel) = (self.width(), k / self.width());
-        self.swizzle.apply(self.base + (panel * self.rows + row) * w * 2 + k % w * 2)
+        let w = self.width();
+        let (along, across, len) = match self.major {
+            Major::K => (k, row, self.rows),
+            Major::Mn => (row, k, K),
+        };
+        self.swizzle.apply(self.base + (along / w * len + across) * w * 2 + along % w * 2)
     }
-    fn descriptor(&self, k: u32) -> u64 {
+    fn descriptor(&self, k: u32) -> (u64, Major) {
+        let bits = match self.major {
+            Major::K => self.k_major(k),
+            Major::Mn => self.mn_major(k),
+        };
+        (bits, self.major)
+    }
+    /// A panel is `K` columns of `width` elements, and a step along K is inside the panel.
+    fn mn_major(&self, k: u32) -> u64 {
+        let (panel, eight) = (K * self.width() * 2, 8 * self.width() * 2);
+        // Along M or N to the next panel, along K to the next 8. Without a swizzle, the leading offset
+        // is that along K.
+        let (leading, stride) = match self.swizzle {
+            Swizzle::None => (eight, panel),
+            _ => (panel, eight),
+        };
+        self.fields(self.base + k * self.width() * 2, leading, stride)
+    }
+    fn k_major(&self, k: u32) -> u64 {
         let w = self.width();
         let start = self.base + k / w * self.rows * w * 2 + k % w * 2;
+        // Without swizzle: core matrices of 8 by 16 bytes, the next along K a panel further.
+        self.fields(start, self.rows * w * 2, 8 * w * 2)
+    }
+    fn fields(&self, start: u32, leading: u32, stride: u32) -> u64 {
         let field = |v: u32| u64::from(v >> 4);
         let code = match self.swizzle {
             Swizzle::None => 0,
@@ -50,18 +79,26 @@ impl Layout {
             Swizzle::B64 => 2,
             Swizzle::B32 => 3,
         };
-        // Without swizzle: core matrices of 8 by 16 bytes, the next along K a panel further.
-        let (leading, stride) = (self.rows * w * 2, 8 * w * 2);
         field(start) | field(leading) << 16 | field(stride) << 32 | code << 62
     }
 }
 
 fn product<const REGS: usize>(swizzle: Swizzle, dtype: OperandType, from_registers: bool) {
+    product_of::<REGS>([(swizzle, Major::K); 2], dtype, from_registers);
+}
+
+fn product_of<const REGS: usize>(
+    layouts: [(Swizzle, Major); 2],
+    dtype: OperandType,
+    from_registers: bool,
+) {
     let n = 2 * REGS as u32;
     passes(Shape(128, 1, 64 * K * 2 + 256 * K * 2), || {
         let base = shared::dynamic_base();
-        let la = Layout { base, swizzle, rows: 64 };
-        let lb = Layout { base: base + 64 * K * 2, swizzle, rows: n };
+        let [la, lb] = [(0, 64), (64 * K * 2, n)].map(|(offset, rows)| {
+            let (swizzle, major) = layouts[usize::from(offset > 0)];
+            Layout { base: base + offset, swizzle, rows, major }
+        });
         for i in (tid()..64 * K).step_by(128) {
             shared::st(la.address(i / K, i % K), half(a(i / K, i % K), dtype));
         }
@@ -118,6 +155,26 @@ fn products_of_every_width_class() {
     product::<12>(Swizzle::B128, OperandType::F16, false);
     product::<60>(Swizzle::B128, OperandType::Bf16, false);
     product::<128>(Swizzle::B128, OperandType::Bf16, false);
+}
+
+const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128];
+
+/// 64 columns are one panel of 128 bytes and two of 64; 24 and 136 end inside of a panel.
+#[test]
+fn mn_major_products() {
+    for swizzle in ALL {
+        let (k, mn) = ((swizzle, Major::K), (swizzle, Major::Mn));
+        product_of::<32>([k, mn], OperandType::Bf16, false);
+        product_of::<12>([mn, k], OperandType::F16, false);
+        product_of::<68>([mn, mn], OperandType::Bf16, false);
+        product_of::<4>([mn, mn], OperandType::F16, false);
+        product_of::<12>([k, mn], OperandType::Bf16, true);
+    }
+    // The operands' swizzles are their own.
+    for (a, b) in ALL.into_iter().zip(ALL.into_iter().rev()) {
+        product_of::<20>([(a, Major::Mn), (b, Major::Mn)], OperandType::F16, false);
+    }
+    product_of::<128>([(Swizzle::B128, Major::Mn); 2], OperandType::Bf16, false);
 }
 
 #[test]

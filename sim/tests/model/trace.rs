@@ -1,7 +1,7 @@
 //! The trace of a cluster, and model time.
 
 use crate::common::tid;
-use sim::ops::wgmma::{self, OperandType};
+use sim::ops::wgmma::{self, Major, OperandType};
 use sim::ops::{barrier, cp_async_bulk as bulk, debug, fence, mbarrier, shared, thread};
 use sim::trace::{Cause, Event, Trace, Tracing, What, cycles};
 use sim::{Config, GlobalMemory, Grid, Report, Rule, Schedule, Stats, launch};
@@ -273,10 +273,11 @@ fn warp_groups_share_the_tensor_core() {
     launch(&config, &GlobalMemory::new(), &grid, &|| {
         // 16 columns without swizzle: core matrices of 128 bytes along the rows, of N * 16 along K.
         let descriptor = u64::from(smem(0) >> 4) | u64::from(N) << 16 | (128 >> 4) << 32;
+        let operand = (descriptor, Major::K);
         let mut d = [0.0; N as usize / 2];
         wgmma::fence();
         for _ in 0..3 {
-            wgmma::mma_ss(&mut d, descriptor, descriptor, true, OperandType::Bf16);
+            wgmma::mma_ss(&mut d, operand, operand, true, OperandType::Bf16);
             wgmma::commit_group();
         }
         wgmma::wait_group::<1>();

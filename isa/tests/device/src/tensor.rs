@@ -6,7 +6,7 @@ use isa::kernel;
 use isa::matrix;
 use isa::slice::DeviceSliceMut;
 use isa::tensormap;
-use isa::wgmma::{self, M64, Shape, Swizzle};
+use isa::wgmma::{self, KMajor, M64, MnMajor, Shape, Swizzle};
 
 /// Every operation on maps of rank `D`.
 ///
@@ -104,10 +104,18 @@ macro_rules! wgmmas {
                 M64::<$n>::fence_operand(&mut d);
                 let mut a_regs = matrix::ldmatrix_x4(s);
                 wgmma::fence();
-                M64::<$n>::mma::<bf16>(&mut d, a, b, scale != 0);
-                M64::<$n>::mma::<f16>(&mut d, a, b, true);
-                M64::<$n>::mma_rs::<bf16>(&mut d, &mut a_regs, b, true);
-                M64::<$n>::mma_rs::<f16>(&mut d, &mut a_regs, b, true);
+                M64::<$n>::mma::<bf16, KMajor, KMajor>(&mut d, a, b, scale != 0);
+                M64::<$n>::mma::<bf16, KMajor, MnMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<bf16, MnMajor, KMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<bf16, MnMajor, MnMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<f16, KMajor, KMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<f16, KMajor, MnMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<f16, MnMajor, KMajor>(&mut d, a, b, true);
+                M64::<$n>::mma::<f16, MnMajor, MnMajor>(&mut d, a, b, true);
+                M64::<$n>::mma_rs::<bf16, KMajor>(&mut d, &mut a_regs, b, true);
+                M64::<$n>::mma_rs::<bf16, MnMajor>(&mut d, &mut a_regs, b, true);
+                M64::<$n>::mma_rs::<f16, KMajor>(&mut d, &mut a_regs, b, true);
+                M64::<$n>::mma_rs::<f16, MnMajor>(&mut d, &mut a_regs, b, true);
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
                 wgmma::fence_fragment(&mut a_regs);

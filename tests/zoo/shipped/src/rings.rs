@@ -2,7 +2,7 @@
 
 use crate::world::{BOX, World, init, init_cluster, load, meet, smem, tid, warp_id};
 use half::bf16;
-use isa::wgmma::{self, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
 use isa::{barrier, cluster, cp_async_bulk as bulk, fence, mbarrier, shared, thread, warp};
 
 shipped! { "rings.rs":
@@ -233,7 +233,7 @@ unsafe fn multiply(sums: &mut <M64<8> as wgmma::Shape>::Regs, a: u32, b: u32) {
     // SAFETY: the group's threads come together, as the caller says; the operands lie in shared memory.
     unsafe {
         wgmma::fence();
-        M64::<8>::mma::<bf16>(sums, describe(a), describe(b), true);
+        M64::<8>::mma::<bf16, KMajor, KMajor>(sums, describe(a), describe(b), true);
     }
 }
 
