@@ -14,6 +14,7 @@
 //! | `entry-points` | all of these |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
+pub mod attention;
 #[cfg(all(feature = "ceilings", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod ceilings;
 #[cfg(all(feature = "examples", not(all(feature = "trace", target_arch = "nvptx64"))))]

@@ -188,11 +188,12 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
             format!("a {mutable}slice of {} of {} bytes", dtype(), param.box_cols)
         }
         Some(ParamKind::TensorMap) => format!(
-            "a tensor map of {} with box {}x{} and swizzle {}",
+            "a tensor map of {} with box {}x{} and swizzle {}{}",
             dtype(),
             param.box_rows,
             param.box_cols,
-            param.swizzle_bytes
+            param.swizzle_bytes,
+            if param.rank > 2 { format!(", of {} dimensions", param.rank) } else { String::new() }
         ),
         _ => format!("a parameter of unknown kind {}", param.kind),
     }

@@ -60,9 +60,11 @@ impl TensorBox {
 #[derive(Clone)]
 pub struct TensorMap {
     bytes: TensorMapBytes,
-    /// `None` for a map of [`Device::tensor_map_nd`].
+    /// `None` for an untyped map of [`Device::tensor_map_nd`].
     dtype: Option<Dtype>,
     tile: TensorBox,
+    /// Dimensions; 0 for an untyped map.
+    rank: u32,
     memory: Arc<Memory>,
 }
 
@@ -71,9 +73,10 @@ impl TensorMap {
         bytes: TensorMapBytes,
         dtype: Option<Dtype>,
         tile: TensorBox,
+        rank: u32,
         memory: Arc<Memory>,
     ) -> Self {
-        Self { bytes, dtype, tile, memory }
+        Self { bytes, dtype, tile, rank, memory }
     }
 
     /// The 128 bytes that the kernel receives.
@@ -105,6 +108,7 @@ impl TensorMap {
             box_rows: self.tile.rows,
             box_cols: self.tile.cols,
             swizzle_bytes: self.tile.swizzle_bytes,
+            rank: self.rank,
         }
     }
 }
@@ -157,7 +161,7 @@ impl Device {
             }
             Backend::Sim(_) => crate::model_tensor::encode(addr, matrix, tile)?,
         };
-        Ok(TensorMap::new(TensorMapBytes(words), Some(matrix.dtype), tile, Arc::clone(memory)))
+        Ok(TensorMap::new(TensorMapBytes(words), Some(matrix.dtype), tile, 2, Arc::clone(memory)))
     }
 }
 

@@ -9,9 +9,9 @@ use crate::device::{Backend, Device};
 use crate::driver::{self, CuTensorMap, value};
 use crate::error::Error;
 use crate::tensor::{TensorBox, TensorMap, cuda_dtype, cuda_swizzle};
-use crate::tensor_error::TensorError;
+use crate::tensor_error::{TensorError, dtype_name};
 use isa::cp_async_bulk::TensorMapBytes;
-use isa::kernel::Dtype;
+use isa::kernel::{Dtype, KernelArg, ParamKind};
 use std::sync::Arc;
 
 /// A tensor at the start of a buffer, and the box that one TMA instruction moves.
@@ -88,7 +88,43 @@ impl Device {
             Backend::Sim(_) => crate::model_tensor::encode_nd(spec)?,
         };
         let tile = TensorBox { rows: 0, cols: 0, swizzle_bytes: 0 };
-        Ok(TensorMap::new(TensorMapBytes(words), None, tile, Arc::clone(&spec.buffer.memory)))
+        Ok(TensorMap::new(TensorMapBytes(words), None, tile, 0, Arc::clone(&spec.buffer.memory)))
+    }
+
+    /// Encodes a tensor map of any rank for the kernel argument type `A`, which states rank, box,
+    /// swizzle and element type. `spec` states them too, and must agree.
+    ///
+    /// # Errors
+    /// The errors of [`Device::tensor_map_nd`], and [`Error::TensorArgument`] if `A` takes another
+    /// tensor map.
+    pub fn tensor_map_nd_for<A: KernelArg>(&self, spec: &TensorNd<'_>) -> Result<TensorMap, Error> {
+        let param = A::META;
+        let (rank, tile) = (spec.dims.len() as u32, TensorBox::of(&param));
+        let mut box_dims = vec![1; spec.dims.len()];
+        for (dim, size) in box_dims.iter_mut().zip([tile.cols, tile.rows]) {
+            *dim = size;
+        }
+        let same = param.kind == ParamKind::TensorMap as u32
+            && param.rank == rank
+            && param.dtype == spec.dtype as u32
+            && box_dims == spec.box_dims
+            && tile.swizzle_bytes == spec.swizzle_bytes;
+        if !same {
+            return Err(Error::TensorArgument {
+                argument: std::any::type_name::<A>(),
+                right: format!(
+                    "it takes {}, and the tensor has {rank} dimensions of {}, boxes of {:?} and \
+                     swizzle {}",
+                    crate::param::describe(&param),
+                    dtype_name(spec.dtype),
+                    spec.box_dims,
+                    spec.swizzle_bytes
+                ),
+            });
+        }
+        let map = self.tensor_map_nd(spec)?;
+        let memory = Arc::clone(&spec.buffer.memory);
+        Ok(TensorMap::new(*map.bytes(), Some(spec.dtype), tile, rank, memory))
     }
 }
 

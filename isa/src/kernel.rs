@@ -22,7 +22,7 @@ pub use warpipe_macros::KernelArg;
 /// Symbol prefix of a kernel's metadata constant in the device module.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
 /// First bytes of every [`KernelMeta`].
-pub const META_MAGIC: [u8; 8] = *b"WPKERN01";
+pub const META_MAGIC: [u8; 8] = *b"WPKERN02";
 /// Most parameters that a kernel can have.
 pub const MAX_PARAMS: usize = 12;
 
@@ -119,12 +119,23 @@ pub struct ParamMeta {
     pub box_cols: u32,
     /// For tensor maps: span of the swizzle in bytes, 0, 32, 64 or 128.
     pub swizzle_bytes: u32,
+    /// For tensor maps: the number of dimensions, from 2 to 5. The box has one element in each
+    /// dimension beyond the second.
+    pub rank: u32,
 }
 
 impl ParamMeta {
     /// An unused entry.
-    pub const NONE: Self =
-        Self { kind: 0, size: 0, align: 0, dtype: 0, box_rows: 0, box_cols: 0, swizzle_bytes: 0 };
+    pub const NONE: Self = Self {
+        kind: 0,
+        size: 0,
+        align: 0,
+        dtype: 0,
+        box_rows: 0,
+        box_cols: 0,
+        swizzle_bytes: 0,
+        rank: 0,
+    };
     /// A plain value of `size` bytes.
     pub const fn value(size: usize, align: usize) -> Self {
         Self { kind: ParamKind::Value as u32, size: size as u32, align: align as u32, ..Self::NONE }

@@ -54,7 +54,7 @@ fn describe(kernel: &KernelMeta) -> Value {
 const DTYPES: [&str; 5] = ["bf16", "f16", "f32", "u8", "u32"];
 
 fn describe_param(name: &str, param: &ParamMeta) -> Value {
-    let &ParamMeta { kind, size, align, dtype, box_rows, box_cols, swizzle_bytes } = param;
+    let &ParamMeta { kind, size, align, dtype, box_rows, box_cols, swizzle_bytes, rank } = param;
     let dtype = DTYPES.get((dtype as usize).wrapping_sub(1)).copied();
     let mut value = json!({ "name": name, "bytes": size, "align": align });
     let kind = match kind {
@@ -68,6 +68,9 @@ fn describe_param(name: &str, param: &ParamMeta) -> Value {
     if kind == "tensor map" {
         value["box"] = json!([box_rows, box_cols]);
         value["swizzle"] = swizzle_bytes.into();
+        if rank > 2 {
+            value["rank"] = rank.into();
+        }
     }
     if kind == "slice" {
         value["mutable"] = (box_rows == 1).into();
@@ -94,6 +97,7 @@ mod tests {
             box_rows: 64,
             box_cols: 32,
             swizzle_bytes: 128,
+            rank: 2,
         };
         let slice = ParamMeta { kind: 2, size: 16, align: 8, box_rows: 1, ..map };
         KernelMeta {

@@ -131,13 +131,13 @@ impl DeviceImage {
                 params.len()
             );
             for (i, param) in params.iter().enumerate() {
-                let ParamMeta { kind, size, align, dtype, box_rows, box_cols, swizzle_bytes } =
+                let ParamMeta { kind, size, align, dtype, box_rows, box_cols, swizzle_bytes, rank } =
                     param;
                 let _ = writeln!(
                     text,
                     "                params[{i}] = ParamMeta {{ kind: {kind}, size: {size}, align: \
                      {align}, dtype: {dtype}, box_rows: {box_rows}, box_cols: {box_cols}, \
-                     swizzle_bytes: {swizzle_bytes} }};"
+                     swizzle_bytes: {swizzle_bytes}, rank: {rank} }};"
                 );
             }
             text += "                params\n            },\n        },\n";

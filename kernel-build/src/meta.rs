@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 /// Symbol prefix of the metadata constants.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
 /// First bytes of each metadata constant.
-pub const META_MAGIC: [u8; 8] = *b"WPKERN01";
+pub const META_MAGIC: [u8; 8] = *b"WPKERN02";
 /// Entries of the parameter table.
 pub const MAX_PARAMS: usize = 12;
 /// Bytes of the name field.
 const NAME_BYTES: usize = 64;
 /// Words of one entry of the parameter table.
-const PARAM_WORDS: usize = 7;
+const PARAM_WORDS: usize = 8;
 /// Words between the name and the parameter table.
 const HEAD_WORDS: usize = 8;
 /// Bytes of the whole constant.
@@ -66,6 +66,8 @@ pub struct ParamMeta {
     pub box_cols: u32,
     /// Span of a tensor map's swizzle in bytes.
     pub swizzle_bytes: u32,
+    /// Dimensions of a tensor map.
+    pub rank: u32,
 }
 
 impl KernelMeta {
@@ -123,6 +125,7 @@ impl KernelMeta {
                 box_rows: w[4],
                 box_cols: w[5],
                 swizzle_bytes: w[6],
+                rank: w[7],
             })
             .collect();
         let (cluster, dependent) = ([c0, c1, c2], dependent != 0);
@@ -207,8 +210,8 @@ pub(crate) mod tests {
     #[test]
     fn refuses_what_no_kernel_can_be() {
         let line = |bytes: &[u8]| KernelMeta::parse("sym", bytes).unwrap_err().to_string();
-        assert!(line(&[0; 12]).contains("has 12 bytes, expected 440"));
-        assert!(line(&[0; META_BYTES]).contains("expected \"WPKERN01\""));
+        assert!(line(&[0; 12]).contains("has 12 bytes, expected 488"));
+        assert!(line(&[0; META_BYTES]).contains("expected \"WPKERN02\""));
         assert!(line(&bytes("k", [1025, 1, 1, 1, 1, 0, 0, 0], &[])).contains("threads = 1025"));
         assert!(line(&bytes("k", [32, 1, 0, 1, 1, 0, 0, 0], &[])).contains("cluster = (0, 1, 1)"));
         assert!(
@@ -233,6 +236,7 @@ pub(crate) mod tests {
             box_rows: 256,
             box_cols: 64,
             swizzle_bytes: 32,
+            rank: 4,
         };
         let meta = theirs::KernelMeta {
             magic: theirs::META_MAGIC,

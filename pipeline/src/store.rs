@@ -11,12 +11,13 @@
 //! proxy").
 
 use crate::cta::ClusterShape;
+use crate::cta::Unshared;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
 use crate::mma::{Fragments, TransposedFragments};
-use crate::tile::TensorMap;
-use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, facts};
+use crate::tile::{BatchCoord, TensorMap};
+use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, by_fragments, facts};
 use core::marker::PhantomData;
 use isa::device;
 use isa::kernel::{Part, RegionFacts};
@@ -453,7 +454,41 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
     where
         T: TileShape<Element = O>,
     {
-        const { assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows") };
+        self.store_of(tensor, (), row, col);
+    }
+
+    /// Stores the tiles, or their first rows, in matrix `batch` of a tensor map of more than two
+    /// dimensions, as [`store_rows`](Self::store_rows) does.
+    ///
+    /// (PTX `cp.async.bulk.tensor` with the map's rank.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{cta::Unshared, prelude::*, store::*}};
+    /// # roles! { Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    ///
+    /// type Heads = TensorMap<Tile<bf16, 64, 64>, Unshared, 4>;
+    /// fn store(buffer: PublishedBuffer<'_, bf16, 2, Math, Alone>, to: &Heads, head: u32) {
+    ///     buffer.store_of(to, [head, 0], 128, 0);
+    /// }
+    /// ```
+    #[device]
+    pub fn store_of<T, const RANK: usize>(
+        self,
+        tensor: &TensorMap<T, Unshared, RANK>,
+        batch: impl BatchCoord<RANK> + Copy,
+        row: u32,
+        col: u32,
+    ) where
+        T: TileShape<Element = O>,
+    {
+        const {
+            assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows");
+            assert!(
+                by_fragments::<T>() && T::PANELS == 1,
+                "a store buffer is K-major and one panel of the 128-byte swizzle wide"
+            );
+        }
         isa::debug::let_go(self.at);
         if self.group.thread() == 0 {
             for tile in 0..TILES {
@@ -461,7 +496,7 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
                 // SAFETY: the buffer is published, and `Stores::acquire` returns it again only
                 // after the bulk group has read it.
                 unsafe {
-                    tensor.issue_store(at, row, col + (tile * O::EPILOGUE_COLS) as u32);
+                    tensor.issue_store(at, batch, row, col + (tile * O::EPILOGUE_COLS) as u32);
                     isa::cp_async_bulk::commit_group();
                 }
             }

@@ -13,7 +13,7 @@
 use half::bf16;
 use isa::kernel;
 use pipeline::barrier::Mailbox;
-use pipeline::mma::row_of;
+use pipeline::mma::{RowParts, row_of};
 use pipeline::prelude::*;
 
 names! { Columns = "columns", Sums = "sums" }
@@ -64,7 +64,7 @@ pub fn cluster_exchange(cta: ThisCta, x: &TensorMap<Panel>, y: &TensorMap<Panel>
                         own[row_of(i)] += x[i].abs();
                     }
                 }
-                let mut passing = group.row_sums(own);
+                let mut passing = group.row_sum(RowParts(own)).0;
                 let mut sums = passing;
                 for _ in 1..CTAS {
                     outbox.send(passing);

@@ -2,14 +2,14 @@
 //!
 //! A stage is a block of 64 whole rows: eight panels side by side, whose loads complete on one mbarrier. The loading
 //! thread is a block or two ahead, so the arithmetic hides the latency of global memory. A row lies in the registers of
-//! four lanes. Each lane sums its own part, and `row_sums` adds the four parts. The warp group reads the block twice,
+//! four lanes. Each lane sums its own part, and `row_sum` adds the four parts. The warp group reads the block twice,
 //! once to sum and once to scale, and then releases it.
 #![forbid(unsafe_code)]
 
 use half::bf16;
 use isa::kernel;
 use isa::slice::DeviceSlice;
-use pipeline::mma::row_of;
+use pipeline::mma::{RowParts, row_of};
 use pipeline::prelude::*;
 
 names! { Blocks = "blocks" }
@@ -69,7 +69,7 @@ pub fn rms_norm(
                     }
                 }
                 let scale = group
-                    .row_sums(squares)
+                    .row_sum(RowParts(squares))
                     .map(|sum| 1.0 / isa::math::sqrt(sum / cols as f32 + eps));
 
                 for panel in 0..PANELS {
@@ -80,7 +80,7 @@ pub fn rms_norm(
                             fragment,
                             core::array::from_fn(|i| {
                                 let col = 64 * panel + 16 * fragment + group.place(i).1 as usize;
-                                x[i] * scale[row_of(i)] * weight.get(col).unwrap_or(0.0)
+                                x[i] * scale.0[row_of(i)] * weight.get(col).unwrap_or(0.0)
                             }),
                         );
                     }

@@ -49,7 +49,7 @@ fn metadata_layout() {
     use std::mem::offset_of;
     assert_eq!(META_SYMBOL_PREFIX, "__warpipe_kernel_");
     assert_eq!(size_of::<ParamMeta>(), 28);
-    assert_eq!(size_of::<KernelMeta>(), 440);
+    assert_eq!(size_of::<KernelMeta>(), 488);
     assert_eq!(offset_of!(KernelMeta, name), 8);
     assert_eq!(offset_of!(KernelMeta, threads), 72);
     assert_eq!(offset_of!(KernelMeta, min_ctas), 76);
@@ -61,8 +61,8 @@ fn metadata_layout() {
 
     let meta = shows::DESC.meta;
     // SAFETY: `KernelMeta` is repr(C) of u8 and u32 without padding (the sizes above add up).
-    let bytes: [u8; 440] = unsafe { std::mem::transmute(meta) };
-    assert_eq!(&bytes[..8], b"WPKERN01");
+    let bytes: [u8; 488] = unsafe { std::mem::transmute(meta) };
+    assert_eq!(&bytes[..8], b"WPKERN02");
     assert_eq!(&bytes[8..14], b"shows\0");
     assert_eq!(bytes[72..76], 32u32.to_le_bytes());
     assert_eq!(bytes[96..100], 0u32.to_le_bytes());

@@ -88,6 +88,7 @@ fn slices_say_their_element() {
             box_rows: writes,
             box_cols: bytes,
             swizzle_bytes: 0,
+            rank: 0,
         },
     );
     assert_eq!(slices::DESC.meta.params(), expected);

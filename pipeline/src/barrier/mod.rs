@@ -1,17 +1,19 @@
 //! Barriers between the warps of a CTA and between the CTAs of a cluster.
 //!
-//! [`NamedBarrier`] synchronises roles, [`OrderedSequence`] makes warp groups take turns,
+//! [`NamedBarrier`] synchronises roles, [`OrderedSequence`] and [`NamedSequence`] make warp groups take turns,
 //! [`LoadOrderBarrier`] orders the loads of two warps, [`ClusterArrived`] is the split cluster barrier, and
 //! [`Mailbox`] sends messages to the next CTA of a cluster. A ring has its own barriers.
 
 mod cluster;
 mod mailbox;
 mod named;
+mod named_sequence;
 mod order;
 mod sequence;
 
 pub use cluster::*;
 pub use mailbox::*;
 pub use named::*;
+pub use named_sequence::*;
 pub use order::*;
 pub use sequence::*;

@@ -1,26 +1,19 @@
-//! Accumulators, and the wgmma batches that are in flight into them.
+//! Accumulators, and the batches of wgmmas that are in flight into them.
 //!
 //! Invariant: while a batch is in flight, [`InFlight`] owns the accumulator, so nothing can read
-//! it, and the slot that the batch reads, so nothing can release it.
+//! it, and the operands, so nothing can release or change them.
 //!
 //! [`InFlight::next`] keeps exactly one batch in flight. It issues the next batch, waits for the
 //! older one (`wgmma.wait_group 1`), and returns the slot that the older one has finished reading.
-//! [`InFlight::finish`] waits for all batches and returns the accumulator. Dropping an `InFlight`
-//! also waits for all batches, but returns nothing.
+//! [`InFlight::then_add`] puts a second accumulator in flight behind the first.
+//! [`InFlight::finish`] waits for the batch and returns the accumulator. Dropping an `InFlight`
+//! also waits, but returns nothing.
 
-use crate::cta::ClusterShape;
-use crate::cta::Warpgroup;
-use crate::ring::Stage;
-use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
-use crate::tile::{Element, ROW_BYTES, TILE_ALIGN, Tile, TileShape};
+use crate::cta::{ClusterShape, Role, Warpgroup};
+use crate::mma::Operands;
 use core::mem::ManuallyDrop;
 use isa::device;
-use isa::wgmma::{KMajor, M64, Operand, Shape, Swizzle};
-
-/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
-pub const GROUP_ROWS: usize = 64;
-/// K of one 16-bit wgmma: the columns of A and B that it reads.
-const MMA_K: usize = 16;
+use isa::wgmma::{M64, Shape};
 
 /// A warp group's f32 accumulator in registers: `BLOCKS` blocks of 64 rows by `N` columns, one
 /// below the other.
@@ -72,137 +65,14 @@ where
 /// ```
 pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 
-/// A slot type whose two tiles are operands of wgmma, A and B.
-///
-/// The warp groups that share the slot split the rows of A equally, in order. Each multiplies its
-/// rows by the transpose of B, or of some rows of B.
-///
-/// (PTX `wgmma.mma_async.sync.aligned.m64nNk16.f32`, BK / 16 times for each 64 rows; CUTLASS:
-/// `TiledMma` over `GMMA::ss_op_selector`.)
-///
-/// ```
-/// # use half::bf16;
-/// # use warpipe_pipeline::{prelude::*, mma::MmaTiles};
-/// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
-/// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "wgmma can't multiply the tiles of a slot of `{Self}`",
-    label = "not the two operands of a product",
-    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)`"
-)]
-pub trait MmaTiles: Stage {
-    /// Rows of the second tile (B), which are the columns of the product.
-    const COLUMNS: usize;
-
-    /// Issues the wgmmas of one slot for `N` columns of the product, from column `first` on, a
-    /// multiple of 8. They add to `regs` only if `accumulate` is true.
-    ///
-    /// (PTX `wgmma.mma_async`, BK / 16 times for each block; CUTLASS `gemm`.) See the example of
-    /// [`MmaTiles`].
-    ///
-    /// # Safety
-    /// The four warps of the group are converged. The slot at `data` is full. `first` + `N` is at most
-    /// [`COLUMNS`](Self::COLUMNS). `wgmma.fence` has been executed.
-    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
-        data: u32,
-        group: u32,
-        first: usize,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
-        accumulate: bool,
-    ) where
-        M64<N>: Shape;
-}
-
-/// A slot type whose B has `N` rows, so that one `N`-column wgmma covers all columns of the
-/// product.
-///
-/// (PTX and CUTLASS: as for [`MmaTiles`].)
-///
-/// ```
-/// # use half::bf16;
-/// # use warpipe_pipeline::{prelude::*, mma::MmaStage, ring::Stage};
-/// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
-/// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "a slot of `{Self}` can't be multiplied into an accumulator of {N} columns",
-    label = "not a pair of operands whose B has {N} rows",
-    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, {N}, 64>)`",
-    note = "the rows of B are the columns of the product: an `Accumulator<{N}>` needs a B of {N} rows"
-)]
-pub trait MmaStage<const N: usize>: MmaTiles {}
-impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>
-    for (Tile<E, BM, BK>, Tile<E, N, BK>)
-where
-    E: Element + Operand,
-{
-}
-
-impl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles
-    for (Tile<E, BM, BK>, Tile<E, BN, BK>)
-where
-    E: Element + Operand,
-{
-    const COLUMNS: usize = BN;
-
-    #[device]
-    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
-        data: u32,
-        group: u32,
-        first: usize,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
-        accumulate: bool,
-    ) where
-        M64<N>: Shape,
-    {
-        const {
-            assert!(
-                BM == GROUP_ROWS * Rd::GROUPS * BLOCKS,
-                "the tile of A has the rows of the accumulators of all warp groups that read it: 64 for each block"
-            );
-        }
-        let a = k_major(data + Rd::share(group) * (BLOCKS * GROUP_ROWS * ROW_BYTES) as u32);
-        let b = data + <Tile<E, BM, BK> as TileShape>::BYTES as u32;
-        let b = k_major(b + (first * ROW_BYTES) as u32);
-        for k in 0..(BK / MMA_K) as u32 {
-            let bytes = k * (MMA_K * E::SIZE) as u32;
-            for (i, regs) in regs.iter_mut().enumerate() {
-                let a = offset(a, (i * GROUP_ROWS * ROW_BYTES) as u32 + bytes);
-                // SAFETY: the caller's contract.
-                unsafe {
-                    M64::<N>::mma::<E, KMajor, KMajor>(
-                        regs,
-                        a,
-                        offset(b, bytes),
-                        accumulate || k > 0,
-                    )
-                };
-            }
-        }
-    }
-}
-
-/// Returns the descriptor of a K-major tile with the 128-byte swizzle. Atoms of 8 rows are 1024
-/// bytes apart (the stride offset). The leading offset has no meaning, because a row is one atom
-/// wide.
-#[inline(always)]
-fn k_major(addr: u32) -> u64 {
-    isa::wgmma::descriptor(addr, 16, TILE_ALIGN as u32, Swizzle::B128)
-}
-
-/// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
-/// address field can't overflow, and 32-bit arithmetic on the low half is enough.
-#[inline(always)]
-fn offset(descriptor: u64, bytes: u32) -> u64 {
-    let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
-    high | (low + bytes / 16) as u64
-}
-
-/// An accumulator that a wgmma batch is writing, and the slot that the batch is reading.
+/// An accumulator that a batch of wgmmas is writing, and the operands that the batch is reading.
 ///
 /// [`next`](Self::next) and [`finish`](Self::finish) wait for the batch. (PTX: a `wgmma` group;
 /// CUTLASS: a batch between `warpgroup_commit_batch` and `warpgroup_wait`.)
+///
+/// `NEWER` is a number of batches of other accumulators that were committed after this one. Groups
+/// of wgmmas retire in the order in which they were committed, so a wait for this batch may leave
+/// that many in flight.
 ///
 /// ```
 /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
@@ -219,22 +89,39 @@ fn offset(descriptor: u64, bytes: u32) -> u64 {
 ///     sum
 /// }
 /// ```
-#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
-pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
+#[must_use = "a batch that is never finished keeps its slots: call `finish`"]
+pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32 = 0>
 where
     M64<N>: Shape,
 {
     acc: TallAccumulator<N, BLOCKS>,
-    slot: FullSlot<St, Rd, Tag, Cl>,
-    group: &'g Warpgroup<Rd::Role, Cl>,
+    operands: Op,
+    group: &'g Warpgroup<Ro, Cl>,
 }
 
 impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
 where
     M64<N>: Shape,
 {
-    /// Starts an accumulation: issues the products of the first slot and commits them as a wgmma
-    /// group.
+    /// Returns an accumulator of zeros, to be added to.
+    ///
+    /// [`start`](Self::start) needs none. Zeros are for a loop whose first batch is like the others.
+    /// ptxas knows them: the first wgmma does not read them.
+    ///
+    /// (CUTLASS `clear(accum)`.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::prelude::*;
+    /// assert_eq!(Accumulator::<64>::zeros().fragment(3), [0.0; 8]);
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn zeros() -> Self {
+        Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }
+    }
+
+    /// Starts an accumulation: issues the products of the first operands and commits them as a
+    /// wgmma group.
     ///
     /// The first wgmma computes D = A·B, so nothing needs zeroing.
     ///
@@ -242,23 +129,22 @@ where
     /// `warpgroup_arrive`, `gemm` with `ScaleOut::Zero`, `warpgroup_commit_batch`.) See the example
     /// of [`Accumulator`].
     #[device]
-    pub fn start<Rd, St, Tag, Cl>(
-        group: &Warpgroup<Rd::Role, Cl>,
-        slot: FullSlot<St, Rd, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+    pub fn start<Op, Ro, Cl>(
+        group: &Warpgroup<Ro, Cl>,
+        operands: Op,
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>
     where
-        Rd: MmaReaders,
-        St: MmaStage<N>,
-        Tag: Name,
+        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Ro: Role,
         Cl: ClusterShape,
     {
-        Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }.issue(group, slot, false)
+        Self::zeros().issue(group, operands, false)
     }
 
-    /// Continues a finished accumulation: issues the products of the next slot (D = A·B + D).
+    /// Continues a finished accumulation: issues the products of the next operands (D = A·B + D).
     ///
     /// It is for a ring of one stage, whose slot must be released before it can be filled again,
-    /// and for accumulators that are read before the last slot.
+    /// and for accumulators that are read or changed before the last operands.
     ///
     /// (PTX: as [`start`](Self::start); CUTLASS `warpgroup_arrive`, `gemm`,
     /// `warpgroup_commit_batch`.)
@@ -277,41 +163,40 @@ where
     /// }
     /// ```
     #[device]
-    pub fn add<Rd, St, Tag, Cl>(
+    pub fn add<Op, Ro, Cl>(
         self,
-        group: &Warpgroup<Rd::Role, Cl>,
-        slot: FullSlot<St, Rd, Tag, Cl>,
-    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+        group: &Warpgroup<Ro, Cl>,
+        operands: Op,
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>
     where
-        Rd: MmaReaders,
-        St: MmaStage<N>,
-        Tag: Name,
+        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Ro: Role,
         Cl: ClusterShape,
     {
-        self.issue(group, slot, true)
+        self.issue(group, operands, true)
     }
 
     #[device]
-    fn issue<Rd, St, Tag, Cl>(
-        mut self,
-        group: &Warpgroup<Rd::Role, Cl>,
-        slot: FullSlot<St, Rd, Tag, Cl>,
+    fn issue<Op, Ro, Cl, const NEWER: u32>(
+        self,
+        group: &Warpgroup<Ro, Cl>,
+        operands: Op,
         accumulate: bool,
-    ) -> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
     where
-        Rd: MmaReaders,
-        St: MmaStage<N>,
-        Tag: Name,
+        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Ro: Role,
         Cl: ClusterShape,
     {
-        // SAFETY: the group token proves four converged warps, and the slot token proves that the
-        // tiles have arrived. The slot and the registers stay inside `InFlight` until a wait.
+        let mut batch = InFlight { acc: self, operands, group };
+        // SAFETY: the group token proves four converged warps. The operands and the registers stay
+        // inside `InFlight` until a wait.
         unsafe {
             isa::wgmma::fence();
-            St::issue::<Rd, N, BLOCKS>(slot.data(), group.index(), 0, &mut self.regs, accumulate);
+            batch.operands.issue(group.index(), &mut batch.acc.regs, accumulate);
             isa::wgmma::commit_group();
         }
-        InFlight { acc: self, slot, group }
+        batch
     }
 
     /// Returns the blocks of 64 rows, from the top.
@@ -331,6 +216,18 @@ where
     #[inline(always)]
     pub(crate) fn from_regs(regs: <M64<N> as Shape>::Regs) -> Self {
         Self { regs: [regs] }
+    }
+
+    /// Returns this thread's values, in the order of the registers: fragment by fragment.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> &[f32] {
+        self.regs[0].as_ref()
+    }
+
+    /// Returns this thread's values, to be changed.
+    #[inline(always)]
+    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
+        self.regs[0].as_mut()
     }
 
     /// Returns the registers.
@@ -392,40 +289,34 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, Rd, St, Tag, Cl> InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+impl<'g, const N: usize, const BLOCKS: usize, Op, Ro, Cl> InFlight<'g, N, BLOCKS, Op, Ro, Cl>
 where
     M64<N>: Shape,
-    Rd: MmaReaders,
-    St: MmaStage<N>,
-    Tag: Name,
+    Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+    Ro: Role,
     Cl: ClusterShape,
 {
-    /// Issues the products of `slot` after the batch in flight, and returns the slot that the older
-    /// batch has finished reading.
+    /// Issues the products of `operands` after the batch in flight, and returns what the older batch
+    /// has finished reading.
     ///
     /// Waits for the older batch. (PTX `wgmma.fence`, `wgmma.mma_async` BK / 16 times,
     /// `wgmma.commit_group`, `wgmma.wait_group 1`; CUTLASS `warpgroup_arrive`, `gemm`,
     /// `warpgroup_commit_batch`, `warpgroup_wait<1>`.) See the example of [`InFlight`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
+    pub fn next(&mut self, operands: Op) -> Op::Retired {
+        let older = core::mem::replace(&mut self.operands, operands);
         // SAFETY: as in `TallAccumulator::issue`. After the wait only the batch just committed can
-        // be in flight, so nothing reads the older slot any more.
+        // be in flight, so nothing reads the older operands any more.
         unsafe {
             isa::wgmma::fence();
-            St::issue::<Rd, N, BLOCKS>(
-                slot.data(),
-                self.group.index(),
-                0,
-                &mut self.acc.regs,
-                true,
-            );
+            self.operands.issue(self.group.index(), &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
-            core::mem::replace(&mut self.slot, slot).retired()
+            older.retired()
         }
     }
 
-    /// Issues the products of the same slot once more, after the batch in flight.
+    /// Issues the products of the same operands once more, after the batch in flight.
     ///
     /// Waits for the older batch. (PTX and CUTLASS: as for [`next`](Self::next).)
     ///
@@ -446,42 +337,102 @@ where
     /// ```
     #[device]
     pub fn again(&mut self) {
-        let (data, group) = (self.slot.data(), self.group.index());
-        // SAFETY: as in `TallAccumulator::issue`; the slot stays in `self` until a wait.
+        // SAFETY: as in `TallAccumulator::issue`; the operands stay in `self` until a wait.
         unsafe {
             isa::wgmma::fence();
-            St::issue::<Rd, N, BLOCKS>(data, group, 0, &mut self.acc.regs, true);
+            self.operands.issue(self.group.index(), &mut self.acc.regs, true);
             isa::wgmma::commit_group();
             isa::wgmma::wait_group::<1>();
         }
     }
 
-    /// Ends the accumulation: returns the accumulator and the last slot.
+    /// Issues a batch into a second accumulator, behind the one in flight (D = A·B + D).
     ///
-    /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
-    /// `warpgroup_fence_operand`.) See the example of [`InFlight`].
+    /// Both are then in flight, and they retire in order: [`finish`](InFlight::finish) of the first
+    /// leaves the second one in flight. Between the two waits, work on the first accumulator
+    /// overlaps the second product. So attention multiplies the next scores and the previous
+    /// weights at the same time.
+    ///
+    /// (PTX `wgmma.fence`, `wgmma.mma_async`, `wgmma.commit_group`; CUTLASS: two `gemm`s with a
+    /// `warpgroup_commit_batch` each, then `warpgroup_wait<1>`.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{mma::AFragment, prelude::*, ring::*, tile::MnMajor}};
+    /// # names! { Main = "main loop", Values = "V" }
+    /// # roles! { Load = 1 x 24 registers, Math = 1 x 240 registers } type Alone = Cluster<1, 1>;
+    /// # type Panel = Tile<bf16, 64, 64>;
+    /// # type QK = FullSlot<(Panel, Panel), Mma<Math>, Main, Alone>;
+    /// # type V = FullSlot<(Tile<bf16, 128, 64, MnMajor>,), Mma<Math>, Values, Alone>;
+    /// # type Group = Warpgroup<Math, Alone>;
+    /// /// The next scores, while the weights `p` of the previous ones are multiplied.
+    /// fn step(group: &Group, qk: QK, p: AFragment<bf16, 64>, v: V, sum: Accumulator<128>) {
+    ///     let scores = Accumulator::<64>::start(group, qk);
+    ///     let (scores, sum) = scores.then_add(sum, (p, v));
+    ///     let (_scores, qk) = scores.finish(); // `sum` is still in flight
+    ///     qk.release();
+    ///     let (_sum, v) = sum.finish();
+    ///     v.release();
+    /// }
+    /// ```
     #[device]
-    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, RetiredSlot<St, Tag, Cl>) {
+    #[allow(clippy::type_complexity)] // Both batches, in the order in which they retire.
+    pub fn then_add<const M: usize, const B: usize, Next>(
+        self,
+        sum: TallAccumulator<M, B>,
+        operands: Next,
+    ) -> (InFlight<'g, N, BLOCKS, Op, Ro, Cl, 1>, InFlight<'g, M, B, Next, Ro, Cl>)
+    where
+        M64<M>: Shape,
+        Next: Operands<M, B, Role = Ro, Cluster = Cl>,
+    {
+        let group = self.group;
+        let second = sum.issue(group, operands, true);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so no value exists twice.
+        let (acc, operands) = unsafe {
+            (core::ptr::read(&raw const this.acc), core::ptr::read(&raw const this.operands))
+        };
+        (InFlight { acc, operands, group }, second)
+    }
+}
+
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32>
+    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
+where
+    M64<N>: Shape,
+    Op: Operands<N, BLOCKS>,
+{
+    /// Ends the accumulation: returns the accumulator and what the last batch has finished reading.
+    ///
+    /// Waits for the batch, and leaves the `NEWER` batches behind it in flight. (PTX
+    /// `wgmma.wait_group`; CUTLASS `warpgroup_wait`, `warpgroup_fence_operand`.) See the examples of
+    /// [`InFlight`] and [`then_add`](InFlight::then_add).
+    #[device]
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
         let mut this = ManuallyDrop::new(self);
         this.retire();
-        // SAFETY: no batch is in flight after the wait. `this` is never dropped, so nothing is
+        // SAFETY: the batch is not in flight after the wait. `this` is never dropped, so nothing is
         // dropped twice.
         unsafe {
-            (core::ptr::read(&raw const this.acc), core::ptr::read(&raw const this.slot).retired())
+            (
+                core::ptr::read(&raw const this.acc),
+                core::ptr::read(&raw const this.operands).retired(),
+            )
         }
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl>
-    InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32>
+    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
 where
     M64<N>: Shape,
 {
-    /// Waits for all batches, and keeps later uses of the accumulator after the wait.
+    /// Waits for this batch, and keeps later uses of the accumulator after the wait.
     #[device]
     fn retire(&mut self) {
-        // SAFETY: the group token proves four converged warps.
-        unsafe { isa::wgmma::wait_group::<0>() };
+        // SAFETY: the group token proves four converged warps. At least `NEWER` batches were
+        // committed after this one, so that it is not among the last `NEWER`.
+        unsafe { isa::wgmma::wait_group::<NEWER>() };
         // To the compiler the registers have had their values since the wgmma was issued. The fence
         // keeps it from moving their first use above the wait (CUTLASS `warpgroup_fence_operand`).
         for regs in &mut self.acc.regs {
@@ -493,11 +444,11 @@ where
 /// Waits for a batch that is dropped, so that it can't write registers that have been reused by
 /// then.
 ///
-/// Its slot is lost, so the ring stops.
+/// Its slots are lost, so their rings stop.
 ///
-/// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every batch.)
-impl<const N: usize, const BLOCKS: usize, Rd: MmaReaders, St, Tag, Cl> Drop
-    for InFlight<'_, N, BLOCKS, Rd, St, Tag, Cl>
+/// (PTX `wgmma.wait_group`; no instruction in code that finishes every batch.)
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32> Drop
+    for InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
 where
     M64<N>: Shape,
 {

@@ -10,7 +10,7 @@
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
-use crate::tile::{EpilogueElement, swizzled};
+use crate::tile::{EpilogueElement, TileShape, by_fragments, swizzled};
 use half::{bf16, f16};
 use isa::device;
 
@@ -138,35 +138,6 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
         let column = i / 4 * 8 + i % 2;
         (16 * warp + lane / 4 + 8 * row_of(i) as u32, 2 * (lane % 4) + column as u32)
     }
-
-    /// Adds over the four lanes that share a row. Each lane passes its own sums of its upper and
-    /// its lower row; all four get the sums of the whole rows.
-    ///
-    /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`, twice for each row; CUDA
-    /// `__shfl_xor_sync`.)
-    ///
-    /// ```
-    /// # use warpipe_pipeline::prelude::*;
-    /// # roles! { Math = 2 x 232 registers }
-    /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
-    ///
-    /// fn sums(group: &Group, fragment: [f32; 8]) -> [f32; 2] {
-    ///     let upper = fragment[0] + fragment[1] + fragment[4] + fragment[5];
-    ///     let lower = fragment[2] + fragment[3] + fragment[6] + fragment[7];
-    ///     group.row_sums([upper, lower])
-    /// }
-    /// ```
-    #[device]
-    pub fn row_sums(&self, own: [f32; 2]) -> [f32; 2] {
-        own.map(|mut sum| {
-            for lanes in [1, 2] {
-                // SAFETY: the token proves that the warp is converged.
-                let other = unsafe { isa::warp::shfl_xor(sum.to_bits(), lanes) };
-                sum += f32::from_bits(other);
-            }
-            sum
-        })
-    }
 }
 
 /// Element types whose tiles a warp group can write and read by fragments.
@@ -222,6 +193,50 @@ pub(crate) const fn within(fragment: usize, count: usize) -> u32 {
 
 /// Columns of a fragment.
 pub(crate) const COLUMNS: usize = 16;
+
+/// Writes this warp's 16 rows of fragment number `fragment` to a tile of one panel or more.
+///
+/// # Safety
+/// As [`Fragments::store_fragment`]; the tile has that fragment.
+#[device]
+pub(crate) unsafe fn store_fragment<T>(tile: u32, warp_row: u32, fragment: u32, values: [f32; 8])
+where
+    T: TileShape,
+    T::Element: Fragments,
+{
+    const {
+        assert!(
+            by_fragments::<T>(),
+            "fragments are written to K-major tiles, swizzled by 128 bytes"
+        );
+    }
+    let per_panel = (T::LINE_ELEMENTS / COLUMNS) as u32;
+    let panel = tile + fragment / per_panel * T::PANEL_BYTES as u32;
+    // SAFETY: the caller's contract; the panels lie one after the other.
+    unsafe { T::Element::store_fragment(panel, warp_row, fragment % per_panel, values) }
+}
+
+/// Reads this warp's 16 rows of fragment number `fragment` of a tile of one panel or more.
+///
+/// # Safety
+/// As [`Fragments::load_fragment`]; the tile has that fragment.
+#[device]
+pub(crate) unsafe fn load_fragment<T>(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8]
+where
+    T: TileShape,
+    T::Element: Fragments,
+{
+    const {
+        assert!(
+            by_fragments::<T>(),
+            "fragments are read from K-major tiles, swizzled by 128 bytes"
+        );
+    }
+    let per_panel = (T::LINE_ELEMENTS / COLUMNS) as u32;
+    let panel = tile + fragment / per_panel * T::PANEL_BYTES as u32;
+    // SAFETY: the caller's contract; the panels lie one after the other.
+    unsafe { T::Element::load_fragment(panel, warp_row, fragment % per_panel) }
+}
 
 /// Result types whose fragments a warp group can write transposed, columns as rows.
 ///

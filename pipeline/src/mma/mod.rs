@@ -3,15 +3,22 @@
 //! Invariant: nothing reads an accumulator, and nothing releases a slot, while a wgmma that uses it
 //! is in flight.
 //!
-//! [`Accumulator`] and [`InFlight`] hold a whole tile. [`SplitAccumulator`] splits it along N, so
+//! [`Operands`] says what a batch multiplies: tiles of slots, or an [`AFragment`] in registers.
+//! [`Accumulator`] and [`InFlight`] hold a whole tile; [`Rows`] has a value for each of its rows. [`SplitAccumulator`] splits it along N, so
 //! that its epilogue overlaps the next main loop. [`Fragment`] and [`Fragments`] carry accumulators
 //! to epilogue tiles.
 
+mod a_fragment;
 mod accumulator;
 mod fragment;
+mod operand;
+mod rows;
 mod split;
 
+pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
 pub use fragment::*;
-pub(crate) use fragment::{COLUMNS, within};
+pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, within};
+pub use operand::{GROUP_ROWS, MmaStage, MmaTiles, Operands};
+pub use rows::{RowParts, Rows};
 pub use split::*;

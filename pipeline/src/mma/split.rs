@@ -259,13 +259,13 @@ where
     /// [`InFlight::next`](crate::mma::InFlight::next), in halves.) See the example of
     /// [`SplitAccumulator`].
     #[device]
-    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {
+    pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Rd, Tag, Cl> {
         self.sum.issue_left(&slot, self.group, true);
         self.sum.issue_right(&slot, self.group, true);
         wait::<2, _, _>(self.group);
         // SAFETY: only the two batches just committed can be in flight, so nothing reads the older
         // slot any more.
-        unsafe { core::mem::replace(&mut self.slot, slot).retired() }
+        unsafe { core::mem::replace(&mut self.slot, slot).into_retired() }
     }
 
     /// Ends the left half and returns it. The right half is still being multiplied.
@@ -299,13 +299,13 @@ where
     /// Waits for the batch in flight. (PTX `wgmma.wait_group 0`; CUTLASS `warpgroup_wait<0>`,
     /// `warpgroup_fence_operand`.) See the example of [`SplitAccumulator`].
     #[device]
-    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<St, Tag, Cl>) {
+    pub fn finish(self) -> (Accumulator<R>, RetiredSlot<St, Rd, Tag, Cl>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         M64::<R>::fence_operand(&mut this.sum.right);
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does
         // not exist twice.
-        let last = unsafe { core::ptr::read(&raw const this.slot).retired() };
+        let last = unsafe { core::ptr::read(&raw const this.slot).into_retired() };
         (Accumulator::from_regs(this.sum.right), last)
     }
 }

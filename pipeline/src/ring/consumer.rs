@@ -6,7 +6,7 @@
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
 use crate::cta::{ClusterCoord, ClusterShape};
-use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, within};
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, load_fragment, within};
 use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
@@ -289,8 +289,8 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     /// # Safety
     /// A `wgmma.wait_group` that covers all of them has returned.
     #[inline(always)]
-    pub(crate) unsafe fn retired(self) -> RetiredSlot<St, Tag, Cl> {
-        RetiredSlot { stage: self.stage, signal: self.signal, ring: PhantomData }
+    pub(crate) unsafe fn into_retired(self) -> RetiredSlot<St, Rd, Tag, Cl> {
+        RetiredSlot { slot: self }
     }
 }
 
@@ -342,7 +342,7 @@ where
         let warp_row = warp_row::<Rd, Cl>(group);
         let fragment = within(fragment, T::COLS / COLUMNS);
         // SAFETY: the slot is full, the fragment lies in its tile, and the group is converged.
-        unsafe { T::Element::load_fragment(self.data, warp_row, fragment) }
+        unsafe { load_fragment::<T>(self.data, warp_row, fragment) }
     }
 }
 
@@ -374,7 +374,7 @@ where
         let tile = self.data + (tile * T::BYTES) as u32;
         let fragment = within(fragment, T::COLS / COLUMNS);
         // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
-        unsafe { T::Element::load_fragment(tile, warp_row, fragment) }
+        unsafe { load_fragment::<T>(tile, warp_row, fragment) }
     }
 }
 
@@ -416,7 +416,7 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
         let tile = self.data + St::OFFSET as u32;
         let fragment = within(fragment, <St::Tile as TileShape>::COLS / COLUMNS);
         // SAFETY: the slot is full, the fragment lies in it, and the group is converged.
-        unsafe { <St::Tile as TileShape>::Element::load_fragment(tile, warp_row, fragment) }
+        unsafe { load_fragment::<St::Tile>(tile, warp_row, fragment) }
     }
 }
 
@@ -433,7 +433,7 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
 /// fn sum(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
 ///     let mut batch = Accumulator::<128>::start(group, full.wait());
 ///     for _step in 1..9 {
-///         let retired: RetiredSlot<Operands, Main, Alone> = batch.next(full.wait());
+///         let retired: RetiredSlot<Operands, Mma<Math>, Main, Alone> = batch.next(full.wait());
 ///         retired.release();
 ///     }
 ///     let (_sum, last) = batch.finish();
@@ -441,13 +441,40 @@ impl<St: Stage, Rd: OrdinaryReads, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd,
 /// }
 /// ```
 #[must_use = "a retired slot that is never released stops the ring: call `release`"]
-pub struct RetiredSlot<St, Tag, Cl> {
-    stage: u32,
-    signal: Signal,
-    ring: PhantomData<(St, Tag, Cl, *const ())>,
+pub struct RetiredSlot<St, Rd, Tag, Cl> {
+    slot: FullSlot<St, Rd, Tag, Cl>,
 }
 
-impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
+impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Rd, Tag, Cl> {
+    /// Keeps the slot, to multiply its tiles again.
+    ///
+    /// So an operand that is loaded once stays for many batches, as the queries of attention do.
+    ///
+    /// (CUTLASS: no `consumer_release` before the next `gemm`.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
+    /// # names! { Queries = "Q", Keys = "K" }
+    /// # roles! { Load = 1 x 24 registers, Math = 2 x 240 registers } type Alone = Cluster<1, 1>;
+    /// # type Q = FullSlot<(Tile<bf16, 128, 128>,), Mma<Math>, Queries, Alone>;
+    /// # type Keys_ = Consumer<2, (Tile<bf16, 64, 128>,), Mma<Math>, Keys, Alone>;
+    /// /// The scores of the same queries with nine blocks of 64 keys.
+    /// fn scores(group: &Warpgroup<Math, Alone>, mut q: Q, mut keys: Keys_) {
+    ///     for block in 0..9 {
+    ///         let (_scores, (queries, k)) = Accumulator::<64>::start(group, (q, keys.wait())).finish();
+    ///         k.release();
+    ///         if block == 8 {
+    ///             return queries.release();
+    ///         }
+    ///         q = queries.keep();
+    ///     }
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn keep(self) -> FullSlot<St, Rd, Tag, Cl> {
+        self.slot
+    }
+
     /// Releases the slot to every CTA whose loads reach it: one thread of the group arrives at
     /// each.
     ///
@@ -460,17 +487,18 @@ impl<St: Stage, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Tag, Cl> {
     /// `consumer_release`.) See the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {
-        isa::debug::let_go(self.signal.barrier(self.stage));
-        if !self.signal.active {
+        let FullSlot { stage, signal, .. } = self.slot;
+        isa::debug::let_go(signal.barrier(stage));
+        if !signal.active {
             return;
         }
         // SAFETY: the token proves that nothing reads the slot any more. Peers have the same plan
         // at the same offsets, and do not exit before their `tail` has seen this arrival.
         unsafe {
             if Cl::SIZE == 1 {
-                isa::mbarrier::arrive(self.signal.barrier(self.stage));
+                isa::mbarrier::arrive(signal.barrier(stage));
             } else {
-                isa::mbarrier::arrive_remote(self.signal.barrier(self.stage));
+                isa::mbarrier::arrive_remote(signal.barrier(stage));
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::{Name, ProducerEnd, ProducerPosition, Readers, Writes};
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
-use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, within};
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, store_fragment, within};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
 use core::marker::PhantomData;
@@ -185,7 +185,7 @@ where
         let warp_row = self.group.index() * GROUP_ROWS as u32 + self.group.thread() / 32 * 16;
         let fragment = within(fragment, T::COLS / COLUMNS);
         // SAFETY: the slot is acquired, the fragment lies in it, and the group is converged.
-        unsafe { T::Element::store_fragment(self.data, warp_row, fragment, values) }
+        unsafe { store_fragment::<T>(self.data, warp_row, fragment, values) }
     }
 }
 
@@ -213,7 +213,7 @@ where
         let warp_row = self.group.thread() / 32 * 16;
         let fragment = within(fragment, T::COLS / COLUMNS);
         // SAFETY: the slot is acquired, the tile is the group's own, and the group is converged.
-        unsafe { T::Element::store_fragment(tile, warp_row, fragment, values) }
+        unsafe { store_fragment::<T>(tile, warp_row, fragment, values) }
     }
 }
 
@@ -276,7 +276,7 @@ impl<St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: ClusterShape>
             // SAFETY: the slot is acquired, the warp's rows lie in the tile and are its own, and the
             // group is converged, so that a whole warp is here or none of it.
             unsafe {
-                <St::Tile as TileShape>::Element::store_fragment(tile, warp_row, fragment, values);
+                store_fragment::<St::Tile>(tile, warp_row, fragment, values);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! Invariant: every 16-byte chunk that a copy reads is aligned and lies inside the slice; what lies
 //! outside the matrix is filled with zeros and not read.
 
-use crate::tile::{Element, ROW_BYTES, TileShape, swizzled};
+use crate::tile::{Element, ROW_BYTES, TileShape, by_fragments, swizzled};
 use core::marker::PhantomData;
 use isa::device;
 use isa::slice::{self, DeviceSlice};
@@ -116,6 +116,12 @@ impl<T: TileShape> TileCopy<'_, T> {
     #[device]
     pub(crate) unsafe fn issue(self, dst: u32, thread: u32, threads: u32) {
         const CHUNKS: u32 = ROW_BYTES as u32 / CHUNK;
+        const {
+            assert!(
+                by_fragments::<T>() && T::PANELS == 1,
+                "cp.async fills K-major tiles of one panel, swizzled by 128 bytes"
+            );
+        }
         let from = self.from;
         let (first, chunk) = (thread / CHUNKS, thread % CHUNKS);
         // A thread copies the same chunk of every `step`-th row. `step` is a multiple of 8 rows, so

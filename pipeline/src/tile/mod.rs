@@ -1,7 +1,8 @@
 //! Tiles: how elements lie in shared memory, and what moves them there and back.
 //!
-//! Invariant: a tile's type fixes its element type, its shape and the 128-byte swizzle, so TMA,
-//! `cp.async` and wgmma agree on where each element lies and how many bytes a tile has.
+//! Invariant: a tile's type fixes its element type, its shape, the contiguous dimension and the
+//! swizzle, so TMA, `cp.async` and wgmma agree on where each element lies and how many bytes a tile
+//! has.
 //!
 //! [`Tile`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
 //! [`MatrixView`] and [`TileCopy`] move them by `cp.async`, without a tensor map.
@@ -12,4 +13,5 @@ mod tensor;
 
 pub use matrix::*;
 pub use shape::*;
+pub(crate) use shape::{by_fragments, facts};
 pub use tensor::*;

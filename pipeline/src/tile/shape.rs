@@ -1,11 +1,12 @@
 //! The shape and layout of tiles in shared memory, as TMA writes them and wgmma reads them.
 //!
-//! Invariant: a row of a tile is 128 bytes, the span of the 128-byte swizzle, and a tile is aligned
-//! to one swizzle atom (8 rows, 1024 bytes).
+//! Invariant: a tile consists of panels that are as wide as its swizzle, one after the other, and is
+//! aligned to one atom of the 128-byte swizzle (8 rows, 1024 bytes).
 
 use core::marker::PhantomData;
 use half::{bf16, f16};
 use isa::kernel::{Dtype, TileFacts};
+pub use isa::wgmma::{KMajor, Major, MnMajor};
 
 /// Seals [`Element`] and [`TileShape`]: a tile's bytes are those that TMA transfers.
 mod sealed {
@@ -51,14 +52,14 @@ impl Element for f32 {
     const DTYPE: Dtype = Dtype::F32;
 }
 
-/// Bytes of one row of a tile: the span of the 128-byte swizzle.
+/// Bytes of one row of a tile with the 128-byte swizzle, one panel wide.
 pub const ROW_BYTES: usize = 128;
 /// Rows after which the swizzle pattern repeats. 8 rows of 128 bytes are one swizzle atom.
 pub const ATOM_ROWS: usize = 8;
-/// Alignment of a tile in shared memory: one swizzle atom.
+/// Alignment of a tile in shared memory: one atom of the widest swizzle.
 pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 
-/// The shape of a tile, the unit of ring slots and store buffers.
+/// The shape and layout of a tile, the unit of ring slots and store buffers.
 ///
 /// Only [`Tile`] implements it. It is a trait so that a kernel can be generic over tiles.
 ///
@@ -69,57 +70,117 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 /// use warpipe_pipeline::tile::{Tile, TileShape};
 /// type A = Tile<f16, 128, 64>;
 /// assert_eq!((A::ROWS, A::COLS, A::BYTES), (128, 64, 128 * 128));
+/// /// Two panels of 64 columns.
+/// type Wide = Tile<f16, 128, 128>;
+/// assert_eq!((Wide::PANELS, Wide::PANEL_BYTES, Wide::BYTES), (2, 128 * 128, 2 * 128 * 128));
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tile",
     label = "not a `Tile`",
-    note = "a tile is `Tile<element, rows, columns>` with rows of 128 bytes: `Tile<bf16, 128, 64>`, `Tile<f32, 64, 32>`"
+    note = "a tile is `Tile<element, rows, columns>`, with columns that fill panels of 128 bytes: `Tile<bf16, 128, 64>`, `Tile<f32, 64, 32>`"
 )]
 pub trait TileShape: Sealed + 'static {
     /// Element type.
     type Element: Element;
-    /// Rows (the outer dimension).
+    /// Which dimension is contiguous: [`KMajor`] (along the columns) or [`MnMajor`] (along the rows).
+    type Major: Major;
+    /// Rows: M of an operand A of wgmma, N of an operand B.
     const ROWS: usize;
-    /// Columns in elements (the inner, contiguous dimension).
+    /// Columns: K of an operand of wgmma.
     const COLS: usize;
-    /// Bytes in shared memory, which are also the bytes that a TMA load of the whole tile
-    /// transfers.
-    const BYTES: usize = Self::ROWS * ROW_BYTES;
+    /// The swizzle's span in bytes: 128, 64, 32, or 0 for none.
+    const SWIZZLE: usize;
+    /// Lines of a panel: the tile's extent in the dimension that is not contiguous.
+    const LINES: usize;
+    /// Bytes of a line of a panel: the swizzle's span, or 16 without a swizzle.
+    const LINE_BYTES: usize;
+    /// Elements of a line of a panel.
+    const LINE_ELEMENTS: usize = Self::LINE_BYTES / Self::Element::SIZE;
+    /// Panels side by side in the contiguous dimension.
+    const PANELS: usize;
+    /// Bytes of a panel, and the distance from one panel to the next.
+    const PANEL_BYTES: usize = Self::LINES * Self::LINE_BYTES;
+    /// Bytes in shared memory, which are also the bytes that the TMA loads of the whole tile
+    /// transfer.
+    const BYTES: usize = Self::PANELS * Self::PANEL_BYTES;
 }
 
-/// A tile of `ROWS` x `COLS` elements, row-major, with rows of exactly 128 bytes and the 128-byte
-/// swizzle: the 16-byte chunk `c` of row `r` lies at chunk `c ^ (r % 8)`.
+/// A tile of `ROWS` x `COLS` elements in shared memory, contiguous along `M` and swizzled over
+/// `SWIZZLE` bytes.
 ///
-/// The swizzle is `CU_TENSOR_MAP_SWIZZLE_128B` of the tensor map and layout type 1 of the wgmma
-/// descriptor. The type has no values: kernels hold slots of rings and store buffers, which are
-/// made of tiles.
+/// The tile is made of panels that lie one after the other. A panel is as wide as the swizzle's
+/// span, and has all lines of the tile. With [`KMajor`] a line is a row, with [`MnMajor`] a
+/// column. With the 128-byte swizzle the 16-byte chunk `c` of line `l` of a panel lies at chunk
+/// `c ^ (l % 8)`.
 ///
-/// (PTX: the box of `cp.async.bulk.tensor.2d`, an operand of `wgmma.mma_async`; CUTLASS:
-/// `GMMA::Layout_K_SW128_Atom`, tiled.)
+/// The swizzle is `CU_TENSOR_MAP_SWIZZLE_128B` (`64B`, `32B`, `NONE`) of the tensor map and the
+/// layout type of the wgmma descriptor. Without a swizzle a panel is 16 bytes wide, and its 8x8
+/// core matrices lie one after the other. The type has no values: kernels hold slots of rings and
+/// store buffers, which are made of tiles.
+///
+/// (PTX: the boxes of `cp.async.bulk.tensor`, one for each panel; an operand of
+/// `wgmma.mma_async`; CUTLASS: `tile_to_shape` of `GMMA::Layout_K_SW128_Atom`,
+/// `GMMA::Layout_MN_SW128_Atom` and their narrower kin.)
 ///
 /// ```
 /// use half::bf16;
-/// use warpipe_pipeline::tile::{Tile, TileShape};
+/// use warpipe_pipeline::tile::{MnMajor, Tile, TileShape};
 /// assert_eq!(<Tile<bf16, 64, 64> as TileShape>::BYTES, 8192);
 /// assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 8192);
+/// /// The operand B of O = P·V: 128 columns of the product (the head dim), 96 keys, with the
+/// /// elements of a key side by side in memory.
+/// type V = Tile<bf16, 128, 96, MnMajor>;
+/// assert_eq!((V::LINES, V::PANELS, V::PANEL_BYTES), (96, 2, 96 * 128));
 /// ```
-pub struct Tile<E: Element, const ROWS: usize, const COLS: usize>(PhantomData<E>);
+pub struct Tile<
+    E: Element,
+    const ROWS: usize,
+    const COLS: usize,
+    M: Major = KMajor,
+    const SWIZZLE: usize = 128,
+>(PhantomData<(E, M)>);
 
-impl<E: Element, const ROWS: usize, const COLS: usize> Sealed for Tile<E, ROWS, COLS> {}
-impl<E: Element, const ROWS: usize, const COLS: usize> TileShape for Tile<E, ROWS, COLS> {
+impl<E: Element, const ROWS: usize, const COLS: usize, M: Major, const SWIZZLE: usize> Sealed
+    for Tile<E, ROWS, COLS, M, SWIZZLE>
+{
+}
+impl<E: Element, const ROWS: usize, const COLS: usize, M: Major, const SWIZZLE: usize> TileShape
+    for Tile<E, ROWS, COLS, M, SWIZZLE>
+{
     type Element = E;
-    const ROWS: usize = {
-        assert!(
-            ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,
-            "a tile's rows are a positive multiple of the swizzle atom's 8"
-        );
-        assert!(
-            COLS * E::SIZE == ROW_BYTES,
-            "a tile's row is 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits"
-        );
-        ROWS
-    };
+    type Major = M;
+    const ROWS: usize = ROWS;
     const COLS: usize = COLS;
+    const SWIZZLE: usize = {
+        assert!(
+            matches!(SWIZZLE, 0 | 32 | 64 | 128),
+            "a swizzle spans 32, 64 or 128 bytes, or is 0 for none"
+        );
+        SWIZZLE
+    };
+    const LINES: usize = {
+        let lines = if M::MN { COLS } else { ROWS };
+        assert!(
+            lines.is_multiple_of(ATOM_ROWS) && lines > 0,
+            "a tile's rows (MN-major: its columns) are a positive multiple of the swizzle atom's 8"
+        );
+        lines
+    };
+    const LINE_BYTES: usize = if Self::SWIZZLE == 0 { 16 } else { Self::SWIZZLE };
+    const PANELS: usize = {
+        let bytes = E::SIZE * if M::MN { ROWS } else { COLS };
+        assert!(
+            bytes.is_multiple_of(Self::LINE_BYTES) && bytes > 0,
+            "a tile's row (MN-major: its column) fills panels of 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits each"
+        );
+        bytes / Self::LINE_BYTES
+    };
+}
+
+/// Whether a tile is one that threads write and read by fragments: K-major, with the 128-byte
+/// swizzle.
+pub(crate) const fn by_fragments<T: TileShape>() -> bool {
+    !T::Major::MN && T::SWIZZLE == ROW_BYTES
 }
 
 /// A tile as `warpipe inspect` prints it.
@@ -197,5 +258,8 @@ mod tests {
     fn a_tile_knows_its_bytes() {
         assert_eq!(<Tile<bf16, 128, 64> as TileShape>::BYTES, 128 * 64 * 2);
         assert_eq!(<Tile<f32, 64, 32> as TileShape>::BYTES, 64 * 32 * 4);
+        assert_eq!(<Tile<bf16, 128, 192> as TileShape>::BYTES, 128 * 192 * 2);
+        assert_eq!(<Tile<bf16, 256, 80, MnMajor> as TileShape>::BYTES, 256 * 80 * 2);
+        assert_eq!(<Tile<bf16, 64, 32, KMajor, 0> as TileShape>::PANELS, 4);
     }
 }

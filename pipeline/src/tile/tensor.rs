@@ -1,32 +1,39 @@
 //! Tensor maps, and the TMA loads and stores that use them.
 //!
-//! Invariant: the box, element type and swizzle of a tensor map are those of its tile type, on the
+//! Invariant: the rank, box, element type and swizzle of a tensor map are those of its type, on the
 //! host and in the kernel.
 
 use crate::cta::{ClusterShape, Peers, Sharing, Unshared};
 use crate::cta::{Cta, Elected, Role, Roles};
 use crate::grid::BeforeWait;
-use crate::tile::{ATOM_ROWS, Element, ROW_BYTES, TileShape};
+use crate::tile::{ATOM_ROWS, Element, Major, TileShape};
 use core::marker::PhantomData;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::device;
 use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 
-/// A two-dimensional, row-major tensor in global memory, accessed in tiles of shape `T`.
+/// A tensor of `RANK` dimensions in global memory, accessed in tiles of shape `T`.
 ///
-/// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's rows
-/// and multicasts it to the group.
+/// Two dimensions are the tile's; the innermost is contiguous. The others number the matrices of a
+/// batch (heads and sequences, for attention), and a tile lies in one of them. A row-major matrix
+/// has K-major tiles. A tile that is [`MnMajor`](crate::tile::MnMajor) has its columns as the
+/// lines of memory.
+///
+/// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's
+/// lines and multicasts it to the group.
+///
+/// A tile of several panels takes one TMA instruction for each panel.
 ///
 /// The host builds it from the same types (`host::Device::tensor_map`), so the box, the element
 /// type and the swizzle are those that the kernel reads. As a kernel parameter it is a
 /// `__grid_constant__`.
 ///
-/// (PTX: a `.param` of 128 bytes, which `cp.async.bulk.tensor.2d` reads; CUTLASS: `TmaDescriptor`,
+/// (PTX: a `.param` of 128 bytes, which `cp.async.bulk.tensor` reads; CUTLASS: `TmaDescriptor`,
 /// the TMA `Copy_Atom`.)
 ///
 /// ```
 /// # use half::bf16;
-/// # use warpipe_pipeline::{cta::{AlongM, ClusterCoord}, prelude::*};
+/// # use warpipe_pipeline::{cta::{AlongM, ClusterCoord}, prelude::*, tile::Load};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
@@ -35,22 +42,60 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// fn load(b: &B, at: ClusterCoord<Cluster<2, 1>>) {
 ///     let _load = b.tile(256, 0, at.sharing_b());
 /// }
+/// /// Queries of many heads and sequences, and a tile of head 3 of sequence 1.
+/// type Q = TensorMap<Tile<bf16, 64, 128>, Unshared, 4>;
+/// fn queries(q: &Q) -> Load<'_, Tile<bf16, 64, 128>> { q.tile_of([3, 1], 0, 0, Peers::ALONE) }
+/// # use warpipe_pipeline::cta::Unshared;
 /// ```
 #[repr(transparent)]
-pub struct TensorMap<T, P = Unshared> {
+pub struct TensorMap<T, P = Unshared, const RANK: usize = 2> {
     bytes: TensorMapBytes,
     tile: PhantomData<(T, P)>,
 }
 
-impl<T: TileShape, P: Sharing> TensorMap<T, P> {
-    /// Rows of the box: the slice of a tile that one CTA loads.
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The place of a matrix in a tensor map of `RANK` dimensions: its coordinates in the dimensions
+/// beyond the tile's two, innermost first.
+///
+/// `()` is that of a matrix alone, `u32` of a batch, `[u32; 2]` and `[u32; 3]` of more dimensions.
+///
+/// (PTX: the coordinates 2 to 4 of `cp.async.bulk.tensor`.) See the example of [`TensorMap`].
+pub trait BatchCoord<const RANK: usize>: sealed::Sealed {
+    /// Returns the coordinates; those beyond the rank are 0.
+    fn coords(self) -> [i32; 3];
+}
+macro_rules! batch_coords {
+    ($($rank:literal $t:ty: |$c:pat_param| $coords:expr;)+) => {$(
+        impl sealed::Sealed for $t {}
+        impl BatchCoord<$rank> for $t {
+            #[inline(always)]
+            fn coords(self) -> [i32; 3] {
+                let $c = self;
+                $coords
+            }
+        }
+    )+};
+}
+batch_coords! {
+    2 (): |()| [0; 3];
+    3 u32: |a| [a as i32, 0, 0];
+    4 [u32; 2]: |[a, b]| [a as i32, b as i32, 0];
+    5 [u32; 3]: |[a, b, c]| [a as i32, b as i32, c as i32];
+}
+
+impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
+    /// Lines of the box: the slice of a tile that one CTA loads. With K-major tiles they are rows.
     pub const BOX_ROWS: usize = {
+        assert!(RANK >= 2 && RANK <= 5, "a tensor map has from 2 to 5 dimensions");
         assert!(
-            T::ROWS.is_multiple_of(P::COUNT * ATOM_ROWS),
+            T::LINES.is_multiple_of(P::COUNT * ATOM_ROWS),
             "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
         );
-        assert!(T::ROWS / P::COUNT <= 256, "a TMA box has at most 256 rows");
-        T::ROWS / P::COUNT
+        assert!(T::LINES / P::COUNT <= 256, "a TMA box has at most 256 rows");
+        T::LINES / P::COUNT
     };
 
     /// Gives an encoded tensor map its type.
@@ -67,8 +112,9 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     /// ```
     ///
     /// # Safety
-    /// `bytes` encodes a 2D tensor of `T::Element` with box `BOX_ROWS` x `T::COLS` and the 128-byte
-    /// swizzle, over memory that outlives every launch that gets it.
+    /// `bytes` encodes a tensor of `RANK` dimensions of `T::Element`, with the swizzle of `T` and a
+    /// box of `T::LINE_ELEMENTS` by `BOX_ROWS` by 1, over memory that outlives every launch that
+    /// gets it.
     #[cfg(not(target_arch = "nvptx64"))]
     pub const unsafe fn from_bytes(bytes: TensorMapBytes) -> Self {
         Self { bytes, tile: PhantomData }
@@ -81,17 +127,27 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
         &self.bytes
     }
 
-    /// Returns the load of the tile whose first element is (`row`, `col`), shared with `peers`.
+    /// Returns the load of the tile whose first element is (`row`, `col`) of matrix `batch`, shared
+    /// with `peers`.
     ///
     /// Elements outside the tensor arrive as zero and count in the transaction bytes. A box must
-    /// begin on a multiple of 16 bytes of a row: any other `col` is an illegal instruction on the
-    /// GPU, and WP015 on the model.
+    /// begin on a multiple of 16 bytes of a line: any other coordinate is an illegal instruction on
+    /// the GPU, and WP015 on the model.
     ///
-    /// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: `tma_load.with(barrier,
-    /// mcast_mask)` and the tile's coordinates.) See the example of [`TensorMap`].
+    /// (PTX: the operands of `cp.async.bulk.tensor`; CUTLASS: `tma_load.with(barrier, mcast_mask)`
+    /// and the tile's coordinates.) See the example of [`TensorMap`].
     #[inline(always)]
-    pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
-        Load { map: self, row: row as i32, col: col as i32, peers }
+    pub fn tile_of(
+        &self,
+        batch: impl BatchCoord<RANK>,
+        row: u32,
+        col: u32,
+        peers: Peers<P>,
+    ) -> Load<'_, T, P> {
+        let (inner, line) = if T::Major::MN { (row, col) } else { (col, row) };
+        let place =
+            Coord { rank: RANK, inner: inner as i32, line: line as i32, batch: batch.coords() };
+        Load { map: &self.bytes, place, peers, tile: PhantomData }
     }
 
     /// Prefetches the descriptor: thread 0 of the CTA brings it into the descriptor cache.
@@ -118,10 +174,65 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     }
 }
 
+impl<T: TileShape, P: Sharing> TensorMap<T, P> {
+    /// Returns the load of the tile whose first element is (`row`, `col`) of the matrix, shared
+    /// with `peers`: [`tile_of`](Self::tile_of) for a tensor of two dimensions.
+    ///
+    /// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: `tma_load.with(barrier,
+    /// mcast_mask)` and the tile's coordinates.) See the example of [`TensorMap`].
+    #[inline(always)]
+    pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
+        self.tile_of((), row, col, peers)
+    }
+}
+
+/// The coordinates of a box, in the order of the tensor map's dimensions. The rank is a constant
+/// wherever a load is issued.
+#[derive(Clone, Copy)]
+struct Coord {
+    rank: usize,
+    inner: i32,
+    line: i32,
+    batch: [i32; 3],
+}
+
+/// Calls an instruction of `isa::cp_async_bulk` with as many coordinates as the map has.
+macro_rules! by_rank {
+    ($at:expr, |$coords:ident| $call:expr) => {{
+        let Coord { rank, inner, line, batch: [a, b, c] } = $at;
+        match rank {
+            2 => {
+                let $coords = [inner, line];
+                $call
+            }
+            3 => {
+                let $coords = [inner, line, a];
+                $call
+            }
+            4 => {
+                let $coords = [inner, line, a, b];
+                $call
+            }
+            _ => {
+                let $coords = [inner, line, a, b, c];
+                $call
+            }
+        }
+    }};
+}
+
+impl Coord {
+    /// The same lines, in panel number `panel` of a tile.
+    #[inline(always)]
+    fn panel<T: TileShape>(self, panel: usize) -> Self {
+        Self { inner: self.inner + (panel * T::LINE_ELEMENTS) as i32, ..self }
+    }
+}
+
 /// A TMA load of one tile, not issued yet: [`TensorMap::tile`] returns it and
 /// [`EmptySlot::load`](crate::ring::EmptySlot::load) takes it.
 ///
-/// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: the arguments of `copy`.)
+/// (PTX: the operands of `cp.async.bulk.tensor`, for each panel; CUTLASS: the arguments of `copy`.)
 ///
 /// ```
 /// # use half::bf16;
@@ -132,35 +243,39 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
 /// }
 /// ```
 pub struct Load<'a, T, P = Unshared> {
-    map: &'a TensorMap<T, P>,
-    row: i32,
-    col: i32,
+    map: &'a TensorMapBytes,
+    place: Coord,
     peers: Peers<P>,
+    tile: PhantomData<T>,
 }
 
 impl<T: TileShape, P: Sharing> Load<'_, T, P> {
-    /// Returns the tensor's row at which this CTA's slice begins, and the slice's first row in the
-    /// tile.
+    /// Returns where this CTA's slice begins in the tensor, and the slice's first line in the tile.
     #[inline(always)]
-    fn slice(&self) -> (i32, u32) {
+    fn slice(&self) -> (Coord, u32) {
         let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
-        (self.row + first as i32, first)
+        (Coord { line: self.place.line + first as i32, ..self.place }, first)
     }
 
-    /// Prefetches the box into the L2 cache, for the load that follows (for a shared tile, only
+    /// Prefetches the boxes into the L2 cache, for the load that follows (for a shared tile, only
     /// this CTA's slice).
     ///
     /// It may come before the wait for the primary grid: it delivers no data to the kernel, and
     /// what the primary grid still writes updates the same L2 lines.
     ///
-    /// (PTX `cp.async.bulk.prefetch.tensor.2d.L2.global.tile`; CUTLASS
-    /// `SM90_TMA_LOAD_2D::PREFETCH`.) See the example of [`BeforeWait`].
+    /// (PTX `cp.async.bulk.prefetch.tensor.L2.global.tile`; CUTLASS `SM90_TMA_LOAD_2D::PREFETCH`.)
+    /// See the example of [`BeforeWait`].
     #[device]
     pub fn prefetch<Ro: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<Ro, Cl>>) {
-        let (row, _) = self.slice();
-        // SAFETY: the map is encoded, of rank 2, and a prefetch writes no memory that a thread
-        // sees.
-        unsafe { isa::cp_async_bulk::tensor_prefetch(&raw const self.map.bytes, [self.col, row]) }
+        let (slice, _) = self.slice();
+        let map = &raw const *self.map;
+        for panel in 0..T::PANELS {
+            by_rank!(slice.panel::<T>(panel), |coords| {
+                // SAFETY: the map is encoded, of this rank, and a prefetch writes no memory that a
+                // thread sees.
+                unsafe { isa::cp_async_bulk::tensor_prefetch(map, coords) }
+            });
+        }
     }
 
     /// Issues the load into the tile at address `dst`. It completes on the mbarrier at `full` in
@@ -171,37 +286,52 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// offsets in every peer.
     #[device]
     pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
-        let map = &raw const self.map.bytes;
-        if P::COUNT == 1 {
-            // SAFETY: the caller's contract.
-            unsafe { isa::cp_async_bulk::tensor_load(dst, map, [self.col, self.row], full) }
-        } else {
-            let (row, first) = self.slice();
-            // SAFETY: the caller's contract; the CTAs' slices are disjoint parts of the tile.
-            unsafe {
-                isa::cp_async_bulk::tensor_load_multicast(
-                    dst + first * ROW_BYTES as u32,
-                    map,
-                    [self.col, row],
-                    full,
-                    self.peers.mask,
-                );
+        let map = &raw const *self.map;
+        for panel in 0..T::PANELS {
+            let dst = dst + (panel * T::PANEL_BYTES) as u32;
+            if P::COUNT == 1 {
+                by_rank!(self.place.panel::<T>(panel), |coords| {
+                    // SAFETY: the caller's contract; the panels are disjoint parts of the tile.
+                    unsafe { isa::cp_async_bulk::tensor_load(dst, map, coords, full) }
+                });
+            } else {
+                let (slice, first) = self.slice();
+                let dst = dst + first * T::LINE_BYTES as u32;
+                let mask = self.peers.mask;
+                by_rank!(slice.panel::<T>(panel), |coords| {
+                    // SAFETY: the caller's contract; the CTAs' slices are disjoint parts of a panel.
+                    unsafe {
+                        isa::cp_async_bulk::tensor_load_multicast(dst, map, coords, full, mask);
+                    }
+                });
             }
         }
     }
 }
 
-impl<T: TileShape> TensorMap<T> {
-    /// Stores the tile at address `src` to (`row`, `col`). What lies outside the tensor is clipped.
+impl<T: TileShape, const RANK: usize> TensorMap<T, Unshared, RANK> {
+    /// Stores the tile at address `src` to (`row`, `col`) of matrix `batch`. What lies outside the
+    /// tensor is clipped.
     ///
     /// # Safety
     /// `src` is a complete tile of shape `T`, visible to the async proxy, and stays untouched until
     /// the bulk group of the store has been read.
     #[device]
-    pub(crate) unsafe fn issue_store(&self, src: u32, row: u32, col: u32) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            isa::cp_async_bulk::tensor_store(&raw const self.bytes, [col as i32, row as i32], src);
+    pub(crate) unsafe fn issue_store(
+        &self,
+        src: u32,
+        batch: impl BatchCoord<RANK>,
+        row: u32,
+        col: u32,
+    ) {
+        let Load { place, .. } = self.tile_of(batch, row, col, Peers::ALONE);
+        let map = &raw const self.bytes;
+        for panel in 0..T::PANELS {
+            let src = src + (panel * T::PANEL_BYTES) as u32;
+            by_rank!(place.panel::<T>(panel), |coords| {
+                // SAFETY: the caller's contract.
+                unsafe { isa::cp_async_bulk::tensor_store(map, coords, src) }
+            });
         }
     }
 }
@@ -209,19 +339,20 @@ impl<T: TileShape> TensorMap<T> {
 // SAFETY: before the wait only prefetches are possible, and they read no tensor data into the
 // kernel. A load needs a slot and a store a published buffer; the ends that return those take a
 // token that exists only after `BeforeWait::wait`.
-unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}
+unsafe impl<T: TileShape, P: Sharing, const RANK: usize> AfterWait for &TensorMap<T, P, RANK> {}
 
 // SAFETY: the parameter is the 128 bytes of the map; the kernel gets their address.
-unsafe impl<T: TileShape, P: Sharing> KernelArg for &TensorMap<T, P> {
+unsafe impl<T: TileShape, P: Sharing, const RANK: usize> KernelArg for &TensorMap<T, P, RANK> {
     type Abi = *const TensorMapBytes;
     const META: ParamMeta = ParamMeta {
         kind: ParamKind::TensorMap as u32,
         size: 128,
         align: 64,
         dtype: T::Element::DTYPE as u32,
-        box_rows: TensorMap::<T, P>::BOX_ROWS as u32,
-        box_cols: T::COLS as u32,
-        swizzle_bytes: ROW_BYTES as u32,
+        box_rows: TensorMap::<T, P, RANK>::BOX_ROWS as u32,
+        box_cols: T::LINE_ELEMENTS as u32,
+        swizzle_bytes: T::SWIZZLE as u32,
+        rank: RANK as u32,
     };
     #[inline(always)]
     unsafe fn from_abi(abi: Self::Abi) -> Self {

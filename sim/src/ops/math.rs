@@ -2,7 +2,7 @@
 //!
 //! An approximation of the chip is here the exact result, rounded to the nearest `f32`: computed in f64, or by an
 //! operation of IEEE 754. It is within each error that the PTX manual allows. Subnormal numbers are kept, as they
-//! are without `.ftz`. What is not a number is the canonical NaN.
+//! are without `.ftz`; with it, they are zeros of their sign. What is not a number is the canonical NaN.
 
 use super::cvt::canonical;
 use crate::drive::current::given;
@@ -30,6 +30,8 @@ unary! {
     rcp_approx(x) = x.recip();
     /// `ex2.approx.f32`; the chip's result is at most 2 ulp from this one
     ex2_approx(x) = f64::from(x).exp2() as f32;
+    /// `ex2.approx.ftz.f32`; the chip's result is at most 2 ulp from this one
+    ex2_approx_ftz(x) = flushed(f64::from(flushed(x)).exp2() as f32);
     /// `lg2.approx.f32`; the chip's error is at most 2^-22, absolute between 0.5 and 2 and relative elsewhere
     lg2_approx(x) = log2(f64::from(x)) as f32;
     /// `tanh.approx.f32`; the chip's relative error is at most 2^-11
@@ -38,6 +40,11 @@ unary! {
     abs(x) = x.abs();
     /// `cvt.rmi.f32.f32`
     floor(x) = x.floor();
+}
+
+/// A number whose subnormals are zeros of their sign.
+fn flushed(x: f32) -> f32 {
+    if x.is_subnormal() { 0f32.copysign(x) } else { x }
 }
 
 /// The logarithm, which is minus infinity for both zeros.
@@ -122,6 +129,8 @@ mod tests {
     fn subnormal_numbers_stay() {
         let least = f32::from_bits(1);
         assert_eq!(ex2_approx(-149.0), least);
+        assert_eq!([-126.0, -126.5, -149.0].map(ex2_approx_ftz), [f32::MIN_POSITIVE, 0.0, 0.0]);
+        assert_eq!([least, -least].map(ex2_approx_ftz), [1.0, 1.0]);
         assert_eq!(lg2_approx(least), -149.0);
         // 2^-148 has the root 2^-74.
         assert_eq!(rsqrt_approx(2.0 * least), 2.0f32.powi(74));

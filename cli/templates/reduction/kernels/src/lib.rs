@@ -4,7 +4,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
 
-use warpipe::pipeline::mma::row_of;
+use warpipe::pipeline::mma::{RowParts, row_of};
 use warpipe::prelude::*;
 
 // A name of the ring, for reports; and the warp groups of a CTA, with their registers per thread.
@@ -70,7 +70,7 @@ pub fn row_sums(
                     tile.release();
                 }
                 // The four threads that share a row all get its sum; the one with column 0 stores it.
-                let totals = group.row_sums(own);
+                let totals = group.row_sum(RowParts(own)).0;
                 for i in [0, 2] {
                     let (row, column) = group.place(i);
                     let row = (BLOCK_ROWS * block + 64 * group.index() + row) as usize;

@@ -1,0 +1,112 @@
+//! What becomes of a score before the softmax.
+#![forbid(unsafe_code)]
+
+use isa::kernel::KernelArg;
+use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterShape, Role, Warpgroup};
+use pipeline::mma::Accumulator;
+
+/// The place of a warp group's scores: 64 queries by a block of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The sequence.
+    pub batch: u32,
+    /// The head of the queries.
+    pub head: u32,
+    /// The first query, counted from the sequence's first.
+    pub query: u32,
+    /// The first key.
+    pub key: u32,
+    /// The key on the diagonal of query 0: the sequence's keys less its queries. It is negative if there are more
+    /// queries than keys.
+    pub diagonal: i32,
+}
+
+/// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own.
+///
+/// (FlexAttention `score_mod`; FlashAttention's `Softcap`, `Alibi`.)
+///
+/// ```
+/// use warpipe_gpu_kernels::attention::{Place, Score};
+/// use warpipe_isa::wgmma::{M64, Shape};
+/// use warpipe_pipeline::{cta::{ClusterShape, Role}, prelude::*};
+///
+/// /// A bias that grows with the distance of key and query (ALiBi), with one slope for all heads.
+/// #[derive(Clone, Copy)]
+/// struct Alibi { slope: f32 }
+/// impl Score for Alibi {
+///     const CHANGES: bool = true;
+///     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
+///         &self,
+///         group: &Warpgroup<Ro, Cl>,
+///         scores: &mut Accumulator<BN>,
+///         at: Place,
+///     ) where
+///         M64<BN>: Shape,
+///     {
+///         scores.map_at(group, |x, row, column| {
+///             let query = (at.query + row) as i32 + at.diagonal;
+///             x - self.slope * (query - (at.key + column) as i32).abs() as f32
+///         });
+///     }
+/// }
+/// ```
+pub trait Score: Copy {
+    /// Whether [`apply`](Self::apply) does anything. If it does, it gets scores that the softmax scale has been
+    /// multiplied into; that costs one multiplication for each score.
+    const CHANGES: bool;
+
+    /// Changes the scores of a warp group, 64 queries by `BN` keys at `at`.
+    ///
+    /// The scale has been multiplied in. Scores of keys that the mask hides, and of keys beyond the sequence, are
+    /// changed too, and then become −∞.
+    fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &self,
+        group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+        at: Place,
+    ) where
+        M64<BN>: Shape;
+}
+
+/// Scores as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Score for Plain {
+    const CHANGES: bool = false;
+    #[inline(always)]
+    fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &self,
+        _group: &Warpgroup<Ro, Cl>,
+        _scores: &mut Accumulator<BN>,
+        _at: Place,
+    ) where
+        M64<BN>: Shape,
+    {
+    }
+}
+
+/// Scores between `-cap` and `cap`: `cap * tanh(score / cap)`, with the approximate tanh (relative error 2⁻¹¹).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, KernelArg)]
+pub struct SoftCap {
+    /// The bound, above 0.
+    pub cap: f32,
+}
+
+impl Score for SoftCap {
+    const CHANGES: bool = true;
+    #[inline(always)]
+    fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &self,
+        _group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+        _at: Place,
+    ) where
+        M64<BN>: Shape,
+    {
+        let inverse = 1.0 / self.cap;
+        scores.map(|x| self.cap * isa::math::tanh_approx(x * inverse));
+    }
+}

@@ -1,0 +1,91 @@
+//! The softmax of scores that come block by block.
+//!
+//! Invariant: after each block, `sum` and O belong to the maximum of all blocks so far.
+//!
+//! (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"; FlashAttention `Softmax`.)
+#![forbid(unsafe_code)]
+
+use isa::math::{ex2_approx_ftz, fma, lg2_approx, max};
+use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterShape, Role, Warpgroup};
+use pipeline::mma::{Accumulator, RowParts, Rows};
+
+/// The maximum of each row's scores, and this thread's part of the sum of their weights.
+pub struct Softmax {
+    max: Rows,
+    sum: RowParts,
+    /// What the scores are multiplied by, times log2(e): the weights are powers of 2.
+    scale: f32,
+}
+
+/// What a row's O is multiplied by at the end, and its log-sum-exp.
+pub struct Total {
+    /// 1 / sum, or 0 for a row that saw no key.
+    pub inverse: Rows,
+    /// log(sum(exp(score))), or −∞ for a row that saw no key.
+    pub lse: Rows,
+}
+
+impl Softmax {
+    /// Replaces the scores of a tile's first block by their weights.
+    #[inline(always)]
+    pub fn first<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+        scale: f32,
+    ) -> Self
+    where
+        M64<BN>: Shape,
+    {
+        let max = group.row_max(scores.row_max());
+        weigh(scores, max, scale);
+        Self { max, sum: scores.row_sum(), scale }
+    }
+
+    /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by.
+    #[inline(always)]
+    pub fn next<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &mut self,
+        group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+    ) -> Rows
+    where
+        M64<BN>: Shape,
+    {
+        let old = self.max;
+        self.max = group.row_max(scores.row_max()).zip(old, max);
+        let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * self.scale));
+        weigh(scores, self.max, self.scale);
+        self.sum = self.sum.scale_add(by, scores.row_sum());
+        by
+    }
+
+    /// Returns the totals of the rows.
+    #[inline(always)]
+    pub fn total<Ro: Role, Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Total {
+        let sum = group.row_sum(self.sum);
+        Total {
+            inverse: sum.map(|sum| if sum == 0.0 { 0.0 } else { 1.0 / sum }),
+            lse: self.max.zip(sum, |max, sum| {
+                let log2 = fma(finite(max), self.scale, lg2_approx(sum));
+                log2 * core::f32::consts::LN_2
+            }),
+        }
+    }
+}
+
+/// The maximum of a row, or 0 for a row that has seen no key: −∞ − −∞ is not a number.
+#[inline(always)]
+fn finite(max: f32) -> f32 {
+    if max == f32::NEG_INFINITY { 0.0 } else { max }
+}
+
+/// Replaces each score x by 2^((x - max) * scale).
+#[inline(always)]
+fn weigh<const BN: usize>(scores: &mut Accumulator<BN>, max: Rows, scale: f32)
+where
+    M64<BN>: Shape,
+{
+    let shift = max.map(|max| -finite(max) * scale);
+    scores.map_rows(shift, |x, shift| ex2_approx_ftz(fma(x, scale, shift)));
+}

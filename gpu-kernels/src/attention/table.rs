@@ -1,0 +1,100 @@
+//! The compiled attention kernels.
+#![forbid(unsafe_code)]
+
+use super::args::AttentionArgs;
+use super::kernel::{AttentionCta, MapK, MapO, MapQ, MapV, attention};
+use super::score::{Plain, SoftCap};
+use half::{bf16, f16};
+use isa::kernel;
+#[cfg(not(target_arch = "nvptx64"))]
+use isa::kernel::{Dtype, KernelDesc};
+
+/// One compiled attention kernel.
+///
+/// Its parameters are the tensor maps of Q, K, V and O, [`AttentionArgs`], and the [`SoftCap`] if it has one.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy)]
+pub struct Instance {
+    /// The kernel.
+    pub desc: &'static KernelDesc,
+    /// Element type of Q, K, V and O.
+    pub dtype: Dtype,
+    /// Columns of a head, of which a problem may have fewer.
+    pub head_dim: u32,
+    /// Queries of a CTA's tile.
+    pub bm: u32,
+    /// Keys of a block.
+    pub bn: u32,
+    /// Blocks of keys, and of values, that are in shared memory.
+    pub stages: u32,
+    /// Whether it caps the scores.
+    pub soft_cap: bool,
+}
+
+macro_rules! kernels {
+    ($(
+        $name:ident, $capped:ident: $e:ty, head_dim $d:literal, keys $bn:literal, queries $qs:literal,
+        stages $stages:literal, stores $out:literal;
+    )+) => {
+        $(
+            /// Attention of heads up to the width in its name.
+            #[kernel]
+            pub fn $name(
+                cta: AttentionCta<$e, $bn, $d, $qs, $stages, $out>,
+                q: &MapQ<$e, $d>,
+                k: &MapK<$e, $bn, $d>,
+                v: &MapV<$e, $bn, $d>,
+                o: &MapO<$e>,
+                args: AttentionArgs<'_>,
+            ) {
+                attention(cta, q, k, v, o, &args, Plain);
+            }
+
+            /// The same with a soft cap on the scores.
+            #[kernel]
+            pub fn $capped(
+                cta: AttentionCta<$e, $bn, $d, $qs, $stages, $out>,
+                q: &MapQ<$e, $d>,
+                k: &MapK<$e, $bn, $d>,
+                v: &MapV<$e, $bn, $d>,
+                o: &MapO<$e>,
+                args: AttentionArgs<'_>,
+                cap: SoftCap,
+            ) {
+                attention(cta, q, k, v, o, &args, cap);
+            }
+        )+
+
+        /// The kernels of this crate.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub const INSTANCES: &[Instance] = &[$(
+            Instance {
+                desc: &<$name as isa::kernel::Kernel>::DESC,
+                dtype: <$e as pipeline::tile::Element>::DTYPE,
+                head_dim: $d,
+                bm: super::kernel::BM as u32,
+                bn: $bn,
+                stages: $stages,
+                soft_cap: false,
+            },
+            Instance {
+                desc: &<$capped as isa::kernel::Kernel>::DESC,
+                dtype: <$e as pipeline::tile::Element>::DTYPE,
+                head_dim: $d,
+                bm: super::kernel::BM as u32,
+                bn: $bn,
+                stages: $stages,
+                soft_cap: true,
+            },
+        )+];
+    };
+}
+
+kernels! {
+    attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
+    attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
+    attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
+    attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
+    attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
+    attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
+}

@@ -1,0 +1,127 @@
+//! Fragments of A: the operand of wgmma that lies in registers.
+//!
+//! Invariant: a fragment's values are those of A in the layout of `wgmma.mma_async`, so that an
+//! accumulator becomes an operand by a conversion of each value in its place.
+
+use crate::mma::{Accumulator, GROUP_ROWS};
+use crate::tile::Element;
+use core::marker::PhantomData;
+use half::{bf16, f16};
+use isa::wgmma::{M64, Shape};
+
+/// K elements that one wgmma of 16-bit operands multiplies.
+const MMA_K: usize = 16;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An extent along K for which an [`AFragment`] exists: 16, 32, … 256.
+///
+/// See the example of [`AFragment`].
+pub trait AShape: sealed::Sealed {
+    /// Four registers of two elements for each 16 columns.
+    #[doc(hidden)]
+    type Regs: Copy + AsRef<[[u32; 4]]> + AsMut<[[u32; 4]]>;
+    /// Zeros.
+    #[doc(hidden)]
+    const ZERO: Self::Regs;
+}
+macro_rules! a_shapes {
+    ($($k:literal)+) => {$(
+        impl sealed::Sealed for M64<$k> {}
+        impl AShape for M64<$k> {
+            type Regs = [[u32; 4]; $k / MMA_K];
+            const ZERO: Self::Regs = [[0; 4]; $k / MMA_K];
+        }
+    )+};
+}
+a_shapes! { 16 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256 }
+
+/// An element type of fragments of A, two of which share a register.
+///
+/// (PTX `cvt.rn.bf16x2.f32`, `cvt.rn.f16x2.f32`; CUTLASS `NumericArrayConverter`.) See the example
+/// of [`AFragment`].
+#[diagnostic::on_unimplemented(
+    message = "an accumulator can't become a fragment of `{Self}`",
+    label = "not bf16 or f16"
+)]
+pub trait Pack: Element + isa::wgmma::Operand {
+    /// Rounds two values to nearest even. The first one is in the lower half.
+    fn pack(low: f32, high: f32) -> u32;
+}
+impl Pack for bf16 {
+    #[inline(always)]
+    fn pack(low: f32, high: f32) -> u32 {
+        isa::cvt::bf16x2(low, high)
+    }
+}
+impl Pack for f16 {
+    #[inline(always)]
+    fn pack(low: f32, high: f32) -> u32 {
+        isa::cvt::f16x2(low, high)
+    }
+}
+
+/// A warp group's fragment of A, 64 rows by `K` columns of `E`, in registers.
+///
+/// It becomes an operand together with a slot that holds B, and the batch owns it until the wgmmas
+/// have read it ([`Operands`](crate::mma::Operands)).
+///
+/// (PTX manual, "Register Fragments" of `wgmma.mma_async`, A; CUTLASS: `tCrA` of
+/// `GMMA::rs_op_selector`, `convert_layout_acc_Aregs`.)
+///
+/// ```
+/// # use {half::bf16, warpipe_pipeline::{mma::AFragment, prelude::*, ring::*, tile::MnMajor}};
+/// # names! { Values = "V" }
+/// # roles! { Load = 1 x 24 registers, Math = 1 x 240 registers } type Alone = Cluster<1, 1>;
+/// # type V = FullSlot<(Tile<bf16, 128, 64, MnMajor>,), Mma<Math>, Values, Alone>;
+/// # type Group = Warpgroup<Math, Alone>;
+/// /// The product of a sum, rounded to bf16, and 64 rows of V.
+/// fn product(group: &Group, sum: &Accumulator<64>, v: V) -> Accumulator<128> {
+///     let p: AFragment<bf16, 64> = sum.to_a();
+///     let (product, v) = Accumulator::start(group, (p, v)).finish();
+///     v.release();
+///     product
+/// }
+/// ```
+pub struct AFragment<E, const K: usize>
+where
+    M64<K>: AShape,
+{
+    regs: <M64<K> as AShape>::Regs,
+    element: PhantomData<E>,
+}
+
+impl<E, const K: usize> AFragment<E, K>
+where
+    M64<K>: AShape,
+{
+    /// Returns the registers, four for each 16 columns.
+    #[inline(always)]
+    pub(crate) fn registers(&mut self) -> &mut [[u32; 4]] {
+        self.regs.as_mut()
+    }
+}
+
+impl<const N: usize> Accumulator<N>
+where
+    M64<N>: Shape + AShape,
+{
+    /// Rounds the sums to `E`, as an operand A of 64 rows and `N` columns.
+    ///
+    /// No value moves: the layouts of accumulators and of A are the same for each 16 columns.
+    ///
+    /// (PTX `cvt.rn.bf16x2.f32`; CUTLASS `convert_type`, `convert_layout_acc_Aregs`.) See the
+    /// example of [`AFragment`].
+    #[inline(always)]
+    pub fn to_a<E: Pack>(&self) -> AFragment<E, N> {
+        const { assert!(GROUP_ROWS == 64 && E::SIZE == 2) };
+        let mut regs = <M64<N> as AShape>::ZERO;
+        for (k, a) in regs.as_mut().iter_mut().enumerate() {
+            let v = self.fragment(k);
+            *a = core::array::from_fn(|i| E::pack(v[2 * i], v[2 * i + 1]));
+        }
+        AFragment { regs, element: PhantomData }
+    }
+}

@@ -1,0 +1,421 @@
+//! Operands of wgmma: tiles of slots, one slot for both or one for each, and fragments in registers.
+//!
+//! Invariant: an [`Operands`] value owns what a batch reads, the slots' tokens and the registers of
+//! A, so nothing else can release or change it while the batch is in flight.
+//!
+//! The descriptors follow from the tiles' types. One wgmma multiplies 32 bytes of K.
+
+use crate::cta::ClusterShape;
+use crate::mma::{AFragment, AShape};
+use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot, Stage};
+use crate::tile::{Element, Major, Tile, TileShape};
+use isa::device;
+use isa::wgmma::{M64, Operand, OperandMajor, Shape, Swizzle};
+
+/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
+pub const GROUP_ROWS: usize = 64;
+
+/// Bytes along K that one wgmma reads of each operand.
+const K_BYTES: usize = 32;
+
+/// Returns the byte offset of element (`mn`, `k`) in a tile: `mn` counts the rows of the operand,
+/// `k` its columns. The element is the first of a block that a descriptor can name: `k` a multiple
+/// of 32 bytes, `mn` of 8 lines, or of a panel if the tile is MN-major.
+const fn offset_of<T: TileShape>(mn: usize, k: usize) -> usize {
+    let (inner, line) = if T::Major::MN { (mn, k) } else { (k, mn) };
+    let bytes = inner * T::Element::SIZE;
+    bytes / T::LINE_BYTES * T::PANEL_BYTES + line * T::LINE_BYTES + bytes % T::LINE_BYTES
+}
+
+/// Returns the descriptor of the tile at `addr`.
+///
+/// With a swizzle, the stride leads from 8 lines to the next 8, and in an MN-major tile the leading
+/// offset leads from panel to panel (a K-major tile has no use for it: 32 bytes of K lie in one
+/// panel). Without a swizzle, core matrices of 8 lines of 16 bytes lie one after the other: along
+/// the lines 128 bytes apart, along the contiguous dimension a panel apart. Which of the two
+/// distances is the leading one then depends on the major-ness.
+///
+/// (PTX manual, "Strides" and "Canonical layouts" of `wgmma`'s shared memory layout; CUTLASS
+/// `make_gmma_desc`.)
+#[inline(always)]
+fn descriptor<T: TileShape>(addr: u32) -> u64 {
+    const EIGHT: u32 = 8;
+    let (panel, lines) = (T::PANEL_BYTES as u32, EIGHT * T::LINE_BYTES as u32);
+    let (lead, stride) = match (T::SWIZZLE, T::Major::MN) {
+        (0, false) => (panel, lines),
+        (0, true) => (lines, panel),
+        (_, false) => (16, lines),
+        (_, true) => (panel, lines),
+    };
+    let swizzle = match T::SWIZZLE {
+        0 => Swizzle::None,
+        32 => Swizzle::B32,
+        64 => Swizzle::B64,
+        _ => Swizzle::B128,
+    };
+    isa::wgmma::descriptor(addr, lead, stride, swizzle)
+}
+
+/// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
+/// address field can't overflow, and 32-bit arithmetic on the low half is enough.
+#[inline(always)]
+fn further(descriptor: u64, bytes: usize) -> u64 {
+    let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
+    high | (low + bytes as u32 / 16) as u64
+}
+
+/// Issues the wgmmas of `BLOCKS` times 64 rows of A, from the rows of part `share` on, with `N` rows
+/// of B from row `first` on.
+///
+/// # Safety
+/// As [`Operands::issue`]; the tiles at `a` and `b` have arrived.
+#[device]
+pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize>(
+    (a, share): (u32, u32),
+    (b, first): (u32, usize),
+    regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+    accumulate: bool,
+) where
+    A: TileShape,
+    A::Element: Operand + OperandMajor<A::Major> + OperandMajor<B::Major>,
+    B: TileShape<Element = A::Element>,
+    M64<N>: Shape,
+{
+    const {
+        assert!(A::COLS == B::COLS, "A and B have the same extent along K");
+        assert!(A::COLS * A::Element::SIZE >= K_BYTES, "a wgmma multiplies 32 bytes of K");
+    }
+    let k_elements = const { K_BYTES / A::Element::SIZE };
+    let a = descriptor::<A>(a + share * const { offset_of::<A>(BLOCKS * GROUP_ROWS, 0) as u32 });
+    let b = descriptor::<B>(b + offset_of::<B>(first, 0) as u32);
+    for k in 0..A::COLS / k_elements {
+        let b = further(b, offset_of::<B>(0, k * k_elements));
+        for (i, regs) in regs.iter_mut().enumerate() {
+            let a = further(a, offset_of::<A>(i * GROUP_ROWS, k * k_elements));
+            // SAFETY: the caller's contract.
+            unsafe {
+                M64::<N>::mma::<A::Element, A::Major, B::Major>(regs, a, b, accumulate || k > 0);
+            }
+        }
+    }
+}
+
+/// Seals [`Operands`] and [`MmaTiles`]: what a batch reads is what its token owns.
+mod sealed {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` can't be the operands of a batch of wgmmas",
+        label = "not the operands of a product",
+        note = "operands are a full slot with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile"
+    )]
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// The operands of one batch of wgmmas, which multiplies into an accumulator of `BLOCKS` times 64
+/// rows and `N` columns.
+///
+/// - [`FullSlot<(A, B)>`](FullSlot): both tiles lie in one slot, as in a GEMM's main loop.
+/// - `(FullSlot<(A,)>, FullSlot<(B,)>)`: they lie in slots of different rings, which are given back
+///   on their own: the queries and the keys of attention.
+/// - `(AFragment, FullSlot<(B,)>)`: A is in registers.
+///
+/// The product is A·Bᵀ, for an A of M rows and K columns and a B of N rows and K columns. The warp
+/// groups that share a slot of A split its rows equally, in order. Each reads all of B. Whether a
+/// tile is contiguous along K or along its rows is part of its type ([`Tile`]).
+///
+/// (PTX `wgmma.mma_async.sync.aligned.m64nNk16.f32`, once for 32 bytes of K and each 64 rows;
+/// CUTLASS: `TiledMma` over `GMMA::ss_op_selector` or `GMMA::rs_op_selector`.)
+///
+/// ```
+/// # use {half::bf16, warpipe_pipeline::{mma::AFragment, prelude::*, ring::*, tile::MnMajor}};
+/// # names! { Queries = "Q", Keys = "K", Values = "V" }
+/// # roles! { Load = 1 x 24 registers, Math = 2 x 240 registers } type Alone = Cluster<1, 1>;
+/// type Q = FullSlot<(Tile<bf16, 128, 128>,), Mma<Math>, Queries, Alone>;
+/// type K = FullSlot<(Tile<bf16, 64, 128>,), Mma<Math>, Keys, Alone>;
+/// type V = FullSlot<(Tile<bf16, 128, 64, MnMajor>,), Mma<Math>, Values, Alone>;
+///
+/// /// O = (Q·Kᵀ)·V, of one block of 64 keys.
+/// fn product(group: &Warpgroup<Math, Alone>, q: Q, k: K, v: V) -> Accumulator<128> {
+///     let (scores, (q, k)) = Accumulator::<64>::start(group, (q, k)).finish();
+///     q.release();
+///     k.release();
+///     let (sum, v) = Accumulator::<128>::start(group, (scores.to_a::<bf16>(), v)).finish();
+///     v.release();
+///     sum
+/// }
+/// ```
+pub trait Operands<const N: usize, const BLOCKS: usize = 1>: Sealed
+where
+    M64<N>: Shape,
+{
+    /// The role whose warp groups multiply.
+    type Role;
+    /// The cluster's shape.
+    type Cluster;
+    /// What the batch gives back when it has retired: the slots.
+    type Retired;
+
+    /// Issues the wgmmas. They add to `regs` only if `accumulate` is true.
+    ///
+    /// (PTX `wgmma.mma_async`; CUTLASS `gemm`.) See the example of [`Operands`].
+    ///
+    /// # Safety
+    /// The four warps of the warp group number `group` are converged. `wgmma.fence` has been
+    /// executed. `regs` and the operands stay where they are until the wgmmas have retired.
+    unsafe fn issue(
+        &mut self,
+        group: u32,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    );
+
+    /// Gives the slots back.
+    ///
+    /// See the example of [`Operands`].
+    ///
+    /// # Safety
+    /// A `wgmma.wait_group` that covers all wgmmas on these operands has returned.
+    unsafe fn retired(self) -> Self::Retired;
+}
+
+/// A slot type whose two tiles are operands of wgmma, A and B.
+///
+/// (PTX and CUTLASS: as for [`Operands`].)
+///
+/// ```
+/// # use half::bf16;
+/// # use warpipe_pipeline::{prelude::*, mma::MmaTiles};
+/// fn columns<St: MmaTiles>() -> usize { St::COLUMNS }
+/// assert_eq!(columns::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), 128);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "wgmma can't multiply the tiles of a slot of `{Self}`",
+    label = "not the two operands of a product",
+    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)`"
+)]
+pub trait MmaTiles: Stage + Sealed {
+    /// Rows of the second tile (B), which are the columns of the product.
+    const COLUMNS: usize;
+
+    /// Issues the wgmmas of one slot for `N` columns of the product, from column `first` on, a
+    /// multiple of 8. They add to `regs` only if `accumulate` is true.
+    ///
+    /// (PTX `wgmma.mma_async`, BK / 16 times for each block; CUTLASS `gemm`.) See the example of
+    /// [`MmaTiles`].
+    ///
+    /// # Safety
+    /// The four warps of the group are converged. The slot at `data` is full. `first` + `N` is at most
+    /// [`COLUMNS`](Self::COLUMNS). `wgmma.fence` has been executed.
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
+        data: u32,
+        group: u32,
+        first: usize,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    ) where
+        M64<N>: Shape;
+}
+
+/// A slot type whose B has `N` rows, so that one `N`-column wgmma covers all columns of the
+/// product.
+///
+/// (PTX and CUTLASS: as for [`MmaTiles`].)
+///
+/// ```
+/// # use half::bf16;
+/// # use warpipe_pipeline::{prelude::*, mma::MmaStage, ring::Stage};
+/// fn bytes<St: MmaStage<128>>() -> usize { St::BYTES }
+/// assert_eq!(bytes::<(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)>(), (64 + 128) * 128);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a slot of `{Self}` can't be multiplied into an accumulator of {N} columns",
+    label = "not a pair of operands whose B has {N} rows",
+    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, {N}, 64>)`",
+    note = "the rows of B are the columns of the product: an `Accumulator<{N}>` needs a B of {N} rows"
+)]
+pub trait MmaStage<const N: usize>: MmaTiles {}
+
+type TileOf<E, const R: usize, const K: usize, M, const S: usize> = Tile<E, R, K, M, S>;
+
+impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>
+    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)
+where
+    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    MA: Major,
+    MB: Major,
+{
+}
+
+impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>
+    Sealed for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)
+where
+    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    MA: Major,
+    MB: Major,
+{
+}
+
+impl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>
+    MmaTiles for (TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>)
+where
+    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    MA: Major,
+    MB: Major,
+{
+    const COLUMNS: usize = BN;
+
+    #[device]
+    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(
+        data: u32,
+        group: u32,
+        first: usize,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    ) where
+        M64<N>: Shape,
+    {
+        const { assert_rows::<TileOf<E, BM, K, MA, SA>, Rd, BLOCKS>() };
+        let b = data + <TileOf<E, BM, K, MA, SA> as TileShape>::BYTES as u32;
+        // SAFETY: the caller's contract.
+        unsafe {
+            issue_tiles::<TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>, N, BLOCKS>(
+                (data, Rd::share(group)),
+                (b, first),
+                regs,
+                accumulate,
+            );
+        }
+    }
+}
+
+/// The tile of A has the rows of all warp groups that share it.
+const fn assert_rows<A: TileShape, Rd: MmaReaders, const BLOCKS: usize>() {
+    assert!(
+        A::ROWS == GROUP_ROWS * Rd::GROUPS * BLOCKS,
+        "the tile of A has the rows of the accumulators of all warp groups that read it: 64 for each block"
+    );
+}
+
+// Both tiles in one slot.
+impl<St, Rd, Tag, Cl> Sealed for FullSlot<St, Rd, Tag, Cl> {}
+impl<const N: usize, const BLOCKS: usize, St, Rd, Tag, Cl> Operands<N, BLOCKS>
+    for FullSlot<St, Rd, Tag, Cl>
+where
+    M64<N>: Shape,
+    St: MmaStage<N>,
+    Rd: MmaReaders,
+    Tag: Name,
+    Cl: ClusterShape,
+{
+    type Role = Rd::Role;
+    type Cluster = Cl;
+    type Retired = RetiredSlot<St, Rd, Tag, Cl>;
+    #[device]
+    unsafe fn issue(
+        &mut self,
+        group: u32,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    ) {
+        // SAFETY: the caller's contract; the token proves that the tiles have arrived.
+        unsafe { St::issue::<Rd, N, BLOCKS>(self.data(), group, 0, regs, accumulate) }
+    }
+    #[inline(always)]
+    unsafe fn retired(self) -> Self::Retired {
+        // SAFETY: the caller's contract.
+        unsafe { self.into_retired() }
+    }
+}
+
+// One slot for each tile.
+impl<StA, RdA, TagA, StB, RdB, TagB, Cl> Sealed
+    for (FullSlot<StA, RdA, TagA, Cl>, FullSlot<StB, RdB, TagB, Cl>)
+{
+}
+impl<const N: usize, const BLOCKS: usize, A, RdA, TagA, B, RdB, TagB, Cl> Operands<N, BLOCKS>
+    for (FullSlot<(A,), RdA, TagA, Cl>, FullSlot<(B,), RdB, TagB, Cl>)
+where
+    M64<N>: Shape,
+    A: TileShape,
+    A::Element: Operand + OperandMajor<A::Major> + OperandMajor<B::Major>,
+    B: TileShape<Element = A::Element>,
+    RdA: MmaReaders,
+    RdB: MmaReaders<Role = RdA::Role>,
+    TagA: Name,
+    TagB: Name,
+    Cl: ClusterShape,
+{
+    type Role = RdA::Role;
+    type Cluster = Cl;
+    type Retired = (RetiredSlot<(A,), RdA, TagA, Cl>, RetiredSlot<(B,), RdB, TagB, Cl>);
+    #[device]
+    unsafe fn issue(
+        &mut self,
+        group: u32,
+        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        accumulate: bool,
+    ) {
+        const {
+            assert_rows::<A, RdA, BLOCKS>();
+            assert!(B::ROWS == N, "the rows of B are the columns of the accumulator");
+        }
+        let a = (self.0.data(), RdA::share(group));
+        // SAFETY: the caller's contract; the tokens prove that the tiles have arrived.
+        unsafe { issue_tiles::<A, B, N, BLOCKS>(a, (self.1.data(), 0), regs, accumulate) }
+    }
+    #[inline(always)]
+    unsafe fn retired(self) -> Self::Retired {
+        // SAFETY: the caller's contract.
+        unsafe { (self.0.into_retired(), self.1.into_retired()) }
+    }
+}
+
+// A in registers.
+impl<E, const K: usize, St, Rd, Tag, Cl> Sealed for (AFragment<E, K>, FullSlot<St, Rd, Tag, Cl>) where
+    M64<K>: AShape
+{
+}
+impl<const N: usize, E, const K: usize, B, Rd, Tag, Cl> Operands<N>
+    for (AFragment<E, K>, FullSlot<(B,), Rd, Tag, Cl>)
+where
+    M64<N>: Shape,
+    M64<K>: AShape,
+    E: Element + Operand + OperandMajor<B::Major>,
+    B: TileShape<Element = E>,
+    Rd: MmaReaders,
+    Tag: Name,
+    Cl: ClusterShape,
+{
+    type Role = Rd::Role;
+    type Cluster = Cl;
+    type Retired = RetiredSlot<(B,), Rd, Tag, Cl>;
+    #[device]
+    unsafe fn issue(
+        &mut self,
+        _group: u32,
+        regs: &mut [<M64<N> as Shape>::Regs; 1],
+        accumulate: bool,
+    ) {
+        const {
+            assert!(B::ROWS == N, "the rows of B are the columns of the accumulator");
+            assert!(B::COLS == K, "A and B have the same extent along K");
+        }
+        let k_elements = const { K_BYTES / E::SIZE };
+        let b = descriptor::<B>(self.1.data());
+        for (k, a) in self.0.registers().iter_mut().enumerate() {
+            let b = further(b, offset_of::<B>(0, k * k_elements));
+            // SAFETY: the caller's contract; the token proves that the tile has arrived, and the
+            // registers stay in `self` until the wgmma has retired.
+            unsafe { M64::<N>::mma_rs::<E, B::Major>(&mut regs[0], a, b, accumulate || k > 0) };
+        }
+    }
+    #[inline(always)]
+    unsafe fn retired(mut self) -> Self::Retired {
+        // The registers are free only from here on, to the compiler as well.
+        for a in self.0.registers() {
+            isa::wgmma::fence_fragment(a);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.1.into_retired() }
+    }
+}
