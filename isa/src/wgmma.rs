@@ -47,6 +47,25 @@ ops! { wgmma;
         const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
         trace!({ ptx!("wgmma.wait_group.sync.aligned {};", const N); } is MmaWait, N);
     }
+    /// [`wait_group`], not before `x` is known.
+    ///
+    /// ptxas moves a wait up to where its result could be used, before arithmetic that comes first in the
+    /// program and would overlap the wgmmas. A value of that arithmetic as an operand keeps the wait behind it.
+    /// The operand guards a load of shared memory that changes nothing, and that happens only if `x` is
+    /// negative. PTX 8.0, sm_90a.
+    ///
+    /// # Safety
+    /// As [`wait_group`]. The CTA has shared memory.
+    pub unsafe fn wait_group_after<const N: u32>(x: f32) {
+        const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
+        trace!({
+            ptx!(
+                "{{ .reg .pred p; .reg .b32 t; setp.lt.f32 p, {}, 0f00000000; @p ld.volatile.shared.b32 t, [0]; }} \
+                 wgmma.wait_group.sync.aligned {};",
+                in(reg32) x, const N
+            );
+        } is MmaWait, N);
+    }
     /// Keeps the compiler from writing a fragment of A before this call. It emits no instruction.
     /// (CUTLASS `warpgroup_fence_operand`.)
     ///

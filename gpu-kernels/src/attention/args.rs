@@ -91,6 +91,18 @@ impl Work {
         from as u32 / BN as u32..(end as u32).div_ceil(BN as u32)
     }
 
+    /// The blocks of `BN` keys that every query of warp group `group` sees whole, so that they need no mask.
+    #[inline(always)]
+    pub fn plain_blocks<const BN: usize>(
+        &self,
+        args: &AttentionArgs<'_>,
+        group: u32,
+    ) -> Range<u32> {
+        let first = self.row() + group * GROUP_ROWS;
+        let (from, end) = (args.seen(first + GROUP_ROWS - 1).0, args.seen(first).1.max(0));
+        (from as u32).div_ceil(BN as u32)..end as u32 / BN as u32
+    }
+
     /// The place of the queries in their tensor map.
     #[inline(always)]
     pub fn queries(&self) -> [u32; 2] {
@@ -121,28 +133,23 @@ impl Work {
     }
 }
 
-/// The columns of a block that each of this thread's rows sees, or nothing if all rows of the warp group see all.
+/// The columns of a block of keys that each of this thread's rows sees.
 #[inline(always)]
-pub fn hidden<const BN: usize, Ro: Role, Cl: ClusterShape>(
+pub fn seen_columns<Ro: Role, Cl: ClusterShape>(
     args: &AttentionArgs<'_>,
     group: &Warpgroup<Ro, Cl>,
     at: Place,
-) -> Option<Rows<(i32, i32)>> {
-    let (first, last) = (args.seen(at.query), args.seen(at.query + GROUP_ROWS - 1));
-    let key = at.key as i32;
-    if last.0 <= key && key + BN as i32 <= first.1 {
-        return None;
-    }
-    Some(group.rows().map(|row| {
+) -> Rows<(i32, i32)> {
+    group.rows().map(|row| {
         let (from, end) = args.seen(at.query + row);
-        (from - key, end - key)
-    }))
+        (from - at.key as i32, end - at.key as i32)
+    })
 }
 
 /// The tiles of a CTA's list, in order.
 pub struct Tiles<'a> {
     list: isa::slice::DeviceSlice<'a, u32>,
-    at: usize,
+    at: u32,
 }
 
 impl<'a> Tiles<'a> {
@@ -153,8 +160,7 @@ impl<'a> Tiles<'a> {
         at: ClusterCoord<Cl>,
         token: &impl Waited,
     ) -> Self {
-        let first = at.cluster_id() * args.list * ENTRY;
-        Self { list: args.work.by(token), at: first as usize }
+        Self { list: args.work.by(token), at: at.cluster_id() * args.list * ENTRY }
     }
 }
 
@@ -162,12 +168,21 @@ impl Iterator for Tiles<'_> {
     type Item = Work;
     #[inline(always)]
     fn next(&mut self) -> Option<Work> {
-        let tile = self.list.get(self.at).unwrap_or(END);
+        self.next_by(|word| word)
+    }
+}
+
+impl Tiles<'_> {
+    /// The next tile, whose two words have passed through `same`. A warp group broadcasts them: so ptxas knows that
+    /// what follows from them is the same in all lanes.
+    #[inline(always)]
+    pub fn next_by(&mut self, same: impl Fn(u32) -> u32) -> Option<Work> {
+        let tile = same(self.list.get(self.at as usize).unwrap_or(END));
         if tile == END {
             return None;
         }
-        let place = self.list.get(self.at + 1).unwrap_or(0);
-        self.at += ENTRY as usize;
+        let place = same(self.list.get(self.at as usize + 1).unwrap_or(0));
+        self.at += ENTRY;
         Some(Work { tile, head: place & 0xffff, batch: place >> 16 })
     }
 }

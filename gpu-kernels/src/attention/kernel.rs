@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 use super::Score;
-use super::args::{AttentionArgs, Tiles, Work, hidden};
+use super::args::{AttentionArgs, Tiles, Work, seen_columns};
 use super::softmax::{Softmax, Total};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
@@ -164,18 +164,7 @@ pub fn attention<
             let mut turns = turns.by(&group);
             let mut out = Out::<E, D, OUT> { group: &group, stores: stores.by(&group), o, args };
             let mut tiles = Tiles::new(args, group.coord(), &group);
-            // The factor of the scores' exponents, which are those of 2.
-            let scale = if S::CHANGES { LOG2_E } else { args.scale * LOG2_E };
-            let change = |scores: &mut Accumulator<BN>, work: &Work, block: u32| {
-                let at = work.place::<BN>(args, group.index(), block);
-                if S::CHANGES {
-                    scores.map(|x| x * args.scale);
-                    score.apply(&group, scores, at);
-                }
-                if let Some(seen) = hidden::<BN, _, _>(args, &group, at) {
-                    scores.mask(&group, seen);
-                }
-            };
+            let scores_of = Scores { group: &group, args, score };
 
             let Some(mut work) = out.next_with_keys::<BN>(&mut tiles) else {
                 return out.stores.tail();
@@ -183,28 +172,36 @@ pub fn attention<
             let (mut scores, (mut q, last)) =
                 Accumulator::<BN>::start(&group, (queries.wait(), keys.wait())).finish();
             last.release();
-            change(&mut scores, &work, work.blocks::<BN>(args).end - 1);
-            let mut softmax = Softmax::first(&group, &mut scores, scale);
+            scores_of.change::<true, BN>(&mut scores, &work, work.blocks::<BN>(args).end - 1);
+            let mut softmax = Softmax::first(&group, &mut scores, scores_of.scale());
             let mut p = scores.to_a::<E>();
             loop {
                 let mut sum = Accumulator::<D>::zeros();
-                let blocks = work.blocks::<BN>(args);
+                let (blocks, plain) =
+                    (work.blocks::<BN>(args), work.plain_blocks::<BN>(args, group.index()));
                 for block in (blocks.start..blocks.end - 1).rev() {
-                    let key = keys.wait();
-                    let turn = turns.wait();
-                    let next = Accumulator::<BN>::start(&group, (q.keep(), key));
-                    let (next, pv) = next.then_add(sum, (p, values.wait()));
-                    turn.pass_on();
-                    let (mut scores, (queries, key)) = next.finish();
-                    key.release();
-                    q = queries;
-                    change(&mut scores, &work, block);
-                    let by = softmax.next(&group, &mut scores);
-                    let (before, value) = pv.finish();
-                    value.release();
-                    p = scores.to_a();
-                    sum = before;
-                    sum.map_rows(by, |x, by| x * by);
+                    // A block's scores, behind them the values of the block before.
+                    macro_rules! step {
+                        ($masked:literal) => {{
+                            let key = keys.wait();
+                            let turn = turns.wait();
+                            let next = Accumulator::<BN>::start(&group, (q.keep(), key));
+                            let (next, pv) = next.then_add(sum, (p, values.wait()));
+                            turn.pass_on();
+                            let (mut scores, (queries, key)) = next.finish();
+                            key.release();
+                            q = queries;
+                            scores_of.change::<$masked, BN>(&mut scores, &work, block);
+                            let by = softmax.next(&group, &mut scores);
+                            let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
+                            value.release();
+                            p = scores.to_a();
+                            sum = before;
+                            sum.map_rows(by, |x, by| x * by);
+                        }};
+                    }
+                    // Twice, and not with a branch in the middle: ptxas waits for the values at a branch.
+                    if plain.contains(&block) { step!(false) } else { step!(true) }
                 }
                 q.release();
 
@@ -224,8 +221,8 @@ pub fn attention<
                 let (mut scores, (queries, key)) = first.finish();
                 key.release();
                 q = queries;
-                change(&mut scores, &next, next.blocks::<BN>(args).end - 1);
-                softmax = Softmax::first(&group, &mut scores, scale);
+                scores_of.change::<true, BN>(&mut scores, &next, next.blocks::<BN>(args).end - 1);
+                softmax = Softmax::first(&group, &mut scores, scores_of.scale());
                 let (sum, value) = pv.finish();
                 value.release();
                 p = scores.to_a();
@@ -234,6 +231,41 @@ pub fn attention<
             }
         },
     );
+}
+
+/// What becomes of the scores of a warp group before the softmax.
+struct Scores<'a, S> {
+    group: &'a Group,
+    args: &'a AttentionArgs<'a>,
+    score: S,
+}
+
+impl<S: Score> Scores<'_, S> {
+    /// The factor of the scores in the exponents, which are those of 2.
+    #[inline(always)]
+    fn scale(&self) -> f32 {
+        if S::CHANGES { LOG2_E } else { self.args.scale * LOG2_E }
+    }
+
+    /// Changes the scores of a block, and hides those of keys that a query does not see.
+    #[inline(always)]
+    fn change<const MASKED: bool, const BN: usize>(
+        &self,
+        scores: &mut Accumulator<BN>,
+        work: &Work,
+        block: u32,
+    ) where
+        M64<BN>: Shape,
+    {
+        let at = work.place::<BN>(self.args, self.group.index(), block);
+        if S::CHANGES {
+            scores.map(|x| x * self.args.scale);
+            self.score.apply(self.group, scores, at);
+        }
+        if MASKED {
+            scores.mask(self.group, seen_columns(self.args, self.group, at));
+        }
+    }
 }
 
 /// What a warp group writes.
@@ -255,11 +287,12 @@ where
     /// Returns the next tile whose queries see a key. Those before it get zeros.
     #[inline(always)]
     fn next_with_keys<const BN: usize>(&mut self, tiles: &mut Tiles<'_>) -> Option<Work> {
-        let mut work = tiles.next()?;
+        let group = self.group;
+        let mut work = tiles.next_by(|word| group.broadcast(word))?;
         while work.blocks::<BN>(self.args).is_empty() {
             let none = Total { inverse: Rows::splat(0.0), lse: Rows::splat(f32::NEG_INFINITY) };
             self.write(&work, &Accumulator::<D>::zeros(), none);
-            work = tiles.next()?;
+            work = tiles.next_by(|word| group.broadcast(word))?;
         }
         Some(work)
     }
@@ -286,5 +319,6 @@ where
                 }
             }
         }
+        self.group.sync_warp();
     }
 }

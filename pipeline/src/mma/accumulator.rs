@@ -409,8 +409,46 @@ where
     /// [`InFlight`] and [`then_add`](InFlight::then_add).
     #[device]
     pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
+        // SAFETY: as in `retire`.
+        unsafe { isa::wgmma::wait_group::<NEWER>() };
+        self.waited()
+    }
+
+    /// Ends the accumulation, as [`finish`](Self::finish) does, but does not wait before `known` is computed.
+    ///
+    /// Arithmetic that is to overlap the batch comes before this call, and `known` is a result of it. ptxas moves
+    /// arithmetic behind a plain wait.
+    ///
+    /// Waits for the batch, and leaves the `NEWER` batches behind it in flight. (PTX `wgmma.wait_group`; CUTLASS
+    /// `warpgroup_wait`.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{mma::InFlight, prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Panel = Tile<bf16, 128, 64>; type Alone = Cluster<1, 1>;
+    /// # type Slot = FullSlot<(Panel, Panel), Mma<Math>, Main, Alone>;
+    /// # type Group = Warpgroup<Math, Alone>;
+    /// /// The maximum of other sums, while the batch is in flight.
+    /// fn overlap(group: &Group, other: &Accumulator<64>, slot: Slot) -> Accumulator<128> {
+    ///     let batch = Accumulator::<128>::start(group, slot);
+    ///     let max = group.row_max(other.row_max());
+    ///     let (sum, slot) = batch.finish_after(max.0[0] + max.0[1]);
+    ///     slot.release();
+    ///     sum
+    /// }
+    /// ```
+    #[device]
+    pub fn finish_after(self, known: f32) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
+        // SAFETY: as in `retire`; the slots of the batch lie in shared memory.
+        unsafe { isa::wgmma::wait_group_after::<NEWER>(known) };
+        self.waited()
+    }
+
+    /// Takes the batch apart after the wait.
+    #[inline(always)]
+    fn waited(self) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
         let mut this = ManuallyDrop::new(self);
-        this.retire();
+        this.fence();
         // SAFETY: the batch is not in flight after the wait. `this` is never dropped, so nothing is
         // dropped twice.
         unsafe {
@@ -433,6 +471,12 @@ where
         // SAFETY: the group token proves four converged warps. At least `NEWER` batches were
         // committed after this one, so that it is not among the last `NEWER`.
         unsafe { isa::wgmma::wait_group::<NEWER>() };
+        self.fence();
+    }
+
+    /// Keeps later uses of the accumulator after the wait.
+    #[inline(always)]
+    fn fence(&mut self) {
         // To the compiler the registers have had their values since the wgmma was issued. The fence
         // keeps it from moving their first use above the wait (CUTLASS `warpgroup_fence_operand`).
         for regs in &mut self.acc.regs {

@@ -1,6 +1,6 @@
 //! Warp-group matrix multiply-accumulate.
 
-use crate::drive::current::{aside, block, op};
+use crate::drive::current::{aside, block, given, op};
 use crate::exec::wgmma;
 use crate::wgmma::groups::Mma;
 pub use crate::wgmma::operand::{Major, OperandType};
@@ -21,6 +21,13 @@ pub fn commit_group() {
 #[track_caller]
 pub fn wait_group<const N: u32>() {
     op("wgmma.wait_group", N, |e, t| wgmma::wait(e, t, N));
+}
+
+/// `wgmma.wait_group.sync.aligned N`, which needs `x` as an operand
+#[track_caller]
+pub fn wait_group_after<const N: u32>(x: f32) {
+    given("wgmma.wait_group", x.to_bits());
+    wait_group::<N>();
 }
 
 /// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T`, N twice the length of `d`; `a` and `b` are
