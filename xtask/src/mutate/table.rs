@@ -404,7 +404,7 @@ mutations! {
     "44_f32_operands":
         in "isa/src/wgmma/shape.rs",
             "    impl Sealed for half::f16 {}"
-            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
     "44_slot_of_reads":
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> MmaReaders for Mma<Ro> {}"
