@@ -75,11 +75,11 @@ fn load(maps: [&Map; 2], o: &Tiles) -> u32 {
         if thread::thread_idx_x() == 0 {
             let bytes = o.boxes[0] * o.box_bytes[0] + o.boxes[1] * o.box_bytes[1];
             mbarrier::arrive_expect_tx(bar, bytes);
-            for i in 0..2 {
+            for (i, map) in maps.into_iter().enumerate() {
                 for panel in 0..o.boxes[i] {
                     let to = s + i as u32 * B_START + panel * o.panel[i];
                     let at = [(panel * o.box_elements[i]) as i32, 0];
-                    cp_async_bulk::tensor_load(to, maps[i].at(), at, bar);
+                    cp_async_bulk::tensor_load(to, map.at(), at, bar);
                 }
             }
         }
