@@ -6,6 +6,7 @@ mod barriers;
 mod bulk;
 mod clusters;
 mod launches;
+mod majors;
 mod math;
 mod mbarrier;
 mod memory;
@@ -75,6 +76,7 @@ pub fn all() -> Vec<Litmus> {
         tensor_stores::ALL,
         tensor_maps::ALL,
         wgmma::ALL,
+        majors::ALL,
         registers::ALL,
         warp::ALL,
         math::ALL,

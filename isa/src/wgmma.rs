@@ -7,6 +7,9 @@
 //! [`Shape::fence_operand`] keeps the compiler from moving the accumulators' first use above it. For a
 //! fragment of A in registers, [`fence_fragment`] does the same.
 //!
+//! An operand in shared memory is K-major or MN-major ([`Major`]), with or without a swizzle
+//! ([`Swizzle`]). The instruction has the majors, its [`descriptor`]s have the rest.
+//!
 //! Accumulator layout (manual, *D fragments*): thread `t` of the warp group holds row
 //! `r = 16 (t / 32) + (t % 32) / 4` and row `r + 8`. Register `4 j + 2 h + e` holds row `r + 8 h`, column
 //! `8 j + 2 (t % 4) + e`.

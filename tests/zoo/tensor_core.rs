@@ -3,8 +3,8 @@
 use crate::world::{BOX, init, smem, tid, warp_id};
 use crate::{Bug, Shape, bug, family, threads};
 use half::bf16;
-use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
-use isa::{cp_async_bulk as bulk, fence, mbarrier, shared, thread};
+use isa::wgmma::{self, KMajor, M64, MnMajor, Shape as _, Swizzle};
+use isa::{barrier, cp_async_bulk as bulk, fence, mbarrier, shared, thread};
 
 family! { "tensor_core.rs":
     a_slot_released_under_the_tensor_core
@@ -13,8 +13,10 @@ family! { "tensor_core.rs":
     a_warp_that_sits_out
     another_operand_in_each_warp
     an_operand_inside_the_swizzles_pattern
+    a_k_major_step_of_an_mn_major_operand
     an_operand_that_nobody_loaded
     a_batch_that_nobody_awaits
+    a_block_skipped_by_the_thread_that_releases
 }
 
 /// A's 64 rows of 32 bytes, then B's 8, then another A.
@@ -180,6 +182,32 @@ fn an_operand_inside_the_swizzles_pattern() -> Bug {
     )
 }
 
+fn a_k_major_step_of_an_mn_major_operand() -> Bug {
+    bug(
+        "The next 16 of K are 32 bytes further in a B that is MN-major, where they are 16 lines further",
+        "V of attention, [keys, D] in memory, read with the loop that reads K; row 21",
+        Shape { smem: 12 * 1024, ..GROUP },
+        // SAFETY: a whole group multiplies; the step inside of the first line is the bug.
+        |_, bug| unsafe {
+            for word in (tid()..3 * 1024).step_by(128) {
+                shared::st(smem(4 * word), 0_u32);
+            }
+            fence::proxy_async_shared_cta();
+            thread::sync_threads();
+            let a = wgmma::descriptor(smem(0), 128, 256, Swizzle::None);
+            let mut sums = M64::<64>::ZERO;
+            wgmma::fence();
+            for k in [0, 1] {
+                let at = smem(8192) + k * if bug { 32 } else { 16 * 128 };
+                let b = wgmma::descriptor(at, 32 * 128, 1024, Swizzle::B128);
+                M64::<64>::mma::<bf16, KMajor, MnMajor>(&mut sums, a, b, k > 0); //~ WP026
+            }
+            wgmma::commit_group();
+            wgmma::wait_group::<0>();
+        },
+    )
+}
+
 fn an_operand_that_nobody_loaded() -> Bug {
     bug(
         "The rows of a partial tile that no copy fills are read anyway",
@@ -207,4 +235,36 @@ fn a_batch_that_nobody_awaits() -> Bug {
             wgmma::wait_group::<0>();
         }
     })
+}
+
+fn a_block_skipped_by_the_thread_that_releases() -> Bug {
+    bug(
+        "One thread releases the slots of its group. In a block that is skipped there is no wgmma between the \
+         others' waits and its release, and a late warp finds that its phase has passed twice",
+        "masked blocks in attention; row 35",
+        Shape { smem: 8192, ..threads(160) },
+        // SAFETY: whole groups multiply; the release before all have waited is the bug.
+        |_, bug| unsafe {
+            let [full, empty] = init([1, 1]);
+            fill();
+            for block in 0..6 {
+                let phase = block & 1;
+                if tid() == 128 {
+                    mbarrier::wait_parity(empty, phase ^ 1);
+                    mbarrier::arrive(full); //~ WP010
+                } else if tid() < 128 {
+                    mbarrier::wait_parity(full, phase); //~ WP010 WP001
+                    if block % 3 != 1 {
+                        batch(A);
+                        wgmma::wait_group::<0>();
+                    } else if !bug {
+                        barrier::sync(1, 128);
+                    }
+                    if tid() == 0 {
+                        mbarrier::arrive(empty);
+                    }
+                }
+            }
+        },
+    )
 }

@@ -29,8 +29,9 @@ cargo xtask count [DIR]
     generic parameters, public types, `unsafe`, and the largest circle of imports of each crate.
 cargo xtask mutate [CASE ...]
     Mutation test of the compile-fail cases: removes one check of pipeline at a time, in a copy
-    under target/mutate, and runs the check's compile-fail case, which must then fail. Runs all
-    cases, or those whose name contains a CASE. Takes minutes.
+    under target/mutate, and runs the check's compile-fail case, which must then fail. Then puts
+    one fault at a time into the SM model, and runs its tests, which must fail. Runs all cases
+    and faults, or those whose name contains a CASE. Takes minutes.
 cargo xtask package [--try]
     Compiles the GEMM kernels and makes the .crate files of the packages that are published, in
     target/package. With --try, also builds and runs the projects of tests/packaged with them.";

@@ -1,19 +1,37 @@
-//! Mutation test of the compile-fail cases: each case must fail when the check that it tests is removed.
+//! Mutation test of the compile-fail cases and of the SM model: each case must fail when the check that it
+//! tests is removed, and the model's tests must fail with a fault in the model.
 //!
 //! One mutation at a time is applied to a copy of the repository in `target/mutate`. The case must then
 //! fail, because its mistake compiles. A case that still passes does not test the check, and a mutation
-//! that does not compile does not test the case. Both are errors.
+//! that does not compile does not test the case. Both are errors. So they are of a fault and its tests.
 
+mod faults;
 mod table;
 
+use faults::FAULTS;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
-use table::{MUTATIONS, Mutation};
+use table::MUTATIONS;
 
 /// The message of trybuild when a case compiles.
 const COMPILES: &str = "Expected test case to fail to compile, but it succeeded.";
+/// The message of the harness when a test fails.
+const FAILED: &str = "test result: FAILED";
+
+/// An edit of a file: the file, a text that occurs in it once, and its replacement.
+type Edit = (&'static str, &'static str, &'static str);
+
+/// The removal of a check, or a fault, and what must detect it.
+pub struct Mutation {
+    /// Name of the compile-fail case, without extension, or of the fault.
+    pub case: &'static str,
+    /// Arguments of `cargo test` that choose the tests of a fault. None: the case is compiled.
+    pub tests: &'static [&'static str],
+    /// The edits.
+    pub edits: &'static [Edit],
+}
 
 /// An error of the mutation test.
 #[derive(Debug, thiserror::Error)]
@@ -28,18 +46,18 @@ pub enum Error {
         "{file} has {found} occurrences of the text that the mutation for {case} replaces, expected 1: {from}"
     )]
     Text { case: &'static str, file: &'static str, from: &'static str, found: usize },
-    #[error("the cases fail before anything is changed:\n{0}")]
+    #[error("the tests fail before anything is changed:\n{0}")]
     Unchanged(String),
     #[error("{failed} of {all} mutations were not detected or do not compile")]
     Survivors { failed: usize, all: usize },
 }
 
-/// The outcome of a case under a mutation.
+/// The outcome of a case or of tests under a mutation.
 enum Outcome {
-    /// The mistake compiled, and the case failed.
+    /// The mistake compiled, and the case failed; or a test failed.
     Noticed,
-    /// The case passed: the mistake is still refused, with the same message.
-    StillRefused,
+    /// The case passed: the mistake is still refused, with the same message. Or all tests passed.
+    Passed,
     /// Something else failed. Holds the end of cargo's output.
     Other(String),
 }
@@ -48,7 +66,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Noticed => write!(f, "noticed"),
-            Self::StillRefused => write!(f, "NOT DETECTED: the mistake is still refused"),
+            Self::Passed => write!(f, "NOT DETECTED: what should fail passes"),
             Self::Other(output) => write!(f, "INVALID: other errors than expected\n{output}"),
         }
     }
@@ -58,6 +76,7 @@ impl fmt::Display for Outcome {
 pub fn run(words: &[&str]) -> Result<(), Error> {
     let chosen: Vec<&Mutation> = MUTATIONS
         .iter()
+        .chain(FAULTS)
         .filter(|m| words.is_empty() || words.iter().any(|word| m.case.contains(word)))
         .collect();
     if chosen.is_empty() {
@@ -69,29 +88,34 @@ pub fn run(words: &[&str]) -> Result<(), Error> {
         mutation.apply(&copy)?;
         copy.restore(mutation)?;
     }
-    let (passed, output) = copy.test("");
-    if !passed {
-        return Err(Error::Unchanged(tail(&output)));
+    let mut unchanged: Vec<_> = chosen.iter().map(|mutation| mutation.tests).collect();
+    unchanged.sort_unstable();
+    unchanged.dedup();
+    for tests in unchanged {
+        let (passed, output) = copy.test(tests, "");
+        if !passed {
+            return Err(Error::Unchanged(tail(&output)));
+        }
     }
     let mut failed = 0;
     for mutation in &chosen {
         mutation.apply(&copy)?;
-        let (passed, output) = copy.test(&format!("ui/{}.rs", mutation.case));
+        let (passed, output) = copy.test(mutation.tests, &format!("ui/{}.rs", mutation.case));
         copy.restore(mutation)?;
         let outcome = if passed {
-            Outcome::StillRefused
-        } else if output.contains(COMPILES) {
+            Outcome::Passed
+        } else if output.contains(if mutation.tests.is_empty() { COMPILES } else { FAILED }) {
             Outcome::Noticed
         } else {
             Outcome::Other(tail(&output))
         };
-        println!("{:32} {outcome}", mutation.case);
+        println!("{:34} {outcome}", mutation.case);
         failed += usize::from(!matches!(outcome, Outcome::Noticed));
     }
     if failed > 0 {
         return Err(Error::Survivors { failed, all: chosen.len() });
     }
-    println!("{} mutations, each detected by its case", chosen.len());
+    println!("{} mutations, each detected by its case or tests", chosen.len());
     Ok(())
 }
 
@@ -168,11 +192,15 @@ impl Copy {
         mutation.edits.iter().try_for_each(|(file, ..)| self.refresh(file))
     }
 
-    /// Runs the compile-fail cases whose path contains `filter`. Returns whether they pass, and the output.
-    fn test(&self, filter: &str) -> (bool, String) {
+    /// Runs `tests`, or if there are none the compile-fail cases whose path contains `filter`. Returns
+    /// whether they pass, and the output.
+    fn test(&self, tests: &[&str], filter: &str) -> (bool, String) {
+        let filter = format!("trybuild={filter}");
+        let cases = ["--package", "warpipe-pipeline", "--test", "compile_fail"];
+        let cases = [&cases[..], &["--", "refusals_are_sentences", filter.as_str()]].concat();
         let result = Command::new("cargo")
-            .args(["test", "--quiet", "--package", "warpipe-pipeline", "--test", "compile_fail"])
-            .args(["--", "refusals_are_sentences", &format!("trybuild={filter}")])
+            .args(["test", "--quiet"])
+            .args(if tests.is_empty() { &cases } else { tests })
             .env("CARGO_TARGET_DIR", &self.build)
             .current_dir(&self.tree)
             .output();
@@ -207,7 +235,7 @@ mod tests {
     fn every_edit_finds_its_text_once() {
         let root = crate::bundle::root();
         let mut wrong = Vec::new();
-        for Mutation { case, edits } in MUTATIONS {
+        for Mutation { case, edits, .. } in MUTATIONS.iter().chain(FAULTS) {
             // As `apply` does: a later edit sees what an earlier one of the same file has left.
             let mut texts = BTreeMap::new();
             for &(file, from, to) in *edits {

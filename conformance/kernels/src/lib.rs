@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod clusters;
 pub mod cp_async;
 pub mod launches;
+pub mod majors;
 pub mod math;
 pub mod matrix;
 pub mod mbarrier;

@@ -36,14 +36,19 @@ impl Operands {
     /// The descriptor of operand `i` at step `k`.
     #[inline(always)]
     pub(crate) fn descriptor(&self, i: usize, k: u32) -> u64 {
-        let swizzle = match self.span {
-            128 => Swizzle::B128,
-            64 => Swizzle::B64,
-            32 => Swizzle::B32,
-            _ => Swizzle::None,
-        };
         let at = shared::dynamic_base() + self.start[i] + k * self.step[i];
-        wgmma::descriptor(at, self.lead[i], self.stride[i], swizzle)
+        wgmma::descriptor(at, self.lead[i], self.stride[i], swizzle(self.span))
+    }
+}
+
+/// The swizzle over `span` bytes.
+#[inline(always)]
+pub(crate) fn swizzle(span: u32) -> Swizzle {
+    match span {
+        128 => Swizzle::B128,
+        64 => Swizzle::B64,
+        32 => Swizzle::B32,
+        _ => Swizzle::None,
     }
 }
 

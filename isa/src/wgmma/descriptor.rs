@@ -48,14 +48,33 @@ const fn field(bytes: u32) -> u64 {
     ((bytes & 0x3_ffff) >> 4) as u64
 }
 
-/// Makes a descriptor.
+/// Makes a descriptor. The instruction says whether the operand is K-major or MN-major
+/// ([`super::Major`]).
 ///
-/// For a K-major operand, `stride_bytes` is the distance from one group of 8 rows to the next (1024 with
-/// [`Swizzle::B128`]). Without a swizzle, `lead_bytes` is the distance from one core matrix to the next
-/// along K; with a swizzle it is ignored, and 16 is the usual value. A step of 16 elements along K inside
-/// of a swizzled row adds 32 bytes to `addr`.
+/// | operand | `lead_bytes` | `stride_bytes` | 16 along K |
+/// |---|---|---|---|
+/// | K-major, swizzled | ignored; 16 is usual | from 8 rows to the next 8 | 32 bytes |
+/// | K-major | from a core matrix to the next along K | from 8 rows to the next 8 | twice the lead |
+/// | MN-major, swizzled | from a panel to the next along M or N | from 8 k to the next 8 | twice the stride |
+/// | MN-major | from 8 k to the next 8 | from a core matrix to the next along M or N | twice the lead |
 ///
-/// The tile must start at a multiple of [`Swizzle::repeat_bytes`], so that the base offset is 0.
+/// A *panel* of an operand with a swizzle is as wide as its span ([`Swizzle::span_bytes`]): a K-major
+/// panel has as many bytes of each row, an MN-major panel of each k. Its lines follow each other, so eight
+/// lines have [`Swizzle::repeat_bytes`]. TMA writes such a panel with a box as wide as the span. So the
+/// packed stride is 1024 bytes with [`Swizzle::B128`], and an MN-major operand, of which a tile holds `k`
+/// lines along K, has a lead of `128 * k` and steps of 2048 bytes. A *core matrix* has 8 lines of 16 bytes,
+/// 128 bytes in all.
+///
+/// The last column is the distance from one instruction's operand to that of the next 16 elements along K,
+/// which is added to `addr`; for a swizzled K-major operand inside of a panel. An MN-major operand that has
+/// no more than one panel has no lead, and it may start inside of a panel, as far as it does not leave it:
+/// 16 bytes on `addr` are 8 elements.
+///
+/// The tile must start at a multiple of [`Swizzle::repeat_bytes`], so that the base offset is 0; so must,
+/// with a swizzle, the lead and the stride of an MN-major operand.
+///
+/// PTX manual: *Asynchronous Warpgroup Level Matrix Shared Memory Layout*, "Canonical Layouts". CUTLASS
+/// `make_gmma_desc`.
 #[inline(always)]
 pub const fn descriptor(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swizzle) -> u64 {
     field(addr) | field(lead_bytes) << 16 | field(stride_bytes) << 32 | (swizzle as u64) << 62
@@ -83,6 +102,15 @@ mod tests {
             assert_eq!(bits(52, 61), 0);
             assert_eq!(bits(62, 63), code, "swizzle of {swizzle:?}");
         }
+    }
+
+    /// A tile of 128 lines along K and of two panels of 64 columns along N. The second step
+    /// along K follows after 16 lines of 128 bytes.
+    #[test]
+    fn mn_major_128_byte_swizzle() {
+        let first = descriptor(0x4000, 128 * 128, 1024, Swizzle::B128);
+        assert_eq!(first, 0x4000_0040_0400_0400);
+        assert_eq!(descriptor(0x4000 + 16 * 128, 128 * 128, 1024, Swizzle::B128), first + 0x80);
     }
 
     /// The descriptor that published Hopper kernels use for a K-major tile of 128-byte rows.

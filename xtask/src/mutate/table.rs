@@ -8,16 +8,7 @@
 //! a trait, and every implementation would have to change. `44_columns` needs an instruction that PTX does
 //! not have.
 
-/// An edit of a file: the file, a text that occurs in it once, and its replacement.
-type Edit = (&'static str, &'static str, &'static str);
-
-/// The removal of a check, and the case that must detect it.
-pub struct Mutation {
-    /// Name of the case, without extension.
-    pub case: &'static str,
-    /// The edits that remove the check.
-    pub edits: &'static [Edit],
-}
+use super::Mutation;
 
 /// Writes the table.
 macro_rules! mutations {
@@ -25,6 +16,7 @@ macro_rules! mutations {
         /// All mutations, by case.
         pub const MUTATIONS: &[Mutation] = &[$(Mutation {
             case: $case,
+            tests: &[],
             edits: &[$(($file, $from, $to)),+],
         }),+];
     };
@@ -404,7 +396,7 @@ mutations! {
     "44_f32_operands":
         in "isa/src/wgmma/shape.rs",
             "    impl Sealed for half::f16 {}"
-            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
     "44_slot_of_reads":
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> MmaReaders for Mma<Ro> {}"

@@ -1,0 +1,61 @@
+//! The faults: edits of the SM model, each with the tests that must fail with it.
+//!
+//! If no test notices a fault, the model can differ from the chip, and only a GPU shows it.
+
+use super::Mutation;
+
+/// The unit tests of the addresses of wgmma's operands.
+const ADDRESSES: &[&str] = &["--package", "warpipe-sim", "--lib", "wgmma::operand"];
+/// Products on the model, and what it reports of operands.
+const PRODUCTS: &[&str] = &["--package", "warpipe-sim", "--test", "model", "mn_major"];
+
+const OPERAND: &str = "sim/src/wgmma/operand.rs";
+
+/// All faults.
+pub const FAULTS: &[Mutation] = &[
+    Mutation {
+        case: "model_mn_major_offsets_exchanged",
+        tests: ADDRESSES,
+        edits: &[(
+            OPERAND,
+            "return self.start + row / 8 * self.stride + k / 8 * self.leading + k % 8 * 16;",
+            "return self.start + row / 8 * self.leading + k / 8 * self.stride + k % 8 * 16;",
+        )],
+    },
+    Mutation {
+        case: "model_mn_major_panels_as_groups",
+        tests: ADDRESSES,
+        edits: &[(
+            OPERAND,
+            "let panel = self.start + 2 * row / span * self.leading;",
+            "let panel = self.start + 2 * row / span * self.stride;",
+        )],
+    },
+    Mutation {
+        case: "model_mn_major_without_its_swizzle",
+        tests: PRODUCTS,
+        edits: &[(
+            OPERAND,
+            "self.swizzle.apply(panel + 2 * row % span + k / 8 * self.stride + k % 8 * span)",
+            "panel + 2 * row % span + k / 8 * self.stride + k % 8 * span",
+        )],
+    },
+    Mutation {
+        case: "model_mn_major_decoded_along_k",
+        tests: PRODUCTS,
+        edits: &[(
+            "sim/src/wgmma/groups.rs",
+            "if o.major() == Major::K { along_k } else { along_m_or_n };",
+            "if o.major() == Major::K { along_k } else { along_k };",
+        )],
+    },
+    Mutation {
+        case: "model_mn_major_step_unchecked",
+        tests: PRODUCTS,
+        edits: &[(
+            OPERAND,
+            "if start % span + span.min(2 * rows) > span {",
+            "if start % span > span {",
+        )],
+    },
+];
