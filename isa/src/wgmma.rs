@@ -63,7 +63,7 @@ ops! { wgmma;
         const { assert!(N <= 7, "wgmma.wait_group takes at most 7") };
         trace!({
             ptx!(
-                "{{ .reg .pred p; .reg .b32 t; setp.lt.f32 p, {}, 0f00000000; @p ld.volatile.shared.b32 t, [0]; }} \
+                "{{ .reg .pred p; .reg .b32 t; setp.lt.f32 p, {}, 0f00000000; mov.b32 t, 0; @p ld.volatile.shared.b32 t, [t]; }} \
                  wgmma.wait_group.sync.aligned {};",
                 in(reg32) x, const N
             );

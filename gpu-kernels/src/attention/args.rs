@@ -168,20 +168,11 @@ impl Iterator for Tiles<'_> {
     type Item = Work;
     #[inline(always)]
     fn next(&mut self) -> Option<Work> {
-        self.next_by(|word| word)
-    }
-}
-
-impl Tiles<'_> {
-    /// The next tile, whose two words have passed through `same`. A warp group broadcasts them: so ptxas knows that
-    /// what follows from them is the same in all lanes.
-    #[inline(always)]
-    pub fn next_by(&mut self, same: impl Fn(u32) -> u32) -> Option<Work> {
-        let tile = same(self.list.get(self.at as usize).unwrap_or(END));
+        let tile = self.list.get(self.at as usize).unwrap_or(END);
         if tile == END {
             return None;
         }
-        let place = same(self.list.get(self.at as usize + 1).unwrap_or(0));
+        let place = self.list.get(self.at as usize + 1).unwrap_or(0);
         self.at += ENTRY;
         Some(Work { tile, head: place & 0xffff, batch: place >> 16 })
     }

@@ -179,10 +179,10 @@ pub fn attention<
                 let mut sum = Accumulator::<D>::zeros();
                 let (blocks, plain) =
                     (work.blocks::<BN>(args), work.plain_blocks::<BN>(args, group.index()));
-                for block in (blocks.start..blocks.end - 1).rev() {
-                    // A block's scores, behind them the values of the block before.
-                    macro_rules! step {
-                        ($masked:literal) => {{
+                // A block's scores, behind them the values of the block before.
+                macro_rules! steps {
+                    ($blocks:expr, masked $masked:literal) => {
+                        for block in $blocks.rev() {
                             let key = keys.wait();
                             let turn = turns.wait();
                             let next = Accumulator::<BN>::start(&group, (q.keep(), key));
@@ -198,11 +198,15 @@ pub fn attention<
                             p = scores.to_a();
                             sum = before;
                             sum.map_rows(by, |x, by| x * by);
-                        }};
-                    }
-                    // Twice, and not with a branch in the middle: ptxas waits for the values at a branch.
-                    if plain.contains(&block) { step!(false) } else { step!(true) }
+                        }
+                    };
                 }
+                // Three loops, and not one with a branch in it: ptxas ends the overlap at a branch.
+                let (start, last) = (blocks.start, blocks.end - 1);
+                let (from, end) = (plain.start.clamp(start, last), plain.end.clamp(start, last));
+                steps!(end.max(from)..last, masked true);
+                steps!(from..end, masked false);
+                steps!(start..from.min(end.max(start)), masked true);
                 q.release();
 
                 let Some(next) = out.next_with_keys::<BN>(&mut tiles) else {
@@ -212,21 +216,31 @@ pub fn attention<
                     break out.stores.tail();
                 };
                 // The next tile's first block, with this one's last.
-                let operands = (queries.wait(), keys.wait());
-                let turn = turns.wait();
-                let first = Accumulator::<BN>::start(&group, operands);
-                let (first, pv) = first.then_add(sum, (p, values.wait()));
-                turn.pass_on();
-                let total = softmax.total(&group);
-                let (mut scores, (queries, key)) = first.finish();
-                key.release();
-                q = queries;
-                scores_of.change::<true, BN>(&mut scores, &next, next.blocks::<BN>(args).end - 1);
-                softmax = Softmax::first(&group, &mut scores, scores_of.scale());
-                let (sum, value) = pv.finish();
-                value.release();
-                p = scores.to_a();
-                out.write(&work, &sum, total);
+                let first = next.blocks::<BN>(args).end - 1;
+                macro_rules! seam {
+                    (masked $masked:literal) => {{
+                        let operands = (queries.wait(), keys.wait());
+                        let turn = turns.wait();
+                        let next_scores = Accumulator::<BN>::start(&group, operands);
+                        let (next_scores, pv) = next_scores.then_add(sum, (p, values.wait()));
+                        turn.pass_on();
+                        let total = softmax.total(&group);
+                        let (mut scores, (queries, key)) = next_scores.finish();
+                        key.release();
+                        q = queries;
+                        scores_of.change::<$masked, BN>(&mut scores, &next, first);
+                        softmax = Softmax::first(&group, &mut scores, scores_of.scale());
+                        let (sum, value) = pv.finish();
+                        value.release();
+                        p = scores.to_a();
+                        out.write(&work, &sum, total);
+                    }};
+                }
+                if next.plain_blocks::<BN>(args, group.index()).contains(&first) {
+                    seam!(masked false);
+                } else {
+                    seam!(masked true);
+                }
                 work = next;
             }
         },
@@ -287,12 +301,11 @@ where
     /// Returns the next tile whose queries see a key. Those before it get zeros.
     #[inline(always)]
     fn next_with_keys<const BN: usize>(&mut self, tiles: &mut Tiles<'_>) -> Option<Work> {
-        let group = self.group;
-        let mut work = tiles.next_by(|word| group.broadcast(word))?;
+        let mut work = tiles.next()?;
         while work.blocks::<BN>(self.args).is_empty() {
             let none = Total { inverse: Rows::splat(0.0), lse: Rows::splat(f32::NEG_INFINITY) };
             self.write(&work, &Accumulator::<D>::zeros(), none);
-            work = tiles.next_by(|word| group.broadcast(word))?;
+            work = tiles.next()?;
         }
         Some(work)
     }
@@ -313,11 +326,14 @@ where
         let (lse, args) = (self.args.lse.by(self.group), self.args);
         if !lse.is_empty() && self.group.place(0).1 == 0 {
             let head = (work.batch * args.heads + work.head) * args.seq_q;
-            for (&own, &lse_of) in self.group.rows().0.iter().zip(&total.lse.0) {
-                if row + own < args.seq_q {
-                    lse.set((head + row + own) as usize, lse_of);
+            let rows = self.group.rows().map(|own| row + own);
+            let put = |i: usize| {
+                if rows.0[i] < args.seq_q {
+                    lse.try_set((head + rows.0[i]) as usize, total.lse.0[i]);
                 }
-            }
+            };
+            put(0);
+            put(1);
         }
         self.group.sync_warp();
     }

@@ -42,6 +42,14 @@ impl Softmax {
         Self { max, sum: scores.row_sum(), scale }
     }
 
+    /// A value that is known when the maximum is, and not negative: for [`InFlight::finish_after`].
+    ///
+    /// [`InFlight::finish_after`]: pipeline::mma::InFlight::finish_after
+    #[inline(always)]
+    pub fn known(&self) -> f32 {
+        isa::math::abs(self.max.0[0]) + isa::math::abs(self.max.0[1])
+    }
+
     /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by.
     #[inline(always)]
     pub fn next<Ro: Role, Cl: ClusterShape, const BN: usize>(

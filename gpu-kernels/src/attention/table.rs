@@ -91,10 +91,10 @@ macro_rules! kernels {
 }
 
 kernels! {
-    // TMP attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
+    attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
     attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
-    // TMP attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
-    // TMP attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
-    // TMP attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
-    // TMP attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
+    attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
+    attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
+    attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
+    attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
 }

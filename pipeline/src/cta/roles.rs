@@ -291,17 +291,6 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
         self.at
     }
 
-    /// Reconverges the lanes of the warp.
-    ///
-    /// It is for the end of code that some lanes skip, such as a store by one lane of each row. Without it, ptxas
-    /// may assume that the warp stays diverged, and keep the values of the loop around it out of uniform registers.
-    ///
-    /// Waits for the warp's other lanes. (PTX `bar.warp.sync`; CUDA `__syncwarp`.) See the example of [`Warpgroup`].
-    #[device]
-    pub fn sync_warp(&self) {
-        // SAFETY: the token says that all lanes of the warp come here.
-        unsafe { isa::warp::sync_warp(u32::MAX) }
-    }
     /// Returns the first lane's value in all lanes of the warp.
     ///
     /// It is for a value that is the same in all lanes without the compiler knowing it, such as a quotient that
@@ -459,6 +448,17 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     pub fn sync(&self) {
         // SAFETY: the token says that the four warps are converged; the barrier is theirs.
         unsafe { isa::barrier::sync(self.barrier, WARPGROUP_THREADS) }
+    }
+    /// Reconverges the lanes of the warp.
+    ///
+    /// It is for the end of code that some lanes skip, such as a store by one lane of each row. Without it, ptxas
+    /// may assume that the warp stays diverged, and keep the values of the loop around it out of uniform registers.
+    ///
+    /// Waits for the warp's other lanes. (PTX `bar.warp.sync`; CUDA `__syncwarp`.) See the example of [`Warpgroup`].
+    #[device]
+    pub fn sync_warp(&self) {
+        // SAFETY: the token says that all lanes of the warp come here.
+        unsafe { isa::warp::sync_warp(u32::MAX) }
     }
     /// Returns the first lane's value in all lanes of the warp.
     ///

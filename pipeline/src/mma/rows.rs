@@ -133,7 +133,7 @@ where
     /// (PTX `max.f32`.) See the example of [`Rows`].
     #[inline(always)]
     pub fn row_max(&self) -> RowParts {
-        self.reduce::<4>(isa::math::max)
+        self.reduce::<2>(isa::math::max)
     }
 
     /// Returns the sum of this thread's values in each of its two rows.
