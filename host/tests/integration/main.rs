@@ -13,6 +13,8 @@ mod map;
 #[path = "../probe/mod.rs"]
 mod probe;
 
+mod attention_reference;
+mod attention_work;
 mod errors;
 mod gemm_chain;
 mod gemm_in_turn;
