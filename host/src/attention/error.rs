@@ -41,7 +41,7 @@ pub enum AttentionError {
         most: u32,
     },
     /// A sequence is empty or too long.
-    #[error("attention with {what} = {rows}; it must be 1 to 2^31-1")]
+    #[error("attention with {what} = {rows}; it must be 1 to 2^29")]
     Length {
         /// "seq_q" or "seq_kv".
         what: &'static str,
@@ -89,7 +89,7 @@ pub enum AttentionError {
         before: u32,
     },
     /// The packed sequences have no rows, or too many.
-    #[error("{what} ends with {last}; the number of all rows must be 1 to 2^31-1")]
+    #[error("{what} ends with {last}; the number of all rows must be 1 to 2^29")]
     LastStart {
         /// "cu_seqlens_q" or "cu_seqlens_kv".
         what: &'static str,
@@ -150,6 +150,130 @@ pub enum AttentionError {
         rows: u32,
         /// Most tiles.
         most: u64,
+    },
+    /// No kernel of the table computes the problem.
+    #[error(
+        "no attention kernel for {dtype}, head dim {dim}{softcap}; the table of {count} has: {have}"
+    )]
+    NoInstance {
+        /// Element type.
+        dtype: &'static str,
+        /// Elements of a head.
+        dim: u32,
+        /// " with a soft-cap", or nothing.
+        softcap: &'static str,
+        /// Kernels in the table.
+        count: usize,
+        /// What they compute.
+        have: String,
+    },
+    /// The row asked for is not in the table, or it computes another kind of problem.
+    #[error("attention instance {index} of {count} does not compute this problem: {have}")]
+    WrongInstance {
+        /// The row asked for.
+        index: usize,
+        /// Rows in the table.
+        count: usize,
+        /// What the row computes.
+        have: String,
+    },
+    /// A row of an instance table contradicts its kernel.
+    #[error("attention instance {kernel}: {what}")]
+    BadInstance {
+        /// The kernel.
+        kernel: String,
+        /// The table's value and the kernel's value.
+        what: String,
+    },
+    /// The elements of a view are of another type.
+    #[error("attention operand {operand}: the view has elements of {have}; the plan has {want}")]
+    ViewDtype {
+        /// The tensor.
+        operand: Operand,
+        /// The view's type.
+        have: &'static str,
+        /// The plan's type.
+        want: &'static str,
+    },
+    /// The row pitch of a view is not the stride of the plan.
+    #[error(
+        "attention operand {operand}: the view's row pitch is {have} bytes; the plan's rows of a head are {want} bytes apart"
+    )]
+    ViewPitch {
+        /// The tensor.
+        operand: Operand,
+        /// The view's pitch.
+        have: u64,
+        /// Bytes from row to row in the plan.
+        want: u64,
+    },
+    /// An address that TMA, or a store of f32, does not take.
+    #[error("attention operand {operand} at address {addr:#x}; it must be a multiple of {unit}")]
+    ViewAddress {
+        /// The tensor.
+        operand: Operand,
+        /// The address of its first element.
+        addr: u64,
+        /// What the address must be a multiple of.
+        unit: u64,
+    },
+    /// A buffer of another size than its tensor.
+    #[error("attention operand {operand} needs {need} bytes; the buffer has {have}")]
+    ViewSize {
+        /// The tensor.
+        operand: Operand,
+        /// Bytes from its first to its last element.
+        need: u64,
+        /// Bytes of the buffer.
+        have: u64,
+    },
+    /// A tensor that reaches beyond its buffer.
+    #[error(
+        "attention operand {operand} of {need} bytes from byte {offset} exceeds its buffer of {have} bytes"
+    )]
+    ViewEnd {
+        /// The tensor.
+        operand: Operand,
+        /// Bytes from its first to its last element.
+        need: u64,
+        /// Offset of the first element.
+        offset: u64,
+        /// Bytes of the buffer.
+        have: u64,
+    },
+    /// A tensor that is written shares bytes with another one.
+    #[error(
+        "attention operand {operand} at {theirs:#x} overlaps {written} at {ours:#x}; {written} must have memory of its own"
+    )]
+    Overlap {
+        /// The other tensor.
+        operand: Operand,
+        /// Its first byte.
+        theirs: u64,
+        /// O or LSE.
+        written: Operand,
+        /// Its first byte.
+        ours: u64,
+    },
+    /// Borrowed memory is used on a stream that its owner does not know of.
+    #[error(
+        "attention operand {operand} was borrowed for stream {have:#x}, and attention is run on stream {run:#x}"
+    )]
+    ViewStream {
+        /// The tensor.
+        operand: Operand,
+        /// The stream of the loan.
+        have: u64,
+        /// The stream of the run.
+        run: u64,
+    },
+    /// The plan has an LSE and the run has not, or the reverse.
+    #[error("attention was planned {planned} LSE and is run {run} LSE")]
+    LseOperand {
+        /// "with" or "without".
+        planned: &'static str,
+        /// "with" or "without".
+        run: &'static str,
     },
     /// A slice of values is shorter than its tensor.
     #[error("attention operand {operand}: {need} elements are needed; there are {have}")]

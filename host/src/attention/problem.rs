@@ -266,8 +266,8 @@ mod tests {
             (equal(1 << 17, 16, 16), "131072 sequences"),
             (equal(1, 0, 16), "seq_q = 0"),
             (equal(1, 16, 0), "seq_kv = 0"),
-            (equal(1, 16, 1 << 31), "seq_kv = 2147483648"),
-            (equal(60000, 1, 1 << 30), "operand K of 60000 x 2 x 1073741824 x 64"),
+            (equal(1, 16, (1 << 29) + 1), "seq_kv = 536870913"),
+            (equal(60000, 1, 1 << 29), "operand K of 60000 x 2 x 536870912 x 64"),
             (equal(60000, 1 << 20, 1), "3932160000 tiles of 64 queries"),
         ];
         for (problem, words) in cases {

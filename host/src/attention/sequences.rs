@@ -2,6 +2,9 @@
 
 use super::error::AttentionError;
 
+/// Most rows of a tensor in the dimension of its sequences. Kernels add rows and window sizes in `i32`.
+const MAX_ROWS: u32 = 1 << 29;
+
 /// Number and lengths of the sequences of a batch.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Sequences {
@@ -102,7 +105,7 @@ impl Sequences {
             return Err(AttentionError::Batch { batch, most });
         }
         for (what, rows) in [("seq_q", self.rows()[0]), ("seq_kv", self.rows()[1])] {
-            if rows == 0 || rows > i32::MAX as u32 {
+            if rows == 0 || rows > MAX_ROWS {
                 return Err(AttentionError::Length { what, rows });
             }
         }
@@ -122,7 +125,7 @@ fn check_starts(what: &'static str, starts: &[u32]) -> Result<(), AttentionError
         let (before, start) = (starts[at], starts[at + 1]);
         return Err(AttentionError::Descending { what, at: at + 1, start, before });
     }
-    if last == 0 || last > i32::MAX as u32 {
+    if last == 0 || last > MAX_ROWS {
         return Err(AttentionError::LastStart { what, last });
     }
     Ok(())

@@ -33,13 +33,13 @@ pub struct TileShape {
 ///
 /// [`WorkList::words`] is what the kernel reads. An entry has two words: the index of the tile in its sequence, and
 /// `head | sequence << 16`. The list of a CTA ends with an entry of two [`END`]s, and all lists have equally many
-/// words.
+/// entries.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkList {
     /// The lists of all CTAs, one behind the other.
     pub words: Vec<u32>,
-    /// Words of a list, the end included.
-    pub stride: u32,
+    /// Entries of a list, the end included.
+    pub entries: u32,
     /// Number of lists.
     pub ctas: u32,
     /// Number of tiles.
@@ -92,9 +92,9 @@ impl WorkList {
             free.push(Reverse((time, cta)));
         }
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-        let stride = 2 * (longest + 1);
-        let mut words = vec![END; stride * lists.len()];
-        for (words, list) in words.chunks_exact_mut(stride).zip(&lists) {
+        let entries = longest + 1;
+        let mut words = vec![END; 2 * entries * lists.len()];
+        for (words, list) in words.chunks_exact_mut(2 * entries).zip(&lists) {
             for (entry, tile) in words.chunks_exact_mut(2).zip(list) {
                 entry.copy_from_slice(&[tile.index, tile.head | tile.batch << 16]);
             }
@@ -102,13 +102,16 @@ impl WorkList {
         let average = busy.iter().sum::<u64>() as f64 / f64::from(ctas);
         let most = busy.iter().max().copied().unwrap_or(0) as f64;
         let imbalance = if most > 0.0 { most / average } else { 1.0 };
-        Self { words, stride: stride as u32, ctas, tiles, blocks, imbalance }
+        Self { words, entries: entries as u32, ctas, tiles, blocks, imbalance }
     }
 
     /// The tiles of one CTA, in order: `[tile, head, sequence]`.
     pub fn tiles_of(&self, cta: u32) -> impl Iterator<Item = [u32; 3]> {
-        let stride = self.stride as usize;
-        let list = self.words.chunks_exact(stride).nth(cta as usize).unwrap_or_default();
+        let list = self
+            .words
+            .chunks_exact(2 * self.entries as usize)
+            .nth(cta as usize)
+            .unwrap_or_default();
         let entries = list.chunks_exact(2).take_while(|entry| entry[0] != END);
         entries.map(|entry| [entry[0], entry[1] & 0xffff, entry[1] >> 16])
     }

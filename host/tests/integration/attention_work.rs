@@ -65,8 +65,8 @@ proptest! {
         prop_assert_eq!(work.blocks, lists.iter().map(cost).sum::<u64>());
         // No CTA is idle, and each list ends with an end.
         prop_assert!(work.ctas == ctas.min(want.len() as u32) && lists.iter().all(|l| !l.is_empty()));
-        prop_assert_eq!(work.words.len(), (work.stride * work.ctas) as usize);
-        for list in work.words.chunks_exact(work.stride as usize) {
+        prop_assert_eq!(work.words.len(), (2 * work.entries * work.ctas) as usize);
+        for list in work.words.chunks_exact(2 * work.entries as usize) {
             prop_assert_eq!(&list[list.len() - 2..], [u32::MAX; 2]);
         }
         // What a queue gives: no CTA ends later than another begins its last tile.

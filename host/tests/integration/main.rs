@@ -22,6 +22,7 @@ mod gemm_seams;
 mod gpu_interop;
 mod gpu_launch;
 mod measured;
+mod model_attention;
 mod model_gemm;
 mod model_launch;
 mod plan;
