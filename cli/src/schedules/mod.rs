@@ -1,11 +1,13 @@
 //! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
+mod attention;
 mod certify;
 pub mod examples;
 mod family;
 pub mod gemm;
 
 use super::args::{finite, operand_dtype, result_dtype};
+use super::attention::shape::ShapeArgs;
 use super::error::Error;
 use super::progress::Progress;
 use super::say;
@@ -23,6 +25,8 @@ use std::time::Instant;
 enum What {
     /// The GEMM kernels
     Gemm,
+    /// The attention kernels
+    Attention,
     /// An example kernel, by its name
     Example,
 }
@@ -97,6 +101,8 @@ pub struct Args {
     /// of cluster tiles that are split along K
     #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
     schedule: Option<Schedule>,
+    #[command(flatten)]
+    attention: ShapeArgs,
     /// Write the results to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -140,8 +146,20 @@ pub trait Case: Sync {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    if args.what == What::Gemm && args.name.is_some() {
-        return usage("check gemm takes no name; give --instance NAME to choose a kernel");
+    if args.what != What::Example && args.name.is_some() {
+        return usage("only an example has a name; give --instance NAME to choose a kernel");
+    }
+    if args.what != What::Attention && args.attention.any() {
+        return usage("--heads, --causal and the like are options of `check attention`; omit them");
+    }
+    let of_gemm = args.m.is_some() || args.beta.is_some() || args.out_dtype.is_some();
+    if args.what == What::Attention && (of_gemm || args.schedule.is_some()) {
+        return usage(
+            "attention has no --m, --n, --k, --beta, --out-dtype and --schedule; omit them",
+        );
+    }
+    if args.what == What::Attention && args.certify {
+        return usage("check attention has no certificates; omit --certify");
     }
     let shaped = args.m.is_some()
         || args.schedule.is_some()
@@ -161,6 +179,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
     let cases: Vec<Box<dyn Case>> = match args.what {
         What::Gemm => gemm::cases(args)?,
+        What::Attention => attention::cases(args)?,
         What::Example => examples::cases(args.name.as_deref())?,
     };
     let mut results = Vec::new();
