@@ -1,11 +1,12 @@
 //! The attention kernels as cases.
 
-use super::{Args, Case, Failure};
+use super::family::Family;
+use super::{Args, Case, Failure, Steps};
 use crate::attention::operands::Operands;
 use crate::attention::{judge, once};
 use crate::error::Error;
 use host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
-use host::sim::Stats;
+use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
 use std::sync::{Arc, OnceLock};
 use warpipe::gpu_kernels::attention::Instance;
@@ -49,6 +50,76 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         .into_iter()
         .map(|index| case(index, problem(Some(&attention.instances()[index]))?))
         .collect()
+}
+
+/// The kernels that the options name, each with steps along the keys, along the tiles of a CTA, or both in turn.
+pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
+    let device = Device::sim(SimConfig::default());
+    let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
+    let table = attention.instances();
+    let chosen: Vec<usize> = match &args.instance {
+        _ if args.all_instances => (0..table.len()).collect(),
+        Some(name) => vec![named(table, name)?],
+        None => vec![attention.plan(&reach(args, 64, None)?)?.describe().index],
+    };
+    let dimensions = args.steps.map_or_else(|| vec![Steps::K, Steps::Tiles], |steps| vec![steps]);
+    let mut families: Vec<Box<dyn Family>> = Vec::new();
+    for index in chosen {
+        for &steps in &dimensions {
+            families.push(Box::new(Tiled { index, steps, instance: table[index] }));
+        }
+    }
+    Ok(families)
+}
+
+/// Attention of one CTA with a kernel of the table.
+struct Tiled {
+    index: usize,
+    steps: Steps,
+    instance: Instance,
+}
+
+/// Key blocks of each tile, where the tiles are the steps.
+const BLOCKS: u32 = 2;
+
+impl Tiled {
+    /// A problem of so many steps. The last tile has a few rows only: the kernel does the same with it, and the result
+    /// is compared sooner.
+    fn problem(&self, steps: u32) -> AttentionProblem {
+        let Instance { bm, bn, dtype, head_dim, .. } = self.instance;
+        let (tiles, blocks) = match self.steps {
+            Steps::K => (1, steps),
+            Steps::Tiles => (steps, BLOCKS),
+        };
+        let heads = Heads { q: 1, kv: 1, dim: head_dim };
+        let sequences = Sequences::Equal { batch: 1, q: bm * (tiles - 1) + 8, kv: bn * blocks - 8 };
+        AttentionProblem {
+            softcap: self.instance.soft_cap.then_some(2.0),
+            lse: true,
+            ..AttentionProblem::bshd(dtype, heads, sequences)
+        }
+    }
+}
+
+impl Family for Tiled {
+    fn name(&self) -> String {
+        let step = match self.steps {
+            Steps::K => "a block of keys, of one tile".to_owned(),
+            Steps::Tiles => format!("a tile of the CTA, of {BLOCKS} blocks of keys"),
+        };
+        format!("{}, a step is {step}", self.instance.desc.meta.name())
+    }
+
+    fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure> {
+        let operands = Operands::generate(self.problem(trial.steps), trial.data);
+        let case = AttentionCase {
+            kernel: self.instance.desc.meta.name().to_owned(),
+            index: self.index,
+            operands: Arc::new(operands.map_err(|e| Failure::Other(e.to_string()))?),
+            good: OnceLock::new(),
+        };
+        case.run(&SimConfig { sms: 1, ..config.clone() })
+    }
 }
 
 /// Row of the instance with this name, or with a name that ends so.

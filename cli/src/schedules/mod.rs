@@ -31,12 +31,12 @@ enum What {
     Example,
 }
 
-/// What a step of the GEMM is.
+/// What a step of the GEMM or of attention is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Steps {
-    /// The k tiles of a tile of D
+    /// The k tiles of a tile of D, or the blocks of keys of a tile of queries
     K,
-    /// The tiles of D of one CTA
+    /// The tiles of one CTA
     Tiles,
 }
 
@@ -67,7 +67,8 @@ pub struct Args {
     /// Steps up to which --certify looks for a period
     #[arg(long, default_value_t = 128, value_name = "N", requires = "certify", value_parser = clap::value_parser!(u32).range(16..=4096))]
     max_steps: u32,
-    /// What --certify counts as a step of the GEMM: k tiles of a tile, or tiles of a CTA [default: both]
+    /// What --certify counts as a step: k tiles of a tile (for attention, blocks of keys), or tiles of a CTA [default:
+    /// both]
     #[arg(long, value_enum, requires = "certify")]
     steps: Option<Steps>,
     /// Run only this schedule: a seed, or the schedule that a finding prints
@@ -158,8 +159,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
             "attention has no --m, --n, --k, --beta, --out-dtype and --schedule; omit them",
         );
     }
-    if args.what == What::Attention && args.certify {
-        return usage("check attention has no certificates; omit --certify");
+    if args.certify && args.attention.any() {
+        return usage("--certify has its own shapes; omit the options of attention");
     }
     let shaped = args.m.is_some()
         || args.schedule.is_some()
