@@ -203,6 +203,26 @@ fn tensors_that_do_not_match() {
 }
 
 #[test]
+fn lengths_in_files() {
+    let folder = Folder::new();
+    for (text, words) in [
+        ("", "no lengths"),
+        ("3 4\n5 x", "line 2: \"x\" is no number"),
+        ("1 2 3", "line 1: 3 numbers"),
+        ("[[1, 2], 3", "not a list of lengths"),
+        ("0 4\n0 5", "cu_seqlens_q ends with 0"),
+        // The kernels take sequences of equal lengths.
+        ("3 4\n\n5\n", "attention of 2 packed sequences"),
+        ("[[3, 4], 5, 6]", "attention of 3 packed sequences"),
+    ] {
+        folder.bytes("lengths", text.as_bytes());
+        let file = folder.arg("lengths");
+        let options = ["--heads", "2", "--head-dim", "64", "--varlen", &file];
+        refused(&[&["attention", "--device", "sim"][..], &options].concat(), &[words]);
+    }
+}
+
+#[test]
 fn schedules_of_attention() {
     let (code, stdout, stderr) = outcome(&warpipe(
         "check attention --heads 2 --kv-heads 1 --seq 140 --head-dim 64 --causal --seeds 3"

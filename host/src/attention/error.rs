@@ -167,6 +167,14 @@ pub enum AttentionError {
         /// What they compute.
         have: String,
     },
+    /// The kernels have no packed sequences yet.
+    #[error(
+        "attention of {batch} packed sequences; the kernels take sequences of equal lengths, one plan for each length"
+    )]
+    Packed {
+        /// Number of sequences.
+        batch: u32,
+    },
     /// The row asked for is not in the table, or it computes another kind of problem.
     #[error("attention instance {index} of {count} does not compute this problem: {have}")]
     WrongInstance {

@@ -94,6 +94,10 @@ impl AttentionPlan {
         asked: Option<usize>,
     ) -> Result<Self, Error> {
         problem.check()?;
+        if let Sequences::Packed { .. } = problem.sequences {
+            let batch = problem.sequences.batch();
+            return Err(AttentionError::Packed { batch }.into());
+        }
         let Attention { device, module, instances } = attention;
         let (index, why) = match asked {
             None => pick(instances, problem).map(|pick| (pick.index, pick.why))?,

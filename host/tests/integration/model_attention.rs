@@ -255,6 +255,10 @@ fn plans_say_what_they_are() {
     assert!(text.contains("it computes bf16 head dim 64"), "{text}");
     let text = attention.plan_with(&problem, 99).err().unwrap().to_string();
     assert!(text.contains("instance 99 of 12") && text.contains("no such row"), "{text}");
+    let packed = Sequences::packed([[3, 4], [5, 6]]);
+    let packed = AttentionProblem::bshd(Dtype::Bf16, problem.heads, packed);
+    let text = attention.plan(&packed).err().unwrap().to_string();
+    assert!(text.starts_with("attention of 2 packed sequences; the kernels take"), "{text}");
     let none = Attention::with_instances(&device, &IMAGE, &[]).unwrap();
     let text = none.plan(&problem).err().unwrap().to_string();
     assert_eq!(text, "no attention kernel for bf16, head dim 80; the table of 0 has: nothing");
