@@ -109,6 +109,20 @@ struct Limits {
     lse: f64,
 }
 
+/// Sums over the keys that a row sees, with `P` divided by its sum.
+#[derive(Clone, Copy, Default)]
+struct Spread {
+    /// Sum of `P^2 |v|^2`.
+    squares: f64,
+    /// Sum of `P max|v_i|`.
+    absolute: f64,
+    /// The same two with the square of the score, and with its absolute value.
+    scored_squares: f64,
+    scored_absolute: f64,
+    /// Largest `|v_i|`.
+    most: f64,
+}
+
 /// What some rows add to a comparison.
 #[derive(Clone, Copy, Default)]
 struct Sums {
@@ -307,8 +321,7 @@ impl Attention<'_> {
             }
         }
         rows.iter_mut().for_each(|row| row.softmax(problem));
-        // Of the visible values: sum of P^2 |v|^2, sum of P and the largest |v_i|, and the largest of these.
-        let mut spreads = vec![[0.0f64; 3]; rows.len()];
+        let mut spreads = vec![Spread::default(); rows.len()];
         for j in seen(&rows) {
             key(self.v, Operand::V, j, &mut one);
             let (square, most) =
@@ -319,9 +332,13 @@ impl Attention<'_> {
                 }
                 let p = row.p[(j - row.keys.start) as usize];
                 row.o.iter_mut().zip(&one).for_each(|(o, v)| *o += p * v);
-                spread[0] += p * p * square;
-                spread[1] += p * most;
-                spread[2] = spread[2].max(most);
+                // The score, after the soft-cap, which alone has an error that depends on it.
+                let s = if problem.softcap.is_some() && p > 0.0 { p.ln() + row.lse } else { 0.0 };
+                spread.squares += p * p * square;
+                spread.absolute += p * most;
+                spread.scored_squares += s * s * p * p * square;
+                spread.scored_absolute += s.abs() * p * most;
+                spread.most = spread.most.max(most);
             }
         }
         for (row, spread) in rows.iter_mut().zip(spreads) {
@@ -380,7 +397,8 @@ impl Row {
     }
 
     /// Errors that a kernel may have in this row; the module's documentation derives them.
-    fn limit(&mut self, problem: &AttentionProblem, [squares, absolute, most]: [f64; 3]) {
+    fn limit(&mut self, problem: &AttentionProblem, spread: Spread) {
+        let Spread { squares, absolute, most, .. } = spread;
         if self.keys.is_empty() {
             return;
         }
@@ -391,12 +409,15 @@ impl Row {
         };
         let size = f64::from(problem.scale()) * dot(&self.q, &self.q).sqrt() * self.k_norm;
         let score = size * (dim / 16.0 + 2.0) * STEP;
-        let cap = problem.softcap.map_or(0.0, |cap| size.min(cap.into()) * TANH);
         let sums = (keys / 16.0 + 8.0) * STEP;
         // P of the largest score is 1, so that P / l is at most 1 / l: what the smallest P loses, in units of P / l.
         let flush_p = flush * self.p.iter().copied().fold(0.0, f64::max) * most;
         let norm = dot(&self.o, &self.o);
-        let of_p = (unit * unit / 3.0 + cap * cap + 4.0 * score * score) * squares;
+        let of_p = (unit * unit / 3.0 + 4.0 * score * score) * squares
+            + TANH * TANH * spread.scored_squares;
+        // P is normalised by the sum of values with the same errors, so these count twice.
+        let by_scores = 2.0 * (score * absolute + TANH * spread.scored_absolute);
+        let cap = problem.softcap.map_or(0.0, |cap| size.min(cap.into()) * TANH);
         self.limits = Limits {
             squares: of_p
                 + unit * unit / 3.0 * norm
