@@ -6,6 +6,7 @@
 //! first and the last are always among them.
 
 mod attention;
+mod limits;
 
 pub use attention::{Attention, AttentionCheck};
 

@@ -1,23 +1,9 @@
 //! Attention in f64, and the error of a result with the bound that follows from how a kernel computes.
-//!
-//! A kernel multiplies 16-bit operands, adds in f32, rounds the exponentials P to the operands' type for the second
-//! product, and rounds O. With the unit roundoff `u` of the 16-bit type (2^-8 for bf16, 2^-11 for f16) and
-//! `P = exp(score - max)`, `l = sum(P)`:
-//!
-//! - The rounding of P adds `sum(P_j d_j v_j) / l` to an element, with `|d_j| <= u`. These errors are independent, so
-//!   their root mean square is `u / sqrt(3) * sqrt(sum(P_j^2 v_j^2)) / l`.
-//! - The rounding of O adds at most `u |o|`.
-//! - A score has an error of some 2^-23 of `scale |q| |k|` for each step of the tensor core, and that is a relative
-//!   error of P. The soft-cap's `tanh.approx` adds 2^-11 of the score.
-//! - The sums of the second product, and those of P, add some 2^-23 for each step.
-//!
-//! The root mean square over all elements gives [`AttentionCheck::bound`], with a factor of 2. The largest possible
-//! error of each element gives the unit of [`AttentionCheck::worst`].
 
+use super::limits::{Limits, Seen, Spread};
 use super::{Check, FULL, SAMPLES, larger};
 use crate::attention::{AttentionError, AttentionProblem, Operand};
 use crate::error::Error;
-use isa::kernel::Dtype;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -27,12 +13,6 @@ use std::ops::Range;
 
 /// Rows of Q that are computed together, so that a key is converted to f64 once for all.
 const ROWS: usize = 16;
-/// Relative error of a step of an f32 sum in the tensor core, which truncates.
-const STEP: f64 = 1.0 / (1 << 23) as f64;
-/// Relative error of `tanh.approx.f32` (PTX ISA: 2^-10.987).
-const TANH: f64 = 1.0 / 2000.0;
-/// Half of the smallest subnormal f16.
-const F16_FLUSH: f64 = 1.0 / (1 << 25) as f64;
 
 /// Attention with the values of its operands, laid out as the problem says.
 #[derive(Clone, Copy)]
@@ -75,7 +55,7 @@ impl fmt::Display for AttentionCheck {
 }
 
 /// Queries of one head of one sequence.
-struct Rows {
+struct Part {
     batch: u32,
     head: u32,
     rows: Vec<u32>,
@@ -94,33 +74,6 @@ struct Row {
     /// Largest `|k|` of the visible keys.
     k_norm: f64,
     limits: Limits,
-}
-
-/// Errors that a kernel may have in a row.
-#[derive(Clone, Copy, Default)]
-struct Limits {
-    /// Expected sum of the squared errors of the row's elements.
-    squares: f64,
-    /// Largest error of an element, except for a multiple of the element itself.
-    element: f64,
-    /// That multiple.
-    rounding: f64,
-    /// Largest error of the LSE.
-    lse: f64,
-}
-
-/// Sums over the keys that a row sees, with `P` divided by its sum.
-#[derive(Clone, Copy, Default)]
-struct Spread {
-    /// Sum of `P^2 |v|^2`.
-    squares: f64,
-    /// Sum of `P max|v_i|`.
-    absolute: f64,
-    /// The same two with the square of the score, and with its absolute value.
-    scored_squares: f64,
-    scored_absolute: f64,
-    /// Largest `|v_i|`.
-    most: f64,
 }
 
 /// What some rows add to a comparison.
@@ -223,7 +176,7 @@ impl Attention<'_> {
     }
 
     /// The element where a row of a tensor begins.
-    fn at(&self, operand: Operand, part: &Rows, row: u32) -> usize {
+    fn at(&self, operand: Operand, part: &Part, row: u32) -> usize {
         let (batch, [q, _]) = self.problem.sequences.first_rows(part.batch);
         self.problem.strides(operand).at(batch, part.head, q + row) as usize
     }
@@ -236,14 +189,14 @@ impl Attention<'_> {
         queries * u64::from(self.problem.heads.q)
     }
 
-    fn all_rows(&self) -> Vec<Rows> {
+    fn all_rows(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for batch in 0..self.problem.sequences.batch() {
             let [queries, _] = self.problem.sequences.lengths(batch);
             for head in 0..self.problem.heads.q {
                 for first in (0..queries).step_by(ROWS) {
                     let rows = (first..queries.min(first + ROWS as u32)).collect();
-                    parts.push(Rows { batch, head, rows });
+                    parts.push(Part { batch, head, rows });
                 }
             }
         }
@@ -251,7 +204,7 @@ impl Attention<'_> {
     }
 
     /// `count` rows: one at random of each part of equal length of all rows.
-    fn sampled_rows(&self, count: u64) -> Vec<Rows> {
+    fn sampled_rows(&self, count: u64) -> Vec<Part> {
         let all = self.row_count();
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let edge = |i: u64| (u128::from(i) * u128::from(all) / u128::from(count)) as u64;
@@ -260,7 +213,7 @@ impl Attention<'_> {
             _ if i + 1 == count => all - 1,
             _ => edge(i) + rng.next_u64() % (edge(i + 1) - edge(i)),
         });
-        let mut parts: Vec<Rows> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         let (mut batch, mut before) = (0, 0);
         for row in chosen {
             let mut queries = self.problem.sequences.lengths(batch)[0];
@@ -278,14 +231,14 @@ impl Attention<'_> {
                 {
                     part.rows.push(row as u32);
                 }
-                _ => parts.push(Rows { batch, head: head as u32, rows: vec![row as u32] }),
+                _ => parts.push(Part { batch, head: head as u32, rows: vec![row as u32] }),
             }
         }
         parts
     }
 
     /// Computes some rows.
-    fn rows(&self, part: &Rows) -> Vec<Row> {
+    fn rows(&self, part: &Part) -> Vec<Row> {
         let (problem, dim) = (self.problem, self.problem.heads.dim as usize);
         let [queries, keys] = problem.sequences.lengths(part.batch);
         let (batch, [_, first_key]) = problem.sequences.first_rows(part.batch);
@@ -320,7 +273,9 @@ impl Attention<'_> {
                 row.k_norm = row.k_norm.max(norm);
             }
         }
-        rows.iter_mut().for_each(|row| row.softmax(problem));
+        for row in &mut rows {
+            row.softmax(problem);
+        }
         let mut spreads = vec![Spread::default(); rows.len()];
         for j in seen(&rows) {
             key(self.v, Operand::V, j, &mut one);
@@ -342,14 +297,21 @@ impl Attention<'_> {
             }
         }
         for (row, spread) in rows.iter_mut().zip(spreads) {
-            row.limit(problem, spread);
+            if !row.keys.is_empty() {
+                let keys = row.keys.len() as f64;
+                let largest = row.p.iter().copied().fold(0.0, f64::max);
+                let size = f64::from(problem.scale()) * dot(&row.q, &row.q).sqrt() * row.k_norm;
+                let norm = dot(&row.o, &row.o);
+                let lse = row.lse;
+                row.limits = Limits::new(problem, spread, &Seen { keys, largest, size, norm, lse });
+            }
             // The rows of a whole problem would take more memory than its operands.
             row.p = Vec::new();
         }
         rows
     }
 
-    fn compare(&self, part: &Rows, o: &[f32], lse: Option<&[f32]>) -> Sums {
+    fn compare(&self, part: &Part, o: &[f32], lse: Option<&[f32]>) -> Sums {
         let mut s = Sums::default();
         for (&i, row) in part.rows.iter().zip(self.rows(part)) {
             let limits = row.limits;
@@ -366,7 +328,8 @@ impl Attention<'_> {
             if let Some(lse) = lse {
                 let have = f64::from(lse[self.at(Operand::Lse, part, i)]);
                 // Both are -inf where no key is seen.
-                let difference = if have == row.lse { 0.0 } else { have - row.lse };
+                let same = have.total_cmp(&row.lse).is_eq();
+                let difference = if same { 0.0 } else { have - row.lse };
                 s.worst_lse = larger(s.worst_lse, relative(difference, limits.lse));
             }
         }
@@ -394,39 +357,6 @@ impl Row {
         let sum: f64 = self.p.iter().sum();
         self.lse = max + sum.ln();
         self.p.iter_mut().for_each(|p| *p /= sum);
-    }
-
-    /// Errors that a kernel may have in this row; the module's documentation derives them.
-    fn limit(&mut self, problem: &AttentionProblem, spread: Spread) {
-        let Spread { squares, absolute, most, .. } = spread;
-        if self.keys.is_empty() {
-            return;
-        }
-        let (dim, keys) = (self.q.len() as f64, self.keys.len() as f64);
-        let (unit, flush) = match problem.dtype {
-            Dtype::F16 => (1.0 / 2048.0, F16_FLUSH),
-            _ => (1.0 / 256.0, 0.0),
-        };
-        let size = f64::from(problem.scale()) * dot(&self.q, &self.q).sqrt() * self.k_norm;
-        let score = size * (dim / 16.0 + 2.0) * STEP;
-        let sums = (keys / 16.0 + 8.0) * STEP;
-        // P of the largest score is 1, so that P / l is at most 1 / l: what the smallest P loses, in units of P / l.
-        let flush_p = flush * self.p.iter().copied().fold(0.0, f64::max) * most;
-        let norm = dot(&self.o, &self.o);
-        let of_p = (unit * unit / 3.0 + 4.0 * score * score) * squares
-            + TANH * TANH * spread.scored_squares;
-        // P is normalised by the sum of values with the same errors, so these count twice.
-        let by_scores = 2.0 * (score * absolute + TANH * spread.scored_absolute);
-        let cap = problem.softcap.map_or(0.0, |cap| size.min(cap.into()) * TANH);
-        self.limits = Limits {
-            squares: of_p
-                + unit * unit / 3.0 * norm
-                + sums * sums * (squares + norm)
-                + dim * (keys * flush_p * flush_p + flush * flush),
-            element: (unit + 2.0 * (cap + score) + sums) * absolute * 1.01 + keys * flush_p + flush,
-            rounding: unit * 1.01,
-            lse: score + cap + keys * STEP / 8.0 + 8.0 * STEP + self.lse.abs() * 4.0 * STEP,
-        };
     }
 }
 

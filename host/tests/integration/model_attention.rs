@@ -88,7 +88,9 @@ fn run(problem: &AttentionProblem, sms: u32) -> AttentionCheck {
         let untouched = |bytes: &[u8]| bytes.iter().all(|&b| b == AROUND);
         assert!(untouched(&bytes[..64]) && untouched(&bytes[end..]), "{operand} has an end");
         let mut gaps = vec![true; problem.span(operand).unwrap() as usize];
-        elements(problem, operand).into_iter().for_each(|at| gaps[at] = false);
+        for at in elements(problem, operand) {
+            gaps[at] = false;
+        }
         let size = problem.dtype(operand).size();
         let rows = bytes[64..end].chunks_exact(size).zip(gaps);
         rows.filter(|(_, gap)| *gap).for_each(|(x, _)| assert!(untouched(x), "a gap of {operand}"));
