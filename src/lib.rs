@@ -37,6 +37,7 @@
 //!   the types of operands and result. `gemm-bf16-f32` has bf16 operands and an f32 result; `gemm-mixed` has bf16
 //!   operands and an f16 result, and the reverse. `gemm` is all of them. Each comes with the image [`GEMM_IMAGE`]. A
 //!   program whose kernels are its own leaves them out: `default-features = false, features = ["host"]`.
+//! - `attention`: the image also has the attention kernels (`warpipe::host::attention`).
 //! - `reference`: seeded normal values, and the product in f64 with which a result is compared
 //!   (`warpipe::host::reference`).
 //! - `cudarc`: constructors from the contexts, streams and memory of cudarc.

@@ -79,6 +79,13 @@ pub enum Error {
     )]
     Memory { m: u64, n: u64, k: u64, need: u64, have: u64 },
 
+    #[error("{operand} = {name} has shape {shape:?}; expected {want}")]
+    Shape { operand: char, name: String, shape: Vec<usize>, want: String },
+    #[error("{}: not a list of lengths: {reason}", file.display())]
+    Lengths { file: PathBuf, reason: String },
+    #[error("Q, K, V and O take {need} bytes; {have} bytes of memory are free")]
+    AttentionMemory { need: u64, have: u64 },
+
     #[error("{}: not a benchmark report of `warpipe bench --json`: {reason}", file.display())]
     NotAReport { file: PathBuf, reason: String },
 
@@ -109,6 +116,8 @@ pub enum Error {
         "check failed: relative Frobenius error {error:.3e} is not below {bound:.0e} ({dtype} result, K = {k})"
     )]
     Check { error: f64, bound: f64, dtype: &'static str, k: u64 },
+    #[error("check failed: {0}")]
+    AttentionCheck(String),
     #[error(
         "{instance} gave different bits in two runs of {shape}; runs of one plan must give the same bits"
     )]
@@ -138,6 +147,7 @@ impl Error {
         use warpipe_bench::Error as Bench;
         match self {
             Self::Check { .. }
+            | Self::AttentionCheck(_)
             | Self::Bits { .. }
             | Self::Finding { .. }
             | Self::Wrong(_)

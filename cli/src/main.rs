@@ -1,6 +1,7 @@
 //! The command `warpipe`: its options and exit codes.
 
 mod args;
+mod attention;
 mod bench;
 mod ceilings;
 mod check;
@@ -56,10 +57,23 @@ Examples:
   warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
   warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
 
+const ATTENTION_ABOUT: &str = "\
+Compute attention, with operands from .safetensors files or generated
+
+Computes O = softmax(mask(cap(scale * Q K^T))) V for each head of each sequence. Q, K, V and O are bf16 or f16; \
+sums and the softmax are f32. Several heads of Q may share a head of K and V (GQA, MQA). A row that sees no key is 0.";
+
+const ATTENTION_EXAMPLES: &str = "\
+Examples:
+  warpipe attention --heads 16 --kv-heads 4 --seq 4096 --head-dim 128 --causal --check
+  warpipe attention --heads 2 --seq 300 --head-dim 64 --window 128,0 --lse --check --device sim
+  warpipe attention --q qkv.safetensors:q --k qkv.safetensors:k --v qkv.safetensors:v --causal --out o.safetensors";
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   warpipe check gemm --m 300 --n 520 --k 200 --seeds 1000
   warpipe check gemm --all-instances --seeds 20
+  warpipe check attention --heads 2 --seq 300 --head-dim 64 --causal --seeds 1000
   warpipe check example ordered_loads --pct 3
   warpipe check example stream_copy --exhaustive --json found.json
   warpipe check example two_rings --certify
@@ -113,6 +127,9 @@ enum Command {
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
+    /// Compute attention, with operands from .safetensors files or generated
+    #[command(long_about = ATTENTION_ABOUT, after_help = ATTENTION_EXAMPLES)]
+    Attention(Box<attention::Args>),
     /// List the predicted time of every kernel and schedule for a product; needs no GPU
     Plan(plan::Args),
     /// Run a kernel on the SM model under many schedules, and compare every result
@@ -141,6 +158,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::New(args) => new::run(args),
         Command::Gemm(args) => gemm::run(args),
+        Command::Attention(args) => attention::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => schedules::run(args),
         Command::Trace(args) => trace::run(args),

@@ -169,7 +169,7 @@ pub fn check_size(problem: &GemmProblem) -> Result<(), Error> {
 }
 
 /// Available memory in bytes; `None` where the system does not report it (it does on Linux).
-fn free_memory() -> Option<u64> {
+pub fn free_memory() -> Option<u64> {
     let about = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = about.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -32,7 +32,12 @@ pub struct Output {
 impl Output {
     /// Checks that `target` can be written and is not one of `inputs`.
     pub fn prepare(target: &TensorRef, inputs: &[&Path]) -> Result<Self, Error> {
-        let tensor = target.tensor.clone().unwrap_or_else(|| DEFAULT_TENSOR.to_owned());
+        Self::prepare_as(target, DEFAULT_TENSOR, inputs)
+    }
+
+    /// [`Output::prepare`] with a default for the tensor's name.
+    pub fn prepare_as(target: &TensorRef, default: &str, inputs: &[&Path]) -> Result<Self, Error> {
+        let tensor = target.tensor.clone().unwrap_or_else(|| default.to_owned());
         if tensor == "__metadata__" {
             let reason = "__metadata__ is not a tensor's name in safetensors".to_owned();
             return Err(Error::Output { file: target.file.clone(), reason });
@@ -45,12 +50,32 @@ impl Output {
         format!("{}:{}", self.place.path.display(), self.tensor)
     }
 
+    /// Name of the tensor.
+    pub fn tensor(&self) -> &str {
+        &self.tensor
+    }
+
     /// Writes a file with one matrix.
     pub fn write(&self, dtype: FileDtype, shape: [usize; 2], data: &[u8]) -> Result<(), Error> {
-        let view = TensorView::new(dtype, shape.to_vec(), data)
-            .map_err(|e| self.place.refuse(&e.to_string()))?;
-        let bytes = safetensors::serialize([(&self.tensor, view)], None)
-            .map_err(|e| self.place.refuse(&e.to_string()))?;
+        self.write_with(dtype, &shape, data, None)
+    }
+
+    /// Writes a file with the tensor, and perhaps a second one of another name.
+    pub fn write_with(
+        &self,
+        dtype: FileDtype,
+        shape: &[usize],
+        data: &[u8],
+        second: Option<(&str, FileDtype, &[usize], &[u8])>,
+    ) -> Result<(), Error> {
+        let view = |(name, dtype, shape, data): (&str, FileDtype, &[usize], _)| {
+            let view = TensorView::new(dtype, shape.to_vec(), data);
+            Ok((name.to_owned(), view.map_err(|e| self.place.refuse(&e.to_string()))?))
+        };
+        let tensors = std::iter::once((self.tensor(), dtype, shape, data)).chain(second);
+        let views = tensors.map(view).collect::<Result<Vec<_>, Error>>()?;
+        let bytes =
+            safetensors::serialize(views, None).map_err(|e| self.place.refuse(&e.to_string()))?;
         self.place.write(&bytes)
     }
 }

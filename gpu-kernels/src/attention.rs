@@ -11,8 +11,9 @@ pub mod args;
 pub mod kernel;
 pub mod score;
 mod softmax;
-#[cfg(feature = "attention")]
 pub mod table;
 
 pub use args::AttentionArgs;
 pub use score::{Place, Plain, Score, SoftCap};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use table::{INSTANCES, Instance};

@@ -137,8 +137,8 @@ pub(crate) mod value {
     pub const TENSOR_SWIZZLE_32: c_uint = 1;
     pub const TENSOR_SWIZZLE_64: c_uint = 2;
     pub const TENSOR_SWIZZLE_128: c_uint = 3;
-    pub const TENSOR_L2_NONE: c_uint = 0;
     pub const TENSOR_L2_128: c_uint = 2;
+    pub const TENSOR_L2_256: c_uint = 3;
     pub const TENSOR_FILL_ZERO: c_uint = 0;
 }
 

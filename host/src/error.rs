@@ -1,5 +1,6 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
+use crate::attention::AttentionError;
 use crate::tensor_error::TensorError;
 use crate::view_error::ViewError;
 use std::fmt;
@@ -433,6 +434,9 @@ pub enum Error {
         /// The stream of this run.
         stream: u64,
     },
+    /// Attention that can't be computed.
+    #[error(transparent)]
+    Attention(#[from] AttentionError),
     /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]
     OperandC {

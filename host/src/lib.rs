@@ -22,6 +22,7 @@
 //! missing, and the SM model can be used.
 
 mod assemble;
+pub mod attention;
 mod buffer;
 mod chain;
 mod context;

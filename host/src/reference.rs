@@ -1,9 +1,14 @@
-//! The product in f64 on the CPU, and the error of a result.
+//! The product and attention in f64 on the CPU, and the error of a result.
 //!
 //! Products of bf16 or f16 values are exact in f64, and each addition of their sums has a relative
 //! error of at most 2^-53. Up to [`FULL`] multiplications, every element is compared. Beyond that,
 //! [`SAMPLES`] whole rows and [`SAMPLES`] whole columns are compared. A fixed seed chooses them, and the
 //! first and the last are always among them.
+
+mod attention;
+mod limits;
+
+pub use attention::{Attention, AttentionCheck};
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;

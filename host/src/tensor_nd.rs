@@ -145,7 +145,8 @@ fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
             steps.as_ptr(),
             value::TENSOR_NO_INTERLEAVE,
             cuda_swizzle(spec.swizzle_bytes),
-            value::TENSOR_L2_NONE,
+            // Attention's rows of 64 columns are 128 bytes, and the next panel's are beside them.
+            value::TENSOR_L2_256,
             value::TENSOR_FILL_ZERO,
         )
     }?;

@@ -13,6 +13,7 @@ mod on_devices;
 mod twin;
 
 mod ceilings;
+mod cli_attention;
 mod cli_bad_input;
 mod cli_check;
 mod cli_gemm;

@@ -1,7 +1,7 @@
 //! `warpipe check --certify`: a certificate for any number of steps, of each kernel that the options name.
 
 use super::family::Family;
-use super::{Args, Failure, What, examples, gemm, write_json};
+use super::{Args, Failure, What, attention, examples, gemm, write_json};
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::say;
@@ -14,6 +14,7 @@ use std::time::Instant;
 pub fn run(args: &Args) -> Result<(), Error> {
     let families: Vec<Box<dyn Family>> = match args.what {
         What::Gemm => gemm::families(args)?,
+        What::Attention => attention::families(args)?,
         What::Example => examples::families(args.name.as_deref())?,
     };
     let limits = Limits { steps: args.max_steps, ..Limits::default() };

@@ -1,11 +1,13 @@
 //! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
+mod attention;
 mod certify;
 pub mod examples;
 mod family;
 pub mod gemm;
 
 use super::args::{finite, operand_dtype, result_dtype};
+use super::attention::shape::ShapeArgs;
 use super::error::Error;
 use super::progress::Progress;
 use super::say;
@@ -23,16 +25,18 @@ use std::time::Instant;
 enum What {
     /// The GEMM kernels
     Gemm,
+    /// The attention kernels
+    Attention,
     /// An example kernel, by its name
     Example,
 }
 
-/// What a step of the GEMM is.
+/// What a step of the GEMM or of attention is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Steps {
-    /// The k tiles of a tile of D
+    /// The k tiles of a tile of D, or the blocks of keys of a tile of queries
     K,
-    /// The tiles of D of one CTA
+    /// The tiles of one CTA
     Tiles,
 }
 
@@ -63,7 +67,8 @@ pub struct Args {
     /// Steps up to which --certify looks for a period
     #[arg(long, default_value_t = 128, value_name = "N", requires = "certify", value_parser = clap::value_parser!(u32).range(16..=4096))]
     max_steps: u32,
-    /// What --certify counts as a step of the GEMM: k tiles of a tile, or tiles of a CTA [default: both]
+    /// What --certify counts as a step: k tiles of a tile (for attention, blocks of keys), or tiles of a CTA [default:
+    /// both]
     #[arg(long, value_enum, requires = "certify")]
     steps: Option<Steps>,
     /// Run only this schedule: a seed, or the schedule that a finding prints
@@ -97,6 +102,8 @@ pub struct Args {
     /// of cluster tiles that are split along K
     #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
     schedule: Option<Schedule>,
+    #[command(flatten)]
+    attention: ShapeArgs,
     /// Write the results to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -140,8 +147,20 @@ pub trait Case: Sync {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
-    if args.what == What::Gemm && args.name.is_some() {
-        return usage("check gemm takes no name; give --instance NAME to choose a kernel");
+    if args.what != What::Example && args.name.is_some() {
+        return usage("only an example has a name; give --instance NAME to choose a kernel");
+    }
+    if args.what != What::Attention && args.attention.any() {
+        return usage("--heads, --causal and the like are options of `check attention`; omit them");
+    }
+    let of_gemm = args.m.is_some() || args.beta.is_some() || args.out_dtype.is_some();
+    if args.what == What::Attention && (of_gemm || args.schedule.is_some()) {
+        return usage(
+            "attention has no --m, --n, --k, --beta, --out-dtype and --schedule; omit them",
+        );
+    }
+    if args.certify && args.attention.any() {
+        return usage("--certify has its own shapes; omit the options of attention");
     }
     let shaped = args.m.is_some()
         || args.schedule.is_some()
@@ -161,6 +180,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
     let cases: Vec<Box<dyn Case>> = match args.what {
         What::Gemm => gemm::cases(args)?,
+        What::Attention => attention::cases(args)?,
         What::Example => examples::cases(args.name.as_deref())?,
     };
     let mut results = Vec::new();

@@ -1,5 +1,7 @@
-//! The compiled attention kernels.
+//! The compiled attention kernels. They are compiled with the feature `attention`.
 #![forbid(unsafe_code)]
+// Without the feature the table is empty.
+#![cfg_attr(not(feature = "attention"), allow(unused_imports, unused_macros))]
 
 use super::args::AttentionArgs;
 use super::kernel::{AttentionCta, MapK, MapO, MapQ, MapV, attention};
@@ -90,6 +92,11 @@ macro_rules! kernels {
     };
 }
 
+/// The kernels of this crate.
+#[cfg(not(any(feature = "attention", target_arch = "nvptx64")))]
+pub const INSTANCES: &[Instance] = &[];
+
+#[cfg(feature = "attention")]
 kernels! {
     attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
     attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, keys 128, queries 2, stages 2, stores 2;

@@ -22,6 +22,7 @@ unsafe impl KernelArg for &Map {
         box_rows: TILE.rows,
         box_cols: TILE.cols,
         swizzle_bytes: TILE.swizzle_bytes,
+        rank: 2,
     };
     unsafe fn from_abi(abi: Self::Abi) -> Self {
         // SAFETY: a checked launch passes a map of this kind, which outlives the kernel.

@@ -20,6 +20,7 @@ const fn map(dtype: Dtype, box_rows: u32) -> ParamMeta {
         box_rows,
         box_cols: 128 / dtype.size() as u32,
         swizzle_bytes: 128,
+        rank: 2,
     }
 }
 

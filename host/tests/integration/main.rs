@@ -13,6 +13,8 @@ mod map;
 #[path = "../probe/mod.rs"]
 mod probe;
 
+mod attention_reference;
+mod attention_work;
 mod errors;
 mod gemm_chain;
 mod gemm_in_turn;
@@ -20,6 +22,7 @@ mod gemm_seams;
 mod gpu_interop;
 mod gpu_launch;
 mod measured;
+mod model_attention;
 mod model_gemm;
 mod model_launch;
 mod plan;

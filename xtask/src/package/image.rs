@@ -6,13 +6,14 @@ use std::fs;
 use std::path::Path;
 
 /// How the names of the kernels of a feature of warpipe begin.
-const FEATURES: [(&str, &str); 6] = [
+const FEATURES: [(&str, &str); 7] = [
     ("gemm_bf16_bf16_", "gemm-bf16"),
     ("gemm_f16_f16_", "gemm-f16"),
     ("gemm_bf16_f32_", "gemm-bf16-f32"),
     ("gemm_f16_f32_", "gemm-f16-f32"),
     ("gemm_bf16_f16_", "gemm-mixed"),
     ("gemm_f16_bf16_", "gemm-mixed"),
+    ("attention_", "attention"),
 ];
 
 /// The feature of a kernel.
@@ -25,6 +26,7 @@ pub fn write(root: &Path, folder: &Path, work: &Path) -> Result<(), Error> {
     let image = KernelBuilder::new(root.join("gpu-kernels"))
         .arch(Arch::Sm90a)
         .feature("gemm")
+        .feature("attention")
         .out_dir(work)
         .target_dir(root.join("target/kernel-build"))
         .build()?;

@@ -1,0 +1,125 @@
+//! Attention forward, `O = softmax(mask(cap(scale * Q K^T))) V`: planned once, run many times.
+//!
+//! [`AttentionProblem`] states sizes, mask and layouts. [`Attention::plan`] picks the kernel and deals the tiles of
+//! queries out to the CTAs of a persistent grid ([`WorkList`]). [`AttentionPlan::bind`] checks the operands, which are
+//! used where they lie. With the feature `reference`, [`reference::Attention`](crate::reference::Attention) computes
+//! the same in f64.
+
+mod area;
+mod error;
+mod mask;
+mod operand;
+mod pick;
+mod plan;
+mod problem;
+mod run;
+mod sequences;
+mod strides;
+mod work;
+
+pub use error::AttentionError;
+pub use mask::Mask;
+pub use plan::{AttentionInfo, AttentionPlan};
+pub use problem::{AttentionProblem, Heads, MAX_HEAD_DIM};
+pub use run::BoundAttention;
+pub use sequences::Sequences;
+pub use strides::{Operand, Strides};
+pub use work::{END, TileShape, WorkList};
+
+use crate::device::Device;
+use crate::error::Error;
+use crate::launch::Module;
+use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance};
+use isa::kernel::{Image, KernelArg, ParamKind};
+
+/// The attention kernels of an image, loaded on a device.
+pub struct Attention {
+    device: Device,
+    module: Module,
+    instances: &'static [Instance],
+}
+
+impl Attention {
+    /// Loads the attention kernels of `gpu_kernels` from their image.
+    ///
+    /// # Errors
+    /// The errors of [`Attention::with_instances`].
+    pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
+        Self::with_instances(device, image, INSTANCES)
+    }
+
+    /// Loads the kernels of a table of your own.
+    ///
+    /// # Errors
+    /// An error of [`Device::load`]; a row of the table that contradicts its kernel; a kernel that the image does not
+    /// have.
+    pub fn with_instances(
+        device: &Device,
+        image: &'static Image,
+        instances: &'static [Instance],
+    ) -> Result<Self, Error> {
+        for instance in instances {
+            check_instance(instance)?;
+        }
+        let module = device.load(image)?;
+        for instance in instances {
+            module.check(instance.desc)?;
+        }
+        Ok(Self { device: device.clone(), module, instances })
+    }
+
+    /// The module that holds the kernels.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The instance table.
+    pub fn instances(&self) -> &'static [Instance] {
+        self.instances
+    }
+
+    /// Plans attention with the kernel whose head dim is the smallest that holds the problem's.
+    ///
+    /// # Errors
+    /// [`AttentionError`] for a problem that can't be computed; errors of the assembler and of an allocation.
+    pub fn plan(&self, problem: &AttentionProblem) -> Result<AttentionPlan, Error> {
+        AttentionPlan::new(self, problem, None)
+    }
+
+    /// Plans attention with row `index` of the table.
+    ///
+    /// # Errors
+    /// The errors of [`Attention::plan`]; [`AttentionError::WrongInstance`].
+    pub fn plan_with(
+        &self,
+        problem: &AttentionProblem,
+        index: usize,
+    ) -> Result<AttentionPlan, Error> {
+        AttentionPlan::new(self, problem, Some(index))
+    }
+}
+
+/// Checks that a row of the table agrees with its kernel.
+fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
+    let meta = &instance.desc.meta;
+    let bad = |what| Err(AttentionError::BadInstance { kernel: meta.name().into(), what });
+    let Instance { bm, bn, head_dim, .. } = *instance;
+    if [bm, bn, head_dim].contains(&0) {
+        return bad(format!("tile {bm}x{bn}x{head_dim}: no size may be 0"));
+    }
+    let params = meta.params();
+    let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
+    if maps != 4 || params.get(4) != Some(&<AttentionArgs<'_> as KernelArg>::META) {
+        return bad(format!(
+            "{maps} tensor maps in front; expected 4, those of Q, K, V and O, and then AttentionArgs"
+        ));
+    }
+    if let Some(map) = params[..4].iter().find(|p| (p.dtype, p.rank) != (instance.dtype as u32, 4))
+    {
+        let (dtype, have) = (instance.dtype.name(), crate::param::describe(map));
+        return bad(format!(
+            "the table says tensor maps of {dtype} and rank 4; the kernel has {have}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! A plan holds everything about attention that does not depend on the addresses of its operands.
+
+use super::Attention;
+use super::error::AttentionError;
+use super::pick::{fits, in_words, pick};
+use super::problem::{AttentionProblem, Heads};
+use super::sequences::Sequences;
+use super::work::{TileShape, WorkList};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Error;
+use crate::launch::{Module, Prepared};
+use gpu_kernels::attention::Instance;
+use serde::Serialize;
+use std::fmt;
+
+/// Planned attention; see [`Attention::plan`].
+///
+/// Threads may share it, and any number of runs on any streams may use it at the same time: nothing in it is written
+/// after it was made.
+pub struct AttentionPlan {
+    pub(super) device: Device,
+    pub(super) module: Module,
+    pub(super) problem: AttentionProblem,
+    pub(super) instance: &'static Instance,
+    /// The kernel in the module, for this grid.
+    pub(super) prepared: Prepared,
+    pub(super) grid: [u32; 3],
+    /// The work lists on the device, and the entries of each.
+    pub(super) work: Buffer,
+    pub(super) entries: u32,
+    info: AttentionInfo,
+}
+
+/// Description of a plan, as text and as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttentionInfo {
+    /// The device.
+    pub device: String,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Number of sequences.
+    pub batch: u32,
+    /// Heads of Q and O.
+    pub heads_q: u32,
+    /// Heads of K and V.
+    pub heads_kv: u32,
+    /// Queries of a sequence, or of all packed sequences.
+    pub seq_q: u32,
+    /// Keys of a sequence, or of all packed sequences.
+    pub seq_kv: u32,
+    /// Whether the sequences are packed.
+    pub packed: bool,
+    /// Elements of a head.
+    pub head_dim: u32,
+    /// The mask, in words.
+    pub mask: String,
+    /// Factor of the scores.
+    pub scale: f32,
+    /// The soft-cap.
+    pub softcap: Option<f32>,
+    /// Floating-point operations over the pairs of a query and a key that it sees.
+    pub flops: f64,
+    /// Name of the kernel in the image.
+    pub kernel: String,
+    /// Row of the instance table.
+    pub index: usize,
+    /// Why this kernel was chosen.
+    pub why: String,
+    /// Queries of a tile, keys of a block, and columns of both.
+    pub tile: [u32; 3],
+    /// Blocks of keys, and of values, that are in shared memory.
+    pub stages: u32,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// Shared memory of a CTA in bytes.
+    pub smem_bytes: u32,
+    /// CTAs of the grid.
+    pub ctas: u32,
+    /// Tiles of queries.
+    pub tiles: u64,
+    /// Key blocks of all tiles.
+    pub blocks: u64,
+    /// Time of the busiest CTA relative to the average.
+    pub imbalance: f64,
+    /// Bytes of the work lists on the device.
+    pub work_bytes: u64,
+}
+
+impl AttentionPlan {
+    pub(super) fn new(
+        attention: &Attention,
+        problem: &AttentionProblem,
+        asked: Option<usize>,
+    ) -> Result<Self, Error> {
+        problem.check()?;
+        if let Sequences::Packed { .. } = problem.sequences {
+            let batch = problem.sequences.batch();
+            return Err(AttentionError::Packed { batch }.into());
+        }
+        let Attention { device, module, instances } = attention;
+        let (index, why) = match asked {
+            None => pick(instances, problem).map(|pick| (pick.index, pick.why))?,
+            Some(index) => match instances.get(index) {
+                Some(instance) if fits(instance, problem) => {
+                    (index, "the caller asked for it".to_owned())
+                }
+                other => {
+                    let have = other.map_or_else(
+                        || "the table has no such row".to_owned(),
+                        |i| format!("it computes {}", in_words(i)),
+                    );
+                    let count = instances.len();
+                    return Err(AttentionError::WrongInstance { index, count, have }.into());
+                }
+            },
+        };
+        let instance = &instances[index];
+        let meta = &instance.desc.meta;
+        let cluster = meta.cluster_size();
+        let clusters = module.max_active_clusters(instance.desc)?.min(device.sms() / cluster);
+        if clusters == 0 {
+            return Err(Error::LaunchCluster {
+                kernel: meta.name().into(),
+                grid: [cluster, 1, 1],
+                cluster: meta.cluster,
+                right: "the device has no room for one such cluster",
+            });
+        }
+        let work = WorkList::new(problem, TileShape { bm: instance.bm, bn: instance.bn }, clusters);
+        let grid = [work.ctas * cluster, 1, 1];
+        // Assembled here, so that neither a bind nor a run, which may be captured, has to.
+        module.preload(&[instance.desc])?;
+        let prepared = module.prepare(instance.desc, grid)?;
+        let bytes: Vec<u8> = work.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let info = AttentionInfo::of(device, problem, instance, &work, (index, why));
+        Ok(Self {
+            device: device.clone(),
+            module: module.clone(),
+            problem: problem.clone(),
+            instance,
+            prepared,
+            grid,
+            work: device.upload(&bytes)?,
+            entries: work.entries,
+            info,
+        })
+    }
+
+    /// Description of the plan: kernel, grid and work.
+    pub fn describe(&self) -> &AttentionInfo {
+        &self.info
+    }
+
+    /// The problem that the plan was made for.
+    pub fn problem(&self) -> &AttentionProblem {
+        &self.problem
+    }
+}
+
+impl AttentionInfo {
+    fn of(
+        device: &Device,
+        problem: &AttentionProblem,
+        instance: &Instance,
+        work: &WorkList,
+        (index, why): (usize, String),
+    ) -> Self {
+        let (Heads { q, kv, dim }, [seq_q, seq_kv]) = (problem.heads, problem.sequences.rows());
+        let meta = &instance.desc.meta;
+        Self {
+            device: device.describe(),
+            dtype: problem.dtype.name(),
+            batch: problem.sequences.batch(),
+            heads_q: q,
+            heads_kv: kv,
+            seq_q,
+            seq_kv,
+            packed: matches!(problem.sequences, Sequences::Packed { .. }),
+            head_dim: dim,
+            mask: problem.mask.to_string(),
+            scale: problem.scale(),
+            softcap: problem.softcap,
+            flops: problem.flops(),
+            kernel: meta.name().into(),
+            index,
+            why,
+            tile: [instance.bm, instance.bn, instance.head_dim],
+            stages: instance.stages,
+            threads: meta.threads,
+            smem_bytes: meta.smem_bytes,
+            ctas: work.ctas * meta.cluster_size(),
+            tiles: work.tiles,
+            blocks: work.blocks,
+            imbalance: work.imbalance,
+            work_bytes: 4 * work.words.len() as u64,
+        }
+    }
+}
+
+impl fmt::Display for AttentionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, .. } = self;
+        let packed = if self.packed { " in all" } else { "" };
+        writeln!(
+            f,
+            "attention {dtype}: {batch} sequences, {heads_q} query and {heads_kv} key heads of {head_dim}, {seq_q} queries and {seq_kv} keys{packed}, {} on {}",
+            self.mask, self.device
+        )?;
+        write!(f, "  scale {}", self.scale)?;
+        if let Some(cap) = self.softcap {
+            write!(f, ", soft-cap {cap}")?;
+        }
+        writeln!(f, ", {:.3} GFLOP", self.flops / 1e9)?;
+        writeln!(f, "  kernel {} ({}): {}", self.kernel, self.index, self.why)?;
+        let [bm, bn, columns] = self.tile;
+        writeln!(
+            f,
+            "  {bm} queries by blocks of {bn} keys by {columns} columns, {} stages, {} threads, {} bytes of shared memory",
+            self.stages, self.threads, self.smem_bytes
+        )?;
+        writeln!(
+            f,
+            "  {} tiles with {} key blocks on {} CTAs; the busiest has {:.2} times the average",
+            self.tiles, self.blocks, self.ctas, self.imbalance
+        )
+    }
+}

@@ -1,0 +1,178 @@
+//! A plan bound to its operands.
+
+use super::error::AttentionError;
+use super::operand::{Bound, check_apart};
+use super::plan::AttentionPlan;
+use super::strides::Operand;
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::param::Param;
+use crate::stream::Stream;
+use crate::tensor::{TensorBox, TensorMap};
+use crate::tensor_nd::TensorNd;
+use crate::view::{View, ViewMut};
+use gpu_kernels::attention::args::UNBOUNDED;
+use gpu_kernels::attention::{AttentionArgs, SoftCap};
+use isa::kernel::{ByValue, KernelArg};
+use isa::slice::SliceAbi;
+use pipeline::grid::{DependentSlice, DependentSliceMut};
+use std::sync::Arc;
+
+/// A plan with its operands. The tensor maps are encoded once, for any number of runs. Threads may share it.
+pub struct BoundAttention<'p> {
+    plan: &'p AttentionPlan,
+    /// Q, K, V and O.
+    tensors: [Bound<'p>; 4],
+    maps: [TensorMap; 4],
+    lse: Option<Bound<'p>>,
+}
+
+impl AttentionPlan {
+    /// Queues attention on the device's stream. [`Buffer::read`] waits for it.
+    ///
+    /// # Errors
+    /// The errors of [`AttentionPlan::bind`], and of the launch.
+    pub fn run<'v>(
+        &'v self,
+        q: impl Into<View<'v>>,
+        k: impl Into<View<'v>>,
+        v: impl Into<View<'v>>,
+        o: impl Into<ViewMut<'v>>,
+        lse: Option<ViewMut<'v>>,
+    ) -> Result<(), Error> {
+        self.bind(q, k, v, o, lse)?.run(&self.device.stream())
+    }
+
+    /// Checks the operands and encodes their tensor maps, once for any number of runs.
+    ///
+    /// An operand is a `&Buffer` (`&mut` for O and LSE) or a [`View`] that begins somewhere in one; the strides are
+    /// those of the problem. All are used in place. Of the memory of O only its elements are written. LSE is given if
+    /// the problem asks for it.
+    ///
+    /// Nothing is allocated or assembled here, and a run can be captured.
+    ///
+    /// # Errors
+    /// [`AttentionError`] for views that the plan can't use: a tensor beyond its buffer, an address that is not a
+    /// multiple of 16 bytes, another element type, an O or an LSE that overlaps another operand;
+    /// [`Error::ForeignDevice`].
+    pub fn bind<'p>(
+        &'p self,
+        q: impl Into<View<'p>>,
+        k: impl Into<View<'p>>,
+        v: impl Into<View<'p>>,
+        o: impl Into<ViewMut<'p>>,
+        lse: Option<ViewMut<'p>>,
+    ) -> Result<BoundAttention<'p>, Error> {
+        if lse.is_some() != self.problem.lse {
+            let words = |with| if with { "with" } else { "without" };
+            let (planned, run) = (words(self.problem.lse), words(lse.is_some()));
+            return Err(AttentionError::LseOperand { planned, run }.into());
+        }
+        let bound = |operand, view| Bound::new(&self.device, &self.problem, operand, view);
+        let tensors = [
+            bound(Operand::Q, q.into())?,
+            bound(Operand::K, k.into())?,
+            bound(Operand::V, v.into())?,
+            bound(Operand::O, o.into().0)?,
+        ];
+        let lse = lse.map(|lse| bound(Operand::Lse, lse.0)).transpose()?;
+        check_apart(&tensors[3], &tensors[..3])?;
+        if let Some(lse) = &lse {
+            check_apart(lse, &tensors)?;
+        }
+        let [q, k, v, o] = &tensors;
+        let maps = [self.map(0, q)?, self.map(1, k)?, self.map(2, v)?, self.map(3, o)?];
+        Ok(BoundAttention { plan: self, tensors, maps, lse })
+    }
+
+    /// The tensor map of an operand: dimensions (column, row, head, sequence), with the box of the kernel's parameter.
+    fn map(&self, parameter: usize, bound: &Bound<'_>) -> Result<TensorMap, Error> {
+        let param = &self.instance.desc.meta.params[parameter];
+        let (dtype, strides) =
+            (self.problem.dtype(bound.operand), self.problem.strides(bound.operand));
+        let [batch, heads, rows, dim] = self.problem.sizes(bound.operand);
+        let size = dtype.size() as u64;
+        // The stride of a dimension of size 1 is never used, but TMA's rules hold for it.
+        let step = |count: u64, stride: u64| if count > 1 { stride * size } else { dim * size };
+        let part = Buffer { memory: Arc::clone(&bound.memory) }
+            .part(bound.offset as usize, bound.bytes as usize)?;
+        let spec = TensorNd {
+            buffer: &part,
+            dtype,
+            dims: &[dim, rows, heads, batch],
+            strides: &[
+                step(rows, strides.seq),
+                step(heads, strides.head),
+                step(batch, strides.batch),
+            ],
+            box_dims: &[param.box_cols, param.box_rows, 1, 1],
+            swizzle_bytes: param.swizzle_bytes,
+        };
+        let map = self.device.tensor_map_nd(&spec)?;
+        let (tile, memory) = (TensorBox::of(param), Arc::clone(&part.memory));
+        Ok(TensorMap::new(*map.bytes(), Some(dtype), tile, 4, memory))
+    }
+}
+
+impl BoundAttention<'_> {
+    /// Queues attention on `stream`, with the problem's soft-cap if it has one.
+    ///
+    /// The stream may be in a capture, of this crate's or somebody else's.
+    ///
+    /// # Errors
+    /// [`Error::ForeignDevice`] for a stream of another device; [`AttentionError::ViewStream`] for an operand that was
+    /// borrowed for another stream; errors of the launch.
+    pub fn run(&self, stream: &Stream) -> Result<(), Error> {
+        let cap = self.plan.problem.softcap.map(|cap| Param::value(SoftCap { cap }));
+        self.queue(cap, stream)
+    }
+
+    /// Queues attention with a [`Score`](gpu_kernels::attention::Score) of your own, for kernels of your own
+    /// ([`Attention::with_instances`](super::Attention::with_instances)), which take it after [`AttentionArgs`].
+    ///
+    /// # Errors
+    /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score.
+    pub fn run_with<S: ByValue + KernelArg>(&self, score: S, stream: &Stream) -> Result<(), Error> {
+        self.queue(Some(Param::value(score)), stream)
+    }
+
+    fn queue(&self, score: Option<Param<'_>>, stream: &Stream) -> Result<(), Error> {
+        let (plan, problem) = (self.plan, &self.plan.problem);
+        plan.device.owns(|| "the stream of attention".into(), stream.backend())?;
+        for bound in self.tensors.iter().chain(&self.lse) {
+            bound.check_stream(stream)?;
+        }
+        let lse = self.lse.as_ref().map_or(SliceAbi { address: 0, elements: 0 }, |lse| SliceAbi {
+            address: lse.addr(),
+            elements: lse.bytes / 4,
+        });
+        let [seq_q, seq_kv] = problem.sequences.rows();
+        let bound = |keys: Option<u32>| keys.map_or(UNBOUNDED, |keys| keys.min(UNBOUNDED));
+        // SAFETY: the plan owns the lists, which nobody writes after the plan was made. LSE's memory is kept alive by
+        // `self`, was checked to be large enough and aligned, and overlaps no other operand; the view that it came
+        // from borrowed it mutably.
+        let (work, lse) = unsafe {
+            (
+                DependentSlice::<u32>::new(plan.work.elements::<u32>()),
+                DependentSliceMut::<f32>::new(lse),
+            )
+        };
+        let args = AttentionArgs {
+            work,
+            lse,
+            list: plan.entries,
+            seq_q,
+            seq_kv,
+            heads: problem.heads.q,
+            heads_per_kv: problem.heads.q / problem.heads.kv,
+            left: bound(problem.mask.left),
+            right: bound(problem.mask.right),
+            scale: problem.scale(),
+        };
+        let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
+        params.push(Param::value(args));
+        params.extend(score);
+        let desc = plan.instance.desc;
+        plan.device.launch_prepared(&plan.module, desc, plan.prepared, plan.grid, &params, stream)
+    }
+}

@@ -1,0 +1,132 @@
+//! Number and lengths of the sequences.
+
+use super::error::AttentionError;
+
+/// Most rows of a tensor in the dimension of its sequences. Kernels add rows and window sizes in `i32`.
+const MAX_ROWS: u32 = 1 << 29;
+
+/// Number and lengths of the sequences of a batch.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum Sequences {
+    /// Sequences of equal lengths.
+    Equal {
+        /// Number of sequences.
+        batch: u32,
+        /// Queries of each.
+        q: u32,
+        /// Keys of each.
+        kv: u32,
+    },
+    /// Sequences of any lengths, one behind the other in one tensor. Element `b` of a list is the first row of
+    /// sequence `b`, and the last element is the number of all rows (flash-attention's `cu_seqlens`). A sequence may
+    /// have no queries, or no keys.
+    Packed {
+        /// Where the queries of each sequence begin.
+        q: Vec<u32>,
+        /// Where the keys of each sequence begin.
+        kv: Vec<u32>,
+    },
+}
+
+impl Sequences {
+    /// Packed sequences of the given lengths, `[queries, keys]` each.
+    ///
+    /// A sum beyond 2^32-1 stays there, and [`AttentionProblem::check`](super::AttentionProblem::check) refuses it.
+    pub fn packed(lengths: impl IntoIterator<Item = [u32; 2]>) -> Self {
+        let (mut q, mut kv) = (vec![0], vec![0]);
+        let (mut end_q, mut end_kv) = (0u32, 0u32);
+        for [queries, keys] in lengths {
+            end_q = end_q.saturating_add(queries);
+            end_kv = end_kv.saturating_add(keys);
+            q.push(end_q);
+            kv.push(end_kv);
+        }
+        Self::Packed { q, kv }
+    }
+
+    /// Number of sequences.
+    pub fn batch(&self) -> u32 {
+        match self {
+            Self::Equal { batch, .. } => *batch,
+            Self::Packed { q, .. } => q.len().saturating_sub(1) as u32,
+        }
+    }
+
+    /// Queries and keys of sequence `b`; none if there is no such sequence.
+    pub fn lengths(&self, b: u32) -> [u32; 2] {
+        match self {
+            Self::Equal { q, kv, .. } => [*q, *kv],
+            Self::Packed { q, kv } => [q, kv].map(|starts| match starts.get(b as usize..) {
+                Some([start, end, ..]) => end.saturating_sub(*start),
+                _ => 0,
+            }),
+        }
+    }
+
+    /// The batch, and the first rows in Q and in K, of sequence `b` in its tensors.
+    pub fn first_rows(&self, b: u32) -> (u32, [u32; 2]) {
+        match self {
+            Self::Equal { .. } => (b, [0, 0]),
+            Self::Packed { q, kv } => {
+                (0, [q, kv].map(|starts| starts.get(b as usize).copied().unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Rows of Q and of K in their tensors: a sequence's, or those of all packed sequences.
+    pub fn rows(&self) -> [u32; 2] {
+        match self {
+            Self::Equal { q, kv, .. } => [*q, *kv],
+            Self::Packed { q, kv } => [q, kv].map(|starts| starts.last().copied().unwrap_or(0)),
+        }
+    }
+
+    /// Batches of the tensors: one for each sequence of equal length, one for all packed sequences.
+    pub fn batches(&self) -> u32 {
+        match self {
+            Self::Equal { batch, .. } => *batch,
+            Self::Packed { .. } => 1,
+        }
+    }
+
+    /// Checks number and lengths.
+    pub(super) fn check(&self, most: u32) -> Result<(), AttentionError> {
+        if let Self::Packed { q, kv } = self {
+            let lists = [("cu_seqlens_q", q), ("cu_seqlens_kv", kv)];
+            for (what, list) in lists {
+                check_starts(what, list)?;
+            }
+            if q.len() != kv.len() {
+                return Err(AttentionError::Lists { q: q.len(), kv: kv.len() });
+            }
+        }
+        let batch = self.batch();
+        if batch == 0 || batch > most {
+            return Err(AttentionError::Batch { batch, most });
+        }
+        for (what, rows) in [("seq_q", self.rows()[0]), ("seq_kv", self.rows()[1])] {
+            if rows == 0 || rows > MAX_ROWS {
+                return Err(AttentionError::Length { what, rows });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks the starts of packed sequences.
+fn check_starts(what: &'static str, starts: &[u32]) -> Result<(), AttentionError> {
+    let [first, .., last] = *starts else {
+        return Err(AttentionError::Starts { what, count: starts.len() });
+    };
+    if first != 0 {
+        return Err(AttentionError::FirstStart { what, first });
+    }
+    if let Some(at) = starts.windows(2).position(|pair| pair[1] < pair[0]) {
+        let (before, start) = (starts[at], starts[at + 1]);
+        return Err(AttentionError::Descending { what, at: at + 1, start, before });
+    }
+    if last == 0 || last > MAX_ROWS {
+        return Err(AttentionError::LastStart { what, last });
+    }
+    Ok(())
+}
