@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::Place;
-use super::kernel::{BM, GROUP_ROWS};
+use super::kernel::GROUP_ROWS;
 use core::ops::Range;
 use isa::kernel::KernelArg;
+use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterCoord, ClusterShape, Role, Warpgroup};
 use pipeline::grid::{DependentSlice, DependentSliceMut, Waited};
-use pipeline::mma::Rows;
+use pipeline::mma::Accumulator;
 
 /// The end of a CTA's list of work.
 pub const END: u32 = u32::MAX;
@@ -49,12 +50,25 @@ pub struct AttentionArgs<'a> {
 /// A tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Its number among the tiles of its sequence and head.
-    pub tile: u32,
-    /// The head of the queries.
-    pub head: u32,
-    /// The sequence.
-    pub batch: u32,
+    /// The first query, counted from its sequence's first.
+    pub row: u32,
+    /// Queries of a tile.
+    pub rows: u32,
+    /// The head of the queries, and the sequence.
+    pub place: Matrix,
+}
+
+/// The place of a matrix in a tensor map of (columns, rows, head, sequence): the head in the lower half, the sequence
+/// in the upper half. One register holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix(pub u32);
+
+impl Matrix {
+    /// The head and the sequence.
+    #[inline(always)]
+    pub fn coords(self) -> [u32; 2] {
+        [self.0 & 0xffff, self.0 >> 16]
+    }
 }
 
 impl AttentionArgs<'_> {
@@ -74,16 +88,10 @@ impl AttentionArgs<'_> {
 }
 
 impl Work {
-    /// The first query.
-    #[inline(always)]
-    pub fn row(&self) -> u32 {
-        self.tile * BM as u32
-    }
-
     /// The blocks of `BN` keys that some query of the tile sees.
     #[inline(always)]
     pub fn blocks<const BN: usize>(&self, args: &AttentionArgs<'_>) -> Range<u32> {
-        let (first, last) = (self.row(), (self.row() + BM as u32).min(args.seq_q) - 1);
+        let (first, last) = (self.row, (self.row + self.rows).min(args.seq_q) - 1);
         let (from, end) = (args.seen(first).0, args.seen(last).1);
         if end <= from {
             return 0..0;
@@ -91,28 +99,24 @@ impl Work {
         from as u32 / BN as u32..(end as u32).div_ceil(BN as u32)
     }
 
-    /// The blocks of `BN` keys that every query of warp group `group` sees whole, so that they need no mask.
+    /// The blocks of `BN` keys that every query of warp group `group` sees whole. Those before them need the mask
+    /// [`Window`], those behind them and not before them [`End`].
     #[inline(always)]
     pub fn plain_blocks<const BN: usize>(
         &self,
         args: &AttentionArgs<'_>,
         group: u32,
     ) -> Range<u32> {
-        let first = self.row() + group * GROUP_ROWS;
+        let first = self.row + group * GROUP_ROWS;
         let (from, end) = (args.seen(first + GROUP_ROWS - 1).0, args.seen(first).1.max(0));
         (from as u32).div_ceil(BN as u32)..end as u32 / BN as u32
     }
 
-    /// The place of the queries in their tensor map.
-    #[inline(always)]
-    pub fn queries(&self) -> [u32; 2] {
-        [self.head, self.batch]
-    }
-
     /// The place of the keys and values in their tensor maps.
     #[inline(always)]
-    pub fn keys(&self, args: &AttentionArgs<'_>) -> [u32; 2] {
-        [self.head / args.heads_per_kv, self.batch]
+    pub fn keys(&self, args: &AttentionArgs<'_>) -> Matrix {
+        let [head, batch] = self.place.coords();
+        Matrix(head / args.heads_per_kv | batch << 16)
     }
 
     /// The place of the scores of warp group `group` with block `block` of `BN` keys.
@@ -123,57 +127,109 @@ impl Work {
         group: u32,
         block: u32,
     ) -> Place {
+        let [head, batch] = self.place.coords();
         Place {
-            batch: self.batch,
-            head: self.head,
-            query: self.row() + group * GROUP_ROWS,
+            batch,
+            head,
+            query: self.row + group * GROUP_ROWS,
             key: block * BN as u32,
             diagonal: args.diagonal(),
         }
     }
 }
 
-/// The columns of a block of keys that each of this thread's rows sees.
-#[inline(always)]
-pub fn seen_columns<Ro: Role, Cl: ClusterShape>(
-    args: &AttentionArgs<'_>,
-    group: &Warpgroup<Ro, Cl>,
-    at: Place,
-) -> Rows<(i32, i32)> {
-    group.rows().map(|row| {
-        let (from, end) = args.seen(at.query + row);
-        (from - at.key as i32, end - at.key as i32)
-    })
+/// Which keys of a block a warp group's queries may not see. It is a type, so that a loop has no branch on it.
+pub trait Mask {
+    /// Hides the scores at `at` of keys that their query does not see.
+    fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        args: &AttentionArgs<'_>,
+        group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+        at: Place,
+    ) where
+        M64<BN>: Shape;
 }
 
-/// The tiles of a CTA's list, in order.
-pub struct Tiles<'a> {
-    list: isa::slice::DeviceSlice<'a, u32>,
-    at: u32,
-}
+/// Every query sees every key of the block.
+pub enum Plain {}
+/// Every query sees the block from its first key to some key: the diagonal of a causal mask, and the last keys of a
+/// sequence.
+pub enum End {}
+/// Every query sees some keys of the block.
+pub enum Window {}
 
-impl<'a> Tiles<'a> {
-    /// The list of the CTA at `at`, for a thread that has waited for the primary grid.
+impl Mask for Plain {
     #[inline(always)]
-    pub fn new<Cl: ClusterShape>(
-        args: &AttentionArgs<'a>,
-        at: ClusterCoord<Cl>,
-        token: &impl Waited,
-    ) -> Self {
-        Self { list: args.work.by(token), at: at.cluster_id() * args.list * ENTRY }
+    fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        _args: &AttentionArgs<'_>,
+        _group: &Warpgroup<Ro, Cl>,
+        _scores: &mut Accumulator<BN>,
+        _at: Place,
+    ) where
+        M64<BN>: Shape,
+    {
     }
 }
 
-impl Iterator for Tiles<'_> {
+macro_rules! masks {
+    ($($mask:ty: |$seen:ident, $key:ident| $from:expr;)+) => {$(
+        impl Mask for $mask {
+            #[inline(always)]
+            fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+                args: &AttentionArgs<'_>,
+                group: &Warpgroup<Ro, Cl>,
+                scores: &mut Accumulator<BN>,
+                at: Place,
+            ) where
+                M64<BN>: Shape,
+            {
+                let $key = at.key as i32;
+                let seen = group.rows().map(|row| {
+                    let $seen = args.seen(at.query + row);
+                    ($from, $seen.1 - $key)
+                });
+                scores.mask(group, seen);
+            }
+        }
+    )+};
+}
+masks! {
+    End: |seen, key| i32::MIN;
+    Window: |seen, key| seen.0 - key;
+}
+
+/// The tiles of a CTA's list, in order.
+pub struct Tiles<'a, T, const BM: usize> {
+    args: &'a AttentionArgs<'a>,
+    /// A token of a thread that has waited for the primary grid.
+    token: &'a T,
+    at: u32,
+}
+
+impl<'a, T: Waited, const BM: usize> Tiles<'a, T, BM> {
+    /// The list of the CTA at `at`.
+    #[inline(always)]
+    pub fn new<Cl: ClusterShape>(
+        args: &'a AttentionArgs<'a>,
+        at: ClusterCoord<Cl>,
+        token: &'a T,
+    ) -> Self {
+        Self { args, token, at: at.cluster_id() * args.list * ENTRY }
+    }
+}
+
+impl<T: Waited, const BM: usize> Iterator for Tiles<'_, T, BM> {
     type Item = Work;
     #[inline(always)]
     fn next(&mut self) -> Option<Work> {
-        let tile = self.list.get(self.at as usize).unwrap_or(END);
+        let list = self.args.work.by(self.token);
+        let tile = list.get(self.at as usize).unwrap_or(END);
         if tile == END {
             return None;
         }
-        let place = self.list.get(self.at as usize + 1).unwrap_or(0);
+        let place = Matrix(list.get(self.at as usize + 1).unwrap_or(0));
         self.at += ENTRY;
-        Some(Work { tile, head: place & 0xffff, batch: place >> 16 })
+        let rows = BM as u32;
+        Some(Work { row: tile * rows, rows, place })
     }
 }

@@ -4,12 +4,13 @@
 #![cfg_attr(not(feature = "attention"), allow(unused_imports, unused_macros))]
 
 use super::args::AttentionArgs;
-use super::kernel::{AttentionCta, MapK, MapO, MapQ, MapV, attention};
+use super::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};
 use super::score::{Plain, SoftCap};
 use half::{bf16, f16};
 use isa::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
+use pipeline::cta::{Cluster, Cta};
 
 /// One compiled attention kernel.
 ///
@@ -33,17 +34,37 @@ pub struct Instance {
     pub soft_cap: bool,
 }
 
+/// Roles of a CTA with two warp groups that multiply.
+pub mod two {
+    pipeline::roles! {
+        /// Loads Q, K and V.
+        Load = 1 x 24 registers,
+        /// Multiply, 64 queries each.
+        Math = 2 x 240 registers,
+    }
+}
+/// Roles of a CTA with three warp groups that multiply.
+pub mod three {
+    pipeline::roles! {
+        /// Loads Q, K and V.
+        Load = 1 x 32 registers,
+        /// Multiply, 64 queries each.
+        Math = 3 x 160 registers,
+    }
+}
+type Of<Ro, Plan> = Cta<Ro, Cluster<1, 1>, Plan>;
+
 macro_rules! kernels {
     ($(
-        $name:ident, $capped:ident: $e:ty, head_dim $d:literal, keys $bn:literal, queries $qs:literal,
+        $name:ident, $capped:ident: $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal,
         stages $stages:literal, stores $out:literal;
     )+) => {
         $(
             /// Attention of heads up to the width in its name.
             #[kernel]
             pub fn $name(
-                cta: AttentionCta<$e, $bn, $d, $qs, $stages, $out>,
-                q: &MapQ<$e, $d>,
+                cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
+                q: &MapQ<$e, $bm, $d>,
                 k: &MapK<$e, $bn, $d>,
                 v: &MapV<$e, $bn, $d>,
                 o: &MapO<$e>,
@@ -55,8 +76,8 @@ macro_rules! kernels {
             /// The same with a soft cap on the scores.
             #[kernel]
             pub fn $capped(
-                cta: AttentionCta<$e, $bn, $d, $qs, $stages, $out>,
-                q: &MapQ<$e, $d>,
+                cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
+                q: &MapQ<$e, $bm, $d>,
                 k: &MapK<$e, $bn, $d>,
                 v: &MapV<$e, $bn, $d>,
                 o: &MapO<$e>,
@@ -74,7 +95,7 @@ macro_rules! kernels {
                 desc: &<$name as isa::kernel::Kernel>::DESC,
                 dtype: <$e as pipeline::tile::Element>::DTYPE,
                 head_dim: $d,
-                bm: super::kernel::BM as u32,
+                bm: $bm,
                 bn: $bn,
                 stages: $stages,
                 soft_cap: false,
@@ -83,7 +104,7 @@ macro_rules! kernels {
                 desc: &<$capped as isa::kernel::Kernel>::DESC,
                 dtype: <$e as pipeline::tile::Element>::DTYPE,
                 head_dim: $d,
-                bm: super::kernel::BM as u32,
+                bm: $bm,
                 bn: $bn,
                 stages: $stages,
                 soft_cap: true,
@@ -98,10 +119,10 @@ pub const INSTANCES: &[Instance] = &[];
 
 #[cfg(feature = "attention")]
 kernels! {
-    attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
-    attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
-    attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
-    attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, keys 128, queries 2, stages 2, stores 1;
-    attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, keys 128, queries 2, stages 2, stores 2;
-    attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, keys 64, queries 1, stages 2, stores 1;
+    attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1;
+    attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2;
+    attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1;
+    attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1;
+    attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2;
+    attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1;
 }
