@@ -12,6 +12,7 @@ mod on_devices;
 #[path = "../common/twin.rs"]
 mod twin;
 
+mod attention_instances;
 mod ceilings;
 mod cli_attention;
 mod cli_bad_input;
