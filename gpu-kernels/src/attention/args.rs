@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::Place;
-use super::kernel::GROUP_ROWS;
 use core::ops::Range;
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
@@ -10,10 +9,12 @@ use pipeline::cta::{ClusterCoord, ClusterShape, Role, Warpgroup};
 use pipeline::grid::{DependentSlice, DependentSliceMut, Waited};
 use pipeline::mma::Accumulator;
 
+/// Queries of a warp group.
+pub const GROUP_ROWS: u32 = 64;
 /// The end of a CTA's list of work.
 pub const END: u32 = u32::MAX;
 /// Words of an entry of the list.
-pub const ENTRY: u32 = 2;
+pub const ENTRY: u32 = 3;
 /// A window without a bound.
 pub const UNBOUNDED: u32 = 1 << 30;
 
@@ -24,8 +25,8 @@ pub const UNBOUNDED: u32 = 1 << 30;
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct AttentionArgs<'a> {
-    /// Each CTA's list of `list` entries of two words: the number of the tile of queries among those of its sequence;
-    /// the head in the lower half, the sequence in the upper half. A first word of [`END`] ends a list.
+    /// Each CTA's list of `list` entries of three words: the number of the tile of queries among those of its
+    /// sequence; the [`Matrix`] of its queries; that of their keys and values. A first word of [`END`] ends a list.
     pub work: DependentSlice<'a, u32>,
     /// The log-sum-exp of each query's scores, [sequence, head, query]. Empty if it is not asked for.
     pub lse: DependentSliceMut<'a, f32>,
@@ -37,14 +38,14 @@ pub struct AttentionArgs<'a> {
     pub seq_kv: u32,
     /// Heads of the queries.
     pub heads: u32,
-    /// Heads of the queries that share a head of keys and values.
-    pub heads_per_kv: u32,
     /// Keys before the diagonal that a query sees; [`UNBOUNDED`] for all.
     pub left: u32,
     /// Keys behind the diagonal that a query sees; [`UNBOUNDED`] for all.
     pub right: u32,
     /// What scores are multiplied by.
     pub scale: f32,
+    /// `scale` times log2(e): the factor of the scores in exponents of 2.
+    pub scale_log2: f32,
 }
 
 /// A tile of queries.
@@ -56,6 +57,8 @@ pub struct Work {
     pub rows: u32,
     /// The head of the queries, and the sequence.
     pub place: Matrix,
+    /// The head of the keys and values, and the sequence.
+    pub keys: Matrix,
 }
 
 /// The place of a matrix in a tensor map of (columns, rows, head, sequence): the head in the lower half, the sequence
@@ -110,13 +113,6 @@ impl Work {
         let first = self.row + group * GROUP_ROWS;
         let (from, end) = (args.seen(first + GROUP_ROWS - 1).0, args.seen(first).1.max(0));
         (from as u32).div_ceil(BN as u32)..end as u32 / BN as u32
-    }
-
-    /// The place of the keys and values in their tensor maps.
-    #[inline(always)]
-    pub fn keys(&self, args: &AttentionArgs<'_>) -> Matrix {
-        let [head, batch] = self.place.coords();
-        Matrix(head / args.heads_per_kv | batch << 16)
     }
 
     /// The place of the scores of warp group `group` with block `block` of `BN` keys.
@@ -227,9 +223,9 @@ impl<T: Waited, const BM: usize> Iterator for Tiles<'_, T, BM> {
         if tile == END {
             return None;
         }
-        let place = Matrix(list.get(self.at as usize + 1).unwrap_or(0));
+        let [place, keys] = [1, 2].map(|i| Matrix(list.get(self.at as usize + i).unwrap_or(0)));
         self.at += ENTRY;
         let rows = BM as u32;
-        Some(Work { row: tile * rows, rows, place })
+        Some(Work { row: tile * rows, rows, place, keys })
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! warp 0   TMA  Q ──► ring "Q" ─┐
 //!          TMA  K ──► ring "K" ─┴► S = Q·Kᵀ ─► score, mask, softmax ─► P (registers) ─┐
-//!          TMA  V ──► ring "V" ───────────────────────────────────────────────────────┴► O += P·V ─► TMA O
+//! warp 1   TMA  V ──► ring "V" ───────────────────────────────────────────────────────┴► O += P·V ─► TMA O
 //! ```
 //!
 //! Each warp group that multiplies has 64 queries of a CTA's tile, and goes through the blocks of keys that the tile's
@@ -17,7 +17,7 @@
 #![forbid(unsafe_code)]
 
 use super::Score;
-use super::args::{AttentionArgs, End, Mask, Plain, Tiles, Window, Work};
+use super::args::{AttentionArgs, End, GROUP_ROWS, Mask, Plain, Tiles, Window, Work};
 use super::softmax::{Softmax, Total};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
@@ -39,8 +39,6 @@ names! {
     Turns = "turns",
 }
 
-/// Queries of a warp group.
-pub(super) const GROUP_ROWS: u32 = 64;
 type Alone = Cluster<1, 1>;
 
 /// A block of `BN` values. It is MN-major: the columns of O, which are the product's N, are contiguous.
@@ -75,7 +73,7 @@ pub type Plan<
 )>;
 
 /// Runs one CTA: all tiles of its list. `Load` is a role of one warp group, and `Math` has one for each 64 of the `BM`
-/// queries of a tile.
+/// queries of a tile. Without `WINDOWS`, a query sees all keys before its diagonal.
 #[inline(always)]
 pub fn attention<
     Load,
@@ -88,6 +86,7 @@ pub fn attention<
     const QS: usize,
     const STAGES: usize,
     const OUT: usize,
+    const WINDOWS: bool,
 >(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BM, BN, D, QS, STAGES, OUT>>,
     q: &MapQ<E, BM, D>,
@@ -113,38 +112,37 @@ pub fn attention<
 
     cta.specialize(
         |load| {
-            load.elect(|one| {
-                let mut queries = queries.producer.by(&one);
-                let mut keys = keys.producer.by(&one);
-                let mut values = values.producer.by(&one);
-                // A block's values are needed after the next block's keys, and are loaded after them.
-                let mut late = None;
-                for work in Tiles::<_, BM>::new(args, one.coord(), &one) {
-                    let (blocks, heads) = (work.blocks::<BN>(args), work.keys(args));
-                    if !blocks.is_empty() {
-                        let tile = q.tile_of(work.place.coords(), work.row, 0, Peers::ALONE);
-                        queries.acquire().load((tile,));
-                    }
-                    for block in blocks.rev() {
-                        let key = block * BN as u32;
-                        keys.acquire().load((k.tile_of(heads.coords(), key, 0, Peers::ALONE),));
-                        if let Some((heads, key)) = late.replace((heads, key)) {
-                            values.acquire().load((v.tile_of(
-                                heads.coords(),
-                                0,
-                                key,
-                                Peers::ALONE,
-                            ),));
+            load.two_warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut queries = queries.producer.by(&one);
+                    let mut keys = keys.producer.by(&one);
+                    for work in Tiles::<_, BM>::new(args, one.coord(), &one) {
+                        let blocks = work.blocks::<BN>(args);
+                        if !blocks.is_empty() {
+                            let at = work.place.coords();
+                            queries.acquire().load((q.tile_of(at, work.row, 0, Peers::ALONE),));
+                        }
+                        for block in blocks.rev() {
+                            let (at, key) = (work.keys.coords(), block * BN as u32);
+                            keys.acquire().load((k.tile_of(at, key, 0, Peers::ALONE),));
                         }
                     }
-                }
-                if let Some((heads, key)) = late {
-                    values.acquire().load((v.tile_of(heads.coords(), 0, key, Peers::ALONE),));
-                }
-                queries.tail();
-                keys.tail();
-                values.tail();
-            });
+                    queries.tail();
+                    keys.tail();
+                },
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut values = values.producer.by(&one);
+                    for work in Tiles::<_, BM>::new(args, one.coord(), &one) {
+                        for block in work.blocks::<BN>(args).rev() {
+                            let (at, key) = (work.keys.coords(), block * BN as u32);
+                            values.acquire().load((v.tile_of(at, 0, key, Peers::ALONE),));
+                        }
+                    }
+                    values.tail();
+                },
+            );
         },
         |group| {
             let mut queries = queries.consumer.by(&group);
@@ -162,7 +160,12 @@ pub fn attention<
             let (mut scores, (mut q, last)) =
                 Accumulator::<BN>::start(&group, (queries.wait(), keys.wait())).finish();
             last.release();
-            scores_of.change::<Window, BN>(&mut scores, &work, work.blocks::<BN>(args).end - 1);
+            let first = work.blocks::<BN>(args).end - 1;
+            if WINDOWS {
+                scores_of.change::<Window, BN>(&mut scores, &work, first);
+            } else {
+                scores_of.change::<End, BN>(&mut scores, &work, first);
+            }
             let mut softmax = Softmax::first(&group, &mut scores, scores_of.scale());
             let mut p = scores.to_a::<E>();
             loop {
@@ -180,7 +183,7 @@ pub fn attention<
                             key.release();
                             q = queries;
                             scores_of.change::<$mask, BN>(&mut scores, &work, block);
-                            let by = softmax.next(&group, &mut scores);
+                            let by = softmax.next(&group, &mut scores, scores_of.scale());
                             let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
                             value.release();
                             p = scores.to_a();
@@ -196,13 +199,15 @@ pub fn attention<
                 let (from, end) = (plain.start.clamp(start, last), plain.end.clamp(start, last));
                 blocks!(End, end.max(from)..last);
                 blocks!(Plain, from..end);
-                blocks!(Window, start..from);
+                if WINDOWS {
+                    blocks!(Window, start..from);
+                }
                 q.release();
 
                 let Some(next) = out.next_with_keys::<BM, BN>(&mut tiles) else {
                     let (sum, value) = sum.add(&group, (p, values.wait())).finish();
                     value.release();
-                    out.write(&work, &sum, softmax.total(&group));
+                    out.write(&work, &sum, softmax.total(&group, scores_of.scale()));
                     break out.stores.tail();
                 };
                 // The next tile's first block, behind it the values of this one's last.
@@ -214,7 +219,7 @@ pub fn attention<
                         let next_scores = Accumulator::<BN>::start(&group, operands);
                         let (next_scores, pv) = next_scores.then_add(sum, (p, values.wait()));
                         turn.pass_on();
-                        let total = softmax.total(&group);
+                        let total = softmax.total(&group, scores_of.scale());
                         let (mut scores, (queries, key)) = next_scores.finish();
                         key.release();
                         q = queries;
@@ -229,7 +234,7 @@ pub fn attention<
                 let plain = next.plain_blocks::<BN>(args, group.index());
                 if plain.contains(&first) {
                     seam!(Plain);
-                } else if plain.start <= first {
+                } else if !WINDOWS || plain.start <= first {
                     seam!(End);
                 } else {
                     seam!(Window);
@@ -251,7 +256,7 @@ impl<Math: Role, S: Score> Scores<'_, Math, S> {
     /// The factor of the scores in the exponents, which are those of 2.
     #[inline(always)]
     fn scale(&self) -> f32 {
-        if S::CHANGES { LOG2_E } else { self.args.scale * LOG2_E }
+        if S::CHANGES { LOG2_E } else { self.args.scale_log2 }
     }
 
     /// Changes the scores of a block, and hides those of keys that a query does not see.

@@ -14,8 +14,6 @@ use pipeline::mma::{Accumulator, RowParts, Rows};
 pub struct Softmax {
     max: Rows,
     sum: RowParts,
-    /// What the scores are multiplied by, times log2(e): the weights are powers of 2.
-    scale: f32,
 }
 
 /// What a row's O is multiplied by at the end, and its log-sum-exp.
@@ -27,7 +25,8 @@ pub struct Total {
 }
 
 impl Softmax {
-    /// Replaces the scores of a tile's first block by their weights.
+    /// Replaces the scores of a tile's first block by their weights: 2 to the power of `scale` times what a score is
+    /// below the maximum.
     #[inline(always)]
     pub fn first<Ro: Role, Cl: ClusterShape, const BN: usize>(
         group: &Warpgroup<Ro, Cl>,
@@ -39,7 +38,7 @@ impl Softmax {
     {
         let max = group.row_max(scores.row_max());
         weigh(scores, max, scale);
-        Self { max, sum: scores.row_sum(), scale }
+        Self { max, sum: scores.row_sum() }
     }
 
     /// A value that is known when the maximum is, and not negative: for [`InFlight::finish_after`].
@@ -56,26 +55,27 @@ impl Softmax {
         &mut self,
         group: &Warpgroup<Ro, Cl>,
         scores: &mut Accumulator<BN>,
+        scale: f32,
     ) -> Rows
     where
         M64<BN>: Shape,
     {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * self.scale));
-        weigh(scores, self.max, self.scale);
+        let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
+        weigh(scores, self.max, scale);
         self.sum = self.sum.scale_add(by, scores.row_sum());
         by
     }
 
     /// Returns the totals of the rows.
     #[inline(always)]
-    pub fn total<Ro: Role, Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Total {
+    pub fn total<Ro: Role, Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>, scale: f32) -> Total {
         let sum = group.row_sum(self.sum);
         Total {
             inverse: sum.map(|sum| if sum == 0.0 { 0.0 } else { 1.0 / sum }),
             lse: self.max.zip(sum, |max, sum| {
-                let log2 = fma(finite(max), self.scale, lg2_approx(sum));
+                let log2 = fma(finite(max), scale, lg2_approx(sum));
                 log2 * core::f32::consts::LN_2
             }),
         }

@@ -30,6 +30,8 @@ pub struct Instance {
     pub bn: u32,
     /// Blocks of keys, and of values, that are in shared memory.
     pub stages: u32,
+    /// Whether it takes a bound of the keys before the diagonal.
+    pub windows: bool,
     /// Whether it caps the scores.
     pub soft_cap: bool,
 }
@@ -57,7 +59,7 @@ type Of<Ro, Plan> = Cta<Ro, Cluster<1, 1>, Plan>;
 macro_rules! kernels {
     ($(
         $name:ident, $capped:ident: $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal,
-        stages $stages:literal, stores $out:literal;
+        stages $stages:literal, stores $out:literal, windows $windows:literal;
     )+) => {
         $(
             /// Attention of heads up to the width in its name.
@@ -70,7 +72,7 @@ macro_rules! kernels {
                 o: &MapO<$e>,
                 args: AttentionArgs<'_>,
             ) {
-                attention(cta, q, k, v, o, &args, Plain);
+                attention::<_, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, Plain);
             }
 
             /// The same with a soft cap on the scores.
@@ -84,7 +86,7 @@ macro_rules! kernels {
                 args: AttentionArgs<'_>,
                 cap: SoftCap,
             ) {
-                attention(cta, q, k, v, o, &args, cap);
+                attention::<_, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, cap);
             }
         )+
 
@@ -98,6 +100,7 @@ macro_rules! kernels {
                 bm: $bm,
                 bn: $bn,
                 stages: $stages,
+                windows: $windows,
                 soft_cap: false,
             },
             Instance {
@@ -107,6 +110,7 @@ macro_rules! kernels {
                 bm: $bm,
                 bn: $bn,
                 stages: $stages,
+                windows: $windows,
                 soft_cap: true,
             },
         )+];
@@ -119,10 +123,12 @@ pub const INSTANCES: &[Instance] = &[];
 
 #[cfg(feature = "attention")]
 kernels! {
-    attention_bf16_d64, attention_bf16_d64_cap: bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1;
-    attention_bf16_d128, attention_bf16_d128_cap: bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2;
-    attention_bf16_d256, attention_bf16_d256_cap: bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1;
-    attention_f16_d64, attention_f16_d64_cap: f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1;
-    attention_f16_d128, attention_f16_d128_cap: f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2;
-    attention_f16_d256, attention_f16_d256_cap: f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1;
+    attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap: bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false;
+    attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap: bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true;
+    attention_bf16_d128_128x128, attention_bf16_d128_128x128_cap: bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true;
+    attention_bf16_d256_128x64, attention_bf16_d256_128x64_cap: bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true;
+    attention_f16_d64_192x128, attention_f16_d64_192x128_cap: f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false;
+    attention_f16_d64_128x128, attention_f16_d64_128x128_cap: f16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true;
+    attention_f16_d128_128x128, attention_f16_d128_128x128_cap: f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true;
+    attention_f16_d256_128x64, attention_f16_d256_128x64_cap: f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true;
 }

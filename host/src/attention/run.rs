@@ -164,10 +164,10 @@ impl BoundAttention<'_> {
             seq_q,
             seq_kv,
             heads: problem.heads.q,
-            heads_per_kv: problem.heads.q / problem.heads.kv,
             left: bound(problem.mask.left),
             right: bound(problem.mask.right),
             scale: problem.scale(),
+            scale_log2: problem.scale() * std::f32::consts::LOG2_E,
         };
         let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
         params.push(Param::value(args));

@@ -19,6 +19,8 @@ const L2_BYTES: u64 = 32 << 20;
 const START: u64 = 1;
 /// Ends a list.
 pub const END: u32 = u32::MAX;
+/// Words of an entry.
+const ENTRY: usize = 3;
 
 /// Queries of a tile, and keys of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -31,9 +33,9 @@ pub struct TileShape {
 
 /// Tiles of the CTAs of a grid.
 ///
-/// [`WorkList::words`] is what the kernel reads. An entry has two words: the index of the tile in its sequence, and
-/// `head | sequence << 16`. The list of a CTA ends with an entry of two [`END`]s, and all lists have equally many
-/// entries.
+/// [`WorkList::words`] is what the kernel reads. An entry has three words: the index of the tile in its sequence,
+/// `head | sequence << 16`, and the same of the head of keys and values. The list of a CTA ends with an entry of
+/// [`END`]s, and all lists have equally many entries.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkList {
     /// The lists of all CTAs, one behind the other.
@@ -91,12 +93,14 @@ impl WorkList {
             lists[cta as usize].push(tile);
             free.push(Reverse((time, cta)));
         }
+        let readers = problem.heads.q / problem.heads.kv;
         let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
         let entries = longest + 1;
-        let mut words = vec![END; 2 * entries * lists.len()];
-        for (words, list) in words.chunks_exact_mut(2 * entries).zip(&lists) {
-            for (entry, tile) in words.chunks_exact_mut(2).zip(list) {
-                entry.copy_from_slice(&[tile.index, tile.head | tile.batch << 16]);
+        let mut words = vec![END; ENTRY * entries * lists.len()];
+        for (words, list) in words.chunks_exact_mut(ENTRY * entries).zip(&lists) {
+            for (entry, tile) in words.chunks_exact_mut(ENTRY).zip(list) {
+                let place = |head: u32| head | tile.batch << 16;
+                entry.copy_from_slice(&[tile.index, place(tile.head), place(tile.head / readers)]);
             }
         }
         let average = busy.iter().sum::<u64>() as f64 / f64::from(ctas);
@@ -109,10 +113,10 @@ impl WorkList {
     pub fn tiles_of(&self, cta: u32) -> impl Iterator<Item = [u32; 3]> {
         let list = self
             .words
-            .chunks_exact(2 * self.entries as usize)
+            .chunks_exact(ENTRY * self.entries as usize)
             .nth(cta as usize)
             .unwrap_or_default();
-        let entries = list.chunks_exact(2).take_while(|entry| entry[0] != END);
+        let entries = list.chunks_exact(ENTRY).take_while(|entry| entry[0] != END);
         entries.map(|entry| [entry[0], entry[1] & 0xffff, entry[1] >> 16])
     }
 }

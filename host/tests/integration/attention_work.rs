@@ -65,9 +65,9 @@ proptest! {
         prop_assert_eq!(work.blocks, lists.iter().map(cost).sum::<u64>());
         // No CTA is idle, and each list ends with an end.
         prop_assert!(work.ctas == ctas.min(want.len() as u32) && lists.iter().all(|l| !l.is_empty()));
-        prop_assert_eq!(work.words.len(), (2 * work.entries * work.ctas) as usize);
-        for list in work.words.chunks_exact(2 * work.entries as usize) {
-            prop_assert_eq!(&list[list.len() - 2..], [u32::MAX; 2]);
+        prop_assert_eq!(work.words.len(), (3 * work.entries * work.ctas) as usize);
+        for list in work.words.chunks_exact(3 * work.entries as usize) {
+            prop_assert_eq!(&list[list.len() - 3..], [u32::MAX; 3]);
         }
         // What a queue gives: no CTA ends later than another begins its last tile.
         let times: Vec<u64> = lists.iter().map(|l| cost(l) + l.len() as u64).collect();
@@ -160,5 +160,5 @@ fn a_tile_that_sees_nothing_is_in_a_list() {
     let p = problem(p.heads, Sequences::packed([[5, 0], [0, 9], [0, 0]]), Mask::FULL);
     let work = WorkList::new(&p, TILE, 4);
     assert_eq!((work.tiles, work.blocks), (1, 0));
-    assert_eq!(work.words, [0, 0, u32::MAX, u32::MAX]);
+    assert_eq!(work.words, [0, 0, 0, u32::MAX, u32::MAX, u32::MAX]);
 }

@@ -3,11 +3,10 @@
 //! Invariant: a fragment's values are those of A in the layout of `wgmma.mma_async`, so that an
 //! accumulator becomes an operand by a conversion of each value in its place.
 
-use crate::mma::{Accumulator, GROUP_ROWS};
 use crate::tile::Element;
 use core::marker::PhantomData;
 use half::{bf16, f16};
-use isa::wgmma::{M64, Shape};
+use isa::wgmma::M64;
 
 /// K elements that one wgmma of 16-bit operands multiplies.
 const MMA_K: usize = 16;
@@ -97,31 +96,24 @@ impl<E, const K: usize> AFragment<E, K>
 where
     M64<K>: AShape,
 {
+    /// Rounds a thread's values of an accumulator, in the order of its registers.
+    #[inline(always)]
+    pub(crate) fn pack(values: &[f32]) -> Self
+    where
+        E: Pack,
+    {
+        const { assert!(E::SIZE == 2, "a register holds two elements") };
+        let mut regs = <M64<K> as AShape>::ZERO;
+        for (k, a) in regs.as_mut().iter_mut().enumerate() {
+            *a =
+                core::array::from_fn(|i| E::pack(values[8 * k + 2 * i], values[8 * k + 2 * i + 1]));
+        }
+        Self { regs, element: PhantomData }
+    }
+
     /// Returns the registers, four for each 16 columns.
     #[inline(always)]
     pub(crate) fn registers(&mut self) -> &mut [[u32; 4]] {
         self.regs.as_mut()
-    }
-}
-
-impl<const N: usize> Accumulator<N>
-where
-    M64<N>: Shape + AShape,
-{
-    /// Rounds the sums to `E`, as an operand A of 64 rows and `N` columns.
-    ///
-    /// No value moves: the layouts of accumulators and of A are the same for each 16 columns.
-    ///
-    /// (PTX `cvt.rn.bf16x2.f32`; CUTLASS `convert_type`, `convert_layout_acc_Aregs`.) See the
-    /// example of [`AFragment`].
-    #[inline(always)]
-    pub fn to_a<E: Pack>(&self) -> AFragment<E, N> {
-        const { assert!(GROUP_ROWS == 64 && E::SIZE == 2) };
-        let mut regs = <M64<N> as AShape>::ZERO;
-        for (k, a) in regs.as_mut().iter_mut().enumerate() {
-            let v = self.fragment(k);
-            *a = core::array::from_fn(|i| E::pack(v[2 * i], v[2 * i + 1]));
-        }
-        AFragment { regs, element: PhantomData }
     }
 }

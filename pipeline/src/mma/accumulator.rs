@@ -10,7 +10,8 @@
 //! also waits, but returns nothing.
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
-use crate::mma::Operands;
+use crate::mma::a_fragment::{AFragment, AShape, Pack};
+use crate::mma::operand::Operands;
 use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Shape};
@@ -249,6 +250,20 @@ where
     pub fn fragment(&self, fragment: usize) -> [f32; 8] {
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|i| regs[8 * fragment + i])
+    }
+
+    /// Rounds the sums to `E`, as an operand A of 64 rows and `N` columns.
+    ///
+    /// No value moves: the layouts of accumulators and of A are the same for each 16 columns.
+    ///
+    /// (PTX `cvt.rn.bf16x2.f32`; CUTLASS `convert_type`, `convert_layout_acc_Aregs`.) See the
+    /// example of [`AFragment`].
+    #[inline(always)]
+    pub fn to_a<E: Pack>(&self) -> AFragment<E, N>
+    where
+        M64<N>: AShape,
+    {
+        AFragment::pack(self.values())
     }
 
     /// Multiplies the accumulator by `factor`. A factor of 1 costs only a branch.

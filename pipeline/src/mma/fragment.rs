@@ -14,6 +14,9 @@ use crate::tile::{EpilogueElement, TileShape, by_fragments, swizzled};
 use half::{bf16, f16};
 use isa::device;
 
+/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
+pub const GROUP_ROWS: usize = 64;
+
 /// Returns in which of a thread's two rows value `i` of a fragment lies: 0 for the upper row, 1 for
 /// the lower (8 rows further down).
 ///

@@ -19,6 +19,6 @@ pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, within};
-pub use operand::{GROUP_ROWS, MmaStage, MmaTiles, Operands};
+pub use operand::{MmaStage, MmaTiles, Operands};
 pub use rows::{RowParts, Rows};
 pub use split::*;

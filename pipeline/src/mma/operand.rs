@@ -6,14 +6,12 @@
 //! The descriptors follow from the tiles' types. One wgmma multiplies 32 bytes of K.
 
 use crate::cta::ClusterShape;
-use crate::mma::{AFragment, AShape};
+use crate::mma::a_fragment::{AFragment, AShape};
+use crate::mma::fragment::GROUP_ROWS;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot, Stage};
 use crate::tile::{Element, Major, Tile, TileShape};
 use isa::device;
 use isa::wgmma::{M64, Operand, OperandMajor, Shape, Swizzle};
-
-/// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
-pub const GROUP_ROWS: usize = 64;
 
 /// Bytes along K that one wgmma reads of each operand.
 const K_BYTES: usize = 32;
@@ -86,7 +84,11 @@ pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize>(
         assert!(A::COLS * A::Element::SIZE >= K_BYTES, "a wgmma multiplies 32 bytes of K");
     }
     let k_elements = const { K_BYTES / A::Element::SIZE };
-    let a = descriptor::<A>(a + share * const { offset_of::<A>(BLOCKS * GROUP_ROWS, 0) as u32 });
+    let a = a + share * const { offset_of::<A>(BLOCKS * GROUP_ROWS, 0) as u32 };
+    // An A that stays for many batches would have its descriptors computed ahead, one for each step along K, and a wide
+    // one has more than the uniform registers hold.
+    let wide = const { A::COLS * A::Element::SIZE > 256 };
+    let a = descriptor::<A>(if wide { isa::misc::opaque(a) } else { a });
     let b = descriptor::<B>(b + offset_of::<B>(first, 0) as u32);
     for k in 0..A::COLS / k_elements {
         let b = further(b, offset_of::<B>(0, k * k_elements));

@@ -4,7 +4,8 @@
 //! in each lane only what that lane contributes.
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
-use crate::mma::{Accumulator, row_of};
+use crate::mma::accumulator::Accumulator;
+use crate::mma::fragment::row_of;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 

@@ -294,6 +294,36 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     }
 }
 
+impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
+    /// Releases a slot that this warp group does not multiply.
+    ///
+    /// The whole group synchronises first. One thread releases the slot for all, and if a batch of wgmmas read it,
+    /// that batch would prove that every thread has waited for it. Without either, the slot could be filled again
+    /// while a late warp still waits; that warp would miss the phase, and wait for ever.
+    ///
+    /// Waits for all threads of the group. Signals the empty barrier, in this CTA and in the peers that share the slot.
+    /// (PTX `barrier.cta.sync`, `mbarrier.arrive`; CUTLASS `consumer_release` behind a `NamedBarrier::sync`.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::*}};
+    /// # names! { Keys = "K" }
+    /// # roles! { Load = 1 x 24 registers, Math = 2 x 240 registers } type Alone = Cluster<1, 1>;
+    /// # type Keys_ = Consumer<2, (Tile<bf16, 64, 128>,), Mma<Math>, Keys, Alone>;
+    /// /// Goes past blocks that only other warp groups need.
+    /// fn pass(group: &Warpgroup<Math, Alone>, keys: &mut Keys_, blocks: u32) {
+    ///     for _ in 0..blocks {
+    ///         keys.wait().release_unread(group);
+    ///     }
+    /// }
+    /// ```
+    #[device]
+    pub fn release_unread(self, group: &Warpgroup<Rd::Role, Cl>) {
+        group.sync();
+        // SAFETY: no wgmma reads the slot, and all threads of the group have waited for it.
+        unsafe { self.into_retired() }.release();
+    }
+}
+
 impl<St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// Releases the slot after ordinary reads.
     ///
