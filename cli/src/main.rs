@@ -84,6 +84,7 @@ const TRACE_EXAMPLES: &str = "\
 Examples:
   warpipe trace gemm --svg gemm.svg
   warpipe trace gemm --m 512 --n 512 --k 1024 --sms 4 --perfetto gemm.json
+  warpipe trace attention --heads 2 --seq 512 --head-dim 64 --sms 1 --svg attention.svg
   warpipe trace example stream_copy --svg copy.svg
   warpipe trace example two_rings --cta all --seed 7 --svg rings.svg";
 

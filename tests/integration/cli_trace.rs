@@ -246,12 +246,38 @@ fn all_ctas_of_a_cluster_are_drawn() {
     assert_eq!(pids, (1..=4).collect());
 }
 
+/// Two tiles of one CTA, eight blocks of keys each: Q is loaded once for a tile, and the warp groups issue their
+/// products in turn.
+#[test]
+fn the_warp_groups_of_attention_take_turns() {
+    let options = "attention --heads 2 --seq 1024 --seq-q 128 --head-dim 64 --sms 1 --perfetto";
+    let trace = traced(&options.split(' ').collect::<Vec<_>>());
+    assert_eq!(trace.check_slots("Q", 2), 2);
+    for ring in ["K", "V"] {
+        assert_eq!(trace.check_slots(ring, 2), 16, "{ring}");
+    }
+    // The products S = Q K^T: 64 queries by 128 keys, four steps of 16 columns at a time.
+    let name = |e: &Value| e["name"].as_str().expect("a name").to_owned();
+    let mut products: Vec<(f64, String)> = trace
+        .phase("X")
+        .filter(|e| e["cat"] == "tensor" && name(e).ends_with("4 wgmmas m64n128k16"))
+        .map(|e| (e["ts"].as_f64().expect("a time"), name(e)))
+        .collect();
+    products.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Those of the first blocks, which nothing is in front of, may mix.
+    assert!(products.len() >= 2 * 15, "{products:?}");
+    for pair in products.windows(2) {
+        assert_ne!(pair[0].1, pair[1].1, "not in turn at {}", pair[1].0);
+    }
+    assert!(trace.stdout.contains("tensor core: busy"), "{}", trace.stdout);
+}
+
 #[test]
 fn what_can_t_be_traced_is_refused() {
     let folder = Folder::new();
     let nowhere = folder.arg("none/t.svg");
     let before = folder.list();
-    let cases: [(&[&str], &[&str]); 16] = [
+    let cases: [(&[&str], &[&str]); 20] = [
         (&["example"], &["no example given", "stream_copy"]),
         (&["example", "nothing"], &["no example nothing", "two_rings"]),
         (&["example", "two_rings", "--m", "1", "--n", "1", "--k", "1"], &["its own shape"]),
@@ -270,7 +296,11 @@ fn what_can_t_be_traced_is_refused() {
             &["only gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp", "64x64_1x1"],
         ),
         (&["gemm", "--device", "cuda", "--seed", "5"], &["--seed", "of the model"]),
-        (&["example", "two_rings", "--device", "cuda"], &["only on the model"]),
+        (&["example", "two_rings", "--device", "cuda"], &["the others on the model"]),
+        (&["gemm", "--causal"], &["options of `trace attention`"]),
+        (&["attention", "name"], &["takes no name", "--instance"]),
+        (&["attention", "--beta", "1"], &["attention has no --m"]),
+        (&["attention", "--device", "cuda"], &["the others on the model"]),
     ];
     for (options, words) in cases {
         refused(&[&["trace"], options].concat(), words);

@@ -3,11 +3,13 @@
 use super::family::Family;
 use super::{Args, Case, Failure, Steps};
 use crate::attention::operands::Operands;
+use crate::attention::shape::ShapeArgs;
 use crate::attention::{judge, once};
 use crate::error::Error;
 use host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
 use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
+use isa::kernel::Dtype;
 use std::sync::{Arc, OnceLock};
 use warpipe::gpu_kernels::attention::Instance;
 
@@ -50,6 +52,42 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         .into_iter()
         .map(|index| case(index, problem(Some(&attention.instances()[index]))?))
         .collect()
+}
+
+/// One problem on a model with `sms` SMs, with the named instance or the picker's. Without sizes, two tiles for each of
+/// four CTAs.
+pub fn case(
+    sms: u32,
+    dtype: Dtype,
+    shape: &ShapeArgs,
+    instance: Option<&str>,
+) -> Result<Box<dyn Case>, Error> {
+    let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
+    let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
+    let table = attention.instances();
+    let index = instance.map(|name| named(table, name)).transpose()?;
+    let problem = if shape.sized() {
+        shape.generated(dtype)?
+    } else {
+        let dtype = index.map_or(dtype, |index| table[index].dtype);
+        let dim = index.map_or(64, |index| table[index].head_dim);
+        let heads = Heads {
+            q: shape.heads.unwrap_or(4),
+            kv: shape.kv_heads.or(shape.heads).unwrap_or(4),
+            dim: shape.head_dim.unwrap_or(dim),
+        };
+        let default = Sequences::Equal { batch: shape.batch.unwrap_or(1), q: 256, kv: 512 };
+        let problem = shape.problem(dtype, heads, shape.sequences()?.unwrap_or(default))?;
+        let softcap = index.is_some_and(|index| table[index].soft_cap).then_some(2.0);
+        AttentionProblem { softcap: problem.softcap.or(softcap), ..problem }
+    };
+    let plan = match index {
+        Some(index) => attention.plan_with(&problem, index)?,
+        None => attention.plan(&problem)?,
+    };
+    let (kernel, index) = (plan.describe().kernel.clone(), plan.describe().index);
+    let operands = Arc::new(Operands::generate(problem, 0)?);
+    Ok(Box::new(AttentionCase { kernel, index, operands, good: OnceLock::new() }))
 }
 
 /// The kernels that the options name, each with steps along the keys, along the tiles of a CTA, or both in turn.

@@ -1,6 +1,6 @@
 //! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
-mod attention;
+pub mod attention;
 mod certify;
 pub mod examples;
 mod family;

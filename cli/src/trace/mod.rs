@@ -9,11 +9,12 @@ mod svg;
 mod timeline;
 
 use super::args::{DeviceArg, finite, operand_dtype, result_dtype};
+use super::attention::shape::ShapeArgs;
 use super::error::Error;
 use super::output::Place;
 use super::progress::Progress;
 use super::say;
-use super::schedules::{Case, Failure, examples, gemm};
+use super::schedules::{Case, Failure, attention, examples, gemm};
 use clap::ValueEnum;
 use host::gemm::GemmProblem;
 use host::sim::Schedule;
@@ -39,6 +40,8 @@ const ROWS: u64 = 1536;
 enum What {
     /// The GEMM kernel
     Gemm,
+    /// The attention kernel
+    Attention,
     /// An example kernel, by its name
     Example,
 }
@@ -115,6 +118,8 @@ pub struct Args {
     /// a finding prints
     #[arg(long, value_name = "SCHEDULE")]
     seed: Option<String>,
+    #[command(flatten)]
+    attention: ShapeArgs,
     /// Device: sim; in a build with the feature `trace` also cuda or cuda:N, for two kernels:
     /// gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp
     #[arg(long, default_value = "sim")]
@@ -151,7 +156,23 @@ impl Args {
             || self.beta.is_some()
             || self.instance.is_some()
             || self.sms.is_some();
+        let of_gemm = self.m.is_some() || self.out_dtype.is_some() || self.beta.is_some();
         match (self.what, &self.name) {
+            (What::Gemm | What::Example, _) if self.attention.any() => {
+                return usage(
+                    "--heads, --causal and the like are options of `trace attention`; omit them",
+                );
+            }
+            (What::Attention, Some(_)) => {
+                return usage(
+                    "trace attention takes no name; give --instance NAME to choose a kernel",
+                );
+            }
+            (What::Attention, None) if of_gemm || self.rows.is_some() => {
+                return usage(
+                    "attention has no --m, --n, --k, --out-dtype, --beta and --rows; omit them",
+                );
+            }
             (What::Gemm, Some(_)) => {
                 return usage("trace gemm takes no name; give --instance NAME to choose a kernel");
             }
@@ -171,8 +192,10 @@ impl Args {
         if !cuda {
             return Ok(());
         }
-        if self.what == What::Example {
-            return usage("an example is traced only on the model; omit --device");
+        if self.what != What::Gemm {
+            return usage(
+                "only the GEMM is traced on a GPU, the others on the model; omit --device",
+            );
         }
         gpu::kernel(self.instance.as_deref())?;
         let is = |dtype: Option<Dtype>| dtype.is_some_and(|d| d != Dtype::Bf16);
@@ -233,6 +256,11 @@ impl Args {
         if self.what == What::Example {
             let rows = self.rows.unwrap_or(ROWS) as usize;
             return examples::case(self.name.as_deref().unwrap_or_default(), rows);
+        }
+        if self.what == What::Attention {
+            let dtype = self.dtype.unwrap_or(Dtype::Bf16);
+            let sms = self.sms.unwrap_or(SMS);
+            return attention::case(sms, dtype, &self.attention, self.instance.as_deref());
         }
         let [m, n, k] = self.shape(SHAPE);
         let ab = self.dtype.unwrap_or(Dtype::Bf16);
