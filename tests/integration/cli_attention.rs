@@ -229,15 +229,18 @@ fn schedules_of_attention() {
             .split(' '),
     ));
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    let line = "attention_bf16_d64 1 x 2/1 heads of 64, 140 x 140, causal: 3 schedules, no finding";
+    let line = "attention_bf16_d64_128x128 1 x 2/1 heads of 64, 140 x 140, causal: 3 schedules, no finding";
     assert!(stdout.contains(line), "{stdout}");
-    let named = "check attention --instance attention_f16_d64_cap --seeds 2 --pct 3";
+    let named = "check attention --instance attention_f16_d64_128x128_cap --seeds 2 --pct 3";
     let (code, stdout, stderr) = outcome(&warpipe(named.split(' ')));
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    assert!(stdout.starts_with("attention_f16_d64_cap 1 x 2/1 heads of 64, 300 x 200"), "{stdout}");
+    assert!(
+        stdout.starts_with("attention_f16_d64_128x128_cap 1 x 2/1 heads of 64, 300 x 200"),
+        "{stdout}"
+    );
     for (options, words) in [
         ("attention --m 3 --n 3 --k 3", "attention has no --m"),
-        ("attention --instance d999", "attention_bf16_d128_cap"),
+        ("attention --instance d999", "attention_bf16_d128_128x128_cap"),
         ("attention name", "only an example has a name"),
         ("gemm --causal", "options of `check attention`"),
         ("example --heads 3", "options of `check attention`"),

@@ -2,6 +2,7 @@
 
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
+use super::work::TileShape;
 use gpu_kernels::attention::Instance;
 
 /// A row of the table, and why it was chosen.
@@ -13,14 +14,33 @@ pub(super) struct Pick {
 /// Whether an instance computes a problem.
 pub(super) fn fits(instance: &Instance, problem: &AttentionProblem) -> bool {
     let same = (instance.dtype, instance.soft_cap) == (problem.dtype, problem.softcap.is_some());
-    same && instance.head_dim >= problem.heads.dim
+    let windows = instance.windows || problem.mask.left.is_none();
+    same && windows && instance.head_dim >= problem.heads.dim
+}
+
+/// How fast three warp groups that multiply are beside two, for the same scores: they hide more of each other's
+/// softmax. (Head dim 64, full, 4096 and more queries: 551 against 455 TFLOP/s on an H200, driver 580.159.04,
+/// 2026-11-23.)
+const THREE_GROUPS: f64 = 1.2;
+
+/// The time of the blocks of scores that an instance computes, in scores of two warp groups. Large tiles compute more
+/// scores that a causal mask hides.
+fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
+    let shape = TileShape { bm: instance.bm, bn: instance.bn };
+    let blocks = |batch: u32| -> u64 {
+        let tiles = problem.sequences.lengths(batch)[0].div_ceil(shape.bm);
+        (0..tiles).map(|tile| problem.key_blocks(tile, batch, shape).len() as u64).sum()
+    };
+    let blocks: u64 = (0..problem.sequences.batch()).map(blocks).sum();
+    let scores = blocks as f64 * f64::from(shape.bm) * f64::from(shape.bn);
+    if instance.bm > 2 * 64 { scores / THREE_GROUPS } else { scores }
 }
 
 /// Picks the kernel with the fewest columns that hold a head: TMA fills the others with zeros, which the tensor cores
-/// multiply too. Among equals, the first of the table.
+/// multiply too. Among these, the one that computes its blocks of scores in the least time.
 pub(super) fn pick(table: &[Instance], problem: &AttentionProblem) -> Result<Pick, AttentionError> {
     let fitting = || table.iter().enumerate().filter(|(_, instance)| fits(instance, problem));
-    let Some((index, best)) = fitting().min_by_key(|(_, instance)| instance.head_dim) else {
+    let Some(columns) = fitting().map(|(_, instance)| instance.head_dim).min() else {
         return Err(AttentionError::NoInstance {
             dtype: problem.dtype.name(),
             dim: problem.heads.dim,
@@ -30,13 +50,27 @@ pub(super) fn pick(table: &[Instance], problem: &AttentionProblem) -> Result<Pic
         });
     };
     let dim = problem.heads.dim;
-    let columns = match best.head_dim {
-        exact if exact == dim => format!("its head dim is {dim}"),
-        columns => {
-            format!("of the kernels for head dim {dim}, it has the fewest columns, {columns}")
-        }
+    let mut best: Vec<_> = fitting()
+        .filter(|(_, instance)| instance.head_dim == columns)
+        .map(|(index, instance)| (index, instance, cost(instance, problem)))
+        .collect();
+    best.sort_by(|(_, _, a), (_, _, b)| a.total_cmp(b));
+    let (index, instance, least) = best[0];
+    let mut why = if columns == dim {
+        format!("its head dim is {dim}")
+    } else {
+        format!("of the kernels for head dim {dim}, it has the fewest columns, {columns}")
     };
-    Ok(Pick { index, why: columns })
+    if let Some((_, other, more)) = best.get(1) {
+        let tile = |i: &Instance| format!("{} x {}", i.bm, i.bn);
+        let factor = if least > 0.0 { more / least } else { 1.0 };
+        why += &format!(
+            "; tiles of {} are expected to take {factor:.2} times as long as those of {}",
+            tile(other),
+            tile(instance)
+        );
+    }
+    Ok(Pick { index, why })
 }
 
 fn table_in_words(table: &[Instance]) -> String {

@@ -245,7 +245,10 @@ fn plans_say_what_they_are() {
     let problem = AttentionProblem { mask: Mask::CAUSAL, ..bshd(4, 2, 80, [2, 200, 300]) };
     let plan = plan(&device, &problem);
     let info = plan.describe();
-    assert_eq!((info.kernel.as_str(), info.ctas, info.tiles), ("attention_bf16_d128", 3, 16));
+    assert_eq!(
+        (info.kernel.as_str(), info.ctas, info.tiles),
+        ("attention_bf16_d128_128x128", 3, 16)
+    );
     assert!(info.why.contains("head dim 80") && info.why.contains("128"), "{}", info.why);
     let text = info.to_string();
     for words in ["2 sequences, 4 query and 2 key heads of 80", "causal", "16 tiles", "3 CTAs"] {
