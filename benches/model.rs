@@ -130,6 +130,7 @@ fn schedules(c: &mut Criterion) {
 
 /// A product of 1024 cubed, with all rules or without the dear ones.
 struct Product {
+    device: Device,
     plan: GemmPlan,
     a: Buffer,
     b: Buffer,
@@ -147,12 +148,14 @@ impl Product {
         let bytes = data::encode(&data::normal(1, 1024 * 1024), Dtype::Bf16).expect("bf16");
         let (a, b) = (device.upload(&bytes).expect("A"), device.upload(&bytes).expect("B"));
         let d = device.alloc(problem.bytes('D') as usize).expect("D");
-        Self { plan, a, b, d }
+        Self { device, plan, a, b, d }
     }
 
     fn run(&mut self) {
-        let Self { plan, a, b, d } = self;
+        let Self { device, plan, a, b, d } = self;
         plan.run(a, b, None, d, 1.0, 0.0).expect("a run");
+        // Or the next run would repeat this one, beside which it may start.
+        device.synchronize().expect("it is over");
     }
 }
 

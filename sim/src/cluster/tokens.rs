@@ -38,30 +38,71 @@ impl Token {
     }
 }
 
-/// What each thread of the cluster holds.
-pub(crate) struct Tokens(Vec<Vec<Token>>);
+/// A token, and the threads that hold it: mostly whole warp groups take the same one in turn.
+struct Holders {
+    token: Token,
+    /// A bit per thread of the cluster.
+    threads: Box<[u64]>,
+    /// How many hold it. Nobody: the place is free.
+    count: u32,
+}
+
+impl Holders {
+    fn has(&self, t: u32) -> bool {
+        self.threads[t as usize / 64] >> (t % 64) & 1 == 1
+    }
+}
+
+/// What the threads of the cluster hold.
+pub(crate) struct Tokens {
+    all: Vec<Holders>,
+    threads: u32,
+}
 
 impl Tokens {
     pub fn new(threads: u32) -> Self {
-        Self(vec![Vec::new(); threads as usize])
+        Self { all: Vec::new(), threads }
     }
 
     /// A thread takes one; which it holds already is the same.
     pub fn take(&mut self, t: u32, token: Token) {
-        let held = &mut self.0[t as usize];
-        if !held.iter().any(|h| h.at == token.at) {
-            held.push(token);
+        let mut place = None;
+        for (i, h) in self.all.iter().enumerate() {
+            if h.count == 0 {
+                place = place.or(Some(i));
+            } else if h.token.at == token.at {
+                if h.has(t) {
+                    return;
+                }
+                if h.token == token {
+                    place = Some(i);
+                }
+            }
         }
+        let place = place.unwrap_or_else(|| {
+            let threads = vec![0; self.threads.div_ceil(64) as usize].into_boxed_slice();
+            self.all.push(Holders { token, threads, count: 0 });
+            self.all.len() - 1
+        });
+        let holders = &mut self.all[place];
+        holders.token = token;
+        holders.threads[t as usize / 64] |= 1 << (t % 64);
+        holders.count += 1;
     }
 
     /// A thread gives one back.
     pub fn give(&mut self, t: u32, at: u32) {
-        self.0[t as usize].retain(|h| h.at != at);
+        for h in self.all.iter_mut().filter(|h| h.count > 0 && h.token.at == at) {
+            if h.has(t) {
+                h.threads[t as usize / 64] &= !(1 << (t % 64));
+                h.count -= 1;
+            }
+        }
     }
 
     /// What a thread holds.
-    pub fn of(&self, t: u32) -> &[Token] {
-        &self.0[t as usize]
+    pub fn of(&self, t: u32) -> impl Iterator<Item = &Token> {
+        self.all.iter().filter(move |h| h.has(t)).map(|h| &h.token)
     }
 
     /// What is left when these threads have returned.
@@ -70,7 +111,7 @@ impl Tokens {
         mut threads: impl Iterator<Item = (u32, Option<&'a str>)>,
     ) -> Option<(Fault, Option<Loc>)> {
         threads.find_map(|(t, role)| {
-            let token = self.0[t as usize].first()?;
+            let token = self.of(t).next()?;
             let message = format!("{} was never {}", token.says(role), token.done);
             Some((Fault::new(Rule::LostToken, message), Some(token.loc)))
         })
@@ -92,7 +133,7 @@ mod tests {
         tokens.take(1, slot(1040, 2));
         tokens.take(1, slot(1032, 1));
         tokens.give(1, 1032);
-        assert_eq!(tokens.of(1), [slot(1040, 2)]);
+        assert!(tokens.of(1).eq(&[slot(1040, 2)]));
         let all = || [(0, None), (1, Some("Math"))].into_iter();
         let (fault, at) = tokens.left_over(all()).unwrap();
         assert_eq!(at, Some(loc));

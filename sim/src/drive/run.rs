@@ -16,6 +16,7 @@ use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
 use crate::race::global::GlobalShadow;
 use crate::schedule::plan::Place;
+use crate::schedule::turns::Length;
 use crate::types::grid::Grid;
 use corosensei::{Coroutine, CoroutineResult};
 use std::cell::UnsafeCell;
@@ -89,8 +90,8 @@ impl<'a> Running<'a> {
         f(self.engine.get_mut())
     }
 
-    /// Runs for a turn of so many instructions, or until something decides the outcome.
-    pub fn run(&mut self, stacks: &mut Stacks, turn: u64) -> Outcome {
+    /// Runs for a turn of a length, or until something decides the outcome.
+    pub fn run(&mut self, stacks: &mut Stacks, turn: Length) -> Outcome {
         self.with(grid::look_ahead);
         let mut next = self.with(|e| e.begin_turn(turn).map(Next::Run));
         loop {

@@ -161,9 +161,10 @@ impl<'a> Shared<'a> {
             }
             let before = one.cluster.steps();
             let length = turns.length();
-            let outcome = one.cluster.run(&mut stacks, length.min(LONG));
-            let cut = matches!(outcome, Outcome::Cut) && length <= LONG;
-            one.rank = turns.over(one.cluster.steps() - before, cut).unwrap_or(one.rank);
+            let outcome = one.cluster.run(&mut stacks, length.at_most(LONG));
+            let instructions = one.cluster.steps() - before;
+            let cut = matches!(outcome, Outcome::Cut) && instructions < LONG;
+            one.rank = turns.over(instructions, cut).unwrap_or(one.rank);
             match outcome {
                 Outcome::Cut if cut => one.polled = None,
                 Outcome::Polling => {

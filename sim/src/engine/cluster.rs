@@ -25,6 +25,7 @@ use crate::race::state::Race;
 use crate::schedule::looks;
 use crate::schedule::plan::{Place, Schedule};
 use crate::schedule::queue::Sched;
+use crate::schedule::turns::Length;
 use crate::trace::data::Tracing;
 use crate::trace::timing::Timing;
 use crate::types::grid::Grid;
@@ -68,8 +69,8 @@ pub(crate) struct Engine {
 
 /// A turn of the cluster, among the clusters of its worker.
 struct Turn {
-    /// Instructions that are left of it.
-    left: u64,
+    /// Instructions that are left of it, and instructions and copies that use global memory.
+    left: Length,
     /// Whether it ended in the middle of the current thread.
     cut: bool,
     /// Whether it ended because nothing changes, and others may change something.
@@ -96,7 +97,7 @@ impl Engine {
         let race =
             shadow.map(|shadow| Box::new(Race::new(&shape, Arc::clone(shadow), number, &known)));
         let mut sched = Sched::new(config.seed, u64::from(number), threads, &config.schedule);
-        sched.ready.extend(0..threads);
+        (0..threads).for_each(|t| sched.enqueue(t));
         let watcher = config.schedule.recorder();
         let watcher = watcher.map(|recorder| Box::new(Watcher::new(recorder, place, threads)));
         let hw = Machine::new(shape, memory.clone(), launches, config.check_uninitialised);
@@ -116,7 +117,7 @@ impl Engine {
             report: None,
             teardown: false,
             refusals: 0,
-            turn: Turn { left: u64::MAX, cut: false, gives_way: false, writes: 0 },
+            turn: Turn { left: Length::ENDLESS, cut: false, gives_way: false, writes: 0 },
             steps: Steps::default(),
             guide,
             race,
@@ -275,9 +276,10 @@ impl Engine {
         }
     }
 
-    /// A turn of so many instructions begins; gives the thread in whose middle the last one ended.
-    pub fn begin_turn(&mut self, instructions: u64) -> Option<u32> {
-        self.turn.left = instructions.min(self.max_steps.saturating_sub(self.stats.steps));
+    /// A turn of a length begins; gives the thread in whose middle the last one ended.
+    pub fn begin_turn(&mut self, length: Length) -> Option<u32> {
+        let steps = self.max_steps.saturating_sub(self.stats.steps);
+        self.turn.left = Length { instructions: length.instructions.min(steps), ..length };
         self.turn.gives_way = false;
         let writes = self.hw.memory.writes();
         if self.turn.writes != writes {
@@ -292,10 +294,12 @@ impl Engine {
     /// Counts an instruction of the turn; whether the turn was over before it.
     #[inline]
     pub fn turn_is_over(&mut self) -> bool {
-        let turn = &mut self.turn;
-        turn.cut = turn.left == 0;
-        turn.left = turn.left.wrapping_sub(u64::from(!turn.cut));
-        turn.cut
+        let used = u64::from(self.hw.memory.was_used());
+        let Turn { left, cut, .. } = &mut self.turn;
+        left.uses = left.uses.saturating_sub(used);
+        *cut = left.instructions == 0 || left.uses == 0;
+        left.instructions = left.instructions.wrapping_sub(u64::from(!*cut));
+        *cut
     }
 
     /// Whether the turn was over before the cluster was.
@@ -305,7 +309,7 @@ impl Engine {
 
     /// The turn is over: other clusters go first.
     pub fn give_way(&mut self) {
-        self.turn.left = 0;
+        self.turn.left.instructions = 0;
         self.turn.gives_way = true;
     }
 
@@ -432,7 +436,7 @@ impl Engine {
         if self.race.is_none() {
             return Ok(());
         }
-        let Ok(allocation) = self.hw.memory.find(addr, 1) else { return Ok(()) };
+        let Ok(allocation) = self.hw.memory.get().find(addr, 1) else { return Ok(()) };
         self.checked(t, |race, thread| f(race, thread, allocation.base()))
     }
 }

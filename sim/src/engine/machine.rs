@@ -13,6 +13,7 @@ use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::grid::stream::Member;
 use crate::memory::global::GlobalMemory;
+use crate::memory::handle::Handle;
 use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
@@ -31,7 +32,7 @@ pub(crate) struct Machine {
     pub ctas: Ctas,
     /// What the threads have taken, and must give back.
     pub tokens: Tokens,
-    pub memory: GlobalMemory,
+    pub memory: Handle,
     /// The grid of the cluster, among those of the run.
     pub launches: Member,
     /// Shared memory, by CTA.
@@ -66,7 +67,7 @@ impl Machine {
             threads: Thread::all(&shape),
             ctas: Ctas::new(&shape),
             tokens: Tokens::new(threads),
-            memory,
+            memory: Handle::new(memory),
             launches,
             smem: (0..ctas).map(smem).collect(),
             regions: Regions::default(),

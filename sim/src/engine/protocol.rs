@@ -52,7 +52,7 @@ pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec
     copies.sort_unstable();
     all.extend(copies);
     for (thread, &folded) in hw.threads.iter().zip(watcher.folded()) {
-        let tokens = hw.tokens.of(thread.id).iter();
+        let tokens = hw.tokens.of(thread.id);
         let taken = |k: &Token| {
             let words = [u64::from(k.at), u64::from(k.index), number(k.what), line(k.loc)];
             words.into_iter().fold(number(k.name), mix)

@@ -134,7 +134,7 @@ pub(crate) fn gmem_load<T: Word>(
     note_load(e, t, GLOBAL, addr, len);
     e.sched.looks.global = true;
     // Value and order are one: other clusters run on other OS threads.
-    let allocation = e.hw.memory.find(addr, len)?;
+    let allocation = e.hw.memory.get().find(addr, len)?;
     let base = allocation.base();
     allocation.with(|view| {
         let v = T::from_bytes(view.get(addr, len)?);
@@ -165,7 +165,7 @@ pub(crate) fn gmem_update<T: Word>(
 ) -> Result<T, Fault> {
     aligned(addr, T::BYTES)?;
     let len = T::BYTES as u64;
-    let allocation = e.hw.memory.find(addr, len)?;
+    let allocation = e.hw.memory.get().find(addr, len)?;
     let base = allocation.base();
     let (old, changed) = allocation.with_mut(|view| {
         let bytes = view.get(addr, len)?;
@@ -182,7 +182,7 @@ pub(crate) fn gmem_update<T: Word>(
     }
     e.sched.looks.global = true;
     if changed {
-        e.hw.memory.wrote();
+        e.hw.memory.get().wrote();
         e.progress();
     }
     Ok(old)

@@ -80,7 +80,7 @@ pub(crate) fn land(e: &mut Engine, t: u32) -> Result<(), Fault> {
             let bytes = e.hw.smem[cta].end_write(dst, 16).expect("checked when it started");
             let (data, zeros) = bytes.split_at_mut(read);
             if !data.is_empty() {
-                e.hw.memory.read(src, data)?;
+                e.hw.memory.get().read(src, data)?;
             }
             zeros.fill(0);
         }

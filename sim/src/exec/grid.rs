@@ -8,6 +8,7 @@ use std::task::Poll;
 /// `griddepcontrol.wait`
 pub(crate) fn wait(e: &mut Engine, t: u32) -> Poll<()> {
     e.woken(t);
+    e.hw.memory.touch();
     if !e.hw.launches.may_pass() {
         e.sched.behind.push(t);
         e.sleep(t, Wait::GridAhead);
@@ -36,9 +37,10 @@ pub(crate) fn signals(e: &mut Engine, cta: usize) {
     if !e.hw.ctas.signals(cta) {
         return;
     }
+    e.hw.memory.touch();
     let Some(start) = e.hw.launches.signals() else { return };
     // Whoever has nothing to do may start the dependent grid.
-    e.hw.memory.wrote();
+    e.hw.memory.get().wrote();
     if start == Start::Early {
         e.give_way();
     }

@@ -51,7 +51,7 @@ fn take(e: &mut Engine, copy: Copy) -> Result<(), Fault> {
             Ok(())
         }
         Kind::StoreWrite { group, src, data, sink } => {
-            let memory = &e.hw.memory;
+            let memory = e.hw.memory.get();
             match sink {
                 Sink::Tensor { map, coords, combine } => {
                     boxes::store(memory, &map, coords, src, &data, combine)?;
@@ -79,7 +79,7 @@ fn destination(
         return Err(Fault::new(Rule::PeerGone, message));
     }
     let smem = &mut e.hw.smem[to.cta];
-    Ok((smem.end_write(to.dst, to.bytes).expect("checked when it started"), &e.hw.memory))
+    Ok((smem.end_write(to.dst, to.bytes).expect("checked when it started"), e.hw.memory.get()))
 }
 
 /// The bytes of a load are there; `source` is that of a copy from shared memory.

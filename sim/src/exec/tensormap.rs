@@ -27,11 +27,11 @@ pub(crate) fn of(
         e.guided(|guide| guide.touch(GLOBAL, at, u64::from(MAP_BYTES), false));
         // Before what it says: a map that is changed at the same time may say anything.
         e.checked_global(t, at, |race, thread, base| race.looks_at_map(thread, base, at))?;
-        if e.hw.memory.map_changed(at) {
+        if e.hw.memory.get().map_changed(at) {
             e.checked(t, |race, thread| race.looks_at_old_map(thread, at))?;
         }
     }
-    check::tensor_map(&e.hw.memory, map, rank)
+    check::tensor_map(e.hw.memory.get(), map, rank)
 }
 
 /// A TMA instruction uses a map until the phases of these mbarriers, or the bulk group of this number,
@@ -105,14 +105,14 @@ pub(crate) fn replace_global(
 ) -> Result<(), Fault> {
     let (at, len) = (check::map_address(map)?, u64::from(MAP_BYTES));
     e.guided(|guide| guide.touch(GLOBAL, at, len, true));
-    let allocation = e.hw.memory.find(at, len)?;
+    let allocation = e.hw.memory.get().find(at, len)?;
     let base = allocation.base();
     allocation.with_mut(|view| {
         edit(view.get(at, len)?, field)?;
         e.checked(t, |race, thread| race.global_store(thread, base, (at, len), Word::Store))
     })?;
-    e.hw.memory.wrote();
-    e.hw.memory.changes_map(at);
+    e.hw.memory.get().wrote();
+    e.hw.memory.get().changes_map(at);
     Ok(())
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn release(e: &mut Engine, t: u32, scope: Scope) {
 /// `fence.proxy.tensormap::generic.acquire` of a map, which must lie in global memory.
 pub(crate) fn acquire(e: &mut Engine, t: u32, map: MapPointer, scope: Scope) -> Result<(), Fault> {
     let at = check::map_address(map)?;
-    e.hw.memory.find(at, u64::from(MAP_BYTES))?;
+    e.hw.memory.get().find(at, u64::from(MAP_BYTES))?;
     e.told(t, |race, thread| race.map_acquire(thread, at, scope));
     Ok(())
 }
@@ -153,7 +153,7 @@ pub(crate) fn publish(e: &mut Engine, t: u32, w: usize, scope: Scope) -> Result<
         Err(c) => return Err(e.hw.conflict(cta, c)),
     };
     let first = t - e.hw.thread(t).lane();
-    let allocation = e.hw.memory.find(at, len)?;
+    let allocation = e.hw.memory.get().find(at, len)?;
     let base = allocation.base();
     allocation.with_mut(|view| {
         view.get(at, len)?.copy_from_slice(&bytes);
@@ -162,7 +162,7 @@ pub(crate) fn publish(e: &mut Engine, t: u32, w: usize, scope: Scope) -> Result<
             race.copies_map(thread, first..first + lanes, from, (base, at), scope)
         })
     })?;
-    e.hw.memory.wrote();
-    e.hw.memory.changes_map(at);
+    e.hw.memory.get().wrote();
+    e.hw.memory.get().changes_map(at);
     Ok(())
 }

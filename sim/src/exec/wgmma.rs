@@ -21,7 +21,6 @@ pub(crate) fn mma(
     let thread = e.hw.thread(t);
     let (cta, wg, index) = (thread.cta, thread.warp_group(), thread.index);
     if let Wake::Go(_) = e.woken(t) {
-        write(e, t, d, mma)?;
         return Ok(Poll::Ready(()));
     }
     aligned(e, t, "wgmma.mma_async")?;
@@ -31,15 +30,17 @@ pub(crate) fn mma(
         [a.0, mma.b.0, u64::from(mma.n) | majors[0] << 32 | majors[1] << 33]
     });
     let loc = e.hw.line(t);
+    let group = e.hw.group_mut(t).open_group();
     let regs = match a {
         None => [0; 4],
         Some(a) => {
-            let group = e.hw.group_mut(t).open_group();
             let (held, member) = e.hw.held_mut(t);
             held.read(member, a, (loc, group))?
         }
     };
     let all = e.hw.group_mut(t).come(index, mma, loc, regs)?;
+    let (held, member) = e.hw.held_mut(t);
+    held.write(member, d, mma.scale_d, (loc, group))?;
     came(e, Key::Warpgroup(cta, wg), all);
     if !all {
         e.sleep(t, Wait::Warpgroup);
@@ -48,7 +49,8 @@ pub(crate) fn mma(
     let warp = e.hw.thread(t).warp;
     e.hw.rounds.together(warp)?;
     multiply(e, t, mma)?;
-    e.hw.held_mut(t).0.issued();
+    let product = &e.hw.groups[cta][wg];
+    e.hw.held[cta][wg].issued((loc, group), |first, d| product.add(mma, first, d));
     e.stats.wgmmas += 1;
     let first = t - index % 128;
     e.edge(|race| race.together(first..first + 128));
@@ -59,7 +61,6 @@ pub(crate) fn mma(
     for other in (first..first + 128).filter(|&o| o != t) {
         e.wake(other, 0);
     }
-    write(e, t, d, mma)?;
     Ok(Poll::Ready(()))
 }
 
@@ -77,15 +78,6 @@ fn operands_in_regions(e: &Engine, cta: usize, mma: Mma) -> Result<(), Fault> {
         e.hw.regions.operand(cta, operand.start(), (first, end))?;
     }
     Ok(())
-}
-
-/// Adds a thread's part of the product to what is kept of its accumulator.
-fn write(e: &mut Engine, t: u32, d: &mut [f32], mma: Mma) -> Result<(), Fault> {
-    let thread = e.hw.thread(t);
-    let (cta, wg, index) = (thread.cta, thread.warp_group(), thread.index);
-    let (at, part) = e.hw.groups[cta][wg].part(mma, index);
-    let member = (index % 128) as usize;
-    e.hw.held[cta][wg].write(member, d, mma.scale_d, at, |d| part.add(d))
 }
 
 /// `wgmma.fence`

@@ -18,6 +18,8 @@ pub(crate) struct Fences {
     pub released: Option<(Scope, Released)>,
     /// What was seen by atomics, and is acquired by the next fence.
     seen: Vec<Release>,
+    /// The word that was acquired last, with its version: to acquire that again tells nothing new.
+    acquired: Option<(Place, Scope, u64)>,
 }
 
 /// A thread of a CTA acquires what was released.
@@ -93,7 +95,8 @@ impl Fences {
         if matches!(op, Word::Store | Word::StoreRelease(_)) {
             inner.words.remove(&place);
         }
-        let there = inner.words.get(&place).into_iter().flatten();
+        let chain = inner.words.get(&place);
+        let there = chain.into_iter().flat_map(|chain| &chain.releases);
         let releases = match op {
             Word::StoreRelease(scope) | Word::UpdateRelease(scope) => {
                 Some((scope, thread.release()))
@@ -105,8 +108,12 @@ impl Fences {
                 self.released.clone()
             }
             Word::LoadAcquire(scope) => {
-                for r in there {
-                    acquire(thread, at, scope, r);
+                let last = chain.map(|chain| (place, scope, chain.version));
+                if self.acquired != last {
+                    for r in there {
+                        acquire(thread, at, scope, r);
+                    }
+                    self.acquired = last;
                 }
                 None
             }
@@ -115,7 +122,10 @@ impl Fences {
         let Some((scope, what)) = releases else { return };
         global.flag();
         let (cluster, cta) = at;
-        let list = inner.words.entry(place).or_default();
-        release::add(list, From { cluster, cta, scope }, &what);
+        inner.releases += 1;
+        let version = inner.releases;
+        let chain = inner.words.entry(place).or_default();
+        chain.version = version;
+        release::add(&mut chain.releases, From { cluster, cta, scope }, &what);
     }
 }

@@ -3,7 +3,7 @@
 use super::agents::Agent;
 use super::clock::Knows;
 use super::maps::{Gap, Maps, User, Write};
-use super::release::{Place, Release};
+use super::release::{Chain, Place};
 use super::shadow::{Access, Judge, Shadow};
 use super::times::Lane;
 use crate::finding::report::ThreadPlace;
@@ -35,7 +35,9 @@ pub(crate) struct Inner {
     /// By allocation, and by page.
     pages: HashMap<u64, HashMap<u64, Shadow, ByMix>, ByMix>,
     records: Vec<Record>,
-    pub words: HashMap<Place, Vec<Release>, ByMix>,
+    pub words: HashMap<Place, Chain, ByMix>,
+    /// Releases at words.
+    pub releases: u64,
     pub maps: Maps,
 }
 

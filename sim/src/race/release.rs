@@ -10,6 +10,14 @@ pub(crate) struct Release {
     pub what: Released,
 }
 
+/// What was released at a word.
+#[derive(Default)]
+pub(crate) struct Chain {
+    pub releases: Vec<Release>,
+    /// Another number after each change, of all words.
+    pub version: u64,
+}
+
 /// A CTA of a cluster, and the scope of its release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct From {

@@ -3,7 +3,8 @@
 //! The shadow works in chunks of 16 bytes, as every asynchronous copy and wgmma does. A chunk that is
 //! written and read as a whole has one record of the write and two of reads. A chunk of which parts were
 //! accessed, or that many threads read, has a list instead, with a mask of bytes per entry. So two threads
-//! that write neighbouring halves of a word do not clash.
+//! that write neighbouring halves of a word do not clash. Chunks that were accessed together, like those of
+//! a box's row, share one list.
 
 use crate::finding::rule::Rule;
 use crate::memory::shared::CHUNK;
@@ -51,12 +52,18 @@ impl Clash {
     }
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Chunk {
     write: Access,
     reads: [Access; 2],
     /// Index + 1 of its list, which then replaces the others.
     list: u32,
+}
+
+impl Chunk {
+    fn of_list(list: u32) -> Self {
+        Self { list, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -66,14 +73,30 @@ struct Entry {
     access: Access,
 }
 
+/// What several chunks keep.
+struct List {
+    entries: Vec<Entry>,
+    chunks: u32,
+}
+
+/// The last list that an access made anew: another chunk like `from` gets the same.
+#[derive(Clone, Copy)]
+struct Made {
+    from: Chunk,
+    mask: u16,
+    new: Access,
+    list: u32,
+}
+
 /// Room of a new list: a tile of a matrix is read by as many CTAs, or more.
 const LIST: usize = 8;
 
 /// The shadow of a range of memory, from offset 0.
 pub(crate) struct Shadow {
     chunks: Vec<Chunk>,
-    lists: Vec<Vec<Entry>>,
+    lists: Vec<List>,
     free: Vec<u32>,
+    made: Option<Made>,
     /// Readers of a chunk that are remembered; the oldest are forgotten.
     readers: usize,
 }
@@ -140,7 +163,7 @@ impl Drop for Shadow {
 impl Shadow {
     pub fn new(bytes: u32) -> Self {
         let chunks = Pool::take(bytes.div_ceil(CHUNK) as usize);
-        Self { chunks, lists: Vec::new(), free: Vec::new(), readers: usize::MAX }
+        Self { chunks, lists: Vec::new(), free: Vec::new(), made: None, readers: usize::MAX }
     }
 
     /// The same, which remembers no more than so many readers per chunk.
@@ -209,7 +232,7 @@ impl Shadow {
             let uniform = Entry { mask: u16::MAX, write: true, access: chunk.write };
             let entries = match chunk.list {
                 0 => std::slice::from_ref(&uniform),
-                i => &self.lists[i as usize - 1],
+                i => &self.lists[i as usize - 1].entries,
             };
             for e in entries.iter().filter(|e| e.write && e.access.is()) {
                 check(e, c, mask, judge)?;
@@ -235,13 +258,13 @@ impl Shadow {
         let mut good = [Access::default(); 3];
         let mut like = None;
         for (c, mask) in parts(&range) {
-            let chunk = &self.chunks[c];
+            let chunk = self.chunks[c];
             // Neighbours were mostly written and read together.
-            if chunk.list == 0 && like == Some((chunk.write, chunk.reads)) {
+            if like.replace((chunk, mask)) == Some((chunk, mask)) {
                 continue;
             }
             if chunk.list != 0 {
-                for e in &self.lists[chunk.list as usize - 1] {
+                for e in &self.lists[chunk.list as usize - 1].entries {
                     check(e, c, mask, judge)?;
                 }
                 continue;
@@ -258,7 +281,6 @@ impl Shadow {
                 }
                 *good = old;
             }
-            like = Some((chunk.write, chunk.reads));
         }
         Ok(())
     }
@@ -267,18 +289,13 @@ impl Shadow {
     pub fn set(&mut self, range: Range<u32>, new: Access) {
         for (c, mask) in parts(&range) {
             if mask == u16::MAX {
-                let list = std::mem::replace(
-                    &mut self.chunks[c],
-                    Chunk { write: new, ..Chunk::default() },
-                )
-                .list;
-                if list != 0 {
-                    self.lists[list as usize - 1].clear();
-                    self.free.push(list);
-                }
+                let whole = Chunk { write: new, ..Chunk::default() };
+                let before = std::mem::replace(&mut self.chunks[c], whole);
+                self.leave(before.list);
                 continue;
             }
-            let list = self.list(c);
+            let list = self.own_list(c);
+            let list = &mut self.lists[list as usize - 1].entries;
             for e in list.iter_mut() {
                 e.mask &= !mask;
             }
@@ -294,23 +311,25 @@ impl Shadow {
         new: Access,
         judge: &impl Judge,
     ) -> Result<(), Clash> {
+        let from = self.chunks[c];
+        if let Some(made) = self.made
+            && (made.from, made.mask, made.new) == (from, mask, new)
+        {
+            self.lists[made.list as usize - 1].chunks += 1;
+            self.chunks[c] = Chunk::of_list(made.list);
+            self.leave(from.list);
+            return Ok(());
+        }
         let readers = self.readers;
-        let list = self.list(c);
+        let own = self.own_list(c);
+        let list = &mut self.lists[own as usize - 1].entries;
         let replaced = |e: &Entry| {
             !e.write
                 && e.mask & !mask == 0
                 && (e.access.agent == new.agent || judge.replaces(e.access))
         };
-        let mut any = false;
-        for e in &*list {
-            if e.write {
-                check(e, c, mask, judge)?;
-            }
-            any |= replaced(e);
-        }
-        if any {
-            list.retain(|e| !replaced(e));
-        }
+        list.iter().filter(|e| e.write).try_for_each(|e| check(e, c, mask, judge))?;
+        list.retain(|e| !replaced(e));
         if list.len() >= readers
             && let Some(oldest) = list.iter().position(|e| !e.write)
         {
@@ -323,27 +342,58 @@ impl Shadow {
         } else {
             put(list, entry);
         }
+        if own != from.list {
+            self.made = Some(Made { from, mask, new, list: own });
+        }
         Ok(())
     }
 
-    /// The chunk's list, made when there was none.
-    fn list(&mut self, c: usize) -> &mut Vec<Entry> {
-        let chunk = &mut self.chunks[c];
-        if chunk.list == 0 {
-            let i = self.free.pop().unwrap_or_else(|| {
-                self.lists.push(Vec::with_capacity(LIST));
-                self.lists.len() as u32
-            });
-            let list = &mut self.lists[i as usize - 1];
-            for (i, access) in [chunk.write, chunk.reads[0], chunk.reads[1]].into_iter().enumerate()
-            {
-                if access.is() {
-                    list.push(Entry { mask: u16::MAX, write: i == 0, access });
-                }
-            }
-            chunk.list = i;
+    /// A list that this chunk alone has, with what it keeps.
+    fn own_list(&mut self, c: usize) -> u32 {
+        let chunk = self.chunks[c];
+        if chunk.list != 0 && self.lists[chunk.list as usize - 1].chunks == 1 {
+            self.forget(chunk.list);
+            return chunk.list;
         }
-        &mut self.lists[chunk.list as usize - 1]
+        let own = self.free.pop().unwrap_or_else(|| {
+            self.lists.push(List { entries: Vec::with_capacity(LIST), chunks: 0 });
+            self.lists.len() as u32
+        });
+        let mut entries = std::mem::take(&mut self.lists[own as usize - 1].entries);
+        if chunk.list == 0 {
+            let accesses = [chunk.write, chunk.reads[0], chunk.reads[1]].into_iter().enumerate();
+            let known = accesses.filter(|(_, access)| access.is());
+            entries.extend(known.map(|(i, access)| Entry {
+                mask: u16::MAX,
+                write: i == 0,
+                access,
+            }));
+        } else {
+            entries.extend_from_slice(&self.lists[chunk.list as usize - 1].entries);
+            self.leave(chunk.list);
+        }
+        self.lists[own as usize - 1] = List { entries, chunks: 1 };
+        self.chunks[c] = Chunk::of_list(own);
+        own
+    }
+
+    /// A chunk has another list from here on, or none.
+    fn leave(&mut self, list: u32) {
+        if list == 0 {
+            return;
+        }
+        let left = &mut self.lists[list as usize - 1];
+        left.chunks -= 1;
+        if left.chunks == 0 {
+            left.entries.clear();
+            self.free.push(list);
+            self.forget(list);
+        }
+    }
+
+    /// A list changes: no other chunk gets it.
+    fn forget(&mut self, list: u32) {
+        self.made = self.made.filter(|made| made.list != list && made.from.list != list);
     }
 }
 
@@ -423,6 +473,31 @@ mod tests {
             let clash = s.ready(0..16, &Same(agent)).unwrap_err();
             assert!(!clash.write && clash.old.agent != agent);
         }
-        assert_eq!(s.lists[0].len(), 5, "one entry per reader");
+        assert_eq!(s.lists[0].entries.len(), 5, "one entry per reader");
+    }
+
+    /// Chunks that share a list go on as if each had its own.
+    #[test]
+    fn chunks_that_were_read_together_share_a_list() {
+        let mut s = Shadow::new(64);
+        for agent in 1..5 {
+            s.read(0..64, by(agent), &Same(agent)).unwrap();
+        }
+        assert_eq!(s.lists.iter().filter(|l| l.chunks > 0).count(), 1);
+        s.read(16..32, by(9), &Same(9)).unwrap();
+        s.read(4..8, by(8), &Same(8)).unwrap();
+        s.set(32..48, by(7));
+        let readers = |s: &Shadow, c: usize| {
+            let list = s.chunks[c].list as usize;
+            let entries = s.lists[list - 1].entries.iter().filter(|e| !e.write);
+            entries.map(|e| e.access.agent).collect::<Vec<_>>()
+        };
+        assert_eq!(readers(&s, 0), [1, 2, 3, 4, 8]);
+        assert_eq!(readers(&s, 1), [1, 2, 3, 4, 9]);
+        assert_eq!(s.chunks[2], Chunk { write: by(7), ..Chunk::default() });
+        assert_eq!(readers(&s, 3), [1, 2, 3, 4]);
+        s.set(0..64, by(7));
+        assert!(s.lists.iter().all(|l| l.chunks == 0 && l.entries.is_empty()));
+        assert_eq!(s.free.len(), s.lists.len());
     }
 }

@@ -7,6 +7,7 @@ use super::rng::Rng;
 /// The run queue, and how often this run switches threads and how late its copies land.
 pub(crate) struct Sched {
     pub rng: Rng,
+    /// Threads that can run; where priorities decide, by priority, the highest last.
     pub ready: Vec<u32>,
     pct: Option<Pct>,
     /// Sleeping threads that look again by themselves.
@@ -131,10 +132,12 @@ impl Sched {
 
     /// Puts a thread into the run queue.
     pub fn enqueue(&mut self, thread: u32) {
-        self.ready.push(thread);
-        if let Some(pct) = &mut self.pct {
-            pct.newest = pct.newest.max(pct.threads[thread as usize]);
-        }
+        let Some(pct) = &mut self.pct else { return self.ready.push(thread) };
+        let priority = pct.threads[thread as usize];
+        pct.newest = pct.newest.max(priority);
+        // No thread's priority changes while it is here.
+        let at = self.ready.partition_point(|&t| pct.threads[t as usize] <= priority);
+        self.ready.insert(at, thread);
     }
 
     /// The priority of a copy that is issued now.
@@ -151,7 +154,7 @@ impl Sched {
         if let Some(pct) = &mut self.pct {
             pct.newest = 0;
             let (i, priority) = copies.enumerate().max_by_key(|&(_, priority)| priority)?;
-            let first = self.ready.iter().all(|&t| pct.threads[t as usize] < priority);
+            let first = self.ready.last().is_none_or(|&t| pct.threads[t as usize] < priority);
             return first.then_some(i);
         }
         if pending == 0 || (!self.ready.is_empty() && self.rng.draw() & self.laziness != 0) {
@@ -171,23 +174,20 @@ impl Sched {
 
     /// The next thread.
     pub fn pick(&mut self) -> Option<u32> {
+        if self.pct.is_some() {
+            return self.ready.pop();
+        }
         if self.ready.is_empty() {
             return None;
         }
-        let i = match &self.pct {
-            Some(pct) => {
-                let priority = |&(_, &t): &(usize, &u32)| pct.threads[t as usize];
-                self.ready.iter().enumerate().max_by_key(priority)?.0
-            }
-            None => self.rng.below(self.ready.len()),
-        };
+        let i = self.rng.below(self.ready.len());
         Some(self.ready.swap_remove(i))
     }
 
     /// Takes a thread off the run queue.
     pub fn take(&mut self, thread: u32) {
         if let Some(i) = self.ready.iter().position(|&t| t == thread) {
-            self.ready.swap_remove(i);
+            self.ready.remove(i);
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A worker starts clusters in an order that is drawn, has some of them under way at a time, and lets
 //! them take turns. A cluster that reads nothing of what others write does the same under every order.
+//! Clusters see each other in global memory only, so a turn that is drawn ends behind an instruction or a
+//! copy that uses it: to end between others would give no other result.
 
 use super::plan::{Kind, Schedule};
 use super::rng::Rng;
@@ -10,8 +12,8 @@ use std::cmp::Reverse;
 
 /// Most clusters of a worker that take turns; those that wait for others are not counted.
 const TOGETHER: usize = 8;
-/// A turn is shorter than two to this many instructions.
-const TURN_BITS: usize = 14;
+/// In a turn, fewer than two to this many instructions and copies use global memory.
+const TURN_BITS: usize = 9;
 /// Streams of draws, beside those of the clusters, which have their indices.
 const STARTS: u64 = 1 << 32;
 const TURNS: u64 = 2 << 32;
@@ -50,6 +52,23 @@ pub(crate) struct Runner {
 /// Ranks of those that have fallen behind all that were not taken up yet.
 const FALLEN: u64 = 1 << 32;
 
+/// How long a turn is: it ends when either number is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Length {
+    pub instructions: u64,
+    /// Instructions and copies that use global memory.
+    pub uses: u64,
+}
+
+impl Length {
+    pub const ENDLESS: Self = Self { instructions: u64::MAX, uses: u64::MAX };
+
+    /// The same, with no more than so many instructions.
+    pub fn at_most(self, instructions: u64) -> Self {
+        Self { instructions: self.instructions.min(instructions), ..self }
+    }
+}
+
 /// Who is next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
@@ -70,7 +89,7 @@ pub(crate) struct Turns {
 enum Order {
     /// As they were taken up, each until it ends or waits.
     Fixed,
-    /// So many together, with turns shorter than two to so many instructions.
+    /// So many together, with turns of fewer than two to so many uses of global memory.
     Drawn { together: usize, bits: usize },
     /// The first that can run does; at these instructions, latest first, it falls behind all others.
     ByPriority { changes: Vec<u64>, done: u64, fallen: u64 },
@@ -115,16 +134,19 @@ impl Turns {
         }
     }
 
-    /// Instructions of the turn that begins.
-    pub fn length(&mut self) -> u64 {
+    /// The length of the turn that begins.
+    pub fn length(&mut self) -> Length {
         match &mut self.kind {
-            Order::Fixed | Order::Drawn { together: 1, .. } => u64::MAX,
+            Order::Fixed | Order::Drawn { together: 1, .. } => Length::ENDLESS,
             Order::Drawn { bits, .. } => {
                 let most = 1 << self.rng.below(*bits);
-                1 + self.rng.below(most) as u64
+                let uses = 1 + self.rng.below(most) as u64;
+                Length { uses, ..Length::ENDLESS }
             }
             Order::ByPriority { changes, done, .. } => {
-                changes.last().map_or(u64::MAX, |at| at.saturating_sub(*done).max(1))
+                let left = |at: &u64| at.saturating_sub(*done).max(1);
+                let instructions = changes.last().map_or(u64::MAX, left);
+                Length { instructions, ..Length::ENDLESS }
             }
         }
     }
@@ -162,15 +184,15 @@ mod tests {
     #[test]
     fn who_falls_behind_runs_last() {
         let mut turns = Turns::new(0, &Schedule::pct(3, 100), 4, 0);
-        let first = turns.length();
+        let first = turns.length().instructions;
         assert!((1..=400).contains(&first));
         assert_eq!(turns.next(&[runner(1, false), runner(0, true)], true), Turn::Resume(0));
         let rank = turns.over(first, true).expect("a change");
         assert_eq!(turns.next(&[runner(rank, false), runner(0, true)], true), Turn::Start);
-        let second = turns.length();
+        let second = turns.length().instructions;
         assert!(first + second <= 401);
         assert!(turns.over(second, true) > Some(rank));
-        assert_eq!(turns.length(), u64::MAX, "all changes are made");
+        assert_eq!(turns.length(), Length::ENDLESS, "all changes are made");
         assert_eq!(turns.over(7, false), None);
         assert_eq!(turns.next(&[runner(rank, false), runner(0, true)], false), Turn::Resume(0));
         assert_eq!(turns.next(&[runner(rank, true), runner(0, true)], false), Turn::Nobody);
@@ -189,7 +211,7 @@ mod tests {
             assert!((1..=together).contains(&runners.len()));
             seen.insert(together);
             if together > 1 {
-                assert!((1..=1 << (TURN_BITS - 1)).contains(&turns.length()));
+                assert!((1..=1 << (TURN_BITS - 1)).contains(&turns.length().uses));
             }
             let all_wait = [runner(0, true); 9];
             assert_eq!(turns.next(&all_wait, true), Turn::Start);

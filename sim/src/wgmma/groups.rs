@@ -48,10 +48,6 @@ pub(crate) struct WarpGroup {
     fragments: Vec<[u32; 4]>,
     /// A*B of the last instruction, row-major 64 by N.
     product: Vec<f32>,
-    /// The same by thread: the part of each in one piece.
-    parts: Vec<f32>,
-    /// Where it is, and the number of its group.
-    issued: Option<(Loc, u64)>,
     a: Vec<f32>,
     b: Vec<f32>,
     open: Vec<InFlight>,
@@ -75,8 +71,6 @@ impl WarpGroup {
             come: 0,
             fragments: Vec::new(),
             product: Vec::new(),
-            parts: Vec::new(),
-            issued: None,
             a: Vec::new(),
             b: Vec::new(),
             open: Vec::new(),
@@ -184,11 +178,13 @@ impl WarpGroup {
     pub fn multiply(&mut self, operands: Operands, mma: Mma, loc: Loc) {
         let n = mma.n as usize;
         self.open.push(InFlight { operands, loc });
-        self.issued = Some((loc, self.open_group()));
         self.product.resize(64 * n, 0.0);
         operand::product(&self.a, &self.b, n, &mut self.product);
-        self.parts.resize(64 * n, 0.0);
-        operand::deal(&self.product, n, &mut self.parts);
+    }
+
+    /// Adds the product of the last instruction to the accumulators of the threads from one on.
+    pub fn add(&self, mma: Mma, first: usize, values: &mut [f32]) {
+        operand::add(&self.product, mma.n as usize, mma.scale_d, first, values);
     }
 
     /// The protocol state: the groups in flight, and who has committed them.
@@ -231,33 +227,6 @@ impl WarpGroup {
             }
         }
         retired
-    }
-
-    /// The last instruction: where it is, the number of its group, and the part of thread `index` of
-    /// the CTA in its product.
-    pub fn part(&self, mma: Mma, index: u32) -> ((Loc, u64), Part<'_>) {
-        let (regs, member) = (mma.n as usize / 2, (index % 128) as usize);
-        let part = Part { values: &self.parts[member * regs..][..regs], scale_d: mma.scale_d };
-        (self.issued.expect("it was issued"), part)
-    }
-}
-
-/// A thread's part of a product.
-pub(crate) struct Part<'a> {
-    values: &'a [f32],
-    scale_d: bool,
-}
-
-impl Part<'_> {
-    /// Adds it to the thread's accumulator, or replaces that without `scale_d`.
-    pub fn add(&self, d: &mut [f32]) {
-        if self.scale_d {
-            for (d, v) in d.iter_mut().zip(self.values) {
-                *d += v;
-            }
-        } else {
-            d.copy_from_slice(self.values);
-        }
     }
 }
 

@@ -181,35 +181,30 @@ impl Held {
         if !self.member(t).unpin(addr) {
             self.check_fence(t, "a fragment of A")?;
         }
-        self.fragments.keep(
-            t,
-            a,
-            (loc, group),
-            |g| self.members.iter().all(|m| m.retired >= g),
-            |_| (),
-        );
+        let members = &self.members;
+        self.fragments.keep(t, a, (loc, group), |g| members.iter().all(|m| m.retired >= g));
         Ok(values)
     }
 
-    /// All threads have come to a wgmma.
-    pub fn issued(&mut self) {
-        self.accumulators.issued();
-        self.fragments.issued();
+    /// All threads have come to a wgmma of a group. `add` adds its product to accumulators, or replaces
+    /// them: those of the threads from one on, which it gets with their values.
+    pub fn issued(&mut self, at: (Loc, u64), add: impl FnMut(usize, &mut [f32])) {
+        self.accumulators.issued(at, add);
+        self.fragments.issued(at, |_, _| ());
     }
 
-    /// A wgmma of a group writes the accumulator `d` of thread `t`: `add` adds its product to what the
-    /// registers hold, or replaces that without `scale_d`.
+    /// Thread `t` comes to a wgmma of a group with its accumulator `d`, which the wgmma replaces without
+    /// `scale_d`. The accumulator holds patterns from here on.
     pub fn write(
         &mut self,
         t: usize,
         d: &mut [f32],
         scale_d: bool,
-        (loc, group): (Loc, u64),
-        add: impl FnOnce(&mut [f32]),
+        at: (Loc, u64),
     ) -> Result<(), Fault> {
         match self.accumulators.look(t, d) {
             Look::Whole(slot) => {
-                add(self.accumulators.again(slot, t, (loc, group)));
+                self.accumulators.come(slot, t);
                 return Ok(());
             }
             Look::Part(i) if scale_d => {
@@ -224,7 +219,8 @@ impl Held {
             self.check_fence(t, "an accumulator")?;
         }
         let members = &self.members;
-        self.accumulators.keep(t, d, (loc, group), |g| members.iter().all(|m| m.retired >= g), add);
+        let slot = self.accumulators.keep(t, d, at, |g| members.iter().all(|m| m.retired >= g));
+        self.accumulators.come(slot, t);
         Ok(())
     }
 

@@ -286,17 +286,21 @@ fn product_with<const BLOCK: usize>(a: &[f32], b: &[f32], n: usize, d: &mut [f32
     }
 }
 
-/// Gives each of 128 threads its part of a product of 64 by n, in the order of its registers.
+/// Adds a product of 64 by n to accumulators, or replaces these without `scale_d`: the threads' from
+/// `first` on, each in the order of its registers.
 ///
 /// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8; register
 /// `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
-pub(crate) fn deal(product: &[f32], n: usize, parts: &mut [f32]) {
-    for (t, part) in parts.chunks_exact_mut(n / 2).enumerate() {
+pub(crate) fn add(product: &[f32], n: usize, scale_d: bool, first: usize, values: &mut [f32]) {
+    for (t, part) in (first..).zip(values.chunks_exact_mut(n / 2)) {
         let row = t / 32 * 16 + t % 32 / 4;
-        let (first, second) = (t % 4 * 2, t % 4 * 2 + 1);
         let half = |row: usize| product[row * n..][..n].chunks_exact(8);
+        let at = t % 4 * 2;
         for (part, (top, bottom)) in part.chunks_exact_mut(4).zip(half(row).zip(half(row + 8))) {
-            part.copy_from_slice(&[top[first], top[second], bottom[first], bottom[second]]);
+            let new = [top[at], top[at + 1], bottom[at], bottom[at + 1]];
+            for (d, new) in part.iter_mut().zip(new) {
+                *d = if scale_d { *d + new } else { new };
+            }
         }
     }
 }

@@ -86,6 +86,8 @@ struct Slot<T> {
     taken: u128,
     /// The same of the slot's use before this one, as far as their values are still here.
     before: u128,
+    /// Threads that have come with it to the wgmma in progress.
+    come: u128,
     values: Vec<T>,
 }
 
@@ -162,9 +164,26 @@ impl<T: Value> Pool<T> {
         any.map_or(Look::Not, Look::Part)
     }
 
-    /// All threads have come to a wgmma: what the next one begins is another.
-    pub fn issued(&mut self) {
+    /// Thread `t` has come to the wgmma in progress with a slot's registers.
+    pub fn come(&mut self, slot: usize, t: usize) {
+        self.slots[slot].come |= 1 << t;
+    }
+
+    /// All threads have come to a wgmma, and hold registers for it: `change` changes what is kept of
+    /// these, for one or more threads from one on. What the next wgmma begins is another.
+    pub fn issued(&mut self, (loc, group): (Loc, u64), mut change: impl FnMut(usize, &mut [T])) {
         self.fresh = None;
+        for slot in self.slots.iter_mut().filter(|s| s.come != 0) {
+            (slot.loc, slot.group) = (loc, group);
+            let come = std::mem::take(&mut slot.come);
+            if come == u128::MAX {
+                change(0, &mut slot.values);
+                continue;
+            }
+            for t in (0..128).filter(|t| come >> t & 1 == 1) {
+                change(t, &mut slot.values[t * slot.regs..][..slot.regs]);
+            }
+        }
     }
 
     /// The wgmma in progress holds a slot's registers as well; gives the values of thread `t`.
@@ -174,16 +193,15 @@ impl<T: Value> Pool<T> {
         &mut slot.values[t * slot.regs..][..slot.regs]
     }
 
-    /// The wgmma in progress begins to hold registers of thread `t`: `change` changes what is kept, and
-    /// patterns take its place. `over` says whether all threads have waited for a group.
+    /// The wgmma in progress begins to hold registers of thread `t`: patterns take the place of what is
+    /// kept in the slot that it gives. `over` says whether all threads have waited for a group.
     pub fn keep(
         &mut self,
         t: usize,
         regs: &mut [T],
         at: (Loc, u64),
         over: impl Fn(u64) -> bool,
-        change: impl FnOnce(&mut [T]),
-    ) {
+    ) -> usize {
         let n = regs.len();
         let slot = match self.fresh {
             Some(slot) if self.slots[slot].regs == n => slot,
@@ -194,10 +212,10 @@ impl<T: Value> Pool<T> {
         self.slots[slot].before &= !(1 << t);
         let values = &mut self.slots[slot].values[t * n..][..n];
         values.copy_from_slice(regs);
-        change(values);
         for (r, pattern) in regs.iter_mut().zip(base..) {
             *r = T::of(pattern);
         }
+        slot
     }
 
     /// A slot for `n` registers of each thread. What nobody has taken back for long, and no wgmma holds
@@ -212,7 +230,8 @@ impl<T: Value> Pool<T> {
         while self.live + n > REGISTERS || (self.free.is_empty() && self.slots.len() == SLOTS) {
             let full = self.slots.len() == SLOTS;
             let used = self.slots.iter().enumerate().filter(|(_, s)| s.regs > 0);
-            let oldest = used.filter(|(_, s)| over(s.group)).min_by_key(|(_, s)| s.age);
+            let oldest =
+                used.filter(|(_, s)| s.come == 0 && over(s.group)).min_by_key(|(_, s)| s.age);
             match oldest {
                 Some((slot, _)) => self.close(slot),
                 None if full && self.free.is_empty() => self.close(0),
@@ -228,6 +247,7 @@ impl<T: Value> Pool<T> {
                 age: 0,
                 taken: 0,
                 before: 0,
+                come: 0,
                 values: Vec::new(),
             };
             self.slots.push(empty);
@@ -244,6 +264,7 @@ impl<T: Value> Pool<T> {
     }
 
     fn close(&mut self, slot: usize) {
+        self.slots[slot].come = 0;
         self.live -= std::mem::take(&mut self.slots[slot].regs);
         self.free.push(slot);
     }

@@ -74,12 +74,18 @@ fn a_seed_is_a_schedule_of_its_own() {
     }
 }
 
-/// Clusters of one thread take two tickets each: who got which, in order of the tickets.
-fn tickets(config: &Config, clusters: u32) -> Result<(Stats, Vec<u32>), Box<Report>> {
+/// Clusters of one thread take two tickets each: who got which, in order of the tickets. Before each they
+/// store so many times to shared memory.
+fn tickets_after(
+    stores: u32,
+    config: &Config,
+    clusters: u32,
+) -> Result<(Stats, Vec<u32>), Box<Report>> {
     let memory = GlobalMemory::new();
     let (next, log) = (memory.alloc(4), memory.alloc(8 * clusters as usize));
     let stats = launch(config, &memory, (clusters, 1), || {
         for _ in 0..2 {
+            (0..stores).for_each(|i| shared::st(shared::dynamic_base(), i));
             let ticket = global::atomic_add_u32(next as *mut u32, 1);
             global::st((log + 4 * u64::from(ticket)) as *mut u32, thread::block_idx_x());
         }
@@ -88,6 +94,20 @@ fn tickets(config: &Config, clusters: u32) -> Result<(Stats, Vec<u32>), Box<Repo
     memory.read(log, &mut bytes).unwrap();
     let words = bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().unwrap()));
     Ok((stats, words.collect()))
+}
+
+fn tickets(config: &Config, clusters: u32) -> Result<(Stats, Vec<u32>), Box<Report>> {
+    tickets_after(0, config, clusters)
+}
+
+/// Turns end where clusters can see each other, so that what they do in between changes no order.
+#[test]
+fn what_no_other_cluster_sees_takes_no_turns() {
+    for seed in 0..100 {
+        let config = Config { seed, workers: Some(1), ..Config::default() };
+        let order = |stores| tickets_after(stores, &config, 3).unwrap_or_else(|r| panic!("{r}")).1;
+        assert_eq!(order(0), order(100), "seed {seed}");
+    }
 }
 
 fn orders(strategy: &Strategy, clusters: u32) -> BTreeSet<Vec<u32>> {

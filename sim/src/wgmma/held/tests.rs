@@ -9,11 +9,11 @@ fn held() -> Held {
 
 /// Issues `d += 1` for all threads, whose accumulators are `d`.
 fn add_one(held: &mut Held, d: &mut [[f32; 4]], group: u64) -> Result<(), Fault> {
-    held.issued();
     let at = (Location::caller(), group);
     for (t, d) in d.iter_mut().enumerate() {
-        held.write(t, d, true, at, |d| d.iter_mut().for_each(|x| *x += 1.0))?;
+        held.write(t, d, true, at)?;
     }
+    held.issued(at, |_, values| values.iter_mut().for_each(|x| *x += 1.0));
     Ok(())
 }
 
@@ -33,6 +33,32 @@ fn values_come_back_after_the_wait() {
     assert_eq!(h.used(5, d[5][3].to_bits()).unwrap_err().rule, Rule::RegistersUnfenced);
     h.give_back(5, &mut d[5]).unwrap();
     assert_eq!(d[5], [2.0; 4]);
+}
+
+/// Half of the threads come with registers of their own in place of those that the others go on with.
+#[test]
+fn threads_may_come_with_different_registers() {
+    let mut h = held();
+    let mut d = vec![[0.0; 4]; 128];
+    add_one(&mut h, &mut d, 1).unwrap();
+    d.iter_mut().skip(64).for_each(|d| *d = [7.0; 4]);
+    let at = (Location::caller(), 1);
+    for (t, d) in d.iter_mut().enumerate() {
+        h.write(t, d, t < 64, at).unwrap();
+    }
+    let mut come = Vec::new();
+    h.issued(at, |first, values| {
+        come.push((first, values.len()));
+        for x in values {
+            *x += 1.0;
+        }
+    });
+    assert_eq!(come, (0..128).map(|t| (t, 4)).collect::<Vec<_>>());
+    for (t, d) in d.iter_mut().enumerate() {
+        h.waited(t, 1);
+        h.give_back(t, d).unwrap();
+        assert_eq!(*d, [if t < 64 { 2.0 } else { 8.0 }; 4], "thread {t}");
+    }
 }
 
 #[test]
@@ -88,20 +114,20 @@ fn fragments_keep_their_values_until_the_wait() {
     let at = |group| (Location::caller(), group);
     let mut a = [1, 2, 3, 4];
     assert_eq!(h.read(0, &mut a, at(1)).unwrap(), [1, 2, 3, 4]);
-    h.issued();
+    h.issued(at(1), |_, _| ());
     assert_ne!(a, [1, 2, 3, 4]);
     assert_eq!(h.read(0, &mut a, at(1)).unwrap(), [1, 2, 3, 4], "the same fragment twice");
-    h.issued();
+    h.issued(at(1), |_, _| ());
     let mut b = [5; 4];
     h.read(0, &mut b, at(1)).unwrap();
-    h.issued();
+    h.issued(at(1), |_, _| ());
     h.waited(0, 1);
     h.give_back_fragment(0, &mut a).unwrap();
     assert_eq!(a, [1, 2, 3, 4]);
     h.fence(0);
     let loc = at(2);
     h.read(0, &mut a, loc).unwrap();
-    h.issued();
+    h.issued(loc, |_, _| ());
     a = [9; 4];
     let fault = h.read(0, &mut a, loc).unwrap_err();
     assert_eq!(fault.rule, Rule::RegistersInFlight);

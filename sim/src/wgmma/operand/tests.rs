@@ -111,3 +111,17 @@ fn a_part_of_an_mn_major_panel() {
     assert!(part.iter().all(|(&(row, k), at)| whole[&(row + 40, k)] == *at));
     assert!(operand(2048 + 2 * 40, 32).is_err(), "it leaves the panel");
 }
+
+#[test]
+fn accumulators_get_their_parts_of_a_product() {
+    let n = 16;
+    let product: Vec<f32> = (0..64 * n).map(|i| i as f32).collect();
+    let mut all = vec![0.5; 64 * n];
+    add(&product, n, true, 0, &mut all);
+    // Thread 37 has rows 17 and 25; its register 5 is column 11 of row 17, and register 6 column 10 of 25.
+    let part = &all[37 * n / 2..][..n / 2];
+    assert_eq!((part[5], part[6]), ((17 * n + 11) as f32 + 0.5, (25 * n + 10) as f32 + 0.5));
+    let mut one = vec![f32::NAN; n / 2];
+    add(&product, n, false, 37, &mut one);
+    assert!(one.iter().zip(part).all(|(replaced, added)| replaced + 0.5 == *added));
+}
