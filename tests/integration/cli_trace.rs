@@ -2,7 +2,7 @@
 
 use crate::common::{Folder, outcome, refused, warpipe};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One CTA, two tiles of 64 x 128, eight steps each.
 const GEMM: [&str; 12] = [
@@ -246,15 +246,16 @@ fn all_ctas_of_a_cluster_are_drawn() {
     assert_eq!(pids, (1..=4).collect());
 }
 
-/// Two tiles of one CTA, eight blocks of keys each: Q is loaded once for a tile, and the warp groups issue their
+/// Some tiles of one CTA, eight blocks of keys each: Q is loaded once for a tile, and the warp groups issue their
 /// products in turn.
 #[test]
 fn the_warp_groups_of_attention_take_turns() {
-    let options = "attention --heads 2 --seq 1024 --seq-q 128 --head-dim 64 --sms 1 --perfetto";
+    let options = "attention --heads 2 --seq 1024 --seq-q 192 --head-dim 64 --sms 1 --perfetto";
     let trace = traced(&options.split(' ').collect::<Vec<_>>());
-    assert_eq!(trace.check_slots("Q", 2), 2);
+    let tiles = trace.check_slots("Q", 2);
+    assert!(tiles >= 2, "{tiles}");
     for ring in ["K", "V"] {
-        assert_eq!(trace.check_slots(ring, 2), 16, "{ring}");
+        assert_eq!(trace.check_slots(ring, 2), 8 * tiles, "{ring}");
     }
     // The products S = Q K^T: 64 queries by 128 keys, four steps of 16 columns at a time.
     let name = |e: &Value| e["name"].as_str().expect("a name").to_owned();
@@ -264,10 +265,12 @@ fn the_warp_groups_of_attention_take_turns() {
         .map(|e| (e["ts"].as_f64().expect("a time"), name(e)))
         .collect();
     products.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Those of the first blocks, which nothing is in front of, may mix.
-    assert!(products.len() >= 2 * 15, "{products:?}");
-    for pair in products.windows(2) {
-        assert_ne!(pair[0].1, pair[1].1, "not in turn at {}", pair[1].0);
+    let groups: BTreeSet<&str> = products.iter().map(|(_, name)| name.as_str()).collect();
+    // The products of the first block of all, which nothing orders, may mix.
+    assert!(groups.len() >= 2 && products.len() >= groups.len() * (8 * tiles - 1), "{products:?}");
+    for turns in products.windows(groups.len()) {
+        let names: BTreeSet<&str> = turns.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names.len(), groups.len(), "not in turn at {}: {turns:?}", turns[0].0);
     }
     assert!(trace.stdout.contains("tensor core: busy"), "{}", trace.stdout);
 }
