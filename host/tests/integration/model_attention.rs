@@ -259,7 +259,7 @@ fn plans_say_what_they_are() {
     let text = attention.plan_with(&problem, d64.unwrap()).err().unwrap().to_string();
     assert!(text.contains("it computes bf16 head dim 64"), "{text}");
     let text = attention.plan_with(&problem, 99).err().unwrap().to_string();
-    assert!(text.contains("instance 99 of 12") && text.contains("no such row"), "{text}");
+    assert!(text.contains("instance 99 of 16") && text.contains("no such row"), "{text}");
     let packed = Sequences::packed([[3, 4], [5, 6]]);
     let packed = AttentionProblem::bshd(Dtype::Bf16, problem.heads, packed);
     let text = attention.plan(&packed).err().unwrap().to_string();

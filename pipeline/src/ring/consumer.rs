@@ -292,9 +292,7 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     pub(crate) unsafe fn into_retired(self) -> RetiredSlot<St, Rd, Tag, Cl> {
         RetiredSlot { slot: self }
     }
-}
 
-impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// Releases a slot that this warp group does not multiply.
     ///
     /// The whole group synchronises first. One thread releases the slot for all, and if a batch of wgmmas read it,

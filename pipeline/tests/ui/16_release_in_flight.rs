@@ -4,7 +4,7 @@ use support::*;
 
 fn multiply(group: &Group, slot: MmaSlot) {
     let sum = Accumulator::<64>::start(group, slot);
-    sum.slot.release();
+    sum.operands.release();
     sum.finish().1.release();
 }
 

@@ -65,11 +65,11 @@ mutations! {
             => "pub fn release(&self)\n    where";
     "04_slot_of_another_ring":
         in "pipeline/src/mma/accumulator.rs",
-            "pub fn next(&mut self, slot: FullSlot<St, Rd, Tag, Cl>) -> RetiredSlot<St, Tag, Cl> {"
-            => "pub fn next<Any: Name>(&mut self, slot: FullSlot<St, Rd, Any, Cl>) -> RetiredSlot<St, Tag, Cl> {";
+            "pub fn next(&mut self, operands: Op) -> Op::Retired {"
+            => "pub fn next<Any>(&mut self, operands: Any) -> Op::Retired {";
         in "pipeline/src/mma/accumulator.rs",
-            "core::mem::replace(&mut self.slot, slot).retired()"
-            => "core::mem::replace(&mut self.slot, core::mem::transmute_copy(&slot)).retired()";
+            "let older = core::mem::replace(&mut self.operands, operands);"
+            => "let older = core::mem::replace(&mut self.operands, unsafe { core::mem::transmute_copy(&operands) });";
     "04_empty_name":
         in "pipeline/src/ring/mod.rs",
             "            !$text.is_empty(),"
@@ -102,8 +102,8 @@ mutations! {
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
         in "pipeline/src/tile/tensor.rs",
-            "Load { map: self,"
-            => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
+            "self.tile_of((), row, col, peers)"
+            => "unsafe { core::mem::transmute_copy(&self.tile_of((), row, col, peers)) }";
     "06_a_load_missing":
         in "pipeline/src/ring/stage.rs",
             "impl<A, const COUNT: usize> Sealed for [A; COUNT] {}"
@@ -210,8 +210,8 @@ mutations! {
             "impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {"
             => "impl<St, Rd, Tag, Cl> Clone for FullSlot<St, Rd, Tag, Cl> { fn clone(&self) -> Self { *self } }\nimpl<St, Rd, Tag, Cl> Copy for FullSlot<St, Rd, Tag, Cl> {}\nimpl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {";
         in "pipeline/src/mma/accumulator.rs",
-            "    slot: FullSlot<St, Rd, Tag, Cl>,\n    group"
-            => "    pub slot: FullSlot<St, Rd, Tag, Cl>,\n    group";
+            "    operands: Op,\n    group: &'g Warpgroup<Ro, Cl>,\n}"
+            => "    pub operands: Op,\n    group: &'g Warpgroup<Ro, Cl>,\n}";
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
             => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
@@ -258,12 +258,12 @@ mutations! {
             => "assert!(args.len() <= MAX_PARAMS,";
     "20_tile_rows":
         in "pipeline/src/tile/shape.rs",
-            "ROWS.is_multiple_of(ATOM_ROWS) && ROWS > 0,"
-            => "ROWS > 0,";
+            "lines.is_multiple_of(ATOM_ROWS) && lines > 0,"
+            => "lines > 0,";
     "20_tile_columns":
         in "pipeline/src/tile/shape.rs",
-            "COLS * E::SIZE == ROW_BYTES,"
-            => "COLS * E::SIZE <= ROW_BYTES,";
+            "bytes.is_multiple_of(Self::LINE_BYTES) && bytes > 0,"
+            => "bytes > 0,";
     "21_map_of_another_tile":
         in "pipeline/src/store.rs",
             "pub fn store(self, tensor: &TensorMap<GroupTile<O>>, row: u32, col: u32) {"
@@ -273,16 +273,16 @@ mutations! {
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Any: TileShape>(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, Any, P> {";
         in "pipeline/src/tile/tensor.rs",
-            "Load { map: self,"
-            => "Load { map: unsafe { &*core::ptr::from_ref(self).cast() },";
+            "self.tile_of((), row, col, peers)"
+            => "unsafe { core::mem::transmute_copy(&self.tile_of((), row, col, peers)) }";
     "21_untyped_map":
         in "pipeline/src/tile/tensor.rs",
             "pub const unsafe fn from_bytes("
             => "pub const fn from_bytes(";
     "21_map_in_a_value":
         in "pipeline/src/tile/tensor.rs",
-            "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}"
-            => "unsafe impl<T: TileShape, P: Sharing> AfterWait for &TensorMap<T, P> {}\nunsafe impl<T: TileShape, P: Sharing> isa::kernel::ByValue for &TensorMap<T, P> { const LAYOUT: u64 = 1; }";
+            "unsafe impl<T: TileShape, P: Sharing, const RANK: usize> AfterWait for &TensorMap<T, P, RANK> {}"
+            => "unsafe impl<T: TileShape, P: Sharing, const RANK: usize> AfterWait for &TensorMap<T, P, RANK> {}\nunsafe impl<T: TileShape, P: Sharing, const RANK: usize> isa::kernel::ByValue for &TensorMap<T, P, RANK> { const LAYOUT: u64 = 1; }";
     "24_registers":
         in "pipeline/src/cta/roles.rs",
             "R::REGISTERS.is_multiple_of(8) && R::REGISTERS >= 24"
@@ -339,7 +339,7 @@ mutations! {
 "#
             => "";
         in "pipeline/src/mma/accumulator.rs",
-            r#"#[must_use = "a batch that is never finished keeps its slot: call `finish`"]
+            r#"#[must_use = "a batch that is never finished keeps its slots: call `finish`"]
 "#
             => "";
         in "pipeline/src/store.rs",
@@ -351,8 +351,8 @@ mutations! {
             "pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {"
             => "pub fn tile<Q: Sharing>(&self, row: u32, col: u32, peers: Peers<Q>) -> Load<'_, T, P> {";
         in "pipeline/src/tile/tensor.rs",
-            "Load { map: self, row: row as i32, col: col as i32, peers }"
-            => "Load { map: self, row: row as i32, col: col as i32, peers: unsafe { core::mem::transmute_copy(&peers) } }";
+            "self.tile_of((), row, col, peers)"
+            => "self.tile_of((), row, col, unsafe { core::mem::transmute_copy(&peers) })";
     "42_wait_twice":
         in "pipeline/src/barrier/cluster.rs",
             "pub fn wait(self) -> Ready<R, Cl> {"
@@ -386,13 +386,13 @@ mutations! {
             "(A, B) 1 is B behind (A);"
             => "(A, B) 1 is B behind (A);\n    (A, B) 2 is B behind (A);";
     "44_another_accumulator":
-        in "pipeline/src/mma/accumulator.rs",
-            "impl<E, const BM: usize, const N: usize, const BK: usize> MmaStage<N>\n    for (Tile<E, BM, BK>, Tile<E, N, BK>)"
-            => "impl<E, const BM: usize, const BN: usize, const N: usize, const BK: usize> MmaStage<N>\n    for (Tile<E, BM, BK>, Tile<E, BN, BK>)";
+        in "pipeline/src/mma/operand.rs",
+            "impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)"
+            => "impl<E, MA, MB, const BM: usize, const BN: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>)";
     "44_one_operand":
-        in "pipeline/src/mma/accumulator.rs",
-            "impl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles\n"
-            => "impl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\nimpl<E, const BM: usize, const BN: usize, const BK: usize> MmaTiles\n";
+        in "pipeline/src/mma/operand.rs",
+            "impl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for"
+            => "impl<T: TileShape> Sealed for (T,) {}\nimpl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\nimpl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for";
     "44_f32_operands":
         in "isa/src/wgmma/shape.rs",
             "    impl Sealed for half::f16 {}"
