@@ -17,6 +17,7 @@ pub struct Softmax {
 }
 
 /// What a row's O is multiplied by at the end, and its log-sum-exp.
+#[derive(Clone, Copy)]
 pub struct Total {
     /// 1 / sum, or 0 for a row that saw no key.
     pub inverse: Rows,
