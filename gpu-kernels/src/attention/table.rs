@@ -1,7 +1,7 @@
 //! The compiled attention kernels. They are compiled with the feature `attention`.
 #![forbid(unsafe_code)]
 // Without the feature the table is empty.
-#![cfg_attr(not(feature = "attention"), allow(unused_imports, unused_macros))]
+#![cfg_attr(not(feature = "attention"), allow(unused_imports, unused_macros, dead_code))]
 
 use super::args::AttentionArgs;
 use super::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};

@@ -4,6 +4,7 @@ use super::error::AttentionError;
 use super::problem::AttentionProblem;
 use super::work::TileShape;
 use gpu_kernels::attention::Instance;
+use std::fmt::Write;
 
 /// A row of the table, and why it was chosen.
 pub(super) struct Pick {
@@ -64,10 +65,10 @@ pub(super) fn pick(table: &[Instance], problem: &AttentionProblem) -> Result<Pic
     if let Some((_, other, more)) = best.get(1) {
         let tile = |i: &Instance| format!("{} x {}", i.bm, i.bn);
         let factor = if least > 0.0 { more / least } else { 1.0 };
-        why += &format!(
-            "; tiles of {} are expected to take {factor:.2} times as long as those of {}",
-            tile(other),
-            tile(instance)
+        let (this, that) = (tile(instance), tile(other));
+        let _ = write!(
+            why,
+            "; tiles of {that} are expected to take {factor:.2} times as long as those of {this}"
         );
     }
     Ok(Pick { index, why })

@@ -158,8 +158,8 @@ fn kernel(head: &str, meta: &[u8]) -> String {
     )
 }
 
-const TENSOR_MAP: [u32; 7] = [3, 128, 64, 1, 128, 64, 128];
-const VALUE: [u32; 7] = [1, 4, 4, 0, 0, 0, 0];
+const TENSOR_MAP: [u32; 8] = [3, 128, 64, 1, 128, 64, 128, 2];
+const VALUE: [u32; 8] = [1, 4, 4, 0, 0, 0, 0, 0];
 
 #[test]
 fn metadata_becomes_attributes_and_grid_constants() {
@@ -181,7 +181,7 @@ fn metadata_becomes_attributes_and_grid_constants() {
 
 #[test]
 fn a_struct_is_a_grid_constant_of_its_size() {
-    let meta = meta::tests::bytes("k", [32, 1, 1, 1, 1, 0, 0, 1], &[[4, 24, 8, 0, 0, 0, 0]]);
+    let meta = meta::tests::bytes("k", [32, 1, 1, 1, 1, 0, 0, 1], &[[4, 24, 8, 0, 0, 0, 0, 0]]);
     let marked = mark(&kernel("ptr noundef %a", &meta), ON).unwrap().text;
     let param = "(ptr noundef byval([24 x i8]) align 8 \"nvvm.grid_constant\" %a)";
     assert!(marked.contains(param), "{marked}");
