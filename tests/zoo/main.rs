@@ -21,6 +21,7 @@ mod sanitizer;
 mod table;
 mod world;
 
+mod attention;
 mod barriers;
 mod counts;
 mod deadlocks;
@@ -146,6 +147,7 @@ const FAMILIES: &[Family] = &[
     regions::FAMILY,
     exits::FAMILY,
     registers::FAMILY,
+    attention::FAMILY,
     launches::FAMILY,
     tensor_maps::FAMILY,
 ];

@@ -146,6 +146,13 @@ use sealed::Sealed;
 ///     sum
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be multiplied into an accumulator of {N} columns",
+    label = "not the operands of a product of {N} columns",
+    note = "operands are a full slot with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile",
+    note = "B has {N} rows, the columns of the accumulator, and the element and columns of A: `Tile<bf16, {N}, 64>` for 64 columns of A",
+    note = "a B that lies in memory as [columns of A, {N}], such as the values of attention, is MN-major: `Tile<bf16, {N}, 64, MnMajor>`"
+)]
 pub trait Operands<const N: usize, const BLOCKS: usize = 1>: Sealed
 where
     M64<N>: Shape,
@@ -334,13 +341,32 @@ impl<StA, RdA, TagA, StB, RdB, TagB, Cl> Sealed
     for (FullSlot<StA, RdA, TagA, Cl>, FullSlot<StB, RdB, TagB, Cl>)
 {
 }
-impl<const N: usize, const BLOCKS: usize, A, RdA, TagA, B, RdB, TagB, Cl> Operands<N, BLOCKS>
-    for (FullSlot<(A,), RdA, TagA, Cl>, FullSlot<(B,), RdB, TagB, Cl>)
+// The types say that the extents agree, so that `cargo check` refuses others.
+impl<
+    const N: usize,
+    const BLOCKS: usize,
+    E,
+    const BM: usize,
+    const K: usize,
+    MA,
+    const SA: usize,
+    RdA,
+    TagA,
+    MB,
+    const SB: usize,
+    RdB,
+    TagB,
+    Cl,
+> Operands<N, BLOCKS>
+    for (
+        FullSlot<(TileOf<E, BM, K, MA, SA>,), RdA, TagA, Cl>,
+        FullSlot<(TileOf<E, N, K, MB, SB>,), RdB, TagB, Cl>,
+    )
 where
     M64<N>: Shape,
-    A: TileShape,
-    A::Element: Operand + OperandMajor<A::Major> + OperandMajor<B::Major>,
-    B: TileShape<Element = A::Element>,
+    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    MA: Major,
+    MB: Major,
     RdA: MmaReaders,
     RdB: MmaReaders<Role = RdA::Role>,
     TagA: Name,
@@ -349,7 +375,10 @@ where
 {
     type Role = RdA::Role;
     type Cluster = Cl;
-    type Retired = (RetiredSlot<(A,), RdA, TagA, Cl>, RetiredSlot<(B,), RdB, TagB, Cl>);
+    type Retired = (
+        RetiredSlot<(TileOf<E, BM, K, MA, SA>,), RdA, TagA, Cl>,
+        RetiredSlot<(TileOf<E, N, K, MB, SB>,), RdB, TagB, Cl>,
+    );
     #[device]
     unsafe fn issue(
         &mut self,
@@ -357,13 +386,14 @@ where
         regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
         accumulate: bool,
     ) {
-        const {
-            assert_rows::<A, RdA, BLOCKS>();
-            assert!(B::ROWS == N, "the rows of B are the columns of the accumulator");
-        }
-        let a = (self.0.data(), RdA::share(group));
+        const { assert_rows::<TileOf<E, BM, K, MA, SA>, RdA, BLOCKS>() };
+        let (a, b) = ((self.0.data(), RdA::share(group)), (self.1.data(), 0));
         // SAFETY: the caller's contract; the tokens prove that the tiles have arrived.
-        unsafe { issue_tiles::<A, B, N, BLOCKS>(a, (self.1.data(), 0), regs, accumulate) }
+        unsafe {
+            issue_tiles::<TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>, N, BLOCKS>(
+                a, b, regs, accumulate,
+            );
+        }
     }
     #[inline(always)]
     unsafe fn retired(self) -> Self::Retired {
@@ -377,20 +407,20 @@ impl<E, const K: usize, St, Rd, Tag, Cl> Sealed for (AFragment<E, K>, FullSlot<S
     M64<K>: AShape
 {
 }
-impl<const N: usize, E, const K: usize, B, Rd, Tag, Cl> Operands<N>
-    for (AFragment<E, K>, FullSlot<(B,), Rd, Tag, Cl>)
+impl<const N: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>
+    for (AFragment<E, K>, FullSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>)
 where
     M64<N>: Shape,
     M64<K>: AShape,
-    E: Element + Operand + OperandMajor<B::Major>,
-    B: TileShape<Element = E>,
+    E: Element + Operand + OperandMajor<MB>,
+    MB: Major,
     Rd: MmaReaders,
     Tag: Name,
     Cl: ClusterShape,
 {
     type Role = Rd::Role;
     type Cluster = Cl;
-    type Retired = RetiredSlot<(B,), Rd, Tag, Cl>;
+    type Retired = RetiredSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>;
     #[device]
     unsafe fn issue(
         &mut self,
@@ -398,17 +428,13 @@ where
         regs: &mut [<M64<N> as Shape>::Regs; 1],
         accumulate: bool,
     ) {
-        const {
-            assert!(B::ROWS == N, "the rows of B are the columns of the accumulator");
-            assert!(B::COLS == K, "A and B have the same extent along K");
-        }
         let k_elements = const { K_BYTES / E::SIZE };
-        let b = descriptor::<B>(self.1.data());
+        let b = descriptor::<TileOf<E, N, K, MB, SB>>(self.1.data());
         for (k, a) in self.0.registers().iter_mut().enumerate() {
-            let b = further(b, offset_of::<B>(0, k * k_elements));
+            let b = further(b, offset_of::<TileOf<E, N, K, MB, SB>>(0, k * k_elements));
             // SAFETY: the caller's contract; the token proves that the tile has arrived, and the
             // registers stay in `self` until the wgmma has retired.
-            unsafe { M64::<N>::mma_rs::<E, B::Major>(&mut regs[0], a, b, accumulate || k > 0) };
+            unsafe { M64::<N>::mma_rs::<E, MB>(&mut regs[0], a, b, accumulate || k > 0) };
         }
     }
     #[inline(always)]

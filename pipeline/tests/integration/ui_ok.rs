@@ -81,4 +81,6 @@ programs! {
     "../ui/42_meet_ok.rs" as meet;
     "../ui/43_prologue_ok.rs" as prologue;
     "../ui/44_pieces_ok.rs" as pieces;
+    "../ui/48_fragment_ok.rs" as fragment;
+    "../ui/49_turns_ok.rs" as turns;
 }

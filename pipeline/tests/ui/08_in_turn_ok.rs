@@ -3,8 +3,6 @@ use crate::support::*;
 use crate::common::{Image, run};
 use sim::GlobalMemory;
 
-roles! { Pair = 2 x 168 registers }
-
 type InTurn = Ring<2, Operands, Tma, MmaInTurn<Pair>, Main, Alone>;
 type PairPlan = SmemPlan<(InTurn, StoreBuffers<bf16, 2, Pair>)>;
 

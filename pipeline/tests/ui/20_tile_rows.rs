@@ -3,6 +3,6 @@ mod support;
 use support::*;
 
 use warpipe_pipeline::tile::TileShape;
-const ROWS: usize = <Tile<bf16, 60, 64> as TileShape>::ROWS;
+const BYTES: usize = <Tile<bf16, 60, 64> as TileShape>::BYTES;
 
 fn main() {}

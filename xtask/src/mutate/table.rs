@@ -3,8 +3,8 @@
 //! A mutation removes one check in the most direct way: it adds the method to the wrong type, makes the
 //! token `Copy`, makes the assertion true, removes the attribute, or unseals the trait.
 //!
-//! Four cases have no mutation. `04_another_stage_count` and `09_another_side` compare type parameters,
-//! and only removing the parameter would make them compile. `07_before_init` calls an `unsafe` function of
+//! Five cases have no mutation. `04_another_stage_count`, `04_keys_for_values` and `09_another_side` compare type
+//! parameters, and only removing the parameter would make them compile. `07_before_init` calls an `unsafe` function of
 //! a trait, and every implementation would have to change. `44_columns` needs an instruction that PTX does
 //! not have.
 
@@ -201,6 +201,22 @@ mutations! {
         in "pipeline/src/mma/split.rs",
             "impl<'g, const L: usize, const R: usize, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, Both, Rd, St, Tag, Cl>"
             => "impl<'g, const L: usize, const R: usize, H, Rd, St, Tag, Cl>\n    SplitInFlight<'g, L, R, H, Rd, St, Tag, Cl>";
+    "15_second_sum_read_in_flight":
+        in "pipeline/src/mma/accumulator.rs",
+            "    #[device]\n    pub fn next("
+            => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    #[device]\n    pub fn next(";
+    "15_sum_rescaled_in_flight":
+        in "pipeline/src/mma/accumulator.rs",
+            "impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n"
+            => "impl<const N: usize, const BLOCKS: usize> Clone for TallAccumulator<N, BLOCKS> where M64<N>: Shape { fn clone(&self) -> Self { *self } }\nimpl<const N: usize, const BLOCKS: usize> Copy for TallAccumulator<N, BLOCKS> where M64<N>: Shape {}\nimpl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n";
+    "16_queries_released_in_flight":
+        in "pipeline/src/ring/consumer.rs",
+            "pub fn keep(self) -> FullSlot<St, Rd, Tag, Cl> {\n        self.slot"
+            => "pub fn keep(&self) -> FullSlot<St, Rd, Tag, Cl> {\n        unsafe { core::ptr::read(&raw const self.slot) }";
+    "16_kept_slot_released":
+        in "pipeline/src/ring/readers.rs",
+            "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
+            => "impl<Ro: Role> OrdinaryReads for Mma<Ro> {}\nimpl<Ro: Role> OrdinaryReads for Reads<Ro> {}";
     "16_release_unretired":
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> OrdinaryReads for Reads<Ro> {}"
@@ -413,4 +429,57 @@ mutations! {
         in "pipeline/src/tile/shape.rs",
             "impl Sealed for f32 {}"
             => "impl Sealed for u8 {}\nimpl Element for u8 { const DTYPE: Dtype = Dtype::U8; }\nimpl Sealed for f32 {}";
+    "44_values_k_major":
+        in "pipeline/src/mma/operand.rs",
+            "impl<const N: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>\n    for (AFragment<E, K>, FullSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>)"
+            => "impl<const N: usize, const R: usize, const C: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>\n    for (AFragment<E, K>, FullSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>)";
+        in "pipeline/src/mma/operand.rs",
+            "type Retired = RetiredSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>;"
+            => "type Retired = RetiredSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>;";
+    "44_another_depth":
+        in "pipeline/src/mma/operand.rs",
+            "impl<const N: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>\n    for (AFragment<E, K>, FullSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>)"
+            => "impl<const N: usize, const R: usize, const C: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>\n    for (AFragment<E, K>, FullSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>)";
+        in "pipeline/src/mma/operand.rs",
+            "type Retired = RetiredSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>;"
+            => "type Retired = RetiredSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>;";
+    "44_operands_of_another_role":
+        in "pipeline/src/mma/accumulator.rs",
+            "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
+            => "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS>,";
+        in "pipeline/src/mma/accumulator.rs",
+            "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
+            => "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS>,";
+    "44_f32_weights":
+        in "isa/src/wgmma/shape.rs",
+            "    impl Sealed for half::f16 {}"
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+        in "pipeline/src/mma/a_fragment.rs",
+            "impl Pack for f16 {"
+            => "impl Pack for f32 { fn pack(low: f32, _high: f32) -> u32 { low.to_bits() } }\nimpl Pack for f16 {";
+    "48_fragment_in_two_batches":
+        in "pipeline/src/mma/a_fragment.rs",
+            "impl<E, const K: usize> AFragment<E, K>\n"
+            => "impl<E, const K: usize> Clone for AFragment<E, K> where M64<K>: AShape { fn clone(&self) -> Self { *self } }\nimpl<E, const K: usize> Copy for AFragment<E, K> where M64<K>: AShape {}\nimpl<E, const K: usize> AFragment<E, K>\n";
+    "48_fragment_changed":
+        in "pipeline/src/mma/a_fragment.rs",
+            "    regs: <M64<K> as AShape>::Regs,\n    element"
+            => "    pub regs: <M64<K> as AShape>::Regs,\n    element";
+    "49_turn_passed_on_twice":
+        in "pipeline/src/barrier/named_sequence.rs",
+            "pub fn pass_on(self) {"
+            => "pub fn pass_on(&self) {";
+    "49_second_turn":
+        in "pipeline/src/barrier/named_sequence.rs",
+            "pub fn wait(&mut self) -> NamedTurn<'_> {"
+            => "pub fn wait<'t>(&mut self) -> NamedTurn<'t> {";
+    "49_turn_kept":
+        in "pipeline/src/barrier/named_sequence.rs",
+            r#"#[must_use = "a turn that is never passed on stops the sequence: call `pass_on`"]
+"#
+            => "";
+    "49_group_of_another_role":
+        in "pipeline/src/barrier/named_sequence.rs",
+            "pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> NamedTurns<'_, Ro, N, Cl> {"
+            => "pub fn by<Any: Role, Cl: ClusterShape>(self, group: &Warpgroup<Any, Cl>) -> NamedTurns<'_, Any, N, Cl> {";
 }

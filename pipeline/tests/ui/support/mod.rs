@@ -2,10 +2,12 @@
 #![allow(dead_code, unused_imports, missing_docs)]
 
 pub use half::bf16;
-pub use warpipe_pipeline::barrier::{LoadOrderBarrier, NamedBarrier};
+pub use warpipe_pipeline::barrier::{
+    LoadOrderBarrier, NamedBarrier, NamedSequence, NamedSequenceEnd, NamedTurns,
+};
 pub use warpipe_pipeline::cta::{AlongM, AlongN, ClusterCoord, ClusterShape, Elected, Role};
 pub use warpipe_pipeline::grid::DependentSlice;
-pub use warpipe_pipeline::mma::SplitAccumulator;
+pub use warpipe_pipeline::mma::{AFragment, SplitAccumulator};
 pub use warpipe_pipeline::prelude::*;
 pub use warpipe_pipeline::ring::{
     Consumer, ConsumerEnd, CpAsync, EmptySlot, FullSlot, MmaInTurn, PipelineState, Producer,
@@ -15,7 +17,11 @@ pub use warpipe_pipeline::store::{StoreEnd, Stores};
 pub use warpipe_pipeline::tile::MatrixView;
 
 names! { Main = "main loop", Other = "other", Order = "order", Meet = "meet", Raw = "raw" }
-roles! { Load = 1 x 40 registers, Work = 1 x 232 registers }
+roles! {
+    Load = 1 x 40 registers,
+    Work = 1 x 232 registers,
+    Pair = 2 x 168 registers,
+}
 
 pub type Panel = Tile<bf16, 64, 64>;
 pub type Alone = Cluster<1, 1>;

@@ -1,0 +1,90 @@
+//! Causal attention with an additive bias (ALiBi): warpipe's attention kernel with scores of your own.
+
+// example: score
+use warpipe::gpu_kernels::attention::{Place, Score};
+use warpipe::isa::math::ex2_approx_ftz;
+use warpipe::isa::wgmma::{M64, Shape};
+use warpipe::pipeline::cta::{ClusterShape, Role};
+use warpipe::pipeline::mma::Rows;
+use warpipe::prelude::*;
+
+/// Subtracts the distance from a query back to a key, times a slope for each head, for a causal mask.
+///
+/// (Press et al. 2021, "Train short, test long"; FlashAttention's `alibi_slopes`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Alibi {
+    /// The slope of head h is 2^(-step · (h + 1)). The paper has step = 8 / heads.
+    pub step: f32,
+}
+
+impl Score for Alibi {
+    const CHANGES: bool = true;
+
+    #[inline(always)]
+    fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &self,
+        group: &Warpgroup<Ro, Cl>,
+        scores: &mut Accumulator<BN>,
+        at: Place,
+    ) where
+        M64<BN>: Shape,
+    {
+        let slope = ex2_approx_ftz(-self.step * (at.head + 1) as f32);
+        // From the query of this thread's upper row to its first key. The lower row is 8 further down, and the distances
+        // from that key to the thread's other keys are constants.
+        let (row, own) = group.place(0);
+        let nearest = (at.key as i32 - at.query as i32 - at.diagonal) + (own as i32 - row as i32);
+        let upper = slope * nearest as f32;
+        scores.map_rows(Rows([upper, upper - 8.0 * slope]), |x, bias| x + bias);
+        scores.map_at(group, |x, _, column| x + slope * (column - own) as f32);
+    }
+}
+// end
+
+// example: kernel
+use warpipe::gpu_kernels::attention::AttentionArgs;
+use warpipe::gpu_kernels::attention::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};
+
+roles! {
+    /// Loads Q, K and V.
+    Load = 1 x 24 registers,
+    /// Multiply, 64 queries each.
+    Math = 2 x 240 registers,
+}
+
+/// 128 queries, blocks of 128 keys, heads up to 128 wide; two tiles of queries, two blocks of keys and of values, and
+/// two store buffers for each warp group.
+type ThisPlan = Plan<Math, bf16, 128, 128, 128, 2, 2, 2>;
+
+/// Attention with [`Alibi`].
+#[kernel]
+pub fn alibi(
+    cta: Cta<(Load, Math), Cluster<1, 1>, ThisPlan>,
+    q: &MapQ<bf16, 128, 128>,
+    k: &MapK<bf16, 128, 128>,
+    v: &MapV<bf16, 128, 128>,
+    o: &MapO<bf16>,
+    args: AttentionArgs<'_>,
+    bias: Alibi,
+) {
+    // The plan's sizes, and whether masks may have a bound before the diagonal.
+    attention::<_, _, _, _, 128, 128, 128, 2, 2, 2, false>(cta, q, k, v, o, &args, bias);
+}
+// end
+
+// example: instances
+/// The kernels of this crate's image, for the host's picker.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const INSTANCES: &[warpipe::gpu_kernels::attention::Instance] =
+    &[warpipe::gpu_kernels::attention::Instance {
+        desc: &alibi::DESC,
+        dtype: warpipe::isa::kernel::Dtype::Bf16,
+        head_dim: 128,
+        bm: 128,
+        bn: 128,
+        stages: 2,
+        windows: false,
+        soft_cap: false,
+    }];
+// end

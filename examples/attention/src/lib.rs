@@ -1,0 +1,10 @@
+//! Attention of your own: how the host runs the kernels of docs/fused-kernel.md, and their tests on the SM model.
+
+use warpipe::isa::kernel::Image;
+
+pub mod alibi;
+pub mod reference;
+pub mod small;
+
+/// The kernels of `attention-example-kernels`.
+pub static IMAGE: Image = warpipe::kernel_image!("attention_example_kernels");

@@ -1,0 +1,46 @@
+//! Runs every kernel on the GPU, or on the SM model if there is none, and compares it with attention in f64. The exit
+//! code is 1 if an error is larger than rounding explains.
+
+use attention_example::reference::Head;
+use attention_example::small::{HEAD, STEPS};
+use attention_example::{alibi, small};
+use warpipe::host::attention::Heads;
+use warpipe::host::{Device, Dtype, Error, data};
+
+/// Seeded normal values, rounded to bf16.
+fn values(seed: u64, count: usize) -> Result<Vec<f32>, Error> {
+    data::rounded(&data::normal(seed, count), Dtype::Bf16)
+}
+
+fn main() -> Result<(), Error> {
+    let device = Device::auto();
+    println!("on {}; errors in units of what rounding may change", device.describe());
+    let mut worst: f64 = 0.0;
+    for step in &STEPS {
+        let tokens = if step.causal { 300 } else { 64 };
+        let [q, k, v] = [1, 2, 3].map(|seed| values(seed, tokens * HEAD));
+        let (q, k, v) = (q?, k?, v?);
+        let qkv = [&q[..], &k, &v];
+        let o = small::run(&device, step, qkv)?;
+        let seen = |i: usize, j: usize| !step.causal || j <= i;
+        let score = |x: f64, i, j| if seen(i, j) { x / 8.0 } else { f64::NEG_INFINITY };
+        let error = Head { qkv, columns: HEAD }.error(&o, score);
+        println!("{}, {tokens} tokens: {error:.2}", step.desc.meta.name());
+        worst = worst.max(error);
+    }
+
+    let (tokens, heads) = (300, Heads { q: 1, kv: 1, dim: 128 });
+    let [q, k, v] = [4, 5, 6].map(|seed| values(seed, tokens * 128));
+    let (q, k, v) = (q?, k?, v?);
+    let qkv = [&q[..], &k, &v];
+    let o = alibi::run(&device, [1, tokens as u32], heads, qkv)?;
+    let error = Head { qkv, columns: 128 }.error(&o, |x, i, j| {
+        let bias = alibi::slope(0, 1) * (i as f64 - j as f64);
+        if j <= i { x / f64::from(128_f32).sqrt() - bias } else { f64::NEG_INFINITY }
+    });
+    println!("alibi, {tokens} tokens: {error:.2}");
+    if worst.max(error) > 1.0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
