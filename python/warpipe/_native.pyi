@@ -23,7 +23,7 @@ __version__: str
 __file__: str
 
 class Error(RuntimeError):
-    """The CUDA driver or the SM model refused or failed a product that was checked."""
+    """The CUDA driver or the SM model refused or failed a call that was checked."""
 
 @overload
 def matmul(

@@ -141,7 +141,8 @@ impl AttentionPlan {
             instance,
             prepared,
             grid,
-            work: device.upload(&bytes)?,
+            // A plan may be made during a capture.
+            work: Buffer::constant(device, &bytes)?,
             entries: work.entries,
             info,
         })
