@@ -175,7 +175,7 @@ def test_bad_calls_write_nothing():
         (TypeError, "q has elements of type float32", lambda: warpipe.attention(q.float(), k, v, out=out)),
         (ValueError, "k is on cpu and q is on cuda:0", lambda: warpipe.attention(q, k.cpu(), v, out=out)),
         (ValueError, "overlaps O", lambda: warpipe.attention(q, k, v, out=k)),
-        (ValueError, "head dim 60", lambda: warpipe.attention(q[..., :60], k[..., :60], v[..., :60])),
+        (ValueError, "D is 60", lambda: warpipe.attention(q[..., :60], k[..., :60], v[..., :60])),
         (ValueError, "seq_kv = 0", lambda: warpipe.attention(q, k[:, :0], v[:, :0], out=out)),
     ]:
         with pytest.raises(error, match=text):

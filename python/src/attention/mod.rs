@@ -23,6 +23,9 @@ const UNIT: i64 = 8;
 /// TMA takes strides below this many elements of two bytes.
 const FARTHEST: i64 = 1 << 39;
 
+/// Elements of a head that some kernel computes, if they are a multiple of 8.
+const HEAD_DIMS: std::ops::RangeInclusive<i64> = 8..=256;
+
 /// Order of a tensor's dimensions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Axes {
@@ -261,6 +264,12 @@ impl Call {
         let refuse = |name, view: &View, what| {
             Err(Refusal::Shape { name, shape: view.shape.to_string(), what })
         };
+        if !HEAD_DIMS.contains(&dim) || dim % UNIT != 0 {
+            let (least, most) = (HEAD_DIMS.start(), HEAD_DIMS.end());
+            let what =
+                format!("D is {dim}; it must be a multiple of {UNIT}, from {least} to {most}");
+            return refuse("q", &self.q, what);
+        }
         if (batch, dim) != (batch_kv, dim_kv) {
             let (q, dims) =
                 (self.q.shape, if axes == Axes::Bshd { "[B, S, H, D]" } else { "[B, H, S, D]" });

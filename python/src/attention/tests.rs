@@ -101,6 +101,14 @@ fn shapes_types_and_places_are_refused_with_their_numbers() {
     assert!(text(kv(&[2, 50, 2, 32])).contains("D = 64"));
     assert!(text(kv(&[2, 50, 3, 64])).contains("q has 4 heads, which is no multiple of k's 3"));
     assert!(text(kv(&[2, 50, 0, 64])).contains("no multiple of k's 0"));
+    for dim in [0, 100, 264] {
+        let [q, k, v] = [call().q, call().k, call().v].map(|t| at(t.addr, &[2, 50, 2, dim]));
+        let refused = text(Call { q, k, v, ..call() });
+        assert!(
+            refused.contains(&format!("D is {dim}; it must be a multiple of 8, from 8")),
+            "{refused}"
+        );
+    }
     let longer = Call { v: at(0x300000, &[2, 51, 2, 64]), ..call() };
     assert!(text(longer).contains("v [2, 51, 2, 64]: k is [2, 50, 2, 64]"));
     let far = at(0x10000, &[2, 1 << 33, 4, 64]);
@@ -138,6 +146,8 @@ fn sizes_near_the_limits_do_not_overflow() {
     let huge = strided(at(0x10000, &[i64::MAX; 4]), &[i64::MAX; 4]);
     let call = Call { q: huge, k: huge, v: huge, out: Some(huge), ..call() };
     assert!(call.check().is_err());
+    let huge = strided(at(0x10000, &[1 << 62, 1 << 30, 1 << 31, 64]), &[i64::MAX, i64::MAX, 8, 1]);
+    assert!(Call { q: huge, k: huge, v: huge, out: Some(huge), ..call }.check().is_err());
     let rows = at(0x10000, &[1, u32::MAX.into(), 65536, 256]);
     let _ = Call { q: rows, k: rows, v: rows, ..call }.check();
 }
