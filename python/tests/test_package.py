@@ -144,6 +144,25 @@ def test_attention_is_counted_and_drawn():
     assert "| - |" in report.as_markdown()
 
 
+def test_the_benchmark_finds_wrong_attention():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from warpipe.bench import Attention
+
+    q, k, v = (torch.randn(2, 100, heads, 64, generator=torch.Generator().manual_seed(heads)) for heads in (4, 2, 1))
+    q, k, v = (x.bfloat16() for x in (q, k, v.expand(-1, -1, 2, -1)))
+    for causal in (False, True):
+        work = Attention((2, 100, 4, 2, 64), causal=causal)
+        right = torch.nn.functional.scaled_dot_product_attention(
+            *(x.double().transpose(1, 2) for x in (q, k, v)), is_causal=causal, enable_gqa=True
+        ).transpose(1, 2)
+        rounded = right.bfloat16()
+        assert 0.1 < work.error((q, k, v, None), rounded) < 1
+        other = Attention((2, 100, 4, 2, 64), causal=not causal)
+        assert other.error((q, k, v, None), rounded) > 10
+        rounded[1, 99, 3, 5] = float("nan")
+        assert not work.error((q, k, v, None), rounded) <= 1
+
+
 def test_the_benchmark_of_attention_runs(gpu, tmp_path):
     files = [tmp_path / "table.md", tmp_path / "table.svg"]
     result = python(

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sys as _sys
 
-from ._dispatch import CopyWarning, Doctor, doctor, plan
-from ._native import AttentionPlan, Error, Plan, __version__, attention, linear, matmul, plan_attention
+from ._dispatch import CopyWarning, Doctor, doctor, plan, plan_attention
+from ._native import AttentionPlan, Error, Plan, __version__, attention, linear, matmul
 
 __all__ = [
     "AttentionPlan",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from . import _native
 
@@ -106,6 +107,29 @@ def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = Non
     if _is_torch(a) or _is_torch(b):
         tensors = [t.detach() if _is_torch(t) else t for t in tensors]
     return _native.plan(*tensors, dtype_name(out_dtype))
+
+
+def plan_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    layout: Literal["bshd", "bhsd"] = "bshd",
+    return_lse: bool = False,
+    out: Any = None,
+) -> _native.AttentionPlan:
+    """Plans ``attention`` of these tensors, or of any tensors of their sizes and type.
+
+    The result can be printed (kernel, tile, grid, work), has ``describe()`` for the same as a dictionary, and is
+    called with q, k and v. A call with other sizes or types raises ``ValueError``.
+    """
+    tensors = [t.detach() if _is_torch(t) else t for t in (q, k, v, out)]
+    options = (causal, window, scale, softcap, layout, return_lse)
+    return _native.plan_attention(*tensors[:3], options, tensors[3])
 
 
 class Doctor(dict):

@@ -177,24 +177,6 @@ class AttentionPlan:
     def describe(self) -> dict[str, Any]:
         """The plan as a dictionary: sizes, mask, kernel, tile, grid, work."""
 
-def plan_attention(
-    q: _Tensor,
-    k: _Tensor,
-    v: _Tensor,
-    *,
-    causal: bool = False,
-    window: Sequence[int | None] | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    layout: Literal["bshd", "bhsd"] = "bshd",
-    return_lse: bool = False,
-    out: _Tensor | None = None,
-) -> AttentionPlan:
-    """Plans ``attention`` of these tensors, or of any tensors of their sizes and type.
-
-    A call of the plan with other sizes or types raises ``ValueError``.
-    """
-
 # For the modules of this package.
 
 _Options = tuple[bool, Sequence[int | None] | None, float | None, float | None, str, bool]
@@ -203,6 +185,7 @@ def attention_fast(q: Any, k: Any, v: Any, options: _Options, out: Any) -> tuple
 def attention_describe(
     q: Any, k: Any, v: Any, options: _Options, out: Any, plan: Any
 ) -> tuple[list[tuple[int, ...]], str, tuple[int, ...], str, list[bool]]: ...
+def plan_attention(q: Any, k: Any, v: Any, options: _Options, out: Any) -> AttentionPlan: ...
 def attention_run(
     q: Any, k: Any, v: Any, options: _Options, out: Any, lse: Any, stream: int
 ) -> None: ...

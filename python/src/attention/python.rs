@@ -248,31 +248,21 @@ impl AttentionPlan {
     }
 }
 
-/// Plans attention of tensors, or of any tensors of their sizes and type.
-///
-/// The result can be printed (kernel, tile, grid, work), has `describe()` for the same as a dictionary, and is called
-/// with q, k and v. A call with other sizes or types raises `ValueError`.
+/// Plans attention of checked tensors.
 #[pyfunction]
-#[pyo3(signature = (q, k, v, *, causal=false, window=None, scale=None, softcap=None, layout="bshd", return_lse=false, out=None))]
 pub fn plan_attention(
     q: &Bound<'_, PyAny>,
     k: &Bound<'_, PyAny>,
     v: &Bound<'_, PyAny>,
-    causal: bool,
-    window: Option<Vec<Option<i64>>>,
-    scale: Option<f32>,
-    softcap: Option<f32>,
-    layout: &str,
-    return_lse: bool,
+    options: Named,
     out: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<AttentionPlan> {
-    let named = Named(causal, window, scale, softcap, layout.to_owned(), return_lse);
-    let Checked { attended, .. } = check([q, k, v], &named, out, None)?;
+    let Checked { attended, .. } = check([q, k, v], &options, out, None)?;
     let info = match attended.place {
         Place::Cuda(device) => engine::describe(device, &attended)?,
         _ => model::describe(&attended)?,
     };
     let json = serde_json::to_string(&info).map_err(|e| Error::new_err(e.to_string()))?;
     let text = info.to_string().trim_end().to_owned();
-    Ok(AttentionPlan { size: attended.size, named, text, json })
+    Ok(AttentionPlan { size: attended.size, named: options, text, json })
 }

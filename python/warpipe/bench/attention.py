@@ -120,14 +120,14 @@ class Attention(Workload):
         q, k, v, _ = operands
         batch, rows, heads, heads_kv, _ = self.shape
         # The first and the last sequence and head, with 64 queries from the first to the last.
-        picked = torch.linspace(0, rows - 1, min(rows, 64), device="cuda").long().unique()
+        picked = torch.linspace(0, rows - 1, min(rows, 64), device=q.device).long().unique()
         wrong = right = 0.0
         for b in {0, batch - 1}:
             for h in {0, heads - 1}:
                 kv = h // (heads // heads_kv)
                 scores = q[b, picked, h].double() @ k[b, :, kv].double().t() / math.sqrt(self.shape[4])
                 if self.causal:
-                    behind = torch.arange(rows, device="cuda")[None] > picked[:, None]
+                    behind = torch.arange(rows, device=q.device)[None] > picked[:, None]
                     scores.masked_fill_(behind, -math.inf)
                 want = torch.softmax(scores, dim=-1) @ v[b, :, kv].double()
                 wrong += (result[b, picked, h].double() - want).square().sum().item()
