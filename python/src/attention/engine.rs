@@ -164,10 +164,7 @@ impl Entry {
         };
         let view = |i: usize| Ok::<_, host::Error>(View::new(&buffer(i)?));
         let o = ViewMut::new(&mut buffer(3)?);
-        let lse = match plan.problem().lse {
-            true => Some(ViewMut::new(&mut buffer(4)?)),
-            false => None,
-        };
+        let lse = if plan.problem().lse { Some(ViewMut::new(&mut buffer(4)?)) } else { None };
         let bound = plan.bind(view(0)?, view(1)?, view(2)?, o, lse)?;
         bound.run(stream)?;
         self.bound.insert(at, bound);

@@ -38,15 +38,14 @@ pub fn plain(py: Python<'_>, call: &Arguments<'_, '_>) -> PyResult<Option<Result
     if attended.copies.contains(&true) {
         return Ok(None);
     }
-    let (result, out) = match (call.out, out) {
-        (Some(tensor), Some(view)) => (tensor.clone(), view),
-        _ => {
-            let shape = [&attended.out_shape, &attended.out_strides];
-            let Some(made) = torch.allocate(py, shape, attended.size.element)? else {
-                return Ok(None);
-            };
-            made
-        }
+    let (result, out) = if let (Some(tensor), Some(view)) = (call.out, out) {
+        (tensor.clone(), view)
+    } else {
+        let shape = [&attended.out_shape, &attended.out_strides];
+        let Some(made) = torch.allocate(py, shape, attended.size.element)? else {
+            return Ok(None);
+        };
+        made
     };
     let lse = if attended.size.options.lse {
         let shape = [&attended.lse_shape, &attended.lse_shape.contiguous()];

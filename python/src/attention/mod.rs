@@ -233,9 +233,10 @@ impl Call {
         let [_, by_head, by_row, _] = options.axes.turn(strides_of(&q));
         let heads_inside =
             if heads > 1 && rows > 1 { by_head < by_row } else { options.axes == Axes::Bshd };
-        let [head, row] = match heads_inside {
-            true => [dim, dim.saturating_mul(heads)],
-            false => [dim.saturating_mul(rows), dim],
+        let [head, row] = if heads_inside {
+            [dim, dim.saturating_mul(heads)]
+        } else {
+            [dim.saturating_mul(rows), dim]
         };
         let sequence = dim.saturating_mul(heads).saturating_mul(rows);
         let short = |list: &[i64]| Dims::new(list).unwrap_or(Dims::EMPTY);

@@ -94,6 +94,7 @@ pub fn attention(
 
 /// The fast path alone, for the operator of torch: `None` if the call needs a copy, or is not on a GPU.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn attention_fast(
     py: Python<'_>,
     q: &Bound<'_, PyAny>,
@@ -138,6 +139,7 @@ type Description<'py> = ([Bound<'py, PyTuple>; 2], String, Bound<'py, PyTuple>, 
 
 /// Checks a call.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn attention_describe<'py>(
     py: Python<'py>,
     q: &Bound<'py, PyAny>,
@@ -159,6 +161,7 @@ pub fn attention_describe<'py>(
 
 /// Runs a call whose tensors need no copy. `stream` is a `CUstream`; host tensors go to the SM model.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn attention_run(
     py: Python<'_>,
     q: &Bound<'_, PyAny>,
@@ -250,6 +253,7 @@ impl AttentionPlan {
 
 /// Plans attention of checked tensors.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn plan_attention(
     q: &Bound<'_, PyAny>,
     k: &Bound<'_, PyAny>,
