@@ -187,7 +187,7 @@ def test_bad_calls_write_nothing():
 def test_a_plan_says_which_kernel():
     q, k, v = tensors(h_kv=2)
     plan = warpipe.plan_attention(q, k, v, causal=True)
-    assert plan.describe()["kernel"] == "attention_bf16_d128"
+    assert plan.describe()["kernel"].startswith("attention_bf16_d128")
     assert torch.equal(plan(q, k, v), warpipe.attention(q, k, v, causal=True))
 
 

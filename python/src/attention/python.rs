@@ -253,7 +253,6 @@ impl AttentionPlan {
 
 /// Plans attention of checked tensors.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn plan_attention(
     q: &Bound<'_, PyAny>,
     k: &Bound<'_, PyAny>,
