@@ -137,7 +137,8 @@ class Attention(Workload):
     def panel(self) -> tuple[str, str]:
         _, rows, heads, heads_kv, dim = self.shape
         mask = "causal" if self.causal else "full"
-        return f"head dim {dim}, {heads} heads on {heads_kv}, {mask}", f"{rows}"
+        shared = f"{heads} heads on {heads_kv}" if heads != heads_kv else f"{heads} heads"
+        return f"head dim {dim}, {shared}, {mask}, by S", f"{rows}"
 
     def describe(self) -> str:
         batch, rows, heads, heads_kv, dim = self.shape

@@ -30,7 +30,8 @@ def svg(report: Report, mode: str) -> str:
     for i, name in enumerate(names):
         x = _LEFT + 110 * i
         parts.append(f'<rect x="{x}" y="12" width="10" height="10" fill="{colors[name]}"/>')
-        parts.append(f'<text x="{x + 15}" y="21">{escape(name)}, TFLOP/s</text>')
+        parts.append(f'<text x="{x + 15}" y="21">{escape(name)}</text>')
+    parts.append(f'<text x="{width - 60}" y="21">TFLOP/s</text>')
     for i, (title, lines) in enumerate(panels.items()):
         x, y = _LEFT + (i % 2) * (_WIDTH + _LEFT), 60 + (i // 2) * (_HEIGHT + _GAP)
         parts += _panel(title, lines, colors, (x, y), top, step)
