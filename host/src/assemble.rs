@@ -157,7 +157,7 @@ impl Loaded {
 
 /// Runs `work` with this thread's capture mode relaxed. A kernel's first use may be inside a
 /// [`crate::Stream::capture`], whose mode refuses calls that might disturb a capture. Loading a module
-/// is safe there, because it queues no work on any stream.
+/// is safe there, because it queues no work on any stream. So is a copy on a stream that nobody captures.
 pub(crate) fn relaxed<R>(work: impl FnOnce() -> R) -> Result<R, Error> {
     let exchange = |mode: &mut u32| {
         // SAFETY: the driver swaps the thread's mode with the one in `mode`.

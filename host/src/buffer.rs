@@ -1,5 +1,6 @@
 //! Device memory: allocation, copies to and from the host, and 2D copies that change the row pitch.
 
+use crate::assemble::relaxed;
 use crate::context::Keep;
 use crate::device::{Backend, Device};
 use crate::driver::{self, CuMemcpy2d, value};
@@ -64,6 +65,28 @@ impl Buffer {
         };
         let backend = device.backend.clone();
         Ok(Self { memory: Arc::new(Memory { backend, addr, bytes, owner: Owner::This }) })
+    }
+
+    /// Allocates memory and copies `bytes` to it, without a wait for the device's other work.
+    ///
+    /// The copy has a stream of its own, so a thread may do this while it captures one.
+    pub(crate) fn constant(device: &Device, bytes: &[u8]) -> Result<Self, Error> {
+        let Backend::Cuda(context) = &device.backend else {
+            return device.upload(bytes);
+        };
+        relaxed(|| {
+            let (buffer, stream) = (Self::new(device, bytes.len())?, Stream::new(device)?);
+            if !bytes.is_empty() {
+                let _bound = context.bind()?;
+                let from = bytes.as_ptr().cast();
+                // SAFETY: `bytes` is as long as the allocation, and lives until the copy ends, which is below.
+                unsafe {
+                    driver::cuMemcpyHtoDAsync(buffer.addr(), from, bytes.len(), stream.cu())
+                }?;
+                stream.synchronize()?;
+            }
+            Ok(buffer)
+        })?
     }
 
     /// Memory that the caller owns: `bytes` bytes of device memory at `addr`. It is not freed with the

@@ -207,6 +207,12 @@ functions! {
     cuMemGetInfo as "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     cuMemcpyDtoH as "cuMemcpyDtoH_v2"(dst: *mut c_void, src: CuDevicePtr, bytes: usize);
     cuMemcpyHtoD as "cuMemcpyHtoD_v2"(dst: CuDevicePtr, src: *const c_void, bytes: usize);
+    cuMemcpyHtoDAsync as "cuMemcpyHtoDAsync_v2"(
+        dst: CuDevicePtr,
+        src: *const c_void,
+        bytes: usize,
+        stream: CuStream,
+    );
     cuMemcpy2DAsync as "cuMemcpy2DAsync_v2"(copy: *const CuMemcpy2d, stream: CuStream);
     cuMemsetD8 as "cuMemsetD8_v2"(dst: CuDevicePtr, byte: u8, bytes: usize);
     cuPointerGetAttributes(

@@ -84,6 +84,12 @@ fn gpu(gpus: &mut Option<Gpus>, ordinal: i32) -> Result<&mut Gpu, host::Error> {
     }
 }
 
+/// The device of an ordinal.
+pub fn device(ordinal: i32) -> PyResult<Device> {
+    let mut gpus = gpus();
+    Ok(gpu(&mut gpus, ordinal).map_err(|e| raise(&e))?.device.clone())
+}
+
 /// The plan of a product.
 pub fn describe(device: i32, problem: &GemmProblem) -> PyResult<PlanInfo> {
     let mut gpus = gpus();

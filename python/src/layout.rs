@@ -216,15 +216,6 @@ impl View {
                 dims.values.swap(len - 2, len - 1);
             }
         }
-        let refuse = |what| {
-            let (shape, strides) = (self.shape.to_string(), self.strides.to_string());
-            Refusal::Strides { name, shape, strides, what }
-        };
-        let counted = |strides: &Dims| {
-            let pairs = shape.as_slice().iter().zip(strides.as_slice());
-            pairs.filter(|(size, _)| **size > 1).map(|(s, t)| (*s, *t)).collect::<Counted>()
-        };
-        let dims = counted(&strides);
         if self.shape.as_slice().contains(&0) {
             let (rows, cols) = rows_and_cols(&shape);
             let row_bytes = cols * self.element.size();
@@ -236,11 +227,9 @@ impl View {
                 row_bytes,
             }));
         }
-        if dims.as_slice().iter().any(|&(_, stride)| stride < 0) {
-            return Err(refuse("a stride is negative; copy it, e.g. with .contiguous()"));
-        }
-        if dims.overlap() {
-            return Err(refuse("its elements overlap; copy it, e.g. with .contiguous()"));
+        self.check_signs(name)?;
+        if self.overlaps() {
+            return Err(self.refuse(name, "its elements overlap; copy it, e.g. with .contiguous()"));
         }
         let (rows, cols) = rows_and_cols(&shape);
         let Some((&last, leading)) = strides.as_slice().split_last() else {
@@ -262,13 +251,48 @@ impl View {
             pitch = pitch.or(Some(stride));
             step = stride.saturating_mul(size);
         }
-        if matches!(self.place, Place::Cuda(_)) && !self.addr.is_multiple_of(ALIGNMENT) {
-            return Err(Refusal::Misaligned { name, addr: self.addr, over: self.addr % ALIGNMENT });
-        }
+        self.check_alignment(name)?;
         let size = self.element.size();
         let row_bytes = cols * size;
         let pitch = pitch.map_or(row_bytes, |p| (p as u64).saturating_mul(size));
         Ok(Layout::Rows(Matrix { addr: self.addr, rows, cols, pitch, row_bytes }))
+    }
+
+    /// Checks that no stride is negative.
+    ///
+    /// # Errors
+    /// A [`Refusal`] with shape and strides.
+    pub fn check_signs(&self, name: &'static str) -> Result<(), Refusal> {
+        let mut pairs = self.shape.as_slice().iter().zip(self.strides.as_slice());
+        if !pairs.any(|(&size, &stride)| size > 1 && stride < 0) {
+            return Ok(());
+        }
+        Err(self.refuse(name, "a stride is negative; copy it, e.g. with .contiguous()"))
+    }
+
+    /// Whether two indices may have the same element.
+    pub fn overlaps(&self) -> bool {
+        let pairs = self.shape.as_slice().iter().zip(self.strides.as_slice());
+        let dims: Counted = pairs.filter(|(size, _)| **size > 1).map(|(n, s)| (*n, *s)).collect();
+        !self.shape.as_slice().contains(&0) && dims.overlap()
+    }
+
+    /// Whether TMA can start at the first element; the host's memory is copied from anywhere.
+    ///
+    /// # Errors
+    /// A [`Refusal`] with the address.
+    pub fn check_alignment(&self, name: &'static str) -> Result<(), Refusal> {
+        let odd = self.addr % ALIGNMENT;
+        if odd == 0 || !matches!(self.place, Place::Cuda(_)) {
+            return Ok(());
+        }
+        Err(Refusal::Misaligned { name, addr: self.addr, over: odd })
+    }
+
+    /// The refusal of these strides.
+    pub fn refuse(&self, name: &'static str, what: &'static str) -> Refusal {
+        let (shape, strides) = (self.shape.to_string(), self.strides.to_string());
+        Refusal::Strides { name, shape, strides, what }
     }
 
     /// First byte and the byte behind the last one that any element occupies.
@@ -314,10 +338,6 @@ impl FromIterator<(i64, i64)> for Counted {
 }
 
 impl Counted {
-    fn as_slice(&self) -> &[(i64, i64)] {
-        &self.dims[..self.len]
-    }
-
     /// Whether two indices may have the same element. In the order of the strides, each stride must exceed
     /// the reach of those before it.
     fn overlap(mut self) -> bool {

@@ -1,10 +1,11 @@
 //! The extension module of the Python package `warpipe`.
 //!
-//! A call goes through three steps. [`layout`] and [`product`] turn tensors into the GEMM's matrices, and
-//! refuse what it cannot read; they are plain Rust, which `cargo test --no-default-features` tests without
-//! Python. `dlpack` and `interchange` get the tensors from Python. `engine` runs the product on a GPU, and
-//! `model` on the SM model.
+//! A call goes through three steps. `dlpack` and `interchange` get the tensors from Python. [`layout`] and
+//! [`product`] turn them into the GEMM's matrices, and refuse what it cannot read; they are plain Rust, which
+//! `cargo test --no-default-features` tests without Python. `engine` runs the product on a GPU, and `model` on the SM
+//! model. [`attention`] has the same steps for attention.
 
+pub mod attention;
 pub mod layout;
 pub mod product;
 pub mod refusal;
@@ -28,6 +29,10 @@ mod torch;
 #[cfg(feature = "module")]
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::attention::python::{
+        AttentionPlan, attention, attention_describe, attention_fast, attention_run, plan_attention,
+    };
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]

@@ -1,10 +1,11 @@
-//! Products of host tensors, on the SM model: the GPU's kernels, run on the CPU.
+//! The SM model, which runs the GPU's kernels on the CPU, and products of host tensors on it.
 
 use crate::layout::{Element, Order, Place, View};
 use crate::product::{Call, Op, Product, Size};
 use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use warpipe::host::attention::Attention;
 use warpipe::host::gemm::{Gemm, GemmProblem, PlanInfo};
 use warpipe::host::{self, Device, Dtype, Error, SimConfig};
 
@@ -24,9 +25,12 @@ pub fn problem(size: &Size) -> GemmProblem {
 }
 
 /// The model with its kernels.
-struct Model {
-    device: Device,
+pub struct Model {
+    /// The device.
+    pub device: Device,
     gemm: Gemm,
+    /// The attention kernels.
+    pub attention: Attention,
 }
 
 /// The model, made at the first call.
@@ -37,13 +41,22 @@ fn model() -> Result<&'static Model, Error> {
     }
     let device = Device::sim(SimConfig::default());
     let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
     // Another thread may have been faster; then this one is dropped.
-    Ok(MODEL.get_or_init(|| Model { device, gemm }))
+    Ok(MODEL.get_or_init(|| Model { device, gemm, attention }))
+}
+
+/// Uses the model alone.
+pub fn on_the_model<T>(work: impl FnOnce(&Model) -> Result<T, Error>) -> Result<T, Error> {
+    // Launches of one device belong to one stream: a report about one call must not reach another's caller.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    work(model()?)
 }
 
 /// The plan of a product on the model.
 pub fn describe(problem: &GemmProblem) -> PyResult<PlanInfo> {
-    let plan = model().and_then(|model| model.gemm.plan(problem)).map_err(|e| raise(&e))?;
+    let plan = on_the_model(|model| model.gemm.plan(problem)).map_err(|e| raise(&e))?;
     Ok(plan.describe().clone())
 }
 
@@ -63,7 +76,9 @@ pub fn run(py: Python<'_>, call: &Call, product: &Product, alpha: f32) -> PyResu
     };
     let (size, beta) = (product.size, product.beta);
     let d = py
-        .detach(move || multiply(&size, &a, &b, c.as_deref(), alpha, beta))
+        .detach(move || {
+            on_the_model(|model| multiply(model, &size, [&a, &b], c.as_deref(), [alpha, beta]))
+        })
         .map_err(|e| raise(&e))?;
     // SAFETY: as above, and `out` is writable and apart from the operands.
     unsafe { scatter(&out, &d) };
@@ -71,18 +86,14 @@ pub fn run(py: Python<'_>, call: &Call, product: &Product, alpha: f32) -> PyResu
 }
 
 fn multiply(
+    model: &Model,
     size: &Size,
-    a: &[u8],
-    b: &[u8],
+    [a, b]: [&[u8]; 2],
     c: Option<&[u8]>,
-    alpha: f32,
-    beta: f32,
+    [alpha, beta]: [f32; 2],
 ) -> Result<Vec<u8>, Error> {
-    // Launches of one device belong to one stream: a report about one product must not reach another's caller.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let problem = problem(size);
-    let Model { device, gemm } = model()?;
+    let Model { device, gemm, .. } = model;
     let plan = gemm.plan(&problem)?;
     let (a, b) = (device.upload(a)?, device.upload(b)?);
     let c = c.map(|c| device.upload(c)).transpose()?;
@@ -120,7 +131,7 @@ fn offsets(view: &View, order: Order, mut visit: impl FnMut(isize)) {
 ///
 /// # Safety
 /// The tensor's memory is readable, and nothing writes it meanwhile.
-unsafe fn gather(view: &View, order: Order) -> Vec<u8> {
+pub unsafe fn gather(view: &View, order: Order) -> Vec<u8> {
     let size = view.element.size() as usize;
     let mut bytes = Vec::new();
     let base = view.addr as *const u8;
@@ -135,7 +146,7 @@ unsafe fn gather(view: &View, order: Order) -> Vec<u8> {
 ///
 /// # Safety
 /// The tensor's memory is writable, and nothing else uses it meanwhile.
-unsafe fn scatter(view: &View, bytes: &[u8]) {
+pub unsafe fn scatter(view: &View, bytes: &[u8]) {
     let size = view.element.size() as usize;
     let base = view.addr as *mut u8;
     let mut elements = bytes.chunks_exact(size);

@@ -15,13 +15,14 @@ pyo3::create_exception!(
     warpipe,
     Error,
     PyRuntimeError,
-    "The CUDA driver or the SM model refused or failed a product that was checked."
+    "The CUDA driver or the SM model refused or failed a call that was checked."
 );
 
 /// The exception for an error of the host library.
 pub fn raise(error: &host::Error) -> PyErr {
     match error {
         host::Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
+        host::Error::Attention(refused) => PyValueError::new_err(refused.to_string()),
         _ => Error::new_err(error.to_string()),
     }
 }

@@ -61,7 +61,7 @@ pub enum Refusal {
     },
     /// The tensors are in different memories.
     #[error(
-        "{name} is on {have} and {first} is on {need}; all tensors of a product must be on one device"
+        "{name} is on {have} and {first} is on {need}; all tensors of a call must be on one device"
     )]
     Place {
         /// The argument.
@@ -107,6 +107,16 @@ pub enum Refusal {
     Beta {
         /// The factor.
         beta: f32,
+    },
+    /// An option with a value that it cannot have.
+    #[error("{name} is {have}; {need} is right")]
+    Option {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        have: String,
+        /// The right values.
+        need: &'static str,
     },
     /// A plan is called with a product of another kind.
     #[error("the plan is for {planned}, and the call is {called}")]

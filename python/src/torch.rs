@@ -6,7 +6,7 @@
 
 use crate::dlpack::Exchange;
 use crate::engine::{self, Workspace};
-use crate::layout::{Element, Layout, Matrix, Place, View};
+use crate::layout::{Dims, Element, Layout, Matrix, Place, View};
 use crate::product::Call;
 use crate::python::{Arguments, planned, refuse};
 use pyo3::intern;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 /// What the fast path needs of torch.
-struct Torch {
+pub struct Torch {
     tensor: Py<PyAny>,
     parameter: Py<PyAny>,
     exchange: &'static Exchange,
@@ -58,20 +58,7 @@ pub fn register_torch(
 pub fn fast(py: Python<'_>, call: &Arguments<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
     let Some(torch) = TORCH.get(py) else { return Ok(None) };
     let tensors = [Some(call.a), Some(call.b), call.c, call.out];
-    if !tensors.iter().flatten().all(|tensor| torch.is_plain(tensor)) {
-        return Ok(None);
-    }
-    if torch.modes.bind(py).call0()?.extract::<u32>()? > 0 {
-        return Ok(None);
-    }
-    if torch.grad_enabled.bind(py).call0()?.is_truthy()? {
-        for tensor in tensors.iter().flatten() {
-            if tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-                return Ok(None);
-            }
-        }
-    }
-    plain(py, call, Workspace::Capture)
+    if torch.takes(py, &tensors)? { plain(py, call, Workspace::Capture) } else { Ok(None) }
 }
 
 /// [`fast`] without the search for gradients and modes.
@@ -105,15 +92,14 @@ pub fn plain(
     if copied(product.a) || copied(product.b) || product.c.is_some_and(copied) {
         return Ok(None);
     }
-    let stream = torch.exchange.stream(py, device)?;
+    let stream = torch.stream(py, device)?;
     let result = if let Some(out) = call.out {
         out.clone()
     } else {
-        let sizes = product.out_shape.as_tuple(py)?;
-        let strides = product.out_shape.contiguous().as_tuple(py)?;
-        let dtype = torch.dtype(py, product.size.out);
-        let out = torch.empty.bind(py).call1((sizes, strides, dtype))?;
-        let Some(view) = torch.view(&out) else { return Ok(None) };
+        let shape = [&product.out_shape, &product.out_shape.contiguous()];
+        let Some((out, view)) = torch.allocate(py, shape, product.size.out)? else {
+            return Ok(None);
+        };
         // The tensors may be on another device than the current one.
         if view.place != a.place {
             return Ok(None);
@@ -122,7 +108,7 @@ pub fn plain(
         out
     };
     let mut zeros = |bytes: usize| torch.zeros.bind(py).call1((bytes, device))?.extract();
-    engine::run(&product, device, stream as u64, call.alpha, Some(&mut zeros), workspace)?;
+    engine::run(&product, device, stream, call.alpha, Some(&mut zeros), workspace)?;
     Ok(Some(result.unbind()))
 }
 
@@ -133,13 +119,54 @@ fn packed(view: &View, rows: u64, cols: u64) -> Matrix {
 }
 
 impl Torch {
+    /// What was registered, if this torch has the table of C functions.
+    pub fn get(py: Python<'_>) -> Option<&Self> {
+        TORCH.get(py)
+    }
+
+    /// Whether nothing else has to see a call with these tensors.
+    pub fn takes(&self, py: Python<'_>, tensors: &[Option<&Bound<'_, PyAny>>]) -> PyResult<bool> {
+        if !tensors.iter().flatten().all(|tensor| self.is_plain(tensor)) {
+            return Ok(false);
+        }
+        if self.modes.bind(py).call0()?.extract::<u32>()? > 0 {
+            return Ok(false);
+        }
+        if self.grad_enabled.bind(py).call0()?.is_truthy()? {
+            for tensor in tensors.iter().flatten() {
+                if tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The stream on which torch works at this moment.
+    pub fn stream(&self, py: Python<'_>, device: i32) -> PyResult<u64> {
+        Ok(self.exchange.stream(py, device)? as u64)
+    }
+
+    /// A new tensor on torch's current device; `None` if its description can't be had.
+    pub fn allocate<'py>(
+        &self,
+        py: Python<'py>,
+        [sizes, strides]: [&Dims; 2],
+        element: Element,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, View)>> {
+        let arguments = (sizes.as_tuple(py)?, strides.as_tuple(py)?, self.dtype(py, element));
+        let tensor = self.empty.bind(py).call1(arguments)?;
+        Ok(self.view(&tensor).map(|view| (tensor, view)))
+    }
+
     /// Whether an object is a tensor without special behaviour.
     fn is_plain(&self, object: &Bound<'_, PyAny>) -> bool {
         let ty = object.get_type_ptr().cast();
         ty == self.tensor.as_ptr() || ty == self.parameter.as_ptr()
     }
 
-    fn view(&self, object: &Bound<'_, PyAny>) -> Option<View> {
+    /// A tensor; `None` for another object, and for a tensor of a subclass.
+    pub fn view(&self, object: &Bound<'_, PyAny>) -> Option<View> {
         // The table is that of the tensor type, and a parameter is one.
         if self.is_plain(object) { self.exchange.view(object) } else { None }
     }
@@ -157,8 +184,9 @@ impl Torch {
     }
 }
 
-impl crate::layout::Dims {
-    fn as_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
+impl Dims {
+    /// The values as a tuple of Python.
+    pub fn as_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
         pyo3::types::PyTuple::new(py, self.as_slice())
     }
 }

@@ -1,12 +1,15 @@
 // A CUDA driver that does nothing, for tests of what is called, and how often, on a machine without a GPU.
-// Every call succeeds, except those that a capture forbids (900) while `capturing` is set.
+// Every call succeeds, except those that a capture forbids (900) while `capturing` is set. A thread whose capture mode
+// is relaxed may still allocate.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 typedef int R;
 static const R FORBIDDEN = 900;
-long launches, encodes, allocs, frees; int capturing; unsigned long long capture_id;
+long launches, encodes, allocs, frees, copies; int capturing; unsigned long long capture_id;
+static unsigned mode;
+static int strict(void){return capturing&&mode!=2;}
 static void* cur;
 R cuInit(unsigned f){return 0;}
 R cuDriverGetVersion(int*v){*v=13000;return 0;}
@@ -27,11 +30,12 @@ R cuCtxPopCurrent_v2(void**c){*c=cur;cur=0;return 0;}
 R cuCtxGetDevice(int*d){*d=0;return 0;}
 R cuCtxSynchronize(void){return capturing? FORBIDDEN : 0;}
 static uint64_t next=0x700000000000ull;
-R cuMemAlloc_v2(uint64_t*a,size_t b){if(capturing)return FORBIDDEN;*a=next;next+=(b+511)/512*512;allocs++;return 0;}
+R cuMemAlloc_v2(uint64_t*a,size_t b){if(strict())return FORBIDDEN;*a=next;next+=(b+511)/512*512;allocs++;return 0;}
 R cuMemFree_v2(uint64_t a){if(capturing)return FORBIDDEN;frees++;return 0;}
 R cuMemGetInfo_v2(size_t*f,size_t*t){*f=*t=1ull<<37;return 0;}
 R cuMemcpyDtoH_v2(void*d,uint64_t s,size_t b){return 0;}
 R cuMemcpyHtoD_v2(uint64_t d,const void*s,size_t b){return 0;}
+R cuMemcpyHtoDAsync_v2(uint64_t d,const void*s,size_t b,void*stream){copies++;return 0;}
 R cuMemcpy2DAsync_v2(const void*c,void*s){return 0;}
 R cuMemsetD8_v2(uint64_t d,uint8_t v,size_t b){return capturing? FORBIDDEN : 0;}
 R cuPointerGetAttributes(unsigned n,unsigned*k,void**v,uint64_t a){for(unsigned i=0;i<n;i++)switch(k[i]){case 2:*(unsigned*)v[i]=2;break;case 1:*(void**)v[i]=(void*)0x1234;break;case 9:*(int*)v[i]=0;break;case 11:*(uint64_t*)v[i]=4096;break;case 12:*(size_t*)v[i]=1ull<<60;break;}return 0;}
@@ -49,14 +53,14 @@ R cuLaunchKernelEx(const void*c,void*f,void**p,void**e){launches++;return 0;}
 R cuTensorMapEncodeTiled(void*m,unsigned d,unsigned r,void*a,const uint64_t*D,const uint64_t*S,const unsigned*b,const unsigned*s,unsigned i,unsigned w,unsigned l,unsigned f){encodes++;return 0;}
 R cuStreamCreate(void**s,unsigned f){static long n=0x9000;*s=(void*)(n++);return 0;}
 R cuStreamDestroy_v2(void*s){return 0;}
-R cuStreamSynchronize(void*s){return capturing? FORBIDDEN : 0;}
+R cuStreamSynchronize(void*s){return strict()? FORBIDDEN : 0;}
 R cuStreamQuery(void*s){return 0;}
 R cuStreamGetCtx(void*s,void**c){*c=(void*)0x1234;return 0;}
 R cuStreamWaitEvent(void*s,void*e,unsigned f){return 0;}
 R cuStreamGetCaptureInfo_v3(void*s,unsigned*st,uint64_t*id,void*g,void*d,void*e,size_t*n){*st=capturing;*id=capture_id;return 0;}
 R cuStreamBeginCapture_v2(void*s,unsigned m){return 0;}
 R cuStreamEndCapture(void*s,void**g){return 0;}
-R cuThreadExchangeStreamCaptureMode(unsigned*m){return 0;}
+R cuThreadExchangeStreamCaptureMode(unsigned*m){unsigned was=mode;mode=*m;*m=was;return 0;}
 R cuEventCreate(void**e,unsigned f){*e=(void*)1;return 0;}
 R cuEventDestroy_v2(void*e){return 0;}
 R cuEventRecord(void*e,void*s){return 0;}

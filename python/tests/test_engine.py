@@ -37,6 +37,17 @@ def linear(m, n, k, stream=0, addr=0x100000, pitch=None, zeros=zeros):
     finally:
         assert (x.lent, w.lent, out.lent) == (0, 0, 0)
 
+def attention(b, s, h, hkv, d, stream=0, addr=0x100000, causal=False, lse=False, out_addr=0x40000000):
+    def tensor(addr, h):
+        return FakeCuda((b, s, h, d), (s * h * d, h * d, d, 1), addr=addr)
+    q, k, v = tensor(addr, h), tensor(0x10000000, hkv), tensor(0x20000000, hkv)
+    out = tensor(out_addr, h)
+    options = (causal, None, None, None, "bshd", lse)
+    try:
+        _native.attention_run(q, k, v, options, out, None, stream)
+    finally:
+        assert (q.lent, k.lent, v.lent, out.lent) == (0, 0, 0, 0)
+
 SPLIT = (128, 128, 16384)  # its tiles are split along K, so it has a workspace
 """
 
@@ -143,4 +154,54 @@ linear(16 + 299, 64, 64)
 assert count("encodes") == encoded  # kept
 linear(16, 64, 64)
 assert count("encodes") == encoded + 4  # dropped, and planned again
+""")
+
+
+def test_a_second_call_of_attention_encodes_and_copies_nothing(driver):
+    run(driver, """
+attention(2, 256, 4, 2, 64)
+names = ("launches", "encodes", "allocs", "copies")
+before = [count(n) for n in names]
+assert before == [1, 4, 1, 1], before
+attention(2, 256, 4, 2, 64, stream=0x70)
+assert [count(n) for n in names] == [2, 4, 1, 1]
+attention(2, 256, 4, 2, 64, addr=0x200000)
+assert [count(n) for n in names] == [3, 8, 1, 1]
+attention(2, 256, 4, 2, 64, causal=True)
+assert [count(n) for n in names] == [4, 12, 2, 2]
+""")
+
+
+def test_attention_is_planned_in_a_capture_and_kept_for_its_graph(driver):
+    run(driver, """
+capture(1)
+attention(1, 256, 2, 2, 64)
+capture(0)
+assert count("launches") == 1 and count("copies") == 1
+# More plans than are kept; those after the captured one are freed, it is not.
+for i in range(300):
+    attention(1, 8 + i, 1, 1, 64)
+copied, freed = count("copies"), count("frees")
+assert copied == 301 and freed == 300 - 256, (copied, freed)
+attention(1, 256, 2, 2, 64)
+assert count("copies") == copied
+attention(1, 8, 1, 1, 64)
+assert count("copies") == copied + 1
+""")
+
+
+def test_what_a_plan_of_attention_refuses_is_a_value_error(driver):
+    run(driver, """
+for arguments, text in [
+    (dict(s=0x20000000 + 8), "seq_q = 536870920"),
+    (dict(out_addr=0x10000000), "overlaps O at 0x10000000"),
+]:
+    shape = dict(b=1, s=16, h=2, hkv=1, d=64) | arguments
+    try:
+        attention(**shape)
+    except ValueError as e:
+        assert text in str(e), e
+    else:
+        raise SystemExit(f"accepted {arguments}")
+assert count("launches") == 0
 """)

@@ -41,6 +41,14 @@ def test_everything_public_is_documented():
     }  # fmt: skip
 
 
+def test_attention_has_the_arguments_of_its_plan():
+    arguments = [inspect.signature(f).parameters for f in (warpipe.attention, warpipe.plan_attention)]
+    assert arguments[0].keys() == arguments[1].keys()
+    assert list(arguments[0]) == [
+        "q", "k", "v", "causal", "window", "scale", "softcap", "layout", "return_lse", "out",
+    ]  # fmt: skip
+
+
 def test_types_are_as_a_checker_sees_them(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     source = tmp_path / "uses.py"
@@ -79,7 +87,12 @@ def test_the_benchmark_refuses_what_it_cannot_time():
         (["--shape", "0x1x1"], "at least 1"),
         (["--shape", "5x5"], "M, N, K"),
         (["--suite", "cube"], "square, llm"),
-        (["--kind", "attention"], "no kind attention"),
+        (["attend"], "no kind attend; there are: gemm, attention"),
+        (["attention", "--suite", "square"], "no suite square of attention; there are: table, gqa"),
+        (["attention", "--shape", "1x64x4x3x64"], "4 heads of queries are no multiple of 3"),
+        (["attention", "--shape", "64x64x64"], "B, S, H, Hkv, D"),
+        (["attention", "--out-dtype", "f32"], "--out-dtype is for products"),
+        (["--mask", "causal"], "--mask is for attention"),
         (["--rounds", "0"], "0 rounds"),
     ]:
         result = python("-m", "warpipe.bench", *arguments)
@@ -101,9 +114,67 @@ def test_a_report_has_ratios_and_finds_wrong_results():
     assert "WRONG: torch" in str(good) and "WRONG: warpipe" in str(nan)
     report = Report({}, {}, [good, nan])
     assert report.wrong() == [nan] and report.means() == {"graph": pytest.approx(2.0)}
+    assert report.means_of_rivals("graph") == {"torch": (pytest.approx(2.0), 2)}
+    table = report.as_markdown()
+    assert "| M=128 N=256 K=512 bf16 bf16 | 4 | 2 (2.000) WRONG |" in table and "2.000 (2)" in table
     back = json.loads(json.dumps(report.as_json()))
     assert back["lines"][0]["timings"][0]["median_us"] == 9.0
     assert back["lines"][0]["shape"] == {"M": 128, "N": 256, "K": 512}
+
+
+def test_attention_is_counted_and_drawn():
+    pytest.importorskip("torch", reason="torch is not installed")
+    import xml.etree.ElementTree
+
+    from warpipe.bench import Attention, Line, Report, Timing
+    from warpipe.bench.picture import svg
+
+    full, causal = Attention((2, 4, 8, 2, 64)), Attention((2, 4, 8, 2, 64), causal=True)
+    assert full.flops() == 4 * 64 * 2 * 8 * 16 and causal.flops() == 4 * 64 * 2 * 8 * 10
+    assert [len(rows) for rows in Attention.suites.values()] == [36, 24]
+    assert all(shape[0] * shape[1] == 16384 for rows in Attention.suites.values() for shape, _ in rows)
+    timings = [Timing("warpipe", [10.0]), Timing("cudnn", [11.0]), Timing("flash", [15.0])]
+    lines = [Line(work, "", "graph", 4, 100, timings, {}) for work in (full, causal)]
+    lines.append(Line(full, "", "graph", 4, 100, timings[:2], {}, {"flash": "no kernel"}))
+    assert lines[0].ratio == pytest.approx(1.1) and "without flash" in str(lines[2])
+    report = Report({"gpu": "none"}, {}, lines)
+    picture = xml.etree.ElementTree.fromstring(svg(report, "graph"))
+    bars = [bar for bar in picture.iter("{http://www.w3.org/2000/svg}rect") if len(bar)]
+    assert len(bars) == 3 + 3 + 2
+    assert "| - |" in report.as_markdown()
+
+
+def test_the_benchmark_finds_wrong_attention():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from warpipe.bench import Attention
+
+    q, k, v = (torch.randn(2, 100, heads, 64, generator=torch.Generator().manual_seed(heads)) for heads in (4, 2, 1))
+    q, k, v = (x.bfloat16() for x in (q, k, v.expand(-1, -1, 2, -1)))
+    for causal in (False, True):
+        work = Attention((2, 100, 4, 2, 64), causal=causal)
+        right = torch.nn.functional.scaled_dot_product_attention(
+            *(x.double().transpose(1, 2) for x in (q, k, v)), is_causal=causal, enable_gqa=True
+        ).transpose(1, 2)
+        rounded = right.bfloat16()
+        assert 0.1 < work.error((q, k, v, None), rounded) < 1
+        other = Attention((2, 100, 4, 2, 64), causal=not causal)
+        assert other.error((q, k, v, None), rounded) > 10
+        rounded[1, 99, 3, 5] = float("nan")
+        assert not work.error((q, k, v, None), rounded) <= 1
+
+
+def test_the_benchmark_of_attention_runs(gpu, tmp_path):
+    files = [tmp_path / "table.md", tmp_path / "table.svg"]
+    result = python(
+        "-m", "warpipe.bench", "attention", "--shape", "2x512x8x2x64", "--rounds", "5", "--json",
+        "--markdown", str(files[0]), "--svg", str(files[1]),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    lines = json.loads(result.stdout)["lines"]
+    assert [line["causal"] for line in lines] == [False, True]
+    for line in lines:
+        assert line["errors"]["warpipe"] < 1 and len(line["timings"]) + len(line["missing"]) >= 3
+    assert "causal" in files[0].read_text() and files[1].read_text().startswith("<svg")
 
 
 def test_the_benchmark_runs(gpu):

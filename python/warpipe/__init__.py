@@ -1,30 +1,34 @@
-"""GEMM for NVIDIA Hopper GPUs, for torch, cupy, jax and numpy.
+"""GEMM and attention for NVIDIA Hopper GPUs, for torch, cupy, jax and numpy.
 
 ``matmul(a, b)`` is ``torch.matmul`` for matrices, ``linear(x, weight)`` is
-``torch.nn.functional.linear``. Tensors on a GPU are read and written in place, on the stream
+``torch.nn.functional.linear``, ``attention(q, k, v)`` is
+``torch.nn.functional.scaled_dot_product_attention``. Tensors on a GPU are read and written in place, on the stream
 on which their library works. Arrays of the host are computed on the SM model: the GPU's kernels,
 run on the CPU, which is slow and finds every violation of their protocol.
 
-``plan(a, b)`` says which kernel computes a product and how; ``doctor()`` says what this machine has.
+``plan(a, b)`` and ``plan_attention(q, k, v)`` say which kernel computes it and how; ``doctor()`` says what this machine has.
 """
 
 from __future__ import annotations
 
 import sys as _sys
 
-from ._dispatch import CopyWarning, Doctor, doctor, plan
-from ._native import Error, Plan, __version__, linear, matmul
+from ._dispatch import CopyWarning, Doctor, doctor, plan, plan_attention
+from ._native import AttentionPlan, Error, Plan, __version__, attention, linear, matmul
 
 __all__ = [
+    "AttentionPlan",
     "CopyWarning",
     "Doctor",
     "Error",
     "Plan",
     "__version__",
+    "attention",
     "doctor",
     "linear",
     "matmul",
     "plan",
+    "plan_attention",
 ]
 
 # With torch at hand, its operators are registered now, so that torch.compile knows them before the

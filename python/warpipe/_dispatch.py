@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from . import _native
 
@@ -57,6 +58,45 @@ def call(
     return out
 
 
+def attend(q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any = None) -> Any:
+    """Computes attention of tensors of any library. The options are causal, window, scale, softcap, layout, lse."""
+    if _is_torch(q) or _is_torch(k) or _is_torch(v):
+        from . import torch as library
+
+        return library._attend(q, k, v, options, out, check)
+    if out is not None and _module(out) in ("jax", "jaxlib"):
+        raise ValueError("out is an array of jax, which nobody may write")
+    (shape, _), element, lse_shape, place, copies = _native.attention_describe(q, k, v, options, out, check)
+    return_lse = options[5]
+    stream, lse = 0, None
+    if place == "cpu":
+        result = _numpy_empty(shape, element) if out is None else out
+        lse = _numpy_empty(lse_shape, "float32") if return_lse else None
+    else:
+        for name, copied in zip(("q", "k", "v"), copies):
+            if copied:
+                raise ValueError(
+                    f"{name} must have heads of adjacent elements, and strides that are multiples of 8: copy it in its "
+                    "own library first"
+                )
+        if _module(q) == "cupy":
+            import cupy
+
+            result = cupy.empty(shape, dtype=_numpy_dtype(element)) if out is None else out
+            lse = cupy.empty(lse_shape, dtype="float32") if return_lse else None
+            stream = cupy.cuda.get_current_stream().ptr
+        elif out is None or return_lse:
+            what = "return_lse can't be had" if return_lse else "out is needed"
+            raise ValueError(f"{what}: warpipe does not allocate arrays of {_module(q)}")
+        else:
+            result = out
+    _native.attention_run(q, k, v, options, result, lse, stream)
+    if place == "cpu":
+        result = _like(q, result) if out is None else out
+        lse = _like(q, lse)
+    return (result, lse) if return_lse else result
+
+
 def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = None) -> _native.Plan:
     """Plans the product of these tensors, or of any tensors of their sizes and types.
 
@@ -67,6 +107,29 @@ def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = Non
     if _is_torch(a) or _is_torch(b):
         tensors = [t.detach() if _is_torch(t) else t for t in tensors]
     return _native.plan(*tensors, dtype_name(out_dtype))
+
+
+def plan_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    layout: Literal["bshd", "bhsd"] = "bshd",
+    return_lse: bool = False,
+    out: Any = None,
+) -> _native.AttentionPlan:
+    """Plans ``attention`` of these tensors, or of any tensors of their sizes and type.
+
+    The result can be printed (kernel, tile, grid, work), has ``describe()`` for the same as a dictionary, and is
+    called with q, k and v. A call with other sizes or types raises ``ValueError``.
+    """
+    tensors = [t.detach() if _is_torch(t) else t for t in (q, k, v, out)]
+    options = (causal, window, scale, softcap, layout, return_lse)
+    return _native.plan_attention(*tensors[:3], options, tensors[3])
 
 
 class Doctor(dict):
@@ -124,10 +187,10 @@ def dtype_name(dtype: Any) -> str | None:
 def warn_copy(name: str, tensor: Any, depth: int) -> None:
     """Says that an operand is copied in every call."""
     shape, strides = list(tensor.shape), list(tensor.stride())
+    rows = "heads of adjacent elements at multiples of 8" if name in ("q", "k", "v") else "rows of adjacent K elements"
     advice = "pass w.t() of a weight w [N, K]" if name == "b" else "pass it contiguous"
     warnings.warn(
-        f"warpipe copies {name} {shape} with strides {strides} in every call, because TMA reads rows of "
-        f"adjacent K elements; {advice}",
+        f"warpipe copies {name} {shape} with strides {strides} in every call, because TMA reads {rows}; {advice}",
         CopyWarning,
         stacklevel=depth,
     )
@@ -169,7 +232,7 @@ def _numpy_empty(shape: tuple[int, ...], element: str) -> Any:
 
 def _like(a: Any, result: Any) -> Any:
     """The result as an array of the library of `a`."""
-    if _module(a) in ("jax", "jaxlib"):
+    if result is not None and _module(a) in ("jax", "jaxlib"):
         import jax.numpy
 
         return jax.numpy.asarray(result)

@@ -1,7 +1,7 @@
 """The extension module. Its public names are those of ``warpipe``."""
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 class _DLPack(Protocol):
     """A tensor that exports DLPack: of torch, cupy, jax, numpy."""
@@ -23,7 +23,7 @@ __version__: str
 __file__: str
 
 class Error(RuntimeError):
-    """The CUDA driver or the SM model refused or failed a product that was checked."""
+    """The CUDA driver or the SM model refused or failed a call that was checked."""
 
 @overload
 def matmul(
@@ -120,7 +120,75 @@ class Plan:
     def describe(self) -> dict[str, Any]:
         """The plan as a dictionary: sizes, kernel, tile, cluster, grid, predicted time."""
 
+@overload
+def attention(
+    q: _T,
+    k: _Tensor,
+    v: _Tensor,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    layout: Literal["bshd", "bhsd"] = "bshd",
+    return_lse: Literal[False] = False,
+    out: _Tensor | None = None,
+) -> _T: ...
+@overload
+def attention(
+    q: _T,
+    k: _Tensor,
+    v: _Tensor,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    layout: Literal["bshd", "bhsd"] = "bshd",
+    return_lse: Literal[True],
+    out: _Tensor | None = None,
+) -> tuple[_T, _T]:
+    """``softmax(scale * q @ k.T) @ v`` for each head, as ``torch.nn.functional.scaled_dot_product_attention``.
+
+    ``q`` is [B, S, H, D], ``k`` and ``v`` are [B, S_kv, H_kv, D]; with ``layout="bhsd"``, as torch has it, heads come
+    before rows. H is a multiple of H_kv: query head h reads head h / (H / H_kv). D is a multiple of 8, at most 256.
+    All are float16, or all are bfloat16. Tensors are used in place if the elements of a head are adjacent and all
+    other strides are multiples of 8. A CUDA tensor of torch that lies otherwise is copied in every call, with a
+    ``CopyWarning``.
+
+    Query i has its diagonal at key i + S_kv - S. ``causal`` hides the keys behind it. ``window`` is (left, right): a
+    query sees the keys from ``left`` before its diagonal to ``right`` behind it; None and -1 are no limit. A query
+    that sees no key gets zeros, and -inf in LSE. ``scale`` is 1 / sqrt(D) by default. With ``softcap``, a score s,
+    after the scale, becomes ``softcap * tanh(s / softcap)``.
+
+    The result has the shape and the type of ``q``, and its order in memory. ``out`` is written in place and returned.
+    With ``return_lse``, the result is (out, lse): the natural logarithm of each query's sum of exponentials, float32
+    [B, H, S].
+
+    Streams and exceptions are as for ``matmul``. There is no backward pass.
+    """
+
+class AttentionPlan:
+    """Attention that was planned: which kernel computes it, and how. Printed, it is a text of several lines."""
+
+    def __call__(self, q: _T, k: _Tensor, v: _Tensor, *, out: _Tensor | None = None) -> Any:
+        """``attention`` of tensors of the planned sizes and type, with the planned options."""
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as a dictionary: sizes, mask, kernel, tile, grid, work."""
+
 # For the modules of this package.
+
+_Options = tuple[bool, Sequence[int | None] | None, float | None, float | None, str, bool]
+
+def attention_fast(q: Any, k: Any, v: Any, options: _Options, out: Any) -> tuple[Any, Any] | None: ...
+def attention_describe(
+    q: Any, k: Any, v: Any, options: _Options, out: Any, plan: Any
+) -> tuple[list[tuple[int, ...]], str, tuple[int, ...], str, list[bool]]: ...
+def plan_attention(q: Any, k: Any, v: Any, options: _Options, out: Any) -> AttentionPlan: ...
+def attention_run(
+    q: Any, k: Any, v: Any, options: _Options, out: Any, lse: Any, stream: int
+) -> None: ...
 
 def fast(
     op_name: str, a: Any, b: Any, c: Any, alpha: float, beta: float | None, out: Any, out_dtype: Any

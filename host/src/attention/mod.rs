@@ -80,6 +80,8 @@ impl Attention {
 
     /// Plans attention with the kernel whose head dim is the smallest that holds the problem's.
     ///
+    /// The calling thread may be in a capture. Nothing waits for the device's work.
+    ///
     /// # Errors
     /// [`AttentionError`] for a problem that can't be computed; errors of the assembler and of an allocation.
     pub fn plan(&self, problem: &AttentionProblem) -> Result<AttentionPlan, Error> {

@@ -17,7 +17,7 @@ use std::fmt;
 /// Planned attention; see [`Attention::plan`].
 ///
 /// Threads may share it, and any number of runs on any streams may use it at the same time: nothing in it is written
-/// after it was made.
+/// after it was made. A captured run reads the plan's work lists, so the plan has to live as long as the graph.
 pub struct AttentionPlan {
     pub(super) device: Device,
     pub(super) module: Module,
@@ -141,7 +141,8 @@ impl AttentionPlan {
             instance,
             prepared,
             grid,
-            work: device.upload(&bytes)?,
+            // A plan may be made during a capture.
+            work: Buffer::constant(device, &bytes)?,
             entries: work.entries,
             info,
         })

@@ -68,6 +68,7 @@ impl Strides {
     }
 
     /// The element where row `row` of a head begins.
+    #[cfg(feature = "reference")]
     pub(crate) const fn at(&self, batch: u32, head: u32, row: u32) -> u64 {
         self.batch * batch as u64 + self.head * head as u64 + self.seq * row as u64
     }

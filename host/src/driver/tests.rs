@@ -149,6 +149,7 @@ fn functions_take_what_the_header_says() {
         cuMemGetInfo = cuMemGetInfo_v2 by of_2;
         cuMemcpyDtoH = cuMemcpyDtoH_v2 by of_3;
         cuMemcpyHtoD = cuMemcpyHtoD_v2 by of_3;
+        cuMemcpyHtoDAsync = cuMemcpyHtoDAsync_v2 by of_4;
         cuMemcpy2DAsync = cuMemcpy2DAsync_v2 by of_2;
         cuMemsetD8 = cuMemsetD8_v2 by of_3;
         cuPointerGetAttributes = cuPointerGetAttributes by of_4;

@@ -1,16 +1,21 @@
-"""Times products on a GPU in turn with torch, in one process.
+"""Times products and attention on a GPU in turn with torch, in one process.
 
-``python -m warpipe.bench --suite square`` is the command. A :class:`~warpipe.bench.workload.Workload` makes
+``python -m warpipe.bench --suite square`` and ``python -m warpipe.bench attention`` are the commands. A :class:`~warpipe.bench.workload.Workload` makes
 operands and names the contenders, :mod:`~warpipe.bench.timing` runs them in turn, and
 :mod:`~warpipe.bench.report` prints the result. Another kind of kernel is one more workload.
 """
 
+from .attention import Attention
 from .report import Line, Report
 from .timing import Settings, Timing, interleave
-from .workload import WORKLOADS, Contender, Gemm, Workload
+from .workload import Contender, Gemm, Workload
+
+#: All kinds by name.
+WORKLOADS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Gemm, Attention)}
 
 __all__ = [
     "WORKLOADS",
+    "Attention",
     "Contender",
     "Gemm",
     "Line",

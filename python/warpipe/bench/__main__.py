@@ -1,4 +1,4 @@
-"""``python -m warpipe.bench``: products in turn with torch."""
+"""``python -m warpipe.bench``: products and attention in turn with torch."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m warpipe.bench",
-        description="Times products on a GPU in turn with torch, in one process.",
+        description="Times products and attention on a GPU in turn with torch, in one process.",
     )
-    parser.add_argument("--kind", default="gemm", help="kind of kernel (gemm)")
-    parser.add_argument("--suite", action="append", default=[], help="square, llm, decode or ragged; repeatable")
-    parser.add_argument("--shape", action="append", default=[], help="MxNxK, such as 2048x2048x2048; repeatable")
-    parser.add_argument("--mode", choices=("graph", "eager", "both"), default="both", help="how to launch")
+    parser.add_argument("kind", nargs="?", default="gemm", help="gemm or attention")
+    parser.add_argument(
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; attention: table or gqa; repeatable"
+    )
+    parser.add_argument(
+        "--shape", action="append", default=[], help="MxNxK, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
+    )
+    parser.add_argument("--mask", choices=("full", "causal"), help="only this mask of attention; both")
+    parser.add_argument("--mode", choices=("graph", "eager", "both"), help="how to launch; gemm: both, attention: graph")
     parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="type of the operands")
-    parser.add_argument("--out-dtype", choices=("bf16", "f16", "f32"), help="type of the result; that of the operands")
+    parser.add_argument("--out-dtype", choices=("bf16", "f16", "f32"), help="type of a product; that of the operands")
     parser.add_argument("--rounds", type=int, default=30, help="samples of each contender")
     parser.add_argument("--warmup", type=int, default=10, help="untimed rounds")
     parser.add_argument("--seed", type=int, default=0, help="seed of the operands")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("--out", help="write the JSON object to this file, too")
+    parser.add_argument("--markdown", help="write the tables to this file")
+    parser.add_argument("--svg", help="write a picture of the rates to this file")
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.warmup < 0:
         parser.error(f"{options.rounds} rounds and {options.warmup} untimed ones; at least 1 and 0 are needed")
@@ -31,25 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         import torch
     except ImportError:
-        print("error: torch is needed to time products", file=sys.stderr)
+        print("error: torch is needed to time anything", file=sys.stderr)
         return 2
-    from .suites import SUITES, parse_shape
-    from .workload import WORKLOADS
+    from . import WORKLOADS
 
     if options.kind not in WORKLOADS:
         parser.error(f"no kind {options.kind}; there are: {', '.join(WORKLOADS)}")
-    shapes = []
     try:
-        shapes += [("", parse_shape(text)) for text in options.shape]
-    except ValueError as e:
-        parser.error(str(e))
-    for suite in options.suite or ([] if shapes else ["square"]):
-        if suite not in SUITES:
-            parser.error(f"no suite {suite}; there are: {', '.join(SUITES)}")
-        shapes += [(suite, shape) for shape in SUITES[suite]]
-    kind = WORKLOADS[options.kind]
-    try:
-        workloads = [(s, kind(shape, dtype=options.dtype, out_dtype=options.out_dtype)) for s, shape in shapes]
+        workloads = _workloads(WORKLOADS[options.kind], options)
     except ValueError as e:
         parser.error(str(e))
     if not torch.cuda.is_available():
@@ -63,34 +59,85 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report(_machine(torch), {**dataclasses.asdict(settings), "arguments": arguments or sys.argv[1:]})
     if not options.json:
         print(" ".join(f"{key}: {value};" for key, value in report.machine.items()))
-    modes = ("graph", "eager") if options.mode == "both" else (options.mode,)
+    modes = WORKLOADS[options.kind].modes
+    if options.mode is not None:
+        modes = ("graph", "eager") if options.mode == "both" else (options.mode,)
     for suite, workload in workloads:
         for line in measure(workload, suite, modes, settings):
             report.lines.append(line)
             if not options.json:
                 print(line, flush=True)
-    if options.json:
-        print(json.dumps(report.as_json()))
-    else:
-        for mode, mean in report.means().items():
-            print(f"{mode}: geometric mean of the ratios {mean:.3f} over {len(workloads)} shapes")
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            json.dump(report.as_json(), file)
+    _write(report, modes, options)
     return 1 if report.wrong() else 0
 
 
+def _workloads(kind, options):
+    """The shapes that the command names, by suite. A ValueError says what is wrong with one."""
+    from .suites import parse_shape
+
+    shapes = [("", parse_shape(text), {}) for text in options.shape]
+    if kind.kind == "attention":
+        masks = [options.mask] if options.mask else ["full", "causal"]
+        shapes = [(suite, shape, {"causal": mask == "causal"}) for suite, shape, _ in shapes for mask in masks]
+    for suite in options.suite or ([] if shapes else [next(iter(kind.suites))]):
+        if suite not in kind.suites:
+            raise ValueError(f"no suite {suite} of {kind.kind}; there are: {', '.join(kind.suites)}")
+        shapes += [(suite, *row) for row in kind.suites[suite]]
+    more = {}
+    if kind.kind == "gemm":
+        more["out_dtype"] = options.out_dtype
+    elif options.out_dtype:
+        raise ValueError("--out-dtype is for products; the result of attention has the type of its operands")
+    if kind.kind == "gemm" and options.mask:
+        raise ValueError("--mask is for attention")
+    if options.mask:
+        shapes = [row for row in shapes if row[2]["causal"] == (options.mask == "causal")]
+    return [(suite, kind(shape, dtype=options.dtype, **more, **row)) for suite, shape, row in shapes]
+
+
 def measure(workload, suite, modes, settings):
-    """Checks every contender's result, then times them in each mode."""
+    """Checks every contender's result, then times them in each mode. A rival that can't run is left out."""
     from .report import Line
     from .timing import interleave, make_sets
 
     sets = make_sets(workload, settings)
-    contenders = workload.contenders()
-    errors = {c.name: workload.error(sets[0], c.eager(sets[0])) for c in contenders}
+    contenders, errors, missing = [], {}, {}
+    for contender in workload.contenders():
+        try:
+            result = contender.eager(sets[0])
+        except (RuntimeError, TypeError, ValueError) as e:
+            if not contenders:
+                raise
+            missing[contender.name] = str(e).splitlines()[0]
+            continue
+        errors[contender.name] = workload.error(sets[0], result)
+        contenders.append(contender)
     for mode in modes:
         timings, launches = interleave(contenders, sets, settings, graphs=mode == "graph")
-        yield Line(workload, suite, mode, len(sets), launches, timings, errors)
+        yield Line(workload, suite, mode, len(sets), launches, timings, errors, missing)
+
+
+def _write(report, modes, options):
+    """Prints the means, and writes the files that the command names."""
+    if options.json:
+        print(json.dumps(report.as_json()))
+    else:
+        for mode, mean in report.means().items():
+            print(f"{mode}: geometric mean of the ratios {mean:.3f} over {len(report.lines) // len(modes)} shapes")
+            for name, (of_rival, count) in report.means_of_rivals(mode).items():
+                print(f"{mode}: {name} {of_rival:.3f} over {count} shapes")
+    texts = {}
+    if options.out:
+        texts[options.out] = json.dumps(report.as_json())
+    if options.markdown:
+        texts[options.markdown] = report.as_markdown()
+    if options.svg:
+        from .picture import svg
+
+        texts[options.svg] = svg(report, modes[0])
+    for path, text in texts.items():
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _machine(torch) -> dict[str, object]:
@@ -101,6 +148,7 @@ def _machine(torch) -> dict[str, object]:
         "warpipe": __version__,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
         "gpu": properties.name,
         "sms": properties.multi_processor_count,
     }

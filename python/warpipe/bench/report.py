@@ -1,4 +1,4 @@
-"""The result of a run, as text and as JSON."""
+"""The result of a run, as text, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -22,15 +22,28 @@ class Line:
     timings: list[Timing]
     #: Error of each contender relative to the allowed one.
     errors: dict[str, float]
+    #: Contenders that could not take part, and why.
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
         """Time of the fastest rival over that of the first contender; above 1 the first one is faster."""
-        rivals = [t.median_us for t in self.timings[1:]]
-        return min(rivals) / self.timings[0].median_us if rivals else None
+        return min(self.ratios().values(), default=None)
+
+    def ratios(self) -> dict[str, float]:
+        """Time of each rival over that of the first contender."""
+        return {t.name: t.median_us / self.timings[0].median_us for t in self.timings[1:]}
+
+    def tflops(self) -> dict[str, float]:
+        """Rate of each contender in TFLOP/s."""
+        return {t.name: self.workload.flops() / t.median_us / 1e6 for t in self.timings}
+
+    def wrong(self) -> list[str]:
+        """Contenders whose results are wrong."""
+        return [name for name, error in self.errors.items() if not error <= 1.0]
 
     def as_json(self) -> dict[str, Any]:
-        flops = self.workload.flops()
+        tflops = self.tflops()
         return {
             "kind": self.workload.kind,
             "suite": self.suite,
@@ -40,13 +53,15 @@ class Line:
             "sets": self.sets,
             "launches": self.launches,
             "ratio": self.ratio,
+            "ratios": self.ratios(),
             "errors": self.errors,
+            "missing": self.missing,
             "timings": [
                 {
                     "name": t.name,
                     "median_us": t.median_us,
                     "min_us": t.min_us,
-                    "tflops": flops / t.median_us / 1e6,
+                    "tflops": tflops[t.name],
                     "host_us": t.host_us,
                     "samples_us": t.samples_us,
                 }
@@ -55,16 +70,18 @@ class Line:
         }
 
     def __str__(self) -> str:
-        flops = self.workload.flops()
-        parts = [f"{self.workload.describe():<34} {self.mode:<5}"]
+        tflops, ratios = self.tflops(), self.ratios()
+        parts = [f"{self.workload.describe():<40} {self.mode:<5}"]
         for t in self.timings:
             host = "" if t.host_us is None else f" host {t.host_us:5.1f} us"
-            parts.append(f"{t.name} {t.median_us:9.2f} us {flops / t.median_us / 1e6:6.1f} TFLOP/s{host}")
+            ratio = f" ({ratios[t.name]:.3f})" if t.name in ratios else ""
+            parts.append(f"{t.name} {t.median_us:9.2f} us {tflops[t.name]:6.1f} TFLOP/s{host}{ratio}")
         parts.append("" if self.ratio is None else f"ratio {self.ratio:.3f}")
-        wrong = [name for name, error in self.errors.items() if not error <= 1.0]
-        if wrong:
-            parts.append(f"WRONG: {', '.join(wrong)}")
-        return "  ".join(parts).rstrip()
+        if self.wrong():
+            parts.append(f"WRONG: {', '.join(self.wrong())}")
+        if self.missing:
+            parts.append(f"without {', '.join(self.missing)}")
+        return "  ".join(part for part in parts if part)
 
 
 @dataclass
@@ -80,13 +97,22 @@ class Report:
         return [line for line in self.lines if not line.errors[line.timings[0].name] <= 1.0]
 
     def means(self) -> dict[str, float]:
-        """Geometric mean of the ratios of each mode."""
+        """Geometric mean of the ratios of each mode, to the fastest rival of each line."""
         means = {}
         for mode in dict.fromkeys(line.mode for line in self.lines):
             ratios = [line.ratio for line in self.lines if line.mode == mode and line.ratio is not None]
             if ratios:
-                means[mode] = math.exp(sum(math.log(r) for r in ratios) / len(ratios))
+                means[mode] = _mean(ratios)
         return means
+
+    def means_of_rivals(self, mode: str) -> dict[str, tuple[float, int]]:
+        """Geometric mean of the ratios to each rival, and of how many lines."""
+        ratios: dict[str, list[float]] = {}
+        for line in self.lines:
+            if line.mode == mode:
+                for name, ratio in line.ratios().items():
+                    ratios.setdefault(name, []).append(ratio)
+        return {name: (_mean(values), len(values)) for name, values in ratios.items()}
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -94,4 +120,38 @@ class Report:
             "settings": self.settings,
             "lines": [line.as_json() for line in self.lines],
             "means": self.means(),
+            "rivals": {mode: self.means_of_rivals(mode) for mode in self.means()},
         }
+
+    def as_markdown(self) -> str:
+        """A table of rates in TFLOP/s, with the ratio to each rival in brackets."""
+        names = list(dict.fromkeys(t.name for line in self.lines for t in line.timings))
+        text = ["; ".join(f"{key} {value}" for key, value in self.machine.items()) + ".", ""]
+        for mode in dict.fromkeys(line.mode for line in self.lines):
+            text += [f"| {mode} | " + " | ".join(f"{name}, TFLOP/s" for name in names) + " |"]
+            text += ["|---|" + "---|" * len(names)]
+            for line in self.lines:
+                if line.mode == mode:
+                    text.append(f"| {line.workload.describe()} | " + " | ".join(_cells(line, names)) + " |")
+            rivals = self.means_of_rivals(mode)
+            if rivals:
+                cells = ("" if name not in rivals else f"{rivals[name][0]:.3f} ({rivals[name][1]})" for name in names)
+                text.append("| geometric mean of the ratios (rows) | " + " | ".join(cells) + " |")
+            text.append("")
+        return "\n".join(text)
+
+
+def _cells(line: Line, names: list[str]) -> list[str]:
+    tflops, ratios, wrong = line.tflops(), line.ratios(), line.wrong()
+    cells = []
+    for name in names:
+        if name not in tflops:
+            cells.append("-")
+            continue
+        ratio = f" ({ratios[name]:.3f})" if name in ratios else ""
+        cells.append(f"{tflops[name]:.0f}{ratio}" + (" WRONG" if name in wrong else ""))
+    return cells
+
+
+def _mean(values: list[float]) -> float:
+    return math.exp(sum(math.log(value) for value in values) / len(values))

@@ -10,6 +10,8 @@ from torch import Tensor
 
 import warpipe
 
+from .suites import SUITES
+
 #: Relative Frobenius error that rounding the result to its type leaves, with room for the sums in f32.
 _BOUNDS = {torch.bfloat16: 4e-3, torch.float16: 5e-4, torch.float32: 1e-6}
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
@@ -19,7 +21,8 @@ class Contender(NamedTuple):
     """One way to compute the result from a set of operands."""
 
     name: str
-    #: Writes the result of a set of operands to the set's output, and allocates nothing.
+    #: Computes the result of a set of operands, into the set's output where the library can. In a CUDA graph, an
+    #: allocation costs nothing.
     into: Callable[[Any], object]
     #: Returns the result in a new tensor, as eager code does.
     eager: Callable[[Any], Tensor]
@@ -32,6 +35,10 @@ class Workload(ABC):
     kind: ClassVar[str]
     #: Names of the numbers of a shape.
     dimensions: ClassVar[tuple[str, ...]]
+    #: How to launch if the command does not say.
+    modes: ClassVar[tuple[str, ...]] = ("graph", "eager")
+    #: Shapes with their options, by the name of the suite; the first is the default one.
+    suites: ClassVar[dict[str, list[tuple[tuple[int, ...], dict[str, Any]]]]]
 
     def __init__(self, shape: Sequence[int], **options: Any) -> None:
         if len(shape) != len(self.dimensions):
@@ -53,11 +60,15 @@ class Workload(ABC):
 
     @abstractmethod
     def contenders(self) -> list[Contender]:
-        """Who takes part; warpipe is the first."""
+        """Who takes part; warpipe is the first. A contender whose call raises an exception is left out."""
 
     @abstractmethod
     def error(self, operands: Any, result: Tensor) -> float:
         """Error of a result relative to the allowed one; above 1, and with NaN, it is wrong."""
+
+    def panel(self) -> tuple[str, str]:
+        """Of the picture with this line: the title, and what the line is called in it."""
+        return " ".join(str(value) for value in self.options.values()), "x".join(str(size) for size in self.shape)
 
     def describe(self) -> str:
         """The shape and the options in words."""
@@ -70,6 +81,7 @@ class Gemm(Workload):
 
     kind = "gemm"
     dimensions = ("M", "N", "K")
+    suites = {name: [(shape, {}) for shape in shapes] for name, shapes in SUITES.items()}
 
     def __init__(self, shape: Sequence[int], dtype: str = "bf16", out_dtype: str | None = None) -> None:
         super().__init__(shape, dtype=dtype, out_dtype=out_dtype or dtype)
@@ -136,7 +148,3 @@ class Gemm(Workload):
             error = torch.linalg.norm(part.double() - reference) / torch.linalg.norm(reference)
             worst = max(worst, error.item() / bound)
         return worst
-
-
-#: All kinds by name.
-WORKLOADS: dict[str, type[Workload]] = {Gemm.kind: Gemm}
