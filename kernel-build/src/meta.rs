@@ -251,7 +251,7 @@ pub(crate) mod tests {
         };
         assert_eq!(size_of_val(&meta), META_BYTES);
         let head = [384, 2, 4, 2, 1, 1000, 1, 1];
-        let bytes = bytes("gemm", head, &[[3, 128, 64, 1, 256, 64, 32]]);
+        let bytes = bytes("gemm", head, &[[3, 128, 64, 1, 256, 64, 32, 4]]);
         let ours = KernelMeta::parse("s", &bytes).unwrap();
         // SAFETY: `bytes` has the size of a KernelMeta, any bit pattern is one, and an unaligned
         // read asks for no more.
