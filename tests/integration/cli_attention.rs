@@ -229,7 +229,7 @@ fn schedules_of_attention() {
             .split(' '),
     ));
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
-    let line = "attention_bf16_d64_128x128 1 x 2/1 heads of 64, 140 x 140, causal: 3 schedules, no finding";
+    let line = "attention_bf16_d64_192x128 1 x 2/1 heads of 64, 140 x 140, causal: 3 schedules, no finding";
     assert!(stdout.contains(line), "{stdout}");
     let named = "check attention --instance attention_f16_d64_128x128_cap --seeds 2 --pct 3";
     let (code, stdout, stderr) = outcome(&warpipe(named.split(' ')));

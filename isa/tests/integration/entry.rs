@@ -48,7 +48,7 @@ fn entry_reads_each_parameter() {
 fn metadata_layout() {
     use std::mem::offset_of;
     assert_eq!(META_SYMBOL_PREFIX, "__warpipe_kernel_");
-    assert_eq!(size_of::<ParamMeta>(), 28);
+    assert_eq!(size_of::<ParamMeta>(), 32);
     assert_eq!(size_of::<KernelMeta>(), 488);
     assert_eq!(offset_of!(KernelMeta, name), 8);
     assert_eq!(offset_of!(KernelMeta, threads), 72);
@@ -69,6 +69,6 @@ fn metadata_layout() {
     assert_eq!(bytes[100..104], 4u32.to_le_bytes());
     // Parameter 1, the slice: kind 2, 16 bytes, alignment 8, element f32 of 4 bytes, read only.
     let words: Vec<u32> =
-        bytes[132..160].chunks(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect();
-    assert_eq!(words, [2, 16, 8, 3, 0, 4, 0]);
+        bytes[136..168].chunks(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect();
+    assert_eq!(words, [2, 16, 8, 3, 0, 4, 0, 0]);
 }

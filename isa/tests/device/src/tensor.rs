@@ -117,6 +117,7 @@ macro_rules! wgmmas {
                 M64::<$n>::mma_rs::<f16, KMajor>(&mut d, &mut a_regs, b, true);
                 M64::<$n>::mma_rs::<f16, MnMajor>(&mut d, &mut a_regs, b, true);
                 wgmma::commit_group();
+                wgmma::wait_group_after::<1>(1.0);
                 wgmma::wait_group::<0>();
                 wgmma::fence_fragment(&mut a_regs);
             }
