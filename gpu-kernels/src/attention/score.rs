@@ -28,8 +28,8 @@ pub struct Place {
 ///
 /// ```
 /// use warpipe_gpu_kernels::attention::{Place, Score};
-/// use warpipe_isa::wgmma::{M64, Shape};
-/// use warpipe_pipeline::{cta::{ClusterShape, Role}, prelude::*};
+/// use isa::wgmma::{M64, Shape};
+/// use pipeline::{cta::{ClusterShape, Role}, prelude::*};
 ///
 /// /// A bias that grows with the distance of key and query (ALiBi), with one slope for all heads.
 /// #[derive(Clone, Copy)]
