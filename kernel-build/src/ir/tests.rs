@@ -216,7 +216,7 @@ fn metadata_in_pieces() {
     let from = source.find("constant").unwrap();
     let to = source.find(", align 4").unwrap();
     let pieces = format!(
-        "constant <{{ [104 x i8], [384 x i8] }}> <{{ [104 x i8] c\"{head}\", [336 x i8] zeroinitializer }}>"
+        "constant <{{ [104 x i8], [384 x i8] }}> <{{ [104 x i8] c\"{head}\", [384 x i8] zeroinitializer }}>"
     );
     let marked = mark(&(source[..from].to_owned() + &pieces + &source[to..]), ON).unwrap();
     assert_eq!((marked.kernels[0].name.as_str(), marked.kernels[0].threads), ("k", 64));
