@@ -1,7 +1,10 @@
 //! The compiled attention kernels. They are compiled with the feature `attention`.
 #![forbid(unsafe_code)]
-// Without the feature the table is empty.
-#![cfg_attr(not(feature = "attention"), allow(unused_imports, unused_macros, dead_code))]
+// Without the feature the table is empty. A traced image has one GEMM kernel alone.
+#![cfg_attr(
+    any(not(feature = "attention"), feature = "trace"),
+    allow(unused_imports, unused_macros, dead_code)
+)]
 
 use super::args::AttentionArgs;
 use super::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};
@@ -121,7 +124,7 @@ macro_rules! kernels {
 #[cfg(not(any(feature = "attention", target_arch = "nvptx64")))]
 pub const INSTANCES: &[Instance] = &[];
 
-#[cfg(feature = "attention")]
+#[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
     attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap: bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false;
     attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap: bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true;
