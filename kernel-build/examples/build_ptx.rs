@@ -1,11 +1,11 @@
 //! Builds a kernel crate's PTX outside a build script:
 //! `cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir> [feature …]`.
 //!
-//! Writes `<crate>.ptx` with all kernels, and `<crate>.cubin` if there is a ptxas.
+//! Writes `<crate>.ptx` with all kernels, and each kernel's `<kernel>.cubin` if there is a ptxas.
 //! With `LINE_INFO` set, the PTX has the source line of each instruction.
-//! With `KEEP` set, the LLVM modules (unoptimised, marked, optimised) are kept beside the PTX. With
-//! `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a variable of
-//! which each kernel has its own.
+//! With `KEEP` set, the LLVM modules (the crate's unoptimised one, each kernel's before and after the optimiser) are
+//! kept beside the PTX. With `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a
+//! variable of which each kernel has its own.
 
 extern crate warpipe_kernel_build as kernel_build;
 

@@ -3,15 +3,17 @@
 use crate::{
     DeviceImage, Error, PtxasCheck, depinfo, facts,
     ir::{self, Marked},
-    lower::{self, Files},
+    lower,
     nested::{self, Nested},
-    package, ptx,
+    package, parallel,
+    ptx::{self, KernelPtx},
     ptxas::{self, Ptxas},
     toolchain::Toolchain,
     workspace::{self, Wanted},
 };
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -142,7 +144,8 @@ impl KernelBuilder {
         self
     }
 
-    /// Copies the unoptimised, the marked and the optimised module to the output folder.
+    /// Copies the unoptimised module of the crate, `<crate>.ll`, and each kernel's marked and optimised modules,
+    /// `<kernel>.ll` and `<kernel>.opt.ll`, to the output folder.
     pub fn keep_intermediate(mut self, on: bool) -> Self {
         self.keep = on;
         self
@@ -163,8 +166,8 @@ impl KernelBuilder {
         })
     }
 
-    /// Also assembles the whole image to `<crate>.cubin` beside the PTX, if there is a ptxas. It is meant
-    /// for disassemblers; the check does not need it.
+    /// Also writes each kernel as ptxas assembled it, `<kernel>.cubin`, to the output folder, if there is a ptxas. It
+    /// is meant for disassemblers.
     pub fn cubin(mut self, on: bool) -> Self {
         self.cubin = on;
         self
@@ -237,36 +240,41 @@ impl KernelBuilder {
         out_dir: &Path,
     ) -> Result<DeviceImage, Error> {
         let arch = self.arch.name();
-        let file = |suffix: &str| work_dir.join(format!("{name}.{suffix}"));
-        let files = Files {
-            marked: &file("marked.ll"),
-            optimised: &file("opt.ll"),
-            ptx: &file("ptx"),
-            key: &file("key"),
-        };
-        lower::lower(toolchain, arch, marked, &files)?;
-        let copy = |from: &Path, suffix: &str| {
-            let to = out_dir.join(format!("{name}.{suffix}"));
-            fs::copy(from, &to).map_err(Error::io("cannot write", &to)).map(|_| to)
-        };
-        let ptx = fs::read_to_string(files.ptx).map_err(Error::io("cannot read", files.ptx))?;
-        let ptx = facts::annotate(&ptx, &marked.kernels);
-        let ptx_path = out_dir.join(format!("{name}.ptx"));
-        fs::write(&ptx_path, &ptx).map_err(Error::io("cannot write", &ptx_path))?;
+        let folder = work_dir.join("kernels");
+        fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
+        let items = ir::Items::of(&marked.text);
+        let names: Vec<&str> = marked.entries().collect();
+        let lowered = parallel::map(&names, |kernel| {
+            lower::lower(toolchain, arch, kernel, &items.kernel(kernel), &folder)
+        });
+        let (mut modules, mut variables) = (Vec::new(), BTreeSet::new());
+        for (kernel, lowered) in names.iter().zip(lowered) {
+            let lowered = lowered?;
+            // The declarations of global assembly are in each module, needed or not.
+            let split = ptx::split(&facts::annotate(&lowered.ptx, &marked.kernels))?;
+            let own = split.into_iter().find(|module| module.kernel == *kernel);
+            let own = own.ok_or_else(|| Error::NoEntry((*kernel).to_owned()))?;
+            modules.push(KernelPtx { text: ptx::canonical(&own.text), ..own });
+            variables.extend(lowered.variables);
+        }
         if self.keep {
-            copy(module, "ll")?;
-            copy(files.marked, "marked.ll")?;
-            copy(files.optimised, "opt.ll")?;
+            let copy = |from: &Path, to: String| {
+                let to = out_dir.join(to);
+                fs::copy(from, &to).map_err(Error::io("cannot write", &to))
+            };
+            copy(module, format!("{name}.ll"))?;
+            for kernel in &names {
+                for suffix in ["ll", "opt.ll"] {
+                    let file = format!("{kernel}.{suffix}");
+                    copy(&folder.join(&file), file)?;
+                }
+            }
         }
-        let mut modules = ptx::split(&ptx)?;
-        for module in &mut modules {
-            module.text = ptx::canonical(&module.text);
-        }
-        let optimised = fs::read_to_string(files.optimised)
-            .map_err(Error::io("cannot read", files.optimised))?;
-        let mut variables = ir::variables(&optimised);
         variables.retain(|name| !self.own_variables.contains(name));
         ptx::check_variables(&modules, &variables)?;
+        let ptx = ptx::join(&modules)?;
+        let ptx_path = out_dir.join(format!("{name}.ptx"));
+        fs::write(&ptx_path, &ptx).map_err(Error::io("cannot write", &ptx_path))?;
         let mut image = DeviceImage {
             name: name.to_owned(),
             arch,
@@ -295,9 +303,14 @@ impl KernelBuilder {
             ));
             return Ok(image);
         };
-        let report = ptxas.check(arch, &image.modules, &file("modules"))?;
+        let checked = work_dir.join("ptxas");
+        let report = ptxas.check(arch, &image.modules, &checked)?;
         if self.cubin {
-            ptxas.assemble(arch, files.ptx, &out_dir.join(format!("{name}.cubin")))?;
+            for kernel in &names {
+                let file = format!("{kernel}.cubin");
+                let (from, to) = (checked.join(&file), out_dir.join(&file));
+                fs::copy(from, &to).map_err(Error::io("cannot write", &to))?;
+            }
         }
         image.warnings.extend(report.warnings.iter().cloned());
         let faults = report.faults();

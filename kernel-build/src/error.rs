@@ -67,6 +67,9 @@ pub enum Error {
     /// cargo succeeded, but the LLVM module is missing.
     #[error("rustc wrote no LLVM module at {}", .0.display())]
     NoModule(PathBuf),
+    /// llc succeeded, but its PTX has no entry for the kernel.
+    #[error("llc wrote no entry for kernel {0}")]
+    NoEntry(String),
     /// The LLVM module has a form that the pass does not know.
     #[error("LLVM IR, line {line}: {what}")]
     Ir {

@@ -1,6 +1,10 @@
-//! Lowers marked IR to PTX with `opt` and `llc` of the LLVM that rustc uses.
+//! Lowers a kernel's marked IR to PTX with `opt` and `llc` of the LLVM that rustc uses.
 
-use crate::{Error, ir::Marked, toolchain::Toolchain};
+use crate::{
+    Error,
+    ir::{self, KernelIr},
+    toolchain::Toolchain,
+};
 use std::{
     collections::hash_map::DefaultHasher,
     fs,
@@ -24,7 +28,7 @@ const OPT_FLAGS: [&str; 3] = [
     "-inline-threshold=100000",
 ];
 
-/// `opt`'s arguments: keep the kernels, drop what they do not reach, then optimise.
+/// `opt`'s arguments: keep the kernel, drop what they do not reach, then optimise.
 fn opt_arguments(kernels: &str) -> Vec<String> {
     let mut args = vec![
         "-S".to_owned(),
@@ -40,39 +44,39 @@ fn llc_arguments(arch: &str) -> Vec<String> {
     vec!["-O3".to_owned(), format!("-mcpu={arch}"), format!("-mattr={PTX_FEATURE}")]
 }
 
-/// The files of one lowering.
-pub(crate) struct Files<'a> {
-    /// The marked module, written here.
-    pub marked: &'a Path,
-    /// The optimised module.
-    pub optimised: &'a Path,
+/// A lowered kernel.
+pub(crate) struct Lowered {
     /// PTX.
-    pub ptx: &'a Path,
-    /// File with a hash of the PTX's inputs. If it is unchanged, so is the PTX.
-    pub key: &'a Path,
+    pub ptx: String,
+    /// Its variables in global memory, by their names in PTX.
+    pub variables: Vec<String>,
 }
 
-/// Optimises the marked module and lowers it to PTX.
+/// Optimises a kernel's module and lowers it to PTX. Its files, in `folder`, are `<kernel>.ll`, `.opt.ll`, `.ptx`, and
+/// `.key` with a hash of the inputs: if that is unchanged, so is the PTX.
 pub(crate) fn lower(
     toolchain: &Toolchain,
     arch: &str,
-    marked: &Marked,
-    files: &Files,
-) -> Result<(), Error> {
-    let kernels = marked.entries().collect::<Vec<_>>().join(",");
-    let (opt, llc) = (opt_arguments(&kernels), llc_arguments(arch));
+    kernel: &str,
+    KernelIr { text, entries }: &KernelIr,
+    folder: &Path,
+) -> Result<Lowered, Error> {
+    let file = |suffix: &str| folder.join(format!("{kernel}.{suffix}"));
+    let (module, optimised, ptx, key_file) = (file("ll"), file("opt.ll"), file("ptx"), file("key"));
+    let (opt, llc) = (opt_arguments(&entries.join(",")), llc_arguments(arch));
     let mut hasher = DefaultHasher::new();
-    (&marked.text, &opt, &llc, &toolchain.version).hash(&mut hasher);
+    (text, &opt, &llc, &toolchain.version).hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
-    let known = fs::read_to_string(files.key).is_ok_and(|known| known == key);
-    if known && files.ptx.is_file() && files.optimised.is_file() {
-        return Ok(());
+    let known = fs::read_to_string(&key_file).is_ok_and(|known| known == key);
+    if !(known && ptx.is_file() && optimised.is_file()) {
+        fs::write(&module, text).map_err(Error::io("cannot write", &module))?;
+        run("opt", &toolchain.opt, opt, &module, &optimised)?;
+        run("llc", &toolchain.llc, llc, &optimised, &ptx)?;
+        // The key is written last, so that an interrupted build is not taken for a complete one.
+        fs::write(&key_file, &key).map_err(Error::io("cannot write", &key_file))?;
     }
-    fs::write(files.marked, &marked.text).map_err(Error::io("cannot write", files.marked))?;
-    run("opt", &toolchain.opt, opt, files.marked, files.optimised)?;
-    run("llc", &toolchain.llc, llc, files.optimised, files.ptx)?;
-    // The key is written last, so that an interrupted build is not taken for a complete one.
-    fs::write(files.key, &key).map_err(Error::io("cannot write", files.key))
+    let read = |file: &Path| fs::read_to_string(file).map_err(Error::io("cannot read", file));
+    Ok(Lowered { ptx: read(&ptx)?, variables: ir::variables(&read(&optimised)?) })
 }
 
 fn run(

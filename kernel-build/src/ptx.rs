@@ -1,4 +1,4 @@
-//! Splits a PTX module with many kernels into a module for each kernel.
+//! Splits a PTX module with many kernels into a module for each kernel, and joins modules.
 //!
 //! The driver assembles whole modules, so a kernel that is loaded by itself needs its own module: the
 //! header, the kernel, and every function and variable that it reaches. The split finds these by name: a
@@ -48,6 +48,92 @@ pub fn split(text: &str) -> Result<Vec<KernelPtx>, Error> {
         .collect())
 }
 
+/// Joins modules of one kernel each into one module, for tools that take all of an image. What several modules have
+/// alike is there once; source files get numbers of the whole.
+pub(crate) fn join(modules: &[KernelPtx]) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    let mut files: Vec<String> = Vec::new();
+    let mut last = Vec::new();
+    for (index, module) in modules.iter().enumerate() {
+        let text = number_files(&module.text, &mut files);
+        let items = items(&text)?;
+        // Something else may have had the same name in another module.
+        let own = |item: &&Item| !item.is_entry && !item.text.trim_start().starts_with(".extern");
+        let named = || items.iter().filter(own);
+        let clash = named().any(|item| {
+            item.names.iter().any(|&name| texts.get(name).is_some_and(|known| known != item.text))
+        });
+        let renamed: BTreeSet<&str> = if clash {
+            named().flat_map(|item| item.names.iter().copied()).collect()
+        } else {
+            BTreeSet::new()
+        };
+        for item in &items {
+            let text = rename(item.text, &renamed, index);
+            for name in &item.names {
+                texts.entry((*name).to_owned()).or_insert_with(|| item.text.to_owned());
+            }
+            if !seen.insert(text.trim().to_owned()) {
+                continue;
+            }
+            // Files and sections stand behind the code.
+            let behind = [".file", ".section"].iter().any(|word| text.trim().starts_with(word));
+            if behind { last.push(text) } else { out += &text }
+        }
+    }
+    out.extend(last);
+    Ok(if out.is_empty() { out } else { out.trim_start().to_owned() + "\n" })
+}
+
+/// The text with other numbers of source files: a file's place in `files`, from 1.
+fn number_files(text: &str, files: &mut Vec<String>) -> String {
+    let directive = |line: &str, word| {
+        let rest = line.trim_start().strip_prefix(word)?.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        (end > 0).then(|| (rest[..end].to_owned(), rest[end..].trim().to_owned()))
+    };
+    let mut numbers = BTreeMap::new();
+    for (number, path) in text.lines().filter_map(|line| directive(line, ".file")) {
+        let known = files.iter().position(|known| *known == path);
+        let index = known.unwrap_or_else(|| {
+            files.push(path);
+            files.len() - 1
+        });
+        numbers.insert(number, index + 1);
+    }
+    if numbers.is_empty() {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let found = [".file", ".loc"].into_iter().find_map(|word| {
+            let (number, rest) = directive(line, word)?;
+            Some((word, *numbers.get(&number)?, rest))
+        });
+        let _ = match found {
+            Some((word, number, rest)) => writeln!(out, "\t{word}\t{number} {rest}"),
+            None => writeln!(out, "{line}"),
+        };
+    }
+    out
+}
+
+/// The text with `_<index>` behind each of `names`.
+fn rename(text: &str, names: &BTreeSet<&str>, index: usize) -> String {
+    if names.is_empty() {
+        return text.to_owned();
+    }
+    let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+    for word in words(text).filter(|word| word.is_name() && names.contains(word.text)) {
+        let end = word.at + word.text.len();
+        let _ = write!(out, "{}_{index}", &text[from..end]);
+        from = end;
+    }
+    out + &text[from..]
+}
+
 /// A module's text as the image has it: the same, whichever other kernels were built with it and wherever its crate was.
 ///
 /// llc numbers the functions of the whole input in its labels, and repeats the names of blocks in comments, where the
@@ -93,7 +179,10 @@ fn renumber(text: &str) -> String {
 
 /// Fails if several kernels refer to a variable, because each module would have its own copy. `variables`
 /// are those in global memory; constants may be copied.
-pub(crate) fn check_variables(modules: &[KernelPtx], variables: &[String]) -> Result<(), Error> {
+pub(crate) fn check_variables(
+    modules: &[KernelPtx],
+    variables: &BTreeSet<String>,
+) -> Result<(), Error> {
     for variable in variables {
         let names = |text| words(text).any(|word| word.text == variable);
         let mut kernels = modules.iter().filter(|module| names(&module.text));
@@ -271,6 +360,38 @@ mod tests {
         assert_eq!(canonical(right), right);
     }
 
+    #[test]
+    fn modules_are_joined() {
+        let one = |kernel: &str, text: &str| KernelPtx { kernel: kernel.into(), text: text.into() };
+        let head = ".version 8.3\n.target sm_90a\n.extern .shared .b8 smem[];\n";
+        let table = ".global .u32 table[2] = {1, 2};\n";
+        let other = ".global .u32 table[2] = {3, 4};\n";
+        let entry = |name: &str| {
+            format!(".entry {name}() {{\n\t.loc\t1 2 3\nmov.u64 %rd1, table;\nsmem;\n}}\n")
+        };
+        let files = "\t.section .debug_macinfo { }\n\t.file\t1 \"/a.rs\"\n";
+        let files_2 = "\t.section .debug_macinfo { }\n\t.file\t1 \"/b.rs\"\n\t.file\t2 \"/a.rs\"\n";
+        let joined = join(&[
+            one("x", &format!("{head}{table}{}{files}", entry("x"))),
+            one("y", &format!("{head}{table}{}{files_2}", entry("y"))),
+            one("z", &format!("{head}{other}{}{files}", entry("z"))),
+        ])
+        .unwrap();
+        let right = format!(
+            "{head}{table}{}{}.global .u32 table_2[2] = {{3, 4}};\n{}\t.section .debug_macinfo {{ }}\n\t.file\t1 \
+             \"/a.rs\"\n\t.file\t2 \"/b.rs\"\n",
+            entry("x"),
+            entry("y").replace(".loc\t1", ".loc\t2"),
+            entry("z").replace("table", "table_2"),
+        );
+        let lines = |text: &str| {
+            text.lines().filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&joined), lines(&right));
+        assert_eq!(split(&joined).unwrap().len(), 3);
+        assert_eq!(join(&[]).unwrap(), "");
+    }
+
     const HEAD: &str = "// made by hand\n.version 8.0\n.target sm_90a // } \n.address_size 64\n";
 
     /// What each kernel's module has beyond the head, blanks as one.
@@ -358,7 +479,7 @@ mod tests {
         let body =
             ".global .u32 a;.global .u32 b;.entry x() { a; }.entry y() { a; }.entry z() { b; }";
         let modules = split(&format!("{HEAD}{body}")).unwrap();
-        let check = |name: &str| check_variables(&modules, &[name.to_owned()]);
+        let check = |name: &str| check_variables(&modules, &[name.to_owned()].into());
         assert!(check("b").is_ok() && check("absent").is_ok());
         let said = check("a").unwrap_err().to_string();
         assert!(said.starts_with("kernels x and y refer to the variable a; "), "{said}");

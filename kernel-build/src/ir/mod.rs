@@ -15,11 +15,13 @@
 mod call;
 mod function;
 mod globals;
+mod split;
 mod token;
 
 use crate::{Error, meta::KernelMeta};
 use function::Header;
 pub(crate) use globals::variables;
+pub(crate) use split::{Items, KernelIr};
 use token::{Kind, Token, tokenize};
 
 /// The result of the pass.

@@ -117,7 +117,8 @@ fn warnings_are_not_lost() {
 fn a_crate_without_kernels_is_an_empty_image() {
     let image = fixture("empty", "empty").ptxas(PtxasCheck::Strict).build().unwrap();
     assert!(image.kernels.is_empty() && image.bare_kernels.is_empty());
-    assert!(image.ptx.contains(".target sm_90a") && !image.ptx.contains(".entry"), "{}", image.ptx);
+    assert!(image.modules.is_empty());
+    assert_eq!(image.ptx, "");
     assert!(
         fs::read_to_string(&image.rust_path)
             .unwrap()
@@ -331,7 +332,7 @@ fn nothing_is_rebuilt_when_nothing_changed() {
         let mut modules = Vec::new();
         for entry in fs::read_dir(&target).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with("fixture_copy-") {
-                for file in ["module.ll", "fixture_copy.opt.ll", "fixture_copy.ptx"] {
+                for file in ["module.ll", "kernels/everything.opt.ll", "kernels/everything.ptx"] {
                     let path = entry.path().join(file);
                     modules.push((path.clone(), fs::metadata(path).unwrap().modified().unwrap()));
                 }
