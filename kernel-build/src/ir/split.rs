@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The items of a module.
 pub(crate) struct Items<'a> {
-    items: Vec<Item<'a>>,
+    all: Vec<Item<'a>>,
     by_name: HashMap<&'a str, usize>,
     /// The lists of globals to keep.
     lists: Vec<&'a str>,
@@ -65,12 +65,12 @@ impl<'a> Items<'a> {
             let is_entry = is_function && before_name.split(' ').any(|word| word == "ptx_kernel");
             items.push(Item { text: &rest[..end.min(rest.len())], name, is_entry });
         }
-        Self { items, by_name, lists }
+        Self { all: items, by_name, lists }
     }
 
     /// The module of a kernel.
     pub fn kernel(&self, kernel: &'a str) -> KernelIr<'a> {
-        let of_module = self.items.iter().filter(|item| item.name.is_none());
+        let of_module = self.all.iter().filter(|item| item.name.is_none());
         let mut parts: Vec<&str> = of_module.map(|item| item.text).collect();
         let mut entries = Vec::new();
         let (mut seen, mut open) = (HashSet::new(), vec![(kernel, false)]);
@@ -78,7 +78,7 @@ impl<'a> Items<'a> {
         let used = self.lists.iter().flat_map(|list| globals(list).skip(1));
         open.extend(used.map(|name| (name, false)));
         while let Some((name, is_reached)) = open.pop() {
-            let Some(item) = self.by_name.get(name).map(|&i| &self.items[i]) else { continue };
+            let Some(item) = self.by_name.get(name).map(|&i| &self.all[i]) else { continue };
             if is_reached {
                 parts.push(item.text);
                 if item.is_entry {
@@ -153,10 +153,9 @@ mod tests {
         let text = format!("{HEAD}{REST}");
         let all = Items::of(&text);
         let mut other = Items::of(&text);
-        other.items.reverse();
-        other.by_name = (other.items.iter().enumerate())
-            .filter_map(|(i, item)| Some((item.name?, i)))
-            .collect();
+        other.all.reverse();
+        other.by_name =
+            (other.all.iter().enumerate()).filter_map(|(i, item)| Some((item.name?, i))).collect();
         assert_eq!(order(&other.kernel("k1")), order(&all.kernel("k1")));
     }
 }
