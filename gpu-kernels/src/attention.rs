@@ -1,8 +1,9 @@
-//! Attention: O = softmax(scale · Q·Kᵀ) · V, one [kernel](kernel::attention) with a seam for the scores.
+//! Attention: O = softmax(scale · Q·Kᵀ) · V, one [kernel](kernel::attention) with two seams.
 //!
 //! ```text
-//! work      which queries of which head       a list for each CTA, from the host
-//! score     what becomes of a score            Plain, SoftCap, or your own: a bias, a mask
+//! work       which queries of which head        a list for each CTA, from the host
+//! sequences  how long they are, where they lie  Equal, Packed
+//! score      what becomes of a score            Plain, SoftCap, or your own: a bias, a mask
 //! ```
 //!
 //! [`table`] has the compiled kernels of this crate.
@@ -10,10 +11,12 @@
 pub mod args;
 pub mod kernel;
 pub mod score;
+pub mod sequences;
 mod softmax;
 pub mod table;
 
 pub use args::AttentionArgs;
 pub use score::{Place, Plain, Score, SoftCap};
+pub use sequences::{Equal, Packed, Sequences};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{INSTANCES, Instance};

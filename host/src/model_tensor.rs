@@ -20,12 +20,12 @@ pub(crate) fn encode(addr: u64, matrix: &Matrix, tile: TensorBox) -> Result<[u64
     sim::tensor_map::encode(&desc).map_err(Error::ModelTensor)
 }
 
-/// The same for any rank.
-pub(crate) fn encode_nd(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
+/// The same for any rank, of a tensor at `addr`.
+pub(crate) fn encode_nd(addr: u64, spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
     let desc = TensorMapDesc {
         dtype: data_type(spec.dtype),
         rank: spec.dims.len() as u32,
-        addr: spec.buffer.addr(),
+        addr,
         dims: std::array::from_fn(|i| spec.dims.get(i).copied().unwrap_or(1)),
         strides: std::array::from_fn(|i| spec.strides.get(i).copied().unwrap_or(0)),
         box_dims: std::array::from_fn(|i| spec.box_dims.get(i).copied().unwrap_or(1)),

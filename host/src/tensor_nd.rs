@@ -80,15 +80,49 @@ impl Device {
     pub fn tensor_map_nd(&self, spec: &TensorNd<'_>) -> Result<TensorMap, Error> {
         self.owns(|| "the buffer of a tensor map".into(), &spec.buffer.memory.backend)?;
         spec.check()?;
-        let words = match &self.backend {
-            Backend::Cuda(context) => {
-                let _bound = context.bind()?;
-                encode_cuda(spec)?
-            }
-            Backend::Sim(_) => crate::model_tensor::encode_nd(spec)?,
-        };
+        let words = self.encode_nd(spec.buffer.addr(), spec)?;
         let tile = TensorBox { rows: 0, cols: 0, swizzle_bytes: 0 };
         Ok(TensorMap::new(TensorMapBytes(words), None, tile, 0, Arc::clone(&spec.buffer.memory)))
+    }
+
+    /// Encodes the tensor map of packed sequences, none of which has more than `longest` rows, for a kernel that takes
+    /// [`Packed`](gpu_kernels::attention::Packed). `spec` is the tensor (column, row, head) with all rows, and the map has
+    /// the dimensions (column, row of a sequence, head, end of a sequence).
+    pub(crate) fn tensor_map_packed(
+        &self,
+        spec: &TensorNd<'_>,
+        longest: u64,
+    ) -> Result<[u64; 16], Error> {
+        spec.check()?;
+        let (&[columns, rows, heads], &[row, head]) = (spec.dims, spec.strides) else {
+            return Err(TensorError::Rank {
+                dims: spec.dims.len(),
+                strides: spec.strides.len(),
+                box_dims: spec.box_dims.len(),
+            }
+            .into());
+        };
+        let [box_columns, box_rows, ..] = *spec.box_dims else { unreachable!("checked") };
+        // A row r of a sequence of L rows that ends before row e is row r + longest - L of end e.
+        let address = spec.buffer.addr().wrapping_sub(longest * row);
+        let spec = TensorNd {
+            dims: &[columns, longest, heads, rows + 1],
+            strides: &[row, head, row],
+            box_dims: &[box_columns, box_rows, 1, 1],
+            ..*spec
+        };
+        self.encode_nd(address, &spec)
+    }
+
+    /// Encodes a checked tensor map of a tensor at `address`.
+    fn encode_nd(&self, address: u64, spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
+        match &self.backend {
+            Backend::Cuda(context) => {
+                let _bound = context.bind()?;
+                encode_cuda(address, spec)
+            }
+            Backend::Sim(_) => crate::model_tensor::encode_nd(address, spec),
+        }
     }
 
     /// Encodes a tensor map of any rank for the kernel argument type `A`, which states rank, box,
@@ -128,7 +162,7 @@ impl Device {
     }
 }
 
-fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
+fn encode_cuda(address: u64, spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
     let mut map = CuTensorMap([0; 16]);
     let steps = [1u32; 5];
     // SAFETY: `check` ensured that dimensions and box have the rank's length and strides one less. `map`
@@ -138,7 +172,7 @@ fn encode_cuda(spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
             &raw mut map,
             cuda_dtype(spec.dtype),
             spec.dims.len() as u32,
-            spec.buffer.addr() as *mut _,
+            address as *mut _,
             spec.dims.as_ptr(),
             spec.strides.as_ptr(),
             spec.box_dims.as_ptr(),

@@ -87,10 +87,20 @@ fn computes(device: &Device, what: &str, index: usize, problem: AttentionProblem
     case.check(&first);
 }
 
-/// A problem that an instance computes.
+/// A problem that an instance computes. For packed sequences the longest one has the lengths given, and others have
+/// less, no queries, or no keys.
 fn of(i: &Instance, heads: [u32; 2], less: u32, lengths: [u32; 3], mask: Mask) -> AttentionProblem {
     let [q, kv] = heads;
-    let plain = bshd(i.dtype, [q, kv, i.head_dim - less], lengths);
+    let [batch, seq_q, seq_kv] = lengths;
+    let plain = if i.packed {
+        let part = |length: u32, b: u32| length * (b + 1) / batch;
+        let each = (0..batch).map(|b| [part(seq_q, b), part(seq_kv, batch - 1 - b)]);
+        let others = [[0, seq_kv.min(9)], [seq_q.min(70), 0], [1, 1]];
+        let sequences = Sequences::packed(others.into_iter().chain(each));
+        AttentionProblem::bshd(i.dtype, Heads { q, kv, dim: i.head_dim - less }, sequences)
+    } else {
+        bshd(i.dtype, [q, kv, i.head_dim - less], lengths)
+    };
     AttentionProblem { mask, softcap: i.soft_cap.then_some(5.0), ..plain }
 }
 

@@ -211,14 +211,22 @@ fn lengths_in_files() {
         ("1 2 3", "line 1: 3 numbers"),
         ("[[1, 2], 3", "not a list of lengths"),
         ("0 4\n0 5", "cu_seqlens_q ends with 0"),
-        // The kernels take sequences of equal lengths.
-        ("3 4\n\n5\n", "attention of 2 packed sequences"),
-        ("[[3, 4], 5, 6]", "attention of 3 packed sequences"),
     ] {
         folder.bytes("lengths", text.as_bytes());
         let file = folder.arg("lengths");
         let options = ["--heads", "2", "--head-dim", "64", "--varlen", &file];
         refused(&[&["attention", "--device", "sim"][..], &options].concat(), &[words]);
+    }
+    for (text, sequences) in [("3 4\n\n150\n", 2), ("[[3, 4], 5, [0, 6]]", 3)] {
+        folder.bytes("lengths", text.as_bytes());
+        let file = folder.arg("lengths");
+        let report = passes(&format!("--heads 2 --head-dim 64 --causal --lse --varlen {file}"));
+        let plan = &report["plan"];
+        assert_eq!(
+            (&plan["batch"], &plan["packed"]),
+            (&sequences.into(), &true.into()),
+            "{report}"
+        );
     }
 }
 

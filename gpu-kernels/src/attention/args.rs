@@ -1,7 +1,7 @@
 //! What a launch tells the attention kernel, and the tiles and blocks that follow from it.
 #![forbid(unsafe_code)]
 
-use super::Place;
+use super::{Place, Sequences};
 use core::ops::Range;
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
@@ -28,13 +28,14 @@ pub struct AttentionArgs<'a> {
     /// Each CTA's list of `list` entries of three words: the number of the tile of queries among those of its
     /// sequence; the [`Matrix`] of its queries; that of their keys and values. A first word of [`END`] ends a list.
     pub work: DependentSlice<'a, u32>,
-    /// The log-sum-exp of each query's scores, [sequence, head, query]. Empty if it is not asked for.
+    /// The log-sum-exp of each query's scores, [sequence, head, query]; for [packed](super::Packed) sequences
+    /// [head, query]. Empty if it is not asked for.
     pub lse: DependentSliceMut<'a, f32>,
     /// Entries of a CTA's list, with its end.
     pub list: u32,
-    /// Queries of a sequence.
+    /// Queries of a sequence, or of the longest one.
     pub seq_q: u32,
-    /// Keys of a sequence.
+    /// Keys of a sequence, or of the longest one.
     pub seq_kv: u32,
     /// Heads of the queries.
     pub heads: u32,
@@ -50,7 +51,7 @@ pub struct AttentionArgs<'a> {
 
 /// A tile of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct Work<Sq: Sequences> {
     /// The first query, counted from its sequence's first.
     pub row: u32,
     /// Queries of a tile.
@@ -59,6 +60,8 @@ pub struct Work {
     pub place: Matrix,
     /// The head of the keys and values, and the sequence.
     pub keys: Matrix,
+    /// What is known of the sequence.
+    pub sequence: Sq::Info,
 }
 
 /// The place of a matrix in a tensor map of (columns, rows, head, sequence): the head in the lower half, the sequence
@@ -74,28 +77,29 @@ impl Matrix {
     }
 }
 
-impl AttentionArgs<'_> {
+impl<Sq: Sequences> Work<Sq> {
     /// The key on the diagonal of query 0.
     #[inline(always)]
-    pub fn diagonal(&self) -> i32 {
-        self.seq_kv as i32 - self.seq_q as i32
+    pub fn diagonal(&self, args: &AttentionArgs<'_>) -> i32 {
+        let [q, kv] = Sq::lengths(args, &self.sequence);
+        kv as i32 - q as i32
     }
 
     /// The keys that query `row` sees.
     #[inline(always)]
-    pub fn seen(&self, row: u32) -> (i32, i32) {
-        let diagonal = row as i32 + self.diagonal();
-        let end = diagonal + self.right as i32 + 1;
-        ((diagonal - self.left as i32).max(0), end.min(self.seq_kv as i32))
+    pub fn seen(&self, args: &AttentionArgs<'_>, row: u32) -> (i32, i32) {
+        let diagonal = row as i32 + self.diagonal(args);
+        let end = diagonal + args.right as i32 + 1;
+        let keys = Sq::lengths(args, &self.sequence)[1];
+        ((diagonal - args.left as i32).max(0), end.min(keys as i32))
     }
-}
 
-impl Work {
     /// The blocks of `BN` keys that some query of the tile sees.
     #[inline(always)]
     pub fn blocks<const BN: usize>(&self, args: &AttentionArgs<'_>) -> Range<u32> {
-        let (first, last) = (self.row, (self.row + self.rows).min(args.seq_q) - 1);
-        let (from, end) = (args.seen(first).0, args.seen(last).1);
+        let queries = Sq::lengths(args, &self.sequence)[0];
+        let (first, last) = (self.row, (self.row + self.rows).min(queries) - 1);
+        let (from, end) = (self.seen(args, first).0, self.seen(args, last).1);
         if end <= from {
             return 0..0;
         }
@@ -111,7 +115,8 @@ impl Work {
         group: u32,
     ) -> Range<u32> {
         let first = self.row + group * GROUP_ROWS;
-        let (from, end) = (args.seen(first + GROUP_ROWS - 1).0, args.seen(first).1.max(0));
+        let (from, end) =
+            (self.seen(args, first + GROUP_ROWS - 1).0, self.seen(args, first).1.max(0));
         (from as u32).div_ceil(BN as u32)..end as u32 / BN as u32
     }
 
@@ -129,7 +134,7 @@ impl Work {
             head,
             query: self.row + group * GROUP_ROWS,
             key: block * BN as u32,
-            diagonal: args.diagonal(),
+            diagonal: self.diagonal(args),
         }
     }
 }
@@ -137,8 +142,9 @@ impl Work {
 /// Which keys of a block a warp group's queries may not see. It is a type, so that a loop has no branch on it.
 pub trait Mask {
     /// Hides the scores at `at` of keys that their query does not see.
-    fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+    fn hide<Sq: Sequences, Ro: Role, Cl: ClusterShape, const BN: usize>(
         args: &AttentionArgs<'_>,
+        work: &Work<Sq>,
         group: &Warpgroup<Ro, Cl>,
         scores: &mut Accumulator<BN>,
         at: Place,
@@ -156,8 +162,9 @@ pub enum Window {}
 
 impl Mask for Plain {
     #[inline(always)]
-    fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+    fn hide<Sq: Sequences, Ro: Role, Cl: ClusterShape, const BN: usize>(
         _args: &AttentionArgs<'_>,
+        _work: &Work<Sq>,
         _group: &Warpgroup<Ro, Cl>,
         _scores: &mut Accumulator<BN>,
         _at: Place,
@@ -171,8 +178,9 @@ macro_rules! masks {
     ($($mask:ty: |$seen:ident, $key:ident| $from:expr;)+) => {$(
         impl Mask for $mask {
             #[inline(always)]
-            fn hide<Ro: Role, Cl: ClusterShape, const BN: usize>(
+            fn hide<Sq: Sequences, Ro: Role, Cl: ClusterShape, const BN: usize>(
                 args: &AttentionArgs<'_>,
+                work: &Work<Sq>,
                 group: &Warpgroup<Ro, Cl>,
                 scores: &mut Accumulator<BN>,
                 at: Place,
@@ -181,7 +189,7 @@ macro_rules! masks {
             {
                 let $key = at.key as i32;
                 let seen = group.rows().map(|row| {
-                    let $seen = args.seen(at.query + row);
+                    let $seen = work.seen(args, at.query + row);
                     ($from, $seen.1 - $key)
                 });
                 scores.mask(group, seen);
@@ -195,29 +203,31 @@ masks! {
 }
 
 /// The tiles of a CTA's list, in order.
-pub struct Tiles<'a, T, const BM: usize> {
+pub struct Tiles<'a, T, Sq, const BM: usize> {
     args: &'a AttentionArgs<'a>,
+    sequences: Sq,
     /// A token of a thread that has waited for the primary grid.
     token: &'a T,
     at: u32,
 }
 
-impl<'a, T: Waited, const BM: usize> Tiles<'a, T, BM> {
+impl<'a, T: Waited, Sq: Sequences, const BM: usize> Tiles<'a, T, Sq, BM> {
     /// The list of the CTA at `at`.
     #[inline(always)]
     pub fn new<Cl: ClusterShape>(
         args: &'a AttentionArgs<'a>,
+        sequences: Sq,
         at: ClusterCoord<Cl>,
         token: &'a T,
     ) -> Self {
-        Self { args, token, at: at.cluster_id() * args.list * ENTRY }
+        Self { args, sequences, token, at: at.cluster_id() * args.list * ENTRY }
     }
 }
 
-impl<T: Waited, const BM: usize> Iterator for Tiles<'_, T, BM> {
-    type Item = Work;
+impl<T: Waited, Sq: Sequences, const BM: usize> Iterator for Tiles<'_, T, Sq, BM> {
+    type Item = Work<Sq>;
     #[inline(always)]
-    fn next(&mut self) -> Option<Work> {
+    fn next(&mut self) -> Option<Work<Sq>> {
         let list = self.args.work.by(self.token);
         let tile = list.get(self.at as usize).unwrap_or(END);
         if tile == END {
@@ -225,7 +235,8 @@ impl<T: Waited, const BM: usize> Iterator for Tiles<'_, T, BM> {
         }
         let [place, keys] = [1, 2].map(|i| Matrix(list.get(self.at as usize + i).unwrap_or(0)));
         self.at += ENTRY;
+        let sequence = self.sequences.info(self.token, place.coords()[1]);
         let rows = BM as u32;
-        Some(Work { row: tile * rows, rows, place, keys })
+        Some(Work { row: tile * rows, rows, place, keys, sequence })
     }
 }

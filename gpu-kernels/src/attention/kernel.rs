@@ -16,9 +16,9 @@
 //! CUTLASS: example 88.)
 #![forbid(unsafe_code)]
 
-use super::Score;
 use super::args::{AttentionArgs, End, GROUP_ROWS, Mask, Plain, Tiles, Window, Work};
 use super::softmax::{Softmax, Total};
+use super::{Score, Sequences};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
 use pipeline::barrier::NamedSequence;
@@ -79,6 +79,7 @@ pub fn attention<
     Load,
     Math,
     E,
+    Sq,
     S,
     const BM: usize,
     const BN: usize,
@@ -94,12 +95,14 @@ pub fn attention<
     v: &MapV<E, BN, D>,
     o: &MapO<E>,
     args: &AttentionArgs<'_>,
+    sequences: Sq,
     score: S,
 ) where
     Load: Role,
     Math: Role,
     E: Pack + Fragments + OperandMajor<KMajor> + OperandMajor<MnMajor>,
     E: EpilogueElement<EpilogueTile<64> = Tile<E, 64, 64>>,
+    Sq: Sequences,
     S: Score,
     M64<BN>: Shape + AShape,
     M64<D>: Shape,
@@ -117,14 +120,14 @@ pub fn attention<
                     let Some(one) = warp.elect() else { return };
                     let mut queries = queries.producer.by(&one);
                     let mut keys = keys.producer.by(&one);
-                    for work in Tiles::<_, BM>::new(args, one.coord(), &one) {
+                    for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
                         let blocks = work.blocks::<BN>(args);
                         if !blocks.is_empty() {
-                            let at = work.place.coords();
-                            queries.acquire().load((q.tile_of(at, work.row, 0, Peers::ALONE),));
+                            let (row, at) = Sq::queries_at(args, &work, work.row);
+                            queries.acquire().load((q.tile_of(at, row, 0, Peers::ALONE),));
                         }
                         for block in blocks.rev() {
-                            let (at, key) = (work.keys.coords(), block * BN as u32);
+                            let (key, at) = Sq::keys_at(args, &work, block * BN as u32);
                             keys.acquire().load((k.tile_of(at, key, 0, Peers::ALONE),));
                         }
                     }
@@ -134,9 +137,9 @@ pub fn attention<
                 |warp| {
                     let Some(one) = warp.elect() else { return };
                     let mut values = values.producer.by(&one);
-                    for work in Tiles::<_, BM>::new(args, one.coord(), &one) {
+                    for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
                         for block in work.blocks::<BN>(args).rev() {
-                            let (at, key) = (work.keys.coords(), block * BN as u32);
+                            let (key, at) = Sq::keys_at(args, &work, block * BN as u32);
                             values.acquire().load((v.tile_of(at, 0, key, Peers::ALONE),));
                         }
                     }
@@ -149,9 +152,9 @@ pub fn attention<
             let mut keys = keys.consumer.by(&group);
             let mut values = values.consumer.by(&group);
             let mut turns = turns.by(&group);
-            let mut out =
-                Out::<Math, E, D, OUT> { group: &group, stores: stores.by(&group), o, args };
-            let mut tiles = Tiles::<_, BM>::new(args, group.coord(), &group);
+            let stores = stores.by(&group);
+            let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
+            let mut tiles = Tiles::<_, _, BM>::new(args, sequences, group.coord(), &group);
             let scores_of = Scores { group: &group, args, score };
 
             let Some(mut work) = out.next_with_keys::<BM, BN>(&mut tiles) else {
@@ -162,9 +165,9 @@ pub fn attention<
             last.release();
             let first = work.blocks::<BN>(args).end - 1;
             if WINDOWS {
-                scores_of.change::<Window, BN>(&mut scores, &work, first);
+                scores_of.change::<Window, _, BN>(&mut scores, &work, first);
             } else {
-                scores_of.change::<End, BN>(&mut scores, &work, first);
+                scores_of.change::<End, _, BN>(&mut scores, &work, first);
             }
             let mut softmax = Softmax::first(&group, &mut scores, scores_of.scale());
             let mut p = scores.to_a::<E>();
@@ -182,7 +185,7 @@ pub fn attention<
                             let (mut scores, (queries, key)) = next.finish();
                             key.release();
                             q = queries;
-                            scores_of.change::<$mask, BN>(&mut scores, &work, block);
+                            scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
                             let by = softmax.next(&group, &mut scores, scores_of.scale());
                             let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
                             value.release();
@@ -223,7 +226,7 @@ pub fn attention<
                         let (mut scores, (queries, key)) = next_scores.finish();
                         key.release();
                         q = queries;
-                        scores_of.change::<$mask, BN>(&mut scores, &next, first);
+                        scores_of.change::<$mask, _, BN>(&mut scores, &next, first);
                         softmax = Softmax::first(&group, &mut scores, scores_of.scale());
                         let (sum, value) = pv.finish_after(softmax.known());
                         value.release();
@@ -261,10 +264,10 @@ impl<Math: Role, S: Score> Scores<'_, Math, S> {
 
     /// Changes the scores of a block, and hides those of keys that a query does not see.
     #[inline(always)]
-    fn change<M: Mask, const BN: usize>(
+    fn change<M: Mask, Sq: Sequences, const BN: usize>(
         &self,
         scores: &mut Accumulator<BN>,
-        work: &Work,
+        work: &Work<Sq>,
         block: u32,
     ) where
         M64<BN>: Shape,
@@ -274,21 +277,23 @@ impl<Math: Role, S: Score> Scores<'_, Math, S> {
             scores.map(|x| x * self.args.scale);
             self.score.apply(self.group, scores, at);
         }
-        M::hide(self.args, self.group, scores, at);
+        M::hide(self.args, work, self.group, scores, at);
     }
 }
 
 /// What a warp group writes.
-struct Out<'a, 'g, Math, E: EpilogueElement, const D: usize, const OUT: usize> {
+struct Out<'a, 'g, Math, E: EpilogueElement, Sq, const D: usize, const OUT: usize> {
     group: &'g Warpgroup<Math, Alone>,
     stores: Stores<'g, E, OUT, Math, Alone>,
     o: &'a MapO<E>,
     args: &'a AttentionArgs<'a>,
+    sequences: Sq,
 }
 
-impl<Math, E, const D: usize, const OUT: usize> Out<'_, '_, Math, E, D, OUT>
+impl<Math, E, Sq, const D: usize, const OUT: usize> Out<'_, '_, Math, E, Sq, D, OUT>
 where
     Math: Role,
+    Sq: Sequences,
     E: Fragments + EpilogueElement<EpilogueTile<64> = Tile<E, 64, 64>>,
     M64<D>: Shape,
 {
@@ -296,8 +301,8 @@ where
     #[inline(always)]
     fn next_with_keys<const BM: usize, const BN: usize>(
         &mut self,
-        tiles: &mut Tiles<'_, Warpgroup<Math, Alone>, BM>,
-    ) -> Option<Work> {
+        tiles: &mut Tiles<'_, Warpgroup<Math, Alone>, Sq, BM>,
+    ) -> Option<Work<Sq>> {
         let mut work = tiles.next()?;
         while work.blocks::<BN>(self.args).is_empty() {
             let none = Total { inverse: Rows::splat(0.0), lse: Rows::splat(f32::NEG_INFINITY) };
@@ -309,8 +314,9 @@ where
 
     /// Writes 64 rows of O, and their log-sum-exps.
     #[inline(always)]
-    fn write(&mut self, work: &Work, sum: &Accumulator<D>, total: Total) {
+    fn write(&mut self, work: &Work<Sq>, sum: &Accumulator<D>, total: Total) {
         let row = work.row + GROUP_ROWS * self.group.index();
+        let (line, at) = Sq::queries_at(self.args, work, row);
         for panels in 0..D / 64 / OUT {
             let mut buffers = self.stores.acquire_all();
             for fragment in 0..4 * OUT {
@@ -318,20 +324,15 @@ where
                 let scaled = core::array::from_fn(|i| v[i] * total.inverse.0[row_of(i)]);
                 buffers.put(fragment, scaled);
             }
-            buffers.publish().store_of(
-                self.o,
-                work.place.coords(),
-                row,
-                (64 * OUT * panels) as u32,
-            );
+            buffers.publish().store_of(self.o, at, line, (64 * OUT * panels) as u32);
         }
         let (lse, args) = (self.args.lse.by(self.group), self.args);
         if !lse.is_empty() && self.group.place(0).1 == 0 {
-            let [head, batch] = work.place.coords();
-            let head = (batch * args.heads + head) * args.seq_q;
+            let head = self.sequences.lse_at(args, work);
+            let queries = Sq::lengths(args, &work.sequence)[0];
             let rows = self.group.rows().map(|own| row + own);
             let put = |i: usize| {
-                if rows.0[i] < args.seq_q {
+                if rows.0[i] < queries {
                     lse.try_set((head + rows.0[i]) as usize, total.lse.0[i]);
                 }
             };

@@ -9,6 +9,7 @@
 use super::args::AttentionArgs;
 use super::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};
 use super::score::{Plain, SoftCap};
+use super::sequences::{Equal, Packed};
 use half::{bf16, f16};
 use isa::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -17,7 +18,8 @@ use pipeline::cta::{Cluster, Cta};
 
 /// One compiled attention kernel.
 ///
-/// Its parameters are the tensor maps of Q, K, V and O, [`AttentionArgs`], and the [`SoftCap`] if it has one.
+/// Its parameters are the tensor maps of Q, K, V and O, [`AttentionArgs`], [`Packed`] if its sequences are, and the
+/// [`SoftCap`] if it has one.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct Instance {
@@ -35,6 +37,8 @@ pub struct Instance {
     pub stages: u32,
     /// Whether it takes a bound of the keys before the diagonal.
     pub windows: bool,
+    /// Whether its sequences are packed.
+    pub packed: bool,
     /// Whether it caps the scores.
     pub soft_cap: bool,
 }
@@ -46,6 +50,15 @@ pub mod two {
         Load = 1 x 24 registers,
         /// Multiply, 64 queries each.
         Math = 2 x 240 registers,
+    }
+}
+/// Roles of a CTA with two warp groups that multiply, for packed sequences: a loading thread has more to know of each.
+pub mod two_packed {
+    pipeline::roles! {
+        /// Loads Q, K and V.
+        Load = 1 x 40 registers,
+        /// Multiply, 64 queries each.
+        Math = 2 x 232 registers,
     }
 }
 /// Roles of a CTA with three warp groups that multiply.
@@ -61,62 +74,61 @@ type Of<Ro, Plan> = Cta<Ro, Cluster<1, 1>, Plan>;
 
 macro_rules! kernels {
     ($(
-        $name:ident, $capped:ident: $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal,
-        stages $stages:literal, stores $out:literal, windows $windows:literal;
+        $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal, stages $stages:literal,
+        stores $out:literal, windows $windows:literal: $name:ident, $capped:ident $(, $packed:ident, $packed_cap:ident)?;
     )+) => {
         $(
-            /// Attention of heads up to the width in its name.
-            #[kernel]
-            pub fn $name(
-                cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
-                q: &MapQ<$e, $bm, $d>,
-                k: &MapK<$e, $bn, $d>,
-                v: &MapV<$e, $bn, $d>,
-                o: &MapO<$e>,
-                args: AttentionArgs<'_>,
-            ) {
-                attention::<_, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, Plain);
-            }
-
-            /// The same with a soft cap on the scores.
-            #[kernel]
-            pub fn $capped(
-                cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
-                q: &MapQ<$e, $bm, $d>,
-                k: &MapK<$e, $bn, $d>,
-                v: &MapV<$e, $bn, $d>,
-                o: &MapO<$e>,
-                args: AttentionArgs<'_>,
-                cap: SoftCap,
-            ) {
-                attention::<_, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, cap);
-            }
+            kernels!(@one $name, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [] Plain);
+            kernels!(@one $capped, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [cap: SoftCap] cap);
+            $(
+                kernels!(@one $packed, [$e, two_packed, $bm, $bn, $d, $qs, $stages, $out, $windows],
+                    [packed: Packed<'_>] packed, [] Plain);
+                kernels!(@one $packed_cap, [$e, two_packed, $bm, $bn, $d, $qs, $stages, $out, $windows],
+                    [packed: Packed<'_>] packed, [cap: SoftCap] cap);
+            )?
         )+
 
         /// The kernels of this crate.
         #[cfg(not(target_arch = "nvptx64"))]
         pub const INSTANCES: &[Instance] = &[$(
-            Instance {
-                desc: &<$name as isa::kernel::Kernel>::DESC,
-                dtype: <$e as pipeline::tile::Element>::DTYPE,
-                head_dim: $d,
-                bm: $bm,
-                bn: $bn,
-                stages: $stages,
-                windows: $windows,
-                soft_cap: false,
-            },
-            Instance {
-                desc: &<$capped as isa::kernel::Kernel>::DESC,
-                dtype: <$e as pipeline::tile::Element>::DTYPE,
-                head_dim: $d,
-                bm: $bm,
-                bn: $bn,
-                stages: $stages,
-                windows: $windows,
-                soft_cap: true,
-            },
+            kernels!(@row $name, [$e, $d, $bm, $bn, $stages, $windows], packed false, soft_cap false),
+            kernels!(@row $capped, [$e, $d, $bm, $bn, $stages, $windows], packed false, soft_cap true),
+            $(
+                kernels!(@row $packed, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap false),
+                kernels!(@row $packed_cap, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap true),
+            )?
         )+];
+    };
+    (@one $name:ident, [$e:ty, $groups:ident, $bm:literal, $bn:literal, $d:literal, $qs:literal, $stages:literal, $out:literal,
+        $windows:literal], [$($packed:ident: $packed_type:ty)?] $sequences:expr, [$($cap:ident: $cap_type:ty)?] $score:expr) => {
+        /// Attention of heads up to the width in its name; `packed` sequences, with a soft `cap` on the scores.
+        #[kernel]
+        pub fn $name(
+            cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
+            q: &MapQ<$e, $bm, $d>,
+            k: &MapK<$e, $bn, $d>,
+            v: &MapV<$e, $bn, $d>,
+            o: &MapO<$e>,
+            args: AttentionArgs<'_>,
+            $($packed: $packed_type,)?
+            $($cap: $cap_type,)?
+        ) {
+            attention::<_, _, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, $sequences, $score);
+        }
+    };
+    (@row $name:ident, [$e:ty, $d:literal, $bm:literal, $bn:literal, $stages:literal, $windows:literal], packed $packed:literal,
+        soft_cap $cap:literal) => {
+        Instance {
+            desc: &<$name as isa::kernel::Kernel>::DESC,
+            dtype: <$e as pipeline::tile::Element>::DTYPE,
+            head_dim: $d,
+            bm: $bm,
+            bn: $bn,
+            stages: $stages,
+            windows: $windows,
+            packed: $packed,
+            soft_cap: $cap,
+        }
     };
 }
 
@@ -126,12 +138,26 @@ pub const INSTANCES: &[Instance] = &[];
 
 #[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
-    attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap: bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false;
-    attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap: bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true;
-    attention_bf16_d128_128x128, attention_bf16_d128_128x128_cap: bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true;
-    attention_bf16_d256_128x64, attention_bf16_d256_128x64_cap: bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true;
-    attention_f16_d64_192x128, attention_f16_d64_192x128_cap: f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false;
-    attention_f16_d64_128x128, attention_f16_d64_128x128_cap: f16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true;
-    attention_f16_d128_128x128, attention_f16_d128_128x128_cap: f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true;
-    attention_f16_d256_128x64, attention_f16_d256_128x64_cap: f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true;
+    bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
+        attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap;
+    bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
+        attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap,
+        attention_bf16_d64_128x128_packed, attention_bf16_d64_128x128_packed_cap;
+    bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
+        attention_bf16_d128_128x128, attention_bf16_d128_128x128_cap,
+        attention_bf16_d128_128x128_packed, attention_bf16_d128_128x128_packed_cap;
+    bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
+        attention_bf16_d256_128x64, attention_bf16_d256_128x64_cap,
+        attention_bf16_d256_128x64_packed, attention_bf16_d256_128x64_packed_cap;
+    f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
+        attention_f16_d64_192x128, attention_f16_d64_192x128_cap;
+    f16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
+        attention_f16_d64_128x128, attention_f16_d64_128x128_cap,
+        attention_f16_d64_128x128_packed, attention_f16_d64_128x128_packed_cap;
+    f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
+        attention_f16_d128_128x128, attention_f16_d128_128x128_cap,
+        attention_f16_d128_128x128_packed, attention_f16_d128_128x128_packed_cap;
+    f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
+        attention_f16_d256_128x64, attention_f16_d256_128x64_cap,
+        attention_f16_d256_128x64_packed, attention_f16_d256_128x64_packed_cap;
 }

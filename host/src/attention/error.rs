@@ -153,27 +153,21 @@ pub enum AttentionError {
     },
     /// No kernel of the table computes the problem.
     #[error(
-        "no attention kernel for {dtype}, head dim {dim}{softcap}; the table of {count} has: {have}"
+        "no attention kernel for {dtype}, head dim {dim}{packed}{softcap}; the table of {count} has: {have}"
     )]
     NoInstance {
         /// Element type.
         dtype: &'static str,
         /// Elements of a head.
         dim: u32,
+        /// " of packed sequences", or nothing.
+        packed: &'static str,
         /// " with a soft-cap", or nothing.
         softcap: &'static str,
         /// Kernels in the table.
         count: usize,
         /// What they compute.
         have: String,
-    },
-    /// The kernels have no packed sequences yet.
-    #[error(
-        "attention of {batch} packed sequences; the kernels take sequences of equal lengths, one plan for each length"
-    )]
-    Packed {
-        /// Number of sequences.
-        batch: u32,
     },
     /// The row asked for is not in the table, or it computes another kind of problem.
     #[error("attention instance {index} of {count} does not compute this problem: {have}")]

@@ -29,7 +29,7 @@ pub use work::{END, TileShape, WorkList};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
-use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance};
+use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed};
 use isa::kernel::{Image, KernelArg, ParamKind};
 
 /// The attention kernels of an image, loaded on a device.
@@ -114,6 +114,12 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
     if maps != 4 || params.get(4) != Some(&<AttentionArgs<'_> as KernelArg>::META) {
         return bad(format!(
             "{maps} tensor maps in front; expected 4, those of Q, K, V and O, and then AttentionArgs"
+        ));
+    }
+    if instance.packed != (params.get(5) == Some(&<Packed<'_> as KernelArg>::META)) {
+        let (says, has) = if instance.packed { ("", "no ") } else { ("no ", "") };
+        return bad(format!(
+            "the table says {says}packed sequences; behind AttentionArgs there is {has}Packed"
         ));
     }
     if let Some(map) = params[..4].iter().find(|p| (p.dtype, p.rank) != (instance.dtype as u32, 4))

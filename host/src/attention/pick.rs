@@ -2,6 +2,7 @@
 
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
+use super::sequences::Sequences;
 use super::work::TileShape;
 use gpu_kernels::attention::Instance;
 use std::fmt::Write;
@@ -14,7 +15,9 @@ pub(super) struct Pick {
 
 /// Whether an instance computes a problem.
 pub(super) fn fits(instance: &Instance, problem: &AttentionProblem) -> bool {
-    let same = (instance.dtype, instance.soft_cap) == (problem.dtype, problem.softcap.is_some());
+    let packed = matches!(problem.sequences, Sequences::Packed { .. });
+    let same = (instance.dtype, instance.soft_cap, instance.packed)
+        == (problem.dtype, problem.softcap.is_some(), packed);
     let windows = instance.windows || problem.mask.left.is_none();
     same && windows && instance.head_dim >= problem.heads.dim
 }
@@ -45,6 +48,11 @@ pub(super) fn pick(table: &[Instance], problem: &AttentionProblem) -> Result<Pic
         return Err(AttentionError::NoInstance {
             dtype: problem.dtype.name(),
             dim: problem.heads.dim,
+            packed: if matches!(problem.sequences, Sequences::Packed { .. }) {
+                " of packed sequences"
+            } else {
+                ""
+            },
             softcap: if problem.softcap.is_some() { " with a soft-cap" } else { "" },
             count: table.len(),
             have: table_in_words(table),
@@ -83,6 +91,7 @@ fn table_in_words(table: &[Instance]) -> String {
 
 /// What an instance computes.
 pub(super) fn in_words(instance: &Instance) -> String {
+    let packed = if instance.packed { " of packed sequences" } else { "" };
     let cap = if instance.soft_cap { " with a soft-cap" } else { "" };
-    format!("{} head dim {}{cap}", instance.dtype.name(), instance.head_dim)
+    format!("{} head dim {}{packed}{cap}", instance.dtype.name(), instance.head_dim)
 }

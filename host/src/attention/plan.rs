@@ -29,6 +29,8 @@ pub struct AttentionPlan {
     /// The work lists on the device, and the entries of each.
     pub(super) work: Buffer,
     pub(super) entries: u32,
+    /// The table of packed sequences on the device.
+    pub(super) table: Option<Buffer>,
     info: AttentionInfo,
 }
 
@@ -94,10 +96,6 @@ impl AttentionPlan {
         asked: Option<usize>,
     ) -> Result<Self, Error> {
         problem.check()?;
-        if let Sequences::Packed { .. } = problem.sequences {
-            let batch = problem.sequences.batch();
-            return Err(AttentionError::Packed { batch }.into());
-        }
         let Attention { device, module, instances } = attention;
         let (index, why) = match asked {
             None => pick(instances, problem).map(|pick| (pick.index, pick.why))?,
@@ -132,7 +130,11 @@ impl AttentionPlan {
         // Assembled here, so that neither a bind nor a run, which may be captured, has to.
         module.preload(&[instance.desc])?;
         let prepared = module.prepare(instance.desc, grid)?;
-        let bytes: Vec<u8> = work.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        // A plan may be made during a capture.
+        let constant = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            Buffer::constant(device, &bytes)
+        };
         let info = AttentionInfo::of(device, problem, instance, &work, (index, why));
         Ok(Self {
             device: device.clone(),
@@ -141,9 +143,9 @@ impl AttentionPlan {
             instance,
             prepared,
             grid,
-            // A plan may be made during a capture.
-            work: Buffer::constant(device, &bytes)?,
+            work: constant(&work.words)?,
             entries: work.entries,
+            table: problem.sequences.table().map(|words| constant(&words)).transpose()?,
             info,
         })
     }

@@ -12,7 +12,8 @@ use crate::tensor::{TensorBox, TensorMap};
 use crate::tensor_nd::TensorNd;
 use crate::view::{View, ViewMut};
 use gpu_kernels::attention::args::UNBOUNDED;
-use gpu_kernels::attention::{AttentionArgs, SoftCap};
+use gpu_kernels::attention::{AttentionArgs, Packed, SoftCap};
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{ByValue, KernelArg};
 use isa::slice::SliceAbi;
 use pipeline::grid::{DependentSlice, DependentSliceMut};
@@ -85,7 +86,8 @@ impl AttentionPlan {
         Ok(BoundAttention { plan: self, tensors, maps, lse })
     }
 
-    /// The tensor map of an operand: dimensions (column, row, head, sequence), with the box of the kernel's parameter.
+    /// The tensor map of an operand: dimensions (column, row, head, sequence), with the box of the kernel's parameter. For
+    /// packed sequences, that of [`Packed`].
     fn map(&self, parameter: usize, bound: &Bound<'_>) -> Result<TensorMap, Error> {
         let param = &self.instance.desc.meta.params[parameter];
         let (dtype, strides) =
@@ -108,9 +110,21 @@ impl AttentionPlan {
             box_dims: &[param.box_cols, param.box_rows, 1, 1],
             swizzle_bytes: param.swizzle_bytes,
         };
-        let map = self.device.tensor_map_nd(&spec)?;
+        let bytes = if self.table.is_some() {
+            let [q, kv] = self.problem.sequences.longest();
+            let longest = if [Operand::K, Operand::V].contains(&bound.operand) { kv } else { q };
+            let packed = TensorNd {
+                dims: &spec.dims[..3],
+                strides: &spec.strides[..2],
+                box_dims: &spec.box_dims[..3],
+                ..spec
+            };
+            TensorMapBytes(self.device.tensor_map_packed(&packed, longest.into())?)
+        } else {
+            *self.device.tensor_map_nd(&spec)?.bytes()
+        };
         let (tile, memory) = (TensorBox::of(param), Arc::clone(&part.memory));
-        Ok(TensorMap::new(*map.bytes(), Some(dtype), tile, 4, memory))
+        Ok(TensorMap::new(bytes, Some(dtype), tile, 4, memory))
     }
 }
 
@@ -146,7 +160,7 @@ impl BoundAttention<'_> {
             address: lse.addr(),
             elements: lse.bytes / 4,
         });
-        let [seq_q, seq_kv] = problem.sequences.rows();
+        let [seq_q, seq_kv] = problem.sequences.longest();
         let bound = |keys: Option<u32>| keys.map_or(UNBOUNDED, |keys| keys.min(UNBOUNDED));
         // SAFETY: the plan owns the lists, which nobody writes after the plan was made. LSE's memory is kept alive by
         // `self`, was checked to be large enough and aligned, and overlaps no other operand; the view that it came
@@ -171,6 +185,11 @@ impl BoundAttention<'_> {
         };
         let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
         params.push(Param::value(args));
+        if let Some(table) = &plan.table {
+            // SAFETY: the plan owns the table, which nobody writes after the plan was made.
+            let table = unsafe { DependentSlice::<u32>::new(table.elements::<u32>()) };
+            params.push(Param::value(Packed { table, rows: problem.sequences.rows()[0] }));
+        }
         params.extend(score);
         let desc = plan.instance.desc;
         plan.device.launch_prepared(&plan.module, desc, plan.prepared, plan.grid, &params, stream)

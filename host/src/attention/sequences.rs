@@ -81,6 +81,19 @@ impl Sequences {
         }
     }
 
+    /// Queries and keys of a sequence of equal lengths, or the most that a packed one has.
+    pub(super) fn longest(&self) -> [u32; 2] {
+        let lengths = (0..self.batch()).map(|b| self.lengths(b));
+        lengths.fold([0, 0], |most, own| [0, 1].map(|i| own[i].max(most[i])))
+    }
+
+    /// The words of [`gpu_kernels::attention::Packed::table`], for packed sequences.
+    pub(super) fn table(&self) -> Option<Vec<u32>> {
+        let Self::Packed { q, kv } = self else { return None };
+        let ends = q.windows(2).zip(kv.windows(2));
+        Some(ends.flat_map(|(q, kv)| [q[1], q[1] - q[0], kv[1], kv[1] - kv[0]]).collect())
+    }
+
     /// Batches of the tensors: one for each sequence of equal length, one for all packed sequences.
     pub fn batches(&self) -> u32 {
         match self {

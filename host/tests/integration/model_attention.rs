@@ -39,6 +39,11 @@ fn bshd(q: u32, kv: u32, dim: u32, [batch, seq_q, seq_kv]: [u32; 3]) -> Attentio
     AttentionProblem::bshd(Dtype::Bf16, Heads { q, kv, dim }, sequences)
 }
 
+fn packed([q, kv, dim]: [u32; 3], lengths: &[[u32; 2]]) -> AttentionProblem {
+    let sequences = Sequences::packed(lengths.iter().copied());
+    AttentionProblem::bshd(Dtype::Bf16, Heads { q, kv, dim }, sequences)
+}
+
 /// The elements of a tensor, by their place in its memory.
 fn elements(problem: &AttentionProblem, operand: Operand) -> Vec<usize> {
     let ([batch, heads, rows, dim], strides) = (problem.sizes(operand), problem.strides(operand));
@@ -110,7 +115,11 @@ fn passes(problem: &AttentionProblem) {
 fn every_kernel() {
     for instance in INSTANCES {
         let softcap = instance.soft_cap.then_some(2.0);
-        let plain = bshd(1, 1, instance.head_dim, [1, 130, 150]);
+        let plain = if instance.packed {
+            packed([2, 1, instance.head_dim], &[[130, 150], [3, 70]])
+        } else {
+            bshd(1, 1, instance.head_dim, [1, 130, 150])
+        };
         passes(&AttentionProblem { dtype: instance.dtype, softcap, lse: true, ..plain });
     }
 }
@@ -122,6 +131,46 @@ fn masks_windows_and_rows_without_keys() {
             passes(&AttentionProblem { mask, lse: true, ..bshd(1, 1, 64, lengths) });
         }
     }
+}
+
+#[test]
+fn packed_sequences() {
+    // Of one row, of none, of rows that end with a tile, and longer ones; also a batch of one.
+    let lengths: [&[[u32; 2]]; 4] = [
+        &[[200, 200]],
+        &[[1, 1], [130, 257], [0, 5], [64, 0], [128, 128], [3, 300]],
+        &[[5, 1], [1, 200], [129, 40]],
+        &[[0, 0], [17, 33], [0, 0]],
+    ];
+    for lengths in lengths {
+        for mask in [Mask::FULL, Mask::CAUSAL, Mask::CAUSAL.window(40)] {
+            passes(&AttentionProblem { mask, lse: true, ..packed([2, 1, 64], lengths) });
+        }
+    }
+    // [heads, total, dim], and another width than the kernel's.
+    let sequences = Sequences::packed([[70, 90], [20, 150]]);
+    let bhsd = AttentionProblem::bhsd(Dtype::F16, Heads { q: 2, kv: 2, dim: 136 }, sequences);
+    passes(&AttentionProblem { mask: Mask::CAUSAL, lse: true, ..bhsd });
+}
+
+/// A sequence's neighbours are not even multiplied by zero: infinities in them stay there.
+#[test]
+fn what_lies_beside_a_sequence_is_not_read() {
+    let problem = packed([1, 1, 64], &[[100, 100], [100, 100], [100, 100]]);
+    let device = device(4);
+    let mut values = normal(1, 300 * 64);
+    for (i, x) in values.iter_mut().enumerate() {
+        if !(6400..12800).contains(&i) {
+            *x = f32::INFINITY;
+        }
+    }
+    let values = rounded(&values, Dtype::Bf16).unwrap();
+    let operand = device.upload(&encode(&values, Dtype::Bf16).unwrap()).unwrap();
+    let mut o = device.alloc(operand.len()).unwrap();
+    let plan = plan(&device, &problem);
+    plan.run(&operand, &operand, &operand, &mut o, None).unwrap();
+    let o = decode(&o.to_vec().unwrap(), Dtype::Bf16).unwrap();
+    assert!(o[6400..12800].iter().all(|x| x.is_finite()));
 }
 
 #[test]
@@ -259,14 +308,21 @@ fn plans_say_what_they_are() {
     let text = attention.plan_with(&problem, d64.unwrap()).err().unwrap().to_string();
     assert!(text.contains("it computes bf16 head dim 64"), "{text}");
     let text = attention.plan_with(&problem, 99).err().unwrap().to_string();
-    assert!(text.contains("instance 99 of 16") && text.contains("no such row"), "{text}");
-    let packed = Sequences::packed([[3, 4], [5, 6]]);
-    let packed = AttentionProblem::bshd(Dtype::Bf16, problem.heads, packed);
-    let text = attention.plan(&packed).err().unwrap().to_string();
-    assert!(text.starts_with("attention of 2 packed sequences; the kernels take"), "{text}");
+    let count = format!("instance 99 of {}", INSTANCES.len());
+    assert!(text.contains(&count) && text.contains("no such row"), "{text}");
+    let packed = packed([4, 2, 80], &[[3, 4], [5, 6]]);
+    let name = attention.plan(&packed).unwrap().describe().kernel.clone();
+    assert_eq!(name, "attention_bf16_d128_128x128_packed");
+    let text = attention.plan_with(&packed, d64.unwrap()).err().unwrap().to_string();
+    assert!(text.contains("it computes bf16 head dim 64"), "{text}");
     let none = Attention::with_instances(&device, &IMAGE, &[]).unwrap();
     let text = none.plan(&problem).err().unwrap().to_string();
     assert_eq!(text, "no attention kernel for bf16, head dim 80; the table of 0 has: nothing");
+    let text = none.plan(&packed).err().unwrap().to_string();
+    assert!(
+        text.starts_with("no attention kernel for bf16, head dim 80 of packed sequences;"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -61,8 +61,23 @@ pub(crate) fn spans(
     let Ok(()) = rows(map, coords, each);
 }
 
-fn allocation(memory: &GlobalMemory, map: &TensorMapDesc) -> Result<Arc<Allocation>, GlobalError> {
-    memory.find(map.addr, 1)
+/// The address of the first byte of a box that lies in the tensor, if one does. The map's own address need not be that
+/// of memory: the map of packed sequences begins before its tensor, at rows that no box has.
+pub(crate) fn first(map: &TensorMapDesc, coords: [i32; 5]) -> Option<u64> {
+    let found = rows(map, coords, |row| match row.inside {
+        Some((_, addr, _)) => Err(addr),
+        None => Ok(()),
+    });
+    found.err()
+}
+
+/// The allocation of a box that is not outside of the tensor.
+fn allocation(
+    memory: &GlobalMemory,
+    map: &TensorMapDesc,
+    coords: [i32; 5],
+) -> Result<Option<Arc<Allocation>>, GlobalError> {
+    first(map, coords).map(|addr| memory.find(addr, 1)).transpose()
 }
 
 /// Loads a box into `smem`, the bytes of the box at shared address `dst`; outside the tensor it is
@@ -76,7 +91,11 @@ pub(crate) fn load(
 ) -> Result<(), GlobalError> {
     let row_bytes = map.box_dims[0] * map.dtype.size();
     let mut row = vec![0u8; row_bytes as usize];
-    allocation(memory, map)?.with(|view| {
+    let Some(allocation) = allocation(memory, map, coords)? else {
+        smem.fill(0);
+        return Ok(());
+    };
+    allocation.with(|view| {
         rows(map, coords, |r| {
             match r.inside {
                 Some((skip, addr, len)) => {
@@ -130,7 +149,8 @@ pub(crate) fn store(
 ) -> Result<(), GlobalError> {
     let row_bytes = map.box_dims[0] * map.dtype.size();
     let mut row = vec![0u8; row_bytes as usize];
-    allocation(memory, map)?.with_mut(|view| {
+    let Some(allocation) = allocation(memory, map, coords)? else { return Ok(()) };
+    allocation.with_mut(|view| {
         rows(map, coords, |r| {
             let Some((skip, addr, len)) = r.inside else { return Ok(()) };
             for (i, chunk) in row.chunks_exact_mut(16).enumerate() {

@@ -51,10 +51,10 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    /// An address of the allocation that it lies in.
+    /// An address of the allocation that it lies in, if it lies in one.
     pub fn address(&self) -> u64 {
         match self {
-            Self::Tensor { map, .. } => map.addr,
+            Self::Tensor { map, coords, .. } => boxes::first(map, *coords).unwrap_or(map.addr),
             Self::Run { dst, .. } => *dst,
         }
     }

@@ -100,7 +100,8 @@ pub(crate) fn tensor_load(
         }
         let to = target(e, t, (rank, dst, bytes), bar)?;
         let phase = e.hw.mbarriers.get(to.bar).state.phase;
-        e.checked_global(t, map.addr, |race, thread, base| {
+        let address = boxes::first(&map, coords).unwrap_or(map.addr);
+        e.checked_global(t, address, |race, thread, base| {
             race.global_source(thread, base, (to.bar, phase), |f| {
                 boxes::spans(&map, coords, false, f);
             })

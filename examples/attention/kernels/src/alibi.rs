@@ -43,8 +43,8 @@ impl Score for Alibi {
 // end
 
 // example: kernel
-use warpipe::gpu_kernels::attention::AttentionArgs;
 use warpipe::gpu_kernels::attention::kernel::{MapK, MapO, MapQ, MapV, Plan, attention};
+use warpipe::gpu_kernels::attention::{AttentionArgs, Equal};
 
 roles! {
     /// Loads Q, K and V.
@@ -69,7 +69,7 @@ pub fn alibi(
     bias: Alibi,
 ) {
     // The plan's sizes, and whether masks may have a bound before the diagonal.
-    attention::<_, _, _, _, 128, 128, 128, 2, 2, 2, false>(cta, q, k, v, o, &args, bias);
+    attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false>(cta, q, k, v, o, &args, Equal, bias);
 }
 // end
 
@@ -85,6 +85,7 @@ pub const INSTANCES: &[warpipe::gpu_kernels::attention::Instance] =
         bn: 128,
         stages: 2,
         windows: false,
+        packed: false,
         soft_cap: false,
     }];
 // end

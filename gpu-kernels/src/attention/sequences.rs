@@ -1,0 +1,120 @@
+//! Where the sequences of a batch lie: of equal lengths, or packed one behind the other.
+#![forbid(unsafe_code)]
+
+use super::args::{AttentionArgs, Work};
+use isa::kernel::KernelArg;
+use pipeline::grid::{DependentSlice, Waited};
+
+/// The lengths of a batch's sequences, and their places in the tensor maps.
+///
+/// A tensor map has the dimensions (column, row, head, sequence).
+///
+/// (FlashAttention-3 `SeqlenInfo`; CUTLASS example 77 `VariableLength`.)
+pub trait Sequences: Copy {
+    /// What a tile knows of its sequence.
+    type Info: Copy;
+
+    /// Reads what is known of a sequence.
+    fn info<T: Waited>(self, token: &T, sequence: u32) -> Self::Info;
+
+    /// The queries and keys of a sequence.
+    fn lengths(args: &AttentionArgs<'_>, info: &Self::Info) -> [u32; 2];
+
+    /// The row and the batch coordinates of a tile's query `row` in the tensor maps of Q and O.
+    fn queries_at(args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]);
+
+    /// The row and the batch coordinates of key `key` in the tensor maps of K and V.
+    fn keys_at(args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]);
+
+    /// The index of the log-sum-exp of a tile's head and its sequence's query 0.
+    fn lse_at(self, args: &AttentionArgs<'_>, work: &Work<Self>) -> u32;
+}
+
+/// Sequences of equal lengths, those of [`AttentionArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Equal;
+
+impl Sequences for Equal {
+    type Info = ();
+    #[inline(always)]
+    fn info<T: Waited>(self, _token: &T, _sequence: u32) {}
+    #[inline(always)]
+    fn lengths(args: &AttentionArgs<'_>, (): &()) -> [u32; 2] {
+        [args.seq_q, args.seq_kv]
+    }
+    #[inline(always)]
+    fn queries_at(_args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]) {
+        (row, work.place.coords())
+    }
+    #[inline(always)]
+    fn keys_at(_args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]) {
+        (key, work.keys.coords())
+    }
+    #[inline(always)]
+    fn lse_at(self, args: &AttentionArgs<'_>, work: &Work<Self>) -> u32 {
+        let [head, batch] = work.place.coords();
+        (batch * args.heads + head) * args.seq_q
+    }
+}
+
+/// Sequences of any lengths, one behind the other.
+///
+/// The dimension of rows of a tensor map has the rows of the longest sequence, W, and the dimension of sequences has the
+/// same stride. A sequence of L rows that ends before row e of the tensor has its row r at row r + W − L of "sequence"
+/// e, in a map whose address is W rows before the tensor's. So row L is the first one behind the map's rows: TMA loads
+/// zeros for it and stores nothing there, whatever lies behind the sequence.
+///
+/// (Triton `ragged_tma`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Packed<'a> {
+    /// For each sequence: one past its last row in Q, its queries, one past its last row in K, its keys.
+    pub table: DependentSlice<'a, u32>,
+    /// Rows of Q, of all sequences.
+    pub rows: u32,
+}
+
+/// Words of a sequence in [`Packed::table`].
+pub const SEQUENCE_WORDS: u32 = 4;
+
+/// The entry of a sequence in [`Packed::table`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// One past the last row in Q.
+    pub q_end: u32,
+    /// Queries.
+    pub queries: u32,
+    /// One past the last row in K.
+    pub kv_end: u32,
+    /// Keys.
+    pub keys: u32,
+}
+
+impl Sequences for Packed<'_> {
+    type Info = Extent;
+    #[inline(always)]
+    fn info<T: Waited>(self, token: &T, sequence: u32) -> Extent {
+        let table = self.table.by(token);
+        let word = |i: u32| table.get((sequence * SEQUENCE_WORDS + i) as usize).unwrap_or(0);
+        Extent { q_end: word(0), queries: word(1), kv_end: word(2), keys: word(3) }
+    }
+    #[inline(always)]
+    fn lengths(_args: &AttentionArgs<'_>, info: &Extent) -> [u32; 2] {
+        [info.queries, info.keys]
+    }
+    #[inline(always)]
+    fn queries_at(args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]) {
+        let Extent { q_end, queries, .. } = work.sequence;
+        (row + args.seq_q - queries, [work.place.coords()[0], q_end])
+    }
+    #[inline(always)]
+    fn keys_at(args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]) {
+        let Extent { kv_end, keys, .. } = work.sequence;
+        (key + args.seq_kv - keys, [work.keys.coords()[0], kv_end])
+    }
+    #[inline(always)]
+    fn lse_at(self, _args: &AttentionArgs<'_>, work: &Work<Self>) -> u32 {
+        let Extent { q_end, queries, .. } = work.sequence;
+        work.place.coords()[0] * self.rows + q_end - queries
+    }
+}
