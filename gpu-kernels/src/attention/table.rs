@@ -75,17 +75,15 @@ type Of<Ro, Plan> = Cta<Ro, Cluster<1, 1>, Plan>;
 macro_rules! kernels {
     ($(
         $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal, stages $stages:literal,
-        stores $out:literal, windows $windows:literal: $name:ident, $capped:ident $(, $packed:ident, $packed_cap:ident)?;
+        stores $out:literal, windows $windows:literal: $name:ident, $capped:ident, packed $packed_groups:ident: $packed:ident, $packed_cap:ident;
     )+) => {
         $(
             kernels!(@one $name, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [] Plain);
             kernels!(@one $capped, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [cap: SoftCap] cap);
-            $(
-                kernels!(@one $packed, [$e, two_packed, $bm, $bn, $d, $qs, $stages, $out, $windows],
-                    [packed: Packed<'_>] packed, [] Plain);
-                kernels!(@one $packed_cap, [$e, two_packed, $bm, $bn, $d, $qs, $stages, $out, $windows],
-                    [packed: Packed<'_>] packed, [cap: SoftCap] cap);
-            )?
+            kernels!(@one $packed, [$e, $packed_groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
+                [packed: Packed<'_>] packed, [] Plain);
+            kernels!(@one $packed_cap, [$e, $packed_groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
+                [packed: Packed<'_>] packed, [cap: SoftCap] cap);
         )+
 
         /// The kernels of this crate.
@@ -93,10 +91,8 @@ macro_rules! kernels {
         pub const INSTANCES: &[Instance] = &[$(
             kernels!(@row $name, [$e, $d, $bm, $bn, $stages, $windows], packed false, soft_cap false),
             kernels!(@row $capped, [$e, $d, $bm, $bn, $stages, $windows], packed false, soft_cap true),
-            $(
-                kernels!(@row $packed, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap false),
-                kernels!(@row $packed_cap, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap true),
-            )?
+            kernels!(@row $packed, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap false),
+            kernels!(@row $packed_cap, [$e, $d, $bm, $bn, $stages, $windows], packed true, soft_cap true),
         )+];
     };
     (@one $name:ident, [$e:ty, $groups:ident, $bm:literal, $bn:literal, $d:literal, $qs:literal, $stages:literal, $out:literal,
@@ -139,25 +135,27 @@ pub const INSTANCES: &[Instance] = &[];
 #[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
     bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
-        attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap;
+        attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap,
+        packed three: attention_bf16_d64_192x128_packed, attention_bf16_d64_192x128_packed_cap;
     bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
         attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap,
-        attention_bf16_d64_128x128_packed, attention_bf16_d64_128x128_packed_cap;
+        packed two_packed: attention_bf16_d64_128x128_packed, attention_bf16_d64_128x128_packed_cap;
     bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
         attention_bf16_d128_128x128, attention_bf16_d128_128x128_cap,
-        attention_bf16_d128_128x128_packed, attention_bf16_d128_128x128_packed_cap;
+        packed two_packed: attention_bf16_d128_128x128_packed, attention_bf16_d128_128x128_packed_cap;
     bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
         attention_bf16_d256_128x64, attention_bf16_d256_128x64_cap,
-        attention_bf16_d256_128x64_packed, attention_bf16_d256_128x64_packed_cap;
+        packed two_packed: attention_bf16_d256_128x64_packed, attention_bf16_d256_128x64_packed_cap;
     f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
-        attention_f16_d64_192x128, attention_f16_d64_192x128_cap;
+        attention_f16_d64_192x128, attention_f16_d64_192x128_cap,
+        packed three: attention_f16_d64_192x128_packed, attention_f16_d64_192x128_packed_cap;
     f16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
         attention_f16_d64_128x128, attention_f16_d64_128x128_cap,
-        attention_f16_d64_128x128_packed, attention_f16_d64_128x128_packed_cap;
+        packed two_packed: attention_f16_d64_128x128_packed, attention_f16_d64_128x128_packed_cap;
     f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
         attention_f16_d128_128x128, attention_f16_d128_128x128_cap,
-        attention_f16_d128_128x128_packed, attention_f16_d128_128x128_packed_cap;
+        packed two_packed: attention_f16_d128_128x128_packed, attention_f16_d128_128x128_packed_cap;
     f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
         attention_f16_d256_128x64, attention_f16_d256_128x64_cap,
-        attention_f16_d256_128x64_packed, attention_f16_d256_128x64_packed_cap;
+        packed two_packed: attention_f16_d256_128x64_packed, attention_f16_d256_128x64_packed_cap;
 }
