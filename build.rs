@@ -46,7 +46,7 @@ mod built {
     use std::path::PathBuf;
 
     /// Features of the kernels' crate that this one passes on, and whether they are on.
-    const FEATURES: [(&str, bool); 8] = [
+    const FEATURES: [(&str, bool); 9] = [
         ("gemm-bf16", cfg!(feature = "gemm-bf16")),
         ("gemm-f16", cfg!(feature = "gemm-f16")),
         ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -55,6 +55,7 @@ mod built {
         ("attention", cfg!(feature = "attention")),
         ("entry-points", cfg!(feature = "entry-points")),
         ("bounded-waits", cfg!(feature = "bounded-waits")),
+        ("stress", cfg!(feature = "stress")),
     ];
 
     /// Compiles the kernels for the device.
@@ -64,6 +65,10 @@ mod built {
             if on {
                 builder = builder.feature(feature);
             }
+        }
+        if cfg!(feature = "stress") {
+            // Nobody measures these kernels.
+            builder = builder.ptxas(PtxasCheck::Warn);
         }
         builder.build_or_exit();
         if cfg!(feature = "trace") {

@@ -44,7 +44,8 @@
 //! - `build-kernels`: the build script compiles the image from source, with the components `rust-src` and `llvm-tools`
 //!   of the toolchain. Without it, the build takes the image that the package brings along.
 //! - `entry-points`: the image also has [`gpu_kernels`]' examples and the kernels that measure a GPU's limits.
-//! - `bounded-waits`, `trace`: kernels whose waits trap after two seconds; kernels that record what their warps do.
+//! - `bounded-waits`, `trace`, `stress`: kernels whose waits trap after two seconds; kernels that record what their warps
+//!   do; kernels that pause at random, for tests.
 //!
 //! The command `warpipe` is the package `warpipe-cli`; `warpipe doctor` reports what the machine has.
 

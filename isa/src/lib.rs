@@ -26,6 +26,8 @@ pub mod setmaxnreg;
 pub mod shared;
 pub mod slice;
 pub mod sreg;
+#[cfg(all(feature = "stress", target_arch = "nvptx64"))]
+mod stress;
 pub mod tensormap;
 pub mod thread;
 pub mod trace;

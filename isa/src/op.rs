@@ -45,11 +45,13 @@ macro_rules! ptx {
 }
 
 /// Records an event with up to three fields, if the kernel was built with the feature `trace`
-/// ([`crate::trace`]).
+/// ([`crate::trace`]). With the feature `stress`, pauses ([`crate::stress`]).
 #[cfg(target_arch = "nvptx64")]
 macro_rules! trace {
     // An arrival at a cluster address.
     (remote $bar:expr) => {
+        #[cfg(feature = "stress")]
+        crate::stress::pause();
         #[cfg(feature = "trace")]
         {
             let (bar, rank) = crate::trace::remote($bar);
@@ -58,13 +60,19 @@ macro_rules! trace {
     };
     // A wait: the block is the wait itself.
     ({ $($wait:tt)* } is $event:ident $($field:tt)*) => {
+        #[cfg(feature = "stress")]
+        crate::stress::pause();
         #[cfg(feature = "trace")]
         let since = crate::trace::now();
         $($wait)*
         #[cfg(feature = "trace")]
         trace!(@ record_since(since, ) $event $($field)*);
+        #[cfg(feature = "stress")]
+        crate::stress::pause();
     };
     ($event:ident $($field:tt)*) => {
+        #[cfg(feature = "stress")]
+        crate::stress::pause();
         #[cfg(feature = "trace")]
         trace!(@ record() $event $($field)*);
     };

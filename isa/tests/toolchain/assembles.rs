@@ -219,6 +219,20 @@ fn device_half_assembles() {
     assert_eq!(kernel("atomic_ops").smem_bytes, 1024);
 }
 
+/// With the feature `stress`, threads sleep around waits and before arrivals.
+#[test]
+fn stressed_kernels_sleep() {
+    let sleeps = |image: &DeviceImage, kernel: &str| {
+        let (_, text) = image.ptx.split_once(&format!(".entry {kernel}(")).expect("the kernel");
+        text.split("\n}").next().expect("its end").matches("nanosleep").count()
+    };
+    let (stressed, plain) = (build("isa-stress", &["stress"]), build("isa-unstressed", &[]));
+    for kernel in ["mbarrier_ops", "barrier_ops"] {
+        let (with, without) = (sleeps(&stressed, kernel), sleeps(&plain, kernel));
+        assert!(with > without, "{kernel}: {with} sleeps, {without} without the feature");
+    }
+}
+
 /// With the feature, a blocking wait looks at the clock and can trap; without it, it does not.
 #[test]
 fn bounded_waits_trap() {
