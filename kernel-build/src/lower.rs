@@ -1,7 +1,7 @@
 //! Lowers a kernel's marked IR to PTX with `opt` and `llc` of the LLVM that rustc uses.
 
 use crate::{
-    Error,
+    Error, blame,
     ir::{self, KernelIr},
     toolchain::Toolchain,
 };
@@ -77,6 +77,32 @@ pub(crate) fn lower(
     }
     let read = |file: &Path| fs::read_to_string(file).map_err(Error::io("cannot read", file));
     Ok(Lowered { ptx: read(&ptx)?, variables: ir::variables(&read(&optimised)?) })
+}
+
+/// A kernel that was lowered with numbered places.
+pub(crate) struct Numbered {
+    /// PTX, whose `.loc`s have the numbers.
+    pub ptx: String,
+    /// The optimised module, whose metadata has the places.
+    pub module: String,
+}
+
+/// As [`lower`], for a module with line information. The numbers are those of [`blame::number`].
+pub(crate) fn lower_numbered(
+    toolchain: &Toolchain,
+    arch: &str,
+    kernel: &str,
+    ir: &KernelIr,
+    folder: &Path,
+) -> Result<Numbered, Error> {
+    lower(toolchain, arch, kernel, ir, folder)?;
+    let file = |suffix: &str| folder.join(format!("{kernel}.{suffix}"));
+    let (optimised, numbered, ptx) = (file("opt.ll"), file("numbered.ll"), file("numbered.ptx"));
+    let read = |file: &Path| fs::read_to_string(file).map_err(Error::io("cannot read", file));
+    let module = read(&optimised)?;
+    fs::write(&numbered, blame::number(&module)).map_err(Error::io("cannot write", &numbered))?;
+    run("llc", &toolchain.llc, llc_arguments(arch), &numbered, &ptx)?;
+    Ok(Numbered { ptx: read(&ptx)?, module })
 }
 
 fn run(
