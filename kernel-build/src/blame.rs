@@ -174,9 +174,13 @@ impl Blame<'_> {
             // Within the standard library, a line says nothing.
             let of_std = |file: &Path| file.components().any(|part| part.as_os_str() == "rustlib");
             let frames = frames.filter(|frame| frame.line > 0 && !of_std(&frame.file));
-            let shown: Vec<_> = frames.map(|frame| self.show(frame)).collect();
+            let mut shown: Vec<_> = frames.map(|frame| self.show(frame)).collect();
+            // A closure's line is often that of its call.
+            shown.dedup();
+            let more = if shown.len() > LISTED { ", ..." } else { "" };
+            shown.truncate(LISTED);
             if !shown.is_empty() {
-                let _ = writeln!(text, "  {gap} = {what} {}", shown.join(", "));
+                let _ = writeln!(text, "  {gap} = {what} {}{more}", shown.join(", "));
             }
         };
         note("inlined there:", &mut chain[..at].iter().rev());
