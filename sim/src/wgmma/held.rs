@@ -12,7 +12,8 @@
 //! fragment, until it is given back. Other values at this address are a suspicion only: the fragment may have been moved
 //! before, and another one made in its place. If it has not been given back when the thread returns, it was not moved.
 //!
-//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic.
+//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic, and an accumulator
+//! that is written as a whole.
 //!
 //! PTX manual, *wgmma.mma_async* and *wgmma.fence*.
 
