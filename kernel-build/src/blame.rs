@@ -16,14 +16,9 @@ use crate::{
     ptx::{self, KernelPtx},
     ptxas::{Ptxas, Report, Usage},
 };
-pub(crate) use places::number;
+pub(crate) use places::clean;
 use places::{Frame, Places};
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 use words::Loss;
 
 /// At most so many lines of Rust are listed for a fault.
@@ -61,21 +56,34 @@ impl Blame<'_> {
         fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
         let mut text = String::new();
         for kernel in kernels {
-            let numbered = lower::lower_numbered(
-                self.toolchain,
-                self.nested.arch,
-                kernel,
-                &items.kernel(kernel),
-                &folder,
-            )?;
-            let own = ptx::split(&numbered.ptx)?.into_iter().find(|own| own.kernel == *kernel);
+            let (module, ptx) = self.numbered(kernel, &items, &folder)?;
+            let own = ptx::split(&ptx)?.into_iter().find(|own| own.kernel == *kernel);
             let own = own.ok_or_else(|| Error::NoEntry((*kernel).to_owned()))?;
             let report = self.ptxas.check(self.nested.arch, std::slice::from_ref(&own), &folder)?;
             let report = Report::join(report);
-            let places = Places::of(&numbered.module);
+            let places = Places::of(&module);
             text += &self.kernel(&own, &report, &places);
         }
         Ok(text)
+    }
+
+    /// A kernel's optimised module, and its PTX, whose `.loc`s have the numbers of [`places::number`].
+    fn numbered(
+        &self,
+        kernel: &str,
+        items: &ir::Items,
+        folder: &Path,
+    ) -> Result<(String, String), Error> {
+        let arch = self.nested.arch;
+        lower::lower(self.toolchain, arch, kernel, &items.kernel(kernel), folder)?;
+        let file = |suffix: &str| folder.join(format!("{kernel}.{suffix}"));
+        let (numbered, ptx) = (file("numbered.ll"), file("numbered.ptx"));
+        let read = |file: &Path| fs::read_to_string(file).map_err(Error::io("cannot read", file));
+        let module = read(&file("opt.ll"))?;
+        let text = places::number(&module);
+        fs::write(&numbered, text).map_err(Error::io("cannot write", &numbered))?;
+        lower::llc(self.toolchain, arch, &numbered, &ptx)?;
+        Ok((module, read(&ptx)?))
     }
 
     /// The faults of one kernel.
@@ -198,9 +206,4 @@ fn nested_packages<'f>(crate_dir: &'f Path, file: &'f Path) -> impl Iterator<Ite
 pub(crate) fn faulty<'a>(modules: &'a [KernelPtx], reports: &[Report]) -> Vec<&'a str> {
     let pairs = modules.iter().zip(reports);
     pairs.filter(|(_, report)| report.has_faults()).map(|(own, _)| own.kernel.as_str()).collect()
-}
-
-/// A path without `.` and `..`, which rustc writes for modules with a `path` attribute.
-pub(crate) fn clean(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -14,7 +14,7 @@ use crate::{
     toolchain::Toolchain,
 };
 use check::Checked;
-use source::{Source, nested_target_dir};
+use source::{Asked, Crate, Source, nested_target_dir};
 use std::{
     collections::BTreeSet,
     env, fs,
@@ -56,13 +56,6 @@ pub struct KernelBuilder {
     cubin: bool,
     convergent: bool,
     own_variables: Vec<String>,
-}
-
-/// Where the kernel crate is.
-#[derive(Clone, Debug)]
-enum Crate {
-    Folder(PathBuf),
-    Package(String),
 }
 
 impl KernelBuilder {
@@ -188,8 +181,13 @@ impl KernelBuilder {
             None => nested_target_dir(&out_dir),
         };
         let toolchain = Toolchain::find()?;
+        let asked = Asked {
+            kernel_crate: &self.kernel_crate,
+            features: &self.features,
+            default_features: self.default_features,
+        };
         let Source { crate_dir, build_dir, run_in, name, shown_from } =
-            self.source(&toolchain, &out_dir, &target_dir)?;
+            asked.source(&toolchain, &out_dir, &target_dir)?;
         if in_build_script {
             for variable in ptxas::VARIABLES {
                 println!("cargo::rerun-if-env-changed={variable}");
@@ -223,16 +221,17 @@ impl KernelBuilder {
         let marked = ir::mark(&source, ir::Options { convergent: self.convergent })?;
         let mut image =
             self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
-        self.check(
-            &Checked {
-                toolchain: &toolchain,
-                nested: &nested,
-                crate_dir: &crate_dir,
-                shown_from: &shown_from,
-                out_dir: &out_dir,
-            },
-            &mut image,
-        )?;
+        let checked = Checked {
+            toolchain: &toolchain,
+            nested: &nested,
+            crate_dir: &crate_dir,
+            shown_from: &shown_from,
+            out_dir: &out_dir,
+            how: self.ptxas,
+            cubin: self.cubin,
+            convergent: self.convergent,
+        };
+        checked.check(&mut image)?;
         if in_build_script {
             pass_on(&image.warnings);
         }

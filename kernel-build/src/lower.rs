@@ -1,7 +1,7 @@
 //! Lowers a kernel's marked IR to PTX with `opt` and `llc` of the LLVM that rustc uses.
 
 use crate::{
-    Error, blame,
+    Error,
     ir::{self, KernelIr},
     toolchain::Toolchain,
 };
@@ -52,6 +52,16 @@ pub(crate) struct Lowered {
     pub variables: Vec<String>,
 }
 
+/// Lowers an optimised module.
+pub(crate) fn llc(
+    toolchain: &Toolchain,
+    arch: &str,
+    optimised: &Path,
+    ptx: &Path,
+) -> Result<(), Error> {
+    run("llc", &toolchain.llc, llc_arguments(arch), optimised, ptx)
+}
+
 /// Optimises a kernel's module and lowers it to PTX. Its files, in `folder`, are `<kernel>.ll`, `.opt.ll`, `.ptx`, and
 /// `.key` with a hash of the inputs: if that is unchanged, so is the PTX.
 pub(crate) fn lower(
@@ -79,32 +89,7 @@ pub(crate) fn lower(
     Ok(Lowered { ptx: read(&ptx)?, variables: ir::variables(&read(&optimised)?) })
 }
 
-/// A kernel that was lowered with numbered places.
-pub(crate) struct Numbered {
-    /// PTX, whose `.loc`s have the numbers.
-    pub ptx: String,
-    /// The optimised module, whose metadata has the places.
-    pub module: String,
-}
-
-/// As [`lower`], for a module with line information. The numbers are those of [`blame::number`].
-pub(crate) fn lower_numbered(
-    toolchain: &Toolchain,
-    arch: &str,
-    kernel: &str,
-    ir: &KernelIr,
-    folder: &Path,
-) -> Result<Numbered, Error> {
-    lower(toolchain, arch, kernel, ir, folder)?;
-    let file = |suffix: &str| folder.join(format!("{kernel}.{suffix}"));
-    let (optimised, numbered, ptx) = (file("opt.ll"), file("numbered.ll"), file("numbered.ptx"));
-    let read = |file: &Path| fs::read_to_string(file).map_err(Error::io("cannot read", file));
-    let module = read(&optimised)?;
-    fs::write(&numbered, blame::number(&module)).map_err(Error::io("cannot write", &numbered))?;
-    run("llc", &toolchain.llc, llc_arguments(arch), &numbered, &ptx)?;
-    Ok(Numbered { ptx: read(&ptx)?, module })
-}
-
+/// Runs `opt` or `llc`.
 fn run(
     tool: &'static str,
     program: &Path,

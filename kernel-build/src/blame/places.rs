@@ -4,7 +4,6 @@
 //! there are only in the metadata of the optimised module. So [`number`] gives each place of the module its own
 //! number as a line, llc writes this number into `.loc`, and [`Places`] reads what is behind the number.
 
-use super::clean;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -24,7 +23,7 @@ pub(super) struct Frame {
 }
 
 /// The module with the number of its metadata as the line of each place.
-pub(crate) fn number(module: &str) -> String {
+pub(super) fn number(module: &str) -> String {
     let mut out = String::with_capacity(module.len());
     for line in module.lines() {
         let place = node(line).filter(|(_, text)| is_place(text));
@@ -108,6 +107,11 @@ impl<'a> Places<'a> {
         }
         None
     }
+}
+
+/// A path without links, and without the `..` that rustc writes for modules with a `path` attribute.
+pub(crate) fn clean(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// A line of metadata: `!12 = distinct !DILocation(...)`.

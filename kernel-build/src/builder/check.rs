@@ -1,6 +1,5 @@
 //! The check of an image by ptxas.
 
-use super::KernelBuilder;
 use crate::{
     DeviceImage, Error, PtxasCheck,
     blame::{self, Blame},
@@ -18,12 +17,16 @@ pub(super) struct Checked<'a> {
     /// Paths are shown relative to this folder.
     pub shown_from: &'a Path,
     pub out_dir: &'a Path,
+    pub how: PtxasCheck,
+    /// Whether the cubins are copied to the output folder.
+    pub cubin: bool,
+    pub convergent: bool,
 }
 
-impl KernelBuilder {
+impl Checked<'_> {
     /// Assembles the kernels of an image, if there is a ptxas, and reports what it finds.
-    pub(super) fn check(&self, of: &Checked, image: &mut DeviceImage) -> Result<(), Error> {
-        if self.ptxas == PtxasCheck::Off || image.modules.is_empty() {
+    pub fn check(&self, image: &mut DeviceImage) -> Result<(), Error> {
+        if self.how == PtxasCheck::Off || image.modules.is_empty() {
             return Ok(());
         }
         let Some(ptxas) = Ptxas::find()? else {
@@ -34,12 +37,12 @@ impl KernelBuilder {
             ));
             return Ok(());
         };
-        let folder = of.nested.work_dir().join("ptxas");
+        let folder = self.nested.work_dir().join("ptxas");
         let reports = ptxas.check(image.arch, &image.modules, &folder)?;
         if self.cubin {
             for module in &image.modules {
                 let file = format!("{}.cubin", module.kernel);
-                let (from, to) = (folder.join(&file), of.out_dir.join(&file));
+                let (from, to) = (folder.join(&file), self.out_dir.join(&file));
                 fs::copy(from, &to).map_err(Error::io("cannot write", &to))?;
             }
         }
@@ -47,9 +50,9 @@ impl KernelBuilder {
         let report = Report::join(reports);
         image.warnings.extend(report.warnings.iter().cloned());
         let version = ptxas.version.clone();
-        match self.ptxas {
+        match self.how {
             PtxasCheck::Strict if !faulty.is_empty() => {
-                let faults = self.explained(of, &ptxas, &report, &faulty);
+                let faults = self.explained(&ptxas, &report, &faulty);
                 return Err(Error::Ptxas { version, ptx: image.ptx_path.clone(), faults });
             }
             _ if !faulty.is_empty() => {
@@ -64,9 +67,8 @@ impl KernelBuilder {
     }
 
     /// The faults with the lines of Rust to blame.
-    fn explained(&self, of: &Checked, ptxas: &Ptxas, report: &Report, faulty: &[&str]) -> String {
-        let Checked { toolchain, nested, crate_dir, shown_from, .. } = *of;
-        let convergent = self.convergent;
+    fn explained(&self, ptxas: &Ptxas, report: &Report, faulty: &[&str]) -> String {
+        let Self { toolchain, nested, crate_dir, shown_from, convergent, .. } = *self;
         let blame = Blame { toolchain, ptxas, nested, convergent, crate_dir, shown_from };
         let lines = match blame.explain(faulty) {
             Ok(lines) => lines,

@@ -1,6 +1,5 @@
 //! Where the kernel crate is, and from which folder it is built.
 
-use super::{Crate, KernelBuilder};
 use crate::{
     Error,
     blame::clean,
@@ -15,9 +14,23 @@ use std::{
     process::Command,
 };
 
-impl KernelBuilder {
+/// Where the kernel crate is.
+#[derive(Clone, Debug)]
+pub(super) enum Crate {
+    Folder(PathBuf),
+    Package(String),
+}
+
+/// What is asked of the kernel crate.
+pub(super) struct Asked<'a> {
+    pub kernel_crate: &'a Crate,
+    pub features: &'a [String],
+    pub default_features: bool,
+}
+
+impl Asked<'_> {
     /// Finds the kernel crate, and writes a workspace for it if it has none.
-    pub(super) fn source(
+    pub fn source(
         &self,
         toolchain: &Toolchain,
         out_dir: &Path,
@@ -27,7 +40,7 @@ impl KernelBuilder {
             let dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
             dir.ok_or(Error::NoEnv("CARGO_MANIFEST_DIR"))
         };
-        let package = match &self.kernel_crate {
+        let package = match self.kernel_crate {
             Crate::Folder(dir) => {
                 let dir = if dir.is_absolute() { dir.clone() } else { builder()?.join(dir) };
                 let crate_dir = absolute(&dir)?;
@@ -45,7 +58,7 @@ impl KernelBuilder {
         let wanted = Wanted {
             package,
             lib_name: &name,
-            features: &self.features,
+            features: self.features,
             default_features: self.default_features,
         };
         let build_dir = absolute(&workspace::write(&wanted, &located, target_dir)?)?;

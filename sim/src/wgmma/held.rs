@@ -71,15 +71,14 @@ impl Member {
 
     /// Remembers a source, in place of the one that is there, which has the same address.
     fn put(&mut self, at: Option<usize>, source: Source) {
-        match at {
-            Some(at) => self.sources[at] = source,
-            None => {
-                if self.sources.len() == PINNED {
-                    self.sources.remove(0);
-                }
-                self.sources.push(source);
-            }
+        if let Some(at) = at {
+            self.sources[at] = source;
+            return;
         }
+        if self.sources.len() == PINNED {
+            self.sources.remove(0);
+        }
+        self.sources.push(source);
     }
 
     /// A source has been given back, so its registers were moved and not written.
