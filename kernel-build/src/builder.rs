@@ -1,22 +1,24 @@
 //! [`KernelBuilder`]: the settings of a device build, and the order of its steps.
 
+mod check;
+mod source;
+
 use crate::{
     DeviceImage, Error, PtxasCheck, depinfo, facts,
     ir::{self, Marked},
     lower,
     nested::{self, Nested},
-    package, parallel,
+    parallel,
     ptx::{self, KernelPtx},
-    ptxas::{self, Ptxas},
+    ptxas,
     toolchain::Toolchain,
-    workspace::{self, Wanted},
 };
-use serde_json::Value;
+use check::Checked;
+use source::{Asked, Crate, Source, nested_target_dir};
 use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 /// A device architecture.
@@ -54,13 +56,6 @@ pub struct KernelBuilder {
     cubin: bool,
     convergent: bool,
     own_variables: Vec<String>,
-}
-
-/// Where the kernel crate is.
-#[derive(Clone, Debug)]
-enum Crate {
-    Folder(PathBuf),
-    Package(String),
 }
 
 impl KernelBuilder {
@@ -186,8 +181,13 @@ impl KernelBuilder {
             None => nested_target_dir(&out_dir),
         };
         let toolchain = Toolchain::find()?;
-        let Source { crate_dir, build_dir, run_in, name } =
-            self.source(&toolchain, &out_dir, &target_dir)?;
+        let asked = Asked {
+            kernel_crate: &self.kernel_crate,
+            features: &self.features,
+            default_features: self.default_features,
+        };
+        let Source { crate_dir, build_dir, run_in, name, shown_from } =
+            asked.source(&toolchain, &out_dir, &target_dir)?;
         if in_build_script {
             for variable in ptxas::VARIABLES {
                 println!("cargo::rerun-if-env-changed={variable}");
@@ -221,6 +221,17 @@ impl KernelBuilder {
         let marked = ir::mark(&source, ir::Options { convergent: self.convergent })?;
         let mut image =
             self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
+        let checked = Checked {
+            toolchain: &toolchain,
+            nested: &nested,
+            crate_dir: &crate_dir,
+            shown_from: &shown_from,
+            out_dir: &out_dir,
+            how: self.ptxas,
+            cubin: self.cubin,
+            convergent: self.convergent,
+        };
+        checked.check(&mut image)?;
         if in_build_script {
             pass_on(&image.warnings);
         }
@@ -229,7 +240,7 @@ impl KernelBuilder {
         Ok(image)
     }
 
-    /// Lowers marked IR to PTX and checks it.
+    /// Lowers marked IR to PTX.
     fn lower(
         &self,
         toolchain: &Toolchain,
@@ -292,145 +303,8 @@ impl KernelBuilder {
             let warning = format!("kernel {kernel} has no metadata: its launches can't be checked");
             image.warnings.push(warning);
         }
-        if self.ptxas == PtxasCheck::Off || marked.entries().next().is_none() {
-            return Ok(image);
-        }
-        let Some(ptxas) = Ptxas::find()? else {
-            image.warnings.push(format!(
-                "no ptxas found ({} and PATH): the PTX of {name} is not checked for spills; the \
-                 driver will assemble it",
-                ptxas::VARIABLES.join(", ")
-            ));
-            return Ok(image);
-        };
-        let checked = work_dir.join("ptxas");
-        let report = ptxas.check(arch, &image.modules, &checked)?;
-        if self.cubin {
-            for kernel in &names {
-                let file = format!("{kernel}.cubin");
-                let (from, to) = (checked.join(&file), out_dir.join(&file));
-                fs::copy(from, &to).map_err(Error::io("cannot write", &to))?;
-            }
-        }
-        image.warnings.extend(report.warnings.iter().cloned());
-        let faults = report.faults();
-        if !faults.is_empty() {
-            let version = ptxas.version.clone();
-            if self.ptxas == PtxasCheck::Strict {
-                return Err(Error::Ptxas { version, ptx: image.ptx_path, faults });
-            }
-            image.warnings.push(format!("ptxas {version} finds fault with {name}:\n{faults}"));
-        }
-        image.ptxas = Some((ptxas, report));
         Ok(image)
     }
-
-    /// Finds the kernel crate, and writes a workspace for it if it has none.
-    fn source(
-        &self,
-        toolchain: &Toolchain,
-        out_dir: &Path,
-        target_dir: &Path,
-    ) -> Result<Source, Error> {
-        let builder = || {
-            let dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-            dir.ok_or(Error::NoEnv("CARGO_MANIFEST_DIR"))
-        };
-        let package = match &self.kernel_crate {
-            Crate::Folder(dir) => {
-                let dir = if dir.is_absolute() { dir.clone() } else { builder()?.join(dir) };
-                let crate_dir = absolute(&dir)?;
-                let name = library_name(toolchain, &crate_dir)?;
-                return Ok(Source::in_place(crate_dir, name));
-            }
-            Crate::Package(package) => package,
-        };
-        let located = package::locate(toolchain, package, &builder()?, out_dir)?;
-        let crate_dir = absolute(&located.dir)?;
-        let name = library_name(toolchain, &crate_dir)?;
-        if located.member {
-            return Ok(Source::in_place(crate_dir, name));
-        }
-        let wanted = Wanted {
-            package,
-            lib_name: &name,
-            features: &self.features,
-            default_features: self.default_features,
-        };
-        let build_dir = absolute(&workspace::write(&wanted, &located, target_dir)?)?;
-        Ok(Source { crate_dir, build_dir, run_in: located.workspace, name })
-    }
-}
-
-/// What the nested cargo builds.
-struct Source {
-    /// The kernel crate's folder.
-    crate_dir: PathBuf,
-    /// The folder of the package that is built: the kernel crate, or one whose only dependency it is.
-    build_dir: PathBuf,
-    /// The working folder of cargo, in and above which it looks for its configuration.
-    run_in: PathBuf,
-    /// The kernel crate's library name.
-    name: String,
-}
-
-impl Source {
-    /// The kernel crate is built in its own workspace.
-    fn in_place(crate_dir: PathBuf, name: String) -> Self {
-        Self { build_dir: crate_dir.clone(), run_in: crate_dir.clone(), crate_dir, name }
-    }
-}
-
-/// The folder of a package with one spelling, because the work folder's name depends on it.
-fn absolute(dir: &Path) -> Result<PathBuf, Error> {
-    if !dir.join("Cargo.toml").is_file() {
-        return Err(Error::NoCrate(dir.to_owned()));
-    }
-    dir.canonicalize().map_err(Error::io("cannot resolve", dir))
-}
-
-/// A folder that all builds of the workspace share. It lies in cargo's target folder above `OUT_DIR`, or
-/// otherwise in `OUT_DIR`.
-fn nested_target_dir(out_dir: &Path) -> PathBuf {
-    // cargo writes the first file into every target folder, and the second one only into a folder that it
-    // created.
-    const MARKS: [&str; 2] = [".rustc_info.json", "CACHEDIR.TAG"];
-    let target = out_dir.ancestors().find(|dir| MARKS.iter().any(|mark| dir.join(mark).is_file()));
-    target.unwrap_or(out_dir).join("kernel-build")
-}
-
-/// The name of the kernel crate's library target, from `cargo metadata`.
-fn library_name(toolchain: &Toolchain, crate_dir: &Path) -> Result<String, Error> {
-    let output = Command::new(&toolchain.cargo)
-        .args(["metadata", "--no-deps", "--format-version=1", "--manifest-path"])
-        .arg(crate_dir.join("Cargo.toml"))
-        .output()
-        .map_err(Error::io("cannot run", &toolchain.cargo))?;
-    let manifest = crate_dir.join("Cargo.toml");
-    if !output.status.success() {
-        let output_text = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        return Err(Error::Tool {
-            tool: "cargo metadata",
-            status: output.status,
-            input: manifest,
-            output: output_text,
-        });
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let package = packages.iter().find(|package| {
-        package["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest)
-    });
-    let targets = package.and_then(|package| package["targets"].as_array());
-    targets
-        .into_iter()
-        .flatten()
-        .find(|target| {
-            target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == "lib"))
-        })
-        .and_then(|target| target["name"].as_str())
-        .map(|name| name.replace('-', "_"))
-        .ok_or(Error::NoLibrary(manifest))
 }
 
 /// Tells cargo which files this build has read.
@@ -450,25 +324,5 @@ fn watch(sources: Option<Vec<PathBuf>>, crate_dir: &Path, build_dir: &Path) {
 fn pass_on(warnings: &[String]) {
     for line in warnings.iter().flat_map(|warning| warning.lines()) {
         println!("cargo::warning={line}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nested_folder_is_in_cargos() {
-        let root = env::temp_dir().join(format!("kernel-build-{}", std::process::id()));
-        let out = root.join("target/debug/build/k-0123/out");
-        fs::create_dir_all(&out).unwrap();
-        assert_eq!(nested_target_dir(&out), out.join("kernel-build"));
-        for mark in [".rustc_info.json", "CACHEDIR.TAG"] {
-            let file = root.join("target").join(mark);
-            fs::write(&file, "").unwrap();
-            assert_eq!(nested_target_dir(&out), root.join("target/kernel-build"), "{mark}");
-            fs::remove_file(file).unwrap();
-        }
-        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -51,6 +51,9 @@
 //! | `CUDA_HOME` | a CUDA installation |
 //! | `PATH` | folders |
 //!
+//! ptxas names a line of the PTX at best. So a kernel with a fault is built once more, with line information, and the
+//! error names and quotes the line of Rust (module `blame`).
+//!
 //! # Rebuilds
 //! A build script that uses this crate runs again when a source, manifest or lock file of the kernel crate
 //! or of one of its path dependencies changes. The list of files comes from cargo's dep-info of the nested
@@ -58,6 +61,7 @@
 //! build script:
 //! `KEEP=1 cargo run -p warpipe-kernel-build --example build_ptx -- <crate dir> <out dir>`.
 
+mod blame;
 mod builder;
 mod depinfo;
 mod error;

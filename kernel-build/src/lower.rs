@@ -52,6 +52,16 @@ pub(crate) struct Lowered {
     pub variables: Vec<String>,
 }
 
+/// Lowers an optimised module.
+pub(crate) fn llc(
+    toolchain: &Toolchain,
+    arch: &str,
+    optimised: &Path,
+    ptx: &Path,
+) -> Result<(), Error> {
+    run("llc", &toolchain.llc, llc_arguments(arch), optimised, ptx)
+}
+
 /// Optimises a kernel's module and lowers it to PTX. Its files, in `folder`, are `<kernel>.ll`, `.opt.ll`, `.ptx`, and
 /// `.key` with a hash of the inputs: if that is unchanged, so is the PTX.
 pub(crate) fn lower(
@@ -79,6 +89,7 @@ pub(crate) fn lower(
     Ok(Lowered { ptx: read(&ptx)?, variables: ir::variables(&read(&optimised)?) })
 }
 
+/// Runs `opt` or `llc`.
 fn run(
     tool: &'static str,
     program: &Path,

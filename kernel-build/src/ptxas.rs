@@ -24,10 +24,10 @@ pub(crate) const VARIABLES: [&str; 3] = ["PTXAS", WHEEL_VARIABLE, "CUDA_HOME"];
 /// How a build uses ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PtxasCheck {
-    /// Spills, stack use and serialised wgmmas are errors. A missing ptxas is only reported.
+    /// Spills, stack use and serialised wgmmas are errors, with the lines of Rust. A missing ptxas is only reported.
     #[default]
     Strict,
-    /// They are warnings.
+    /// They are warnings, in ptxas's words, without the lines of Rust.
     Warn,
     /// ptxas is not run.
     Off,
@@ -84,6 +84,13 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+impl Usage {
+    /// Whether there is an array in local memory. Spills lie there too, in multiples of 8 bytes.
+    pub(crate) fn has_array(&self) -> bool {
+        self.stack > self.spill_stores.next_multiple_of(8)
+    }
+}
+
 impl Ptxas {
     /// Searches the folders that the environment names, then `PATH`.
     pub fn find() -> Result<Option<Self>, Error> {
@@ -126,24 +133,17 @@ impl Ptxas {
         Ok(Self { version: version.to_owned(), path })
     }
 
-    /// Assembles each kernel's module in `folder`, several at a time, and reads what ptxas says of
-    /// them. What this ptxas said of the same text before is read from a file there.
+    /// Assembles each kernel's module in `folder`, several at a time, and reads what ptxas says of each. What this ptxas
+    /// said of the same text before is read from a file there.
     pub(crate) fn check(
         &self,
         arch: &str,
         modules: &[KernelPtx],
         folder: &Path,
-    ) -> Result<Report, Error> {
+    ) -> Result<Vec<Report>, Error> {
         fs::create_dir_all(folder).map_err(Error::io("cannot create", folder))?;
         let said = parallel::map(modules, |module| self.words(arch, module, folder));
-        let mut report = Report::default();
-        for text in said {
-            let Report { kernels, losses, warnings } = Report::parse(&text?);
-            report.kernels.extend(kernels);
-            report.losses.extend(losses);
-            report.warnings.extend(warnings);
-        }
-        Ok(report)
+        said.into_iter().map(|text| Ok(Report::parse(&text?))).collect()
     }
 
     /// The messages of ptxas about one module.
@@ -237,15 +237,35 @@ impl Report {
         report
     }
 
+    /// The report about all kernels of an image.
+    pub(crate) fn join(reports: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        for Self { kernels, losses, warnings } in reports {
+            all.kernels.extend(kernels);
+            all.losses.extend(losses);
+            all.warnings.extend(warnings);
+        }
+        all
+    }
+
+    /// Whether ptxas finds fault with a kernel.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.kinds().contains(&true)
+    }
+
+    /// Which kinds of faults there are, in the order of [`CURES`].
+    fn kinds(&self) -> [bool; 3] {
+        let any = |has: fn(&Usage) -> bool| self.kernels.iter().any(has);
+        [
+            any(Usage::has_array),
+            any(|usage| usage.spill_stores + usage.spill_loads > 0),
+            !self.losses.is_empty(),
+        ]
+    }
+
     /// One line for each fault, and one for what cures each kind; empty if there is none.
     pub fn faults(&self) -> String {
         let mut text = String::new();
-        let any = |has: fn(&Usage) -> bool| self.kernels.iter().any(has);
-        let kinds = [
-            any(|usage| usage.stack > usage.spill_stores),
-            any(|usage| usage.spill_stores + usage.spill_loads > 0),
-            !self.losses.is_empty(),
-        ];
         for usage in &self.kernels {
             let Usage { kernel, stack, spill_stores, spill_loads, .. } = usage;
             if stack + spill_stores + spill_loads > 0 {
@@ -259,11 +279,15 @@ impl Report {
         for message in &self.losses {
             let _ = writeln!(text, "  {message}");
         }
-        for (cure, _) in CURES.iter().zip(kinds).filter(|(_, there)| *there) {
-            let _ = writeln!(text, "  {cure}");
-        }
+        text += &self.cures();
         text.truncate(text.trim_end().len());
         text
+    }
+
+    /// One line for what cures each kind of fault.
+    pub(crate) fn cures(&self) -> String {
+        let there = CURES.iter().zip(self.kinds()).filter(|(_, there)| *there);
+        there.flat_map(|(cure, _)| ["  ", cure, "\n"]).collect()
     }
 }
 

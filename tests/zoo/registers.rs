@@ -11,6 +11,7 @@ family! { "registers.rs":
     a_sum_read_while_its_batch_is_in_flight
     an_accumulator_rescaled_in_flight
     a_fragment_overwritten_before_the_wait
+    a_fragment_replaced_before_its_fence
     an_accumulator_changed_without_wgmma_fence
     a_first_wgmma_without_wgmma_fence
     a_sum_used_without_fence_operand
@@ -141,6 +142,38 @@ fn a_fragment_overwritten_before_the_wait() -> Bug {
                 wgmma::commit_group();
             }
             wgmma::wait_group::<0>();
+            M64::<8>::fence_operand(&mut o);
+            global::st(w.out(tid()), o[0].to_bits());
+        },
+    )
+}
+
+fn a_fragment_replaced_before_its_fence() -> Bug {
+    bug(
+        "The next fragment of A is packed as soon as a batch is committed; the wait and `fence_fragment` follow",
+        "P in registers, as in attention; ptxas's warning C7513",
+        GROUP,
+        // SAFETY: a whole group multiplies; the fragment's registers written in flight are the bug.
+        |w, bug| unsafe {
+            fill();
+            let (mut o, mut a) = (M64::<8>::ZERO, [cvt::bf16x2(1.0, 1.0); 4]);
+            let next = [cvt::bf16x2(black_box(2.0), 1.0); 4];
+            wgmma::fence();
+            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), false); //~ WP040
+            wgmma::commit_group();
+            if bug {
+                a = next;
+            }
+            wgmma::wait_group::<0>();
+            wgmma::fence_fragment(&mut a); //~ WP040
+            if !bug {
+                a = next;
+            }
+            wgmma::fence();
+            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), true);
+            wgmma::commit_group();
+            wgmma::wait_group::<0>();
+            wgmma::fence_fragment(&mut a);
             M64::<8>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },

@@ -7,7 +7,8 @@ use isa::{kernel, math, thread};
 pub const EXACT: usize = 5;
 
 /// An approximate function of each float whose bits `from` holds, by its number: `ex2`, `lg2`, `rcp`, `rsqrt`,
-/// `sqrt`, `tanh`.
+/// `sqrt`, `tanh`, and `ex2` and `rcp` that flush subnormal
+/// numbers.
 #[kernel(threads = 32)]
 pub fn approximation(out: DeviceSliceMut<'_, u32>, from: DeviceSlice<'_, u32>, function: u32) {
     let mut i = thread::thread_idx_x() as usize;
@@ -19,7 +20,9 @@ pub fn approximation(out: DeviceSliceMut<'_, u32>, from: DeviceSlice<'_, u32>, f
             2 => math::rcp_approx(x),
             3 => math::rsqrt_approx(x),
             4 => math::sqrt_approx(x),
-            _ => math::tanh_approx(x),
+            5 => math::tanh_approx(x),
+            6 => math::ex2_approx_ftz(x),
+            _ => math::rcp_approx_ftz(x),
         };
         out.set(i, y.to_bits());
         i += 32;

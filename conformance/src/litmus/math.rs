@@ -16,6 +16,19 @@ pub const ALL: &[Litmus] = &[
         refused: None,
     },
     Litmus {
+        name: "ex2.approx.ftz",
+        says: "At most 2 ulp from the correctly rounded result, over the full range. Subnormal operands and \
+               results become zeros of their sign.",
+        run: |bench, log| {
+            let mut bits = arguments();
+            // Densely where the results become subnormal, and where the error goes through a whole period.
+            bits.extend(between(-127.0, -125.0).chain(between(-126.0001, -125.9999)));
+            bits.extend(between(0.0, 1.0));
+            approximate_at(bench, log, 6, ex2_ftz, &bits)
+        },
+        refused: None,
+    },
+    Litmus {
         name: "lg2.approx",
         says: "The absolute error is at most 2^-22 between 0.5 and 2, the relative error at most 2^-22 \
                elsewhere. Both zeros give minus infinity.",
@@ -26,6 +39,20 @@ pub const ALL: &[Litmus] = &[
         name: "rcp.approx",
         says: "At most 1 ulp over the full range; zeros and infinities keep their sign.",
         run: |bench, log| approximate(bench, log, 2, rcp),
+        refused: None,
+    },
+    Litmus {
+        name: "rcp.approx.ftz",
+        says: "At most 1 ulp over the full range. Subnormal operands and results become zeros of their sign.",
+        run: |bench, log| {
+            let mut bits = arguments();
+            // Densely where the results become subnormal: the reciprocal of 2^126.
+            let edge = 126f64.exp2();
+            bits.extend(
+                between(0.5 * edge, 2.0 * edge).chain(between(0.99999 * edge, 1.00001 * edge)),
+            );
+            approximate_at(bench, log, 7, rcp_ftz, &bits)
+        },
         refused: None,
     },
     Litmus {
@@ -76,18 +103,20 @@ fn arguments() -> Vec<u32> {
     for power in 0..23 {
         bits.extend([1 << power, (1 << power) + 1, (2 << power) - 1]);
     }
-    let between = |low: f64, high: f64| {
-        (0..DENSE).map(move |i| {
-            // An odd step, so that the mantissas vary.
-            let part = f64::from(i) / f64::from(DENSE - 1);
-            ((low + (high - low) * part) as f32).to_bits()
-        })
-    };
     bits.extend(between(-152.0, 129.0));
     bits.extend(between(0.4, 2.2));
     bits.extend(between(0.999, 1.001));
     bits.extend(between(-10.0, 10.0));
     bits
+}
+
+/// Arguments from one to another, both included.
+fn between(low: f64, high: f64) -> impl Iterator<Item = u32> {
+    (0..DENSE).map(move |i| {
+        // An odd step, so that the mantissas vary.
+        let part = f64::from(i) / f64::from(DENSE - 1);
+        ((low + (high - low) * part) as f32).to_bits()
+    })
 }
 
 /// What a function may give for an argument: the value of a corner case, or the exact result and the largest
@@ -114,6 +143,33 @@ fn ex2(x: f32) -> Allowed {
         return is(rounded);
     }
     near(rounded.into(), 2.0 * ulp(rounded.into()))
+}
+
+fn ex2_ftz(x: f32) -> Allowed {
+    if x.abs() < f32::MIN_POSITIVE {
+        return is(1.0);
+    }
+    let rounded = f64::from(f64::from(x).exp2() as f32);
+    flushed(rounded, 2.0 * ulp(rounded)).unwrap_or_else(|| ex2(x))
+}
+
+fn rcp_ftz(x: f32) -> Allowed {
+    if x.is_subnormal() {
+        return is(f32::INFINITY.copysign(x));
+    }
+    let exact = f64::from(x).recip();
+    if x.is_infinite() { rcp(x) } else { flushed(exact, ulp(exact)).unwrap_or_else(|| rcp(x)) }
+}
+
+/// What is allowed with `.ftz` for a result within `bound` of `want`, if it is subnormal or may be.
+fn flushed(want: f64, bound: f64) -> Option<Allowed> {
+    let from_least = want.abs() - f64::from(f32::MIN_POSITIVE);
+    if from_least < -bound {
+        return Some(is(0f32.copysign(want as f32)));
+    }
+    // The chip's result may be normal or not: from 0 up to what the error allows.
+    let middle = want / 2.0;
+    (from_least <= bound && want.is_finite()).then(|| near(middle, middle.abs() + bound))
 }
 
 fn lg2(x: f32) -> Allowed {
@@ -167,8 +223,18 @@ fn approximate(
     function: u32,
     expected: Expected,
 ) -> Result<(), Error> {
-    let bits = arguments();
-    let buffer = bench.upload(&bits)?;
+    approximate_at(bench, log, function, expected, &arguments())
+}
+
+/// A function of arguments by their bits.
+fn approximate_at(
+    bench: &Bench,
+    log: &mut Log,
+    function: u32,
+    expected: Expected,
+    bits: &[u32],
+) -> Result<(), Error> {
+    let buffer = bench.upload(bits)?;
     let params = vec![Param::slice::<u32>(&buffer), Param::value(function)];
     let have = bench.observe::<approximation>(1, bits.len(), params)?;
     for (&b, &have) in bits.iter().zip(&have) {

@@ -7,6 +7,8 @@
 //! used in place.
 
 mod calibration;
+mod choice;
+mod info;
 mod layout;
 mod operand;
 mod pick;
@@ -16,8 +18,9 @@ mod problem;
 mod run;
 mod turns;
 
+pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use pick::{Pick, Schedule, pick};
-pub use plan::{GemmPlan, KernelInfo, PlanInfo, StagingInfo};
+pub use plan::GemmPlan;
 pub use predict::{Candidate, Prediction, candidates};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;

@@ -1,5 +1,7 @@
 //! A plan holds everything about a product that does not depend on the addresses of its operands.
 
+use super::choice::Choice;
+use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
 use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
 use super::predict::{Prediction, schedule, schedules};
@@ -8,13 +10,9 @@ use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
-use crate::launch::{Module, Prepared};
-use crate::tensor_error::dtype_name;
-use gpu_kernels::gemm::{Epilogue, Instance, Linear, TileSchedulerParams};
-use pipeline::grid::Partials;
+use crate::launch::Module;
+use gpu_kernels::gemm::{Epilogue, Instance, Linear};
 use pipeline::grid::Throttle;
-use serde::Serialize;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
@@ -42,97 +40,6 @@ pub struct GemmPlan<E = Linear> {
     pub(super) turns: Turns,
     pub(super) epilogue: PhantomData<fn() -> E>,
     info: PlanInfo,
-}
-
-/// An instance with its grid and raster swizzle.
-pub(super) struct Choice {
-    pub instance: &'static Instance,
-    pub grid: [u32; 3],
-    /// The kernel in the module, for this grid.
-    pub prepared: Prepared,
-    pub raster_swizzle: u32,
-    pub streamed: u32,
-    /// K tiles that each CTA prefetches into L2 while the primary grid still runs.
-    pub prefetch: u32,
-    /// Whether the grid is throttled.
-    pub throttled: bool,
-    /// Predicted time in microseconds.
-    pub predicted_us: f64,
-}
-
-/// Description of a plan, as text and as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlanInfo {
-    /// The device.
-    pub device: String,
-    /// Rows of D.
-    pub m: u64,
-    /// Columns of D.
-    pub n: u64,
-    /// Columns of A and B.
-    pub k: u64,
-    /// Type of A and B.
-    pub ab: &'static str,
-    /// Type of C and D.
-    pub out: &'static str,
-    /// Whether C is added.
-    pub with_c: bool,
-    /// The kernel, or `None` when D is empty.
-    pub kernel: Option<KernelInfo>,
-    /// Operands that are copied to a row pitch that TMA accepts.
-    pub staging: Vec<StagingInfo>,
-    /// Special cases of this plan, one sentence each.
-    pub notes: Vec<String>,
-}
-
-/// The kernel of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KernelInfo {
-    /// Name in the image.
-    pub name: String,
-    /// Row of the instance table.
-    pub index: usize,
-    /// BM, BN, BK.
-    pub tile: [u32; 3],
-    /// CTAs of a cluster, along M and along N.
-    pub cluster: [u32; 2],
-    /// Stages (slots) of the ring.
-    pub stages: u32,
-    /// Threads of a CTA.
-    pub threads: u32,
-    /// Shared memory of a CTA in bytes.
-    pub smem_bytes: u32,
-    /// CTAs of the grid.
-    pub ctas: u32,
-    /// Tiles of D.
-    pub tiles: u64,
-    /// Tiles per CTA.
-    pub waves: f64,
-    /// Raster swizzle, in rows of cluster tiles.
-    pub raster_swizzle: u32,
-    /// Cluster tiles that are split along K among all clusters (stream-K).
-    pub streamed: u32,
-    /// K tiles that each CTA prefetches into L2 while the primary grid still runs.
-    pub prefetch: u32,
-    /// Whether the grid is throttled.
-    pub throttled: bool,
-    /// Predicted time in microseconds.
-    pub predicted_us: f64,
-    /// Why this kernel was chosen.
-    pub why: String,
-}
-
-/// An operand that reaches TMA through a padded copy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StagingInfo {
-    /// A, B, C or D.
-    pub operand: char,
-    /// Bytes of a row.
-    pub row_bytes: u64,
-    /// Bytes of a row in the copy.
-    pub pitch: u64,
-    /// Bytes of the copy.
-    pub bytes: u64,
 }
 
 impl<E: Epilogue> GemmPlan<E> {
@@ -336,44 +243,7 @@ impl<E: Epilogue> Gemm<E> {
     }
 }
 
-impl Choice {
-    fn schedule(&self) -> Schedule {
-        let cluster = self.instance.desc.meta.cluster_size();
-        Schedule { clusters: self.grid[0] / cluster, streamed: self.streamed }
-    }
-
-    /// The tile scheduler's parameters for a product of `[M, N, K]` as the instance sees them.
-    pub(super) fn scheduler(&self, size: [u64; 3]) -> TileSchedulerParams {
-        let Schedule { clusters, streamed } = self.schedule();
-        self.instance.scheduler(size.map(|x| x as u32), self.raster_swizzle, clusters, streamed)
-    }
-
-    /// Bytes of the stream-K workspace.
-    fn partial_bytes(&self) -> usize {
-        if self.streamed == 0 {
-            return 0;
-        }
-        let (groups, columns) = (u64::from(self.instance.groups), u64::from(self.instance.bn));
-        Partials::bytes(u64::from(self.grid[0]), groups, columns) as usize
-    }
-}
-
 impl PlanInfo {
-    fn of(device: &Device, p: &GemmProblem) -> Self {
-        Self {
-            device: device.describe(),
-            m: p.m,
-            n: p.n,
-            k: p.k,
-            ab: dtype_name(p.ab),
-            out: dtype_name(p.out),
-            with_c: p.beta_c,
-            kernel: None,
-            staging: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
     /// Allocates the staging copy that a packed operand needs, and notes it in the description.
     fn stage(&mut self, alloc: Alloc<'_>, layout: &Layout) -> Result<OnceLock<Buffer>, Error> {
         match layout.packed() {
@@ -401,91 +271,4 @@ fn copy_of(alloc: Alloc<'_>, layout: &Layout) -> Result<Buffer, Error> {
         limit: "the host's address space is smaller",
     })?;
     alloc(size)
-}
-
-impl KernelInfo {
-    fn of(problem: &GemmProblem, index: usize, choice: &Choice, why: String) -> Self {
-        let i = choice.instance;
-        let meta = &i.desc.meta;
-        let tiling = Tiling::new(i, problem.m, problem.n);
-        let tiles = tiling.tiles;
-        Self {
-            name: meta.name().into(),
-            index,
-            tile: [i.bm, i.bn, i.bk],
-            cluster: [i.cluster_m, i.cluster_n],
-            stages: i.stages,
-            threads: meta.threads,
-            smem_bytes: meta.smem_bytes,
-            ctas: choice.grid[0],
-            tiles,
-            waves: tiles as f64 / f64::from(choice.grid[0]),
-            raster_swizzle: choice.raster_swizzle,
-            streamed: choice.streamed,
-            prefetch: choice.prefetch,
-            throttled: choice.throttled,
-            predicted_us: choice.predicted_us,
-            why,
-        }
-    }
-
-    /// The schedule: clusters of the grid and split tiles.
-    pub fn schedule(&self) -> Schedule {
-        let [m, n] = self.cluster;
-        Schedule { clusters: self.ctas / (m * n), streamed: self.streamed }
-    }
-}
-
-impl fmt::Display for PlanInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { m, n, k, ab, out, .. } = self;
-        write!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}")?;
-        if self.with_c {
-            write!(f, " + C")?;
-        }
-        writeln!(f, " on {}", self.device)?;
-        if let Some(kernel) = &self.kernel {
-            let [bm, bn, bk] = kernel.tile;
-            let [cm, cn] = kernel.cluster;
-            writeln!(f, "  kernel {} ({}): {}", kernel.name, kernel.index, kernel.why)?;
-            writeln!(
-                f,
-                "  tile {bm}x{bn}x{bk}, {} stages, cluster {cm}x{cn}, {} threads, {} bytes of shared memory",
-                kernel.stages, kernel.threads, kernel.smem_bytes
-            )?;
-            writeln!(
-                f,
-                "  {} tiles on {} CTAs ({:.2} waves), raster swizzle of {} cluster-tile rows",
-                kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_swizzle
-            )?;
-            if kernel.streamed > 0 {
-                writeln!(
-                    f,
-                    "  {} cluster tiles are split along K among all clusters (stream-K)",
-                    kernel.streamed
-                )?;
-            }
-            if kernel.prefetch > 0 {
-                let prefetch = kernel.prefetch;
-                writeln!(
-                    f,
-                    "  {prefetch} k tiles per CTA are prefetched while the primary grid still runs"
-                )?;
-            }
-            if kernel.throttled {
-                writeln!(f, "  the grid throttle keeps CTAs close together between tiles")?;
-            }
-        }
-        for s in &self.staging {
-            writeln!(
-                f,
-                "  {}: rows of {} bytes are padded to {} (TMA needs multiples of 16) in a copy of {} bytes",
-                s.operand, s.row_bytes, s.pitch, s.bytes
-            )?;
-        }
-        for note in &self.notes {
-            writeln!(f, "  {note}")?;
-        }
-        Ok(())
-    }
 }

@@ -1,8 +1,9 @@
 //! A plan bound to its operands.
 
+use super::choice::Choice;
 use super::layout::Place;
 use super::operand::{Operand, check_apart};
-use super::plan::{Choice, GemmPlan};
+use super::plan::GemmPlan;
 use super::turns::Turn;
 use crate::buffer::{Buffer, Rows};
 use crate::error::Error;

@@ -137,10 +137,53 @@ fn ptxas_finds_an_array_in_local_memory() {
     }
     let error = fixture("stack", "stack").ptxas(PtxasCheck::Strict).build().unwrap_err();
     assert!(matches!(error, Error::Ptxas { .. }));
-    assert!(error.to_string().contains("stack: 256 bytes stack"), "{error}");
+    let line = "kernel stack: 256 bytes stack; expected 0; at src/lib.rs:17, src/lib.rs:20\n";
+    assert!(error.to_string().contains(line), "{error}");
+    assert!(error.to_string().contains("17 |             table[at] += i;\n"), "{error}");
     let image = fixture("stack", "stack").ptxas(PtxasCheck::Warn).build().unwrap();
     assert!(image.warnings.iter().any(|w| w.contains("stack: 256 bytes stack")));
     assert_eq!(image.ptxas.unwrap().1.kernels[0].stack, 256);
+}
+
+/// ptxas names a line of the PTX at best; the error names the line of Rust, and quotes it.
+#[test]
+fn a_fault_names_the_line_of_rust() {
+    if Ptxas::find().unwrap().is_none() {
+        println!("no ptxas: skipped");
+        let required = std::env::var_os("WARPIPE_REQUIRE_PTXAS").is_some_and(|value| value == "1");
+        assert!(!required, "WARPIPE_REQUIRE_PTXAS=1: no ptxas");
+        return;
+    }
+    let source = fs::read_to_string(folder("faults").join("src/lib.rs")).unwrap();
+    let error = fixture("faults", "faults").ptxas(PtxasCheck::Strict).build().unwrap_err();
+    assert!(matches!(error, Error::Ptxas { .. }));
+    let text = error.to_string();
+    // The fault of a kernel, up to the next one.
+    let faults = text.split("\n  kernel ").skip(1);
+    let faults: Vec<(&str, &str)> = faults.filter_map(|fault| fault.split_once(": ")).collect();
+    for (kernel, what, line) in [
+        ("changes_a_sum", "ptxas adds a wait for wgmmas (C7517)", "sum[2] *= 0.5;"),
+        ("changes_an_input", "wgmmas are serialised (C7513)", "fragment[1] += i;"),
+        (
+            "lacks_a_fence",
+            "a wgmma.fence is missing, so ptxas adds one (C7519)",
+            "wgmma::mma(&mut sum, slot);",
+        ),
+        (
+            "reads_a_sum",
+            "ptxas adds a wait for wgmmas (C7517)",
+            "unsafe { *out.add(i as usize) = sum[0] };",
+        ),
+        ("spills", "bytes of spill stores", "b[i] = out.add(160 + i).read_volatile();"),
+    ] {
+        let number = source.lines().position(|text| text.trim() == line).unwrap() + 1;
+        let right = format!("at src/lib.rs:{number}");
+        let named = |(name, fault): &&(&str, &str)| *name == kernel && fault.contains(what);
+        let Some((_, fault)) = faults.iter().find(named) else { panic!("{kernel}: {text}") };
+        assert!(fault.contains(&right) && fault.contains(line), "{kernel}, {right}: {text}");
+    }
+    // What is inlined from another package is not the line that is named.
+    assert!(text.contains("= inlined there: wgmma/src/lib.rs:"), "{text}");
 }
 
 /// The module of a kernel.

@@ -35,7 +35,10 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
     if last {
         grid::signals(e, cta);
     }
-    if let Err((fault, loc)) = left_over(&e.hw, t, last) {
+    let (held, member) = e.hw.held_mut(t);
+    if let Some((fault, loc)) = held.left_by(member) {
+        e.fail_at(Some(t), Some(loc), fault);
+    } else if let Err((fault, loc)) = left_over(&e.hw, t, last) {
         e.fail_at(Some(t), loc, fault);
     } else if last && let Some((t, loc, fault)) = late(e, cta) {
         e.fail_at(Some(t), Some(loc), fault);

@@ -28,6 +28,8 @@ unary! {
     rsqrt_approx(x) = f64::from(x).sqrt().recip() as f32;
     /// `rcp.approx.f32`; the chip's error is at most 1 ulp
     rcp_approx(x) = x.recip();
+    /// `rcp.approx.ftz.f32`; the chip's error is at most 1 ulp
+    rcp_approx_ftz(x) = flushed(flushed(x).recip());
     /// `ex2.approx.f32`; the chip's result is at most 2 ulp from this one
     ex2_approx(x) = f64::from(x).exp2() as f32;
     /// `ex2.approx.ftz.f32`; the chip's result is at most 2 ulp from this one
@@ -136,6 +138,8 @@ mod tests {
         assert_eq!(rsqrt_approx(2.0 * least), 2.0f32.powi(74));
         assert_eq!((tanh_approx(least), sqrt_approx(least)), (least, least.sqrt()));
         assert_eq!(rcp_approx(f32::MAX), 1.0 / f32::MAX);
+        assert_eq!([f32::MAX, -f32::MAX].map(|x| rcp_approx_ftz(x).to_bits()), [0, 1 << 31]);
+        assert_eq!([least, -least].map(rcp_approx_ftz), [f32::INFINITY, f32::NEG_INFINITY]);
     }
 
     #[test]

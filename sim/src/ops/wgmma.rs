@@ -4,6 +4,7 @@ use crate::drive::current::{aside, block, given, op};
 use crate::exec::wgmma;
 use crate::wgmma::groups::Mma;
 pub use crate::wgmma::operand::{Major, OperandType};
+use std::panic::Location;
 
 /// `wgmma.fence.sync.aligned`
 #[track_caller]
@@ -57,8 +58,9 @@ pub fn fence_operand(d: &mut [f32]) {
 /// The same of registers of A.
 #[track_caller]
 pub fn fence_fragment(a: &mut [u32; 4]) {
+    let loc = Location::caller();
     aside("fence_fragment", |e, t| {
         let (held, member) = e.hw.held_mut(t);
-        held.give_back_fragment(member, a)
+        held.give_back_fragment(member, a, loc)
     });
 }

@@ -8,21 +8,36 @@
 //! registers knows its pattern and adds to what is kept. `fence_operand` after the wait puts the
 //! values back.
 //!
-//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic.
+//! An A fragment that was written as a whole has no pattern left. So the model remembers where a wgmma found the
+//! fragment, until it is given back. Other values at this address are a suspicion only: the fragment may have been moved
+//! before, and another one made in its place. If it has not been given back when the thread returns, it was not moved.
+//!
+//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic, and an accumulator
+//! that is written as a whole.
 //!
 //! PTX manual, *wgmma.mma_async* and *wgmma.fence*.
 
-use super::pool::{Look, Name, Pool, named};
+use super::pool::{Kept, Look, Name, Pool, named};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::{Loc, same_line};
 
-/// Registers of A that a wgmma in flight reads.
+/// Registers of A that a wgmma reads, until they are given back.
 struct Source {
     addr: usize,
     loc: Loc,
     values: [u32; 4],
     group: u64,
+    /// What is kept of them.
+    kept: Kept,
+}
+
+/// Where a source's registers were found with other values.
+struct Rewritten {
+    kept: Kept,
+    /// What is found if they are never given back.
+    fault: Fault,
+    loc: Loc,
 }
 
 /// What a thread has waited for, and what its wgmmas read.
@@ -31,12 +46,13 @@ struct Member {
     /// The last wgmma group that a wait of its own covers.
     retired: u64,
     sources: Vec<Source>,
+    rewritten: Vec<Rewritten>,
     /// Addresses of registers that `fence_operand` has seen and no wgmma has taken since, so that the
     /// compiler writes them no later; and whether a `wgmma.fence` has followed.
     pinned: Vec<(usize, bool)>,
 }
 
-/// Registers that a thread pins at most: the oldest are forgotten.
+/// Registers that a thread pins at most, and the most sources of it: the oldest are forgotten.
 const PINNED: usize = 64;
 
 impl Member {
@@ -46,6 +62,54 @@ impl Member {
             self.pinned.remove(0);
         }
         self.pinned.push((addr, false));
+    }
+
+    /// Where the source at an address is.
+    fn source(&self, addr: usize) -> Option<usize> {
+        self.sources.iter().position(|s| s.addr == addr)
+    }
+
+    /// Remembers a source, in place of the one that is there, which has the same address.
+    fn put(&mut self, at: Option<usize>, source: Source) {
+        if let Some(at) = at {
+            self.sources[at] = source;
+            return;
+        }
+        if self.sources.len() == PINNED {
+            self.sources.remove(0);
+        }
+        self.sources.push(source);
+    }
+
+    /// A source has been given back, so its registers were moved and not written.
+    fn give_back(&mut self, kept: Kept) {
+        if let Some(at) = self.sources.iter().position(|s| s.kept == kept) {
+            self.sources.swap_remove(at);
+        }
+        if !self.rewritten.is_empty() {
+            self.rewritten.retain(|r| r.kept != kept);
+        }
+    }
+
+    /// An instruction at `loc` has found `values` in place of a source's pattern: the registers were written, or moved
+    /// before. `waited` says what is wrong if the thread has waited for the wgmma.
+    fn suspect(&mut self, source: usize, values: &[u32; 4], loc: Loc, waited: (Rule, &str)) {
+        let (source, retired) = (&self.sources[source], self.retired);
+        if source.values == *values || self.rewritten.len() == PINNED {
+            return;
+        }
+        let group = source.group;
+        let (rule, when) = if group > retired {
+            let rule = Rule::RegistersInFlight;
+            (rule, format!("its waits cover group {retired} and those before"))
+        } else {
+            (waited.0, waited.1.to_owned())
+        };
+        let text = format!(
+            "a fragment of A has been written as a whole, and a wgmma of group {group} of the thread reads it: {when}"
+        );
+        let fault = Fault::new(rule, text).against("the wgmma that reads it", source.loc);
+        self.rewritten.push(Rewritten { kept: source.kept, fault, loc });
     }
 
     /// Whether registers were pinned before a `wgmma.fence`, and none of the thread's own accesses to
@@ -88,7 +152,7 @@ impl Held {
         let retired = self.members.iter().map(|m| m.retired).min().unwrap_or(0);
         for m in &self.members {
             f((open - m.retired) << 32 | m.pinned.iter().filter(|p| p.1).count() as u64);
-            f(m.pinned.len() as u64);
+            f((m.pinned.len() | m.rewritten.len() << 32) as u64);
             let sources = m.sources.iter().filter(|s| s.group > m.retired);
             sources.for_each(|s| f((open - s.group) << 32 | u64::from(s.loc.line())));
         }
@@ -150,8 +214,12 @@ impl Held {
         let addr = a.as_ptr() as usize;
         match self.fragments.look(t, a) {
             Look::Whole(slot) => {
-                let values = self.fragments.again(slot, t, (loc, group));
-                return Ok(values.try_into().expect("four registers"));
+                let kept = self.fragments.kept(slot);
+                let values: &[u32] = self.fragments.again(slot, t, (loc, group));
+                let values = values.try_into().expect("four registers");
+                let sources = self.member(t).sources.iter_mut();
+                sources.filter(|s| s.kept == kept).for_each(|s| s.group = group);
+                return Ok(values);
             }
             Look::Part(i) => {
                 let name = named(a[i]).expect("it was found");
@@ -160,29 +228,34 @@ impl Held {
             Look::Not => {}
         }
         a.iter().try_for_each(|&bits| self.used(t, bits))?;
-        let retired = self.retired(t);
         let values = *a;
-        let sources = &mut self.member(t).sources;
-        sources.retain(|s| s.group > retired);
-        let same = |s: &&Source| s.addr == addr && same_line(s.loc, loc) && s.values != values;
-        if let Some(s) = sources.iter().find(same) {
-            return Err(Fault::new(
-                Rule::RegistersInFlight,
-                format!(
-                    "A's registers have been written again, and a wgmma of group {} of the thread may \
-                     still read them: its waits cover group {retired} and those before. Wait first, or \
-                     give each wgmma of a batch a fragment of its own",
-                    s.group
-                ),
-            )
-            .against("the wgmma that reads them", s.loc));
+        let member = self.member(t);
+        let known = member.source(addr);
+        if let Some(at) = known {
+            let s = &member.sources[at];
+            if s.group > member.retired && same_line(s.loc, loc) && s.values != values {
+                return Err(Fault::new(
+                    Rule::RegistersInFlight,
+                    format!(
+                        "A's registers have been written again, and a wgmma of group {} of the thread may \
+                         still read them: its waits cover group {} and those before. Wait first, or \
+                         give each wgmma of a batch a fragment of its own",
+                        s.group, member.retired
+                    ),
+                )
+                .against("the wgmma that reads them", s.loc));
+            }
+            let waited = "it has waited, but no fence_fragment followed the wait: the compiler may move the write above it";
+            member.suspect(at, &values, loc, (Rule::RegistersUnfenced, waited));
         }
-        sources.push(Source { addr, loc, values, group });
-        if !self.member(t).unpin(addr) {
+        if !member.unpin(addr) {
             self.check_fence(t, "a fragment of A")?;
         }
         let members = &self.members;
-        self.fragments.keep(t, a, (loc, group), |g| members.iter().all(|m| m.retired >= g));
+        let over = |g| members.iter().all(|m| m.retired >= g);
+        let slot = self.fragments.keep(t, a, (loc, group), over);
+        let kept = self.fragments.kept(slot);
+        self.member(t).put(known, Source { addr, loc, values, group, kept });
         Ok(values)
     }
 
@@ -243,7 +316,12 @@ impl Held {
     }
 
     /// The same of a fragment of A that no wgmma reads any more.
-    pub fn give_back_fragment(&mut self, t: usize, a: &mut [u32; 4]) -> Result<(), Fault> {
+    pub fn give_back_fragment(
+        &mut self,
+        t: usize,
+        a: &mut [u32; 4],
+        loc: Loc,
+    ) -> Result<(), Fault> {
         let retired = self.retired(t);
         let addr = a.as_ptr() as usize;
         match self.fragments.look(t, a) {
@@ -252,14 +330,30 @@ impl Held {
                 return Err(self.changed("a fragment of A", name, t));
             }
             Look::Whole(slot) if self.fragments.group(slot) <= retired => {
+                let kept = self.fragments.kept(slot);
                 self.fragments.take(slot, t, a);
                 self.fenced &= !(1 << t);
-                self.member(t).sources.retain(|s| s.addr != addr);
+                self.member(t).give_back(kept);
             }
-            Look::Not => self.member(t).pin(addr),
+            Look::Not => {
+                let member = self.member(t);
+                if let Some(at) = member.source(addr) {
+                    let waited = "the write came before the wait, or between the wait and fence_fragment, and the \
+                                  compiler may move it above the wait";
+                    member.suspect(at, a, loc, (Rule::RegistersInFlight, waited));
+                }
+                member.pin(addr);
+            }
             Look::Whole(_) => {}
         }
         Ok(())
+    }
+
+    /// Thread `t` has returned: what it wrote over an A fragment that it has never got back, and where that was found.
+    pub fn left_by(&mut self, t: usize) -> Option<(Fault, Loc)> {
+        let member = self.members.get_mut(t)?;
+        let first = (!member.rewritten.is_empty()).then(|| member.rewritten.swap_remove(0))?;
+        Some((first.fault, first.loc))
     }
 
     /// Thread `t` gives a value to an instruction that is none of wgmma's.

@@ -72,6 +72,13 @@ pub(crate) enum Look {
     Part(usize),
 }
 
+/// A use of a slot, which no other one equals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    slot: usize,
+    age: u64,
+}
+
 /// Registers of 128 threads that one accumulation, or one fragment, has.
 struct Slot<T> {
     generation: u32,
@@ -267,6 +274,11 @@ impl<T: Value> Pool<T> {
         self.slots[slot].come = 0;
         self.live -= std::mem::take(&mut self.slots[slot].regs);
         self.free.push(slot);
+    }
+
+    /// The use of a slot in which it is now.
+    pub fn kept(&self, slot: usize) -> Kept {
+        Kept { slot, age: self.slots[slot].age }
     }
 
     /// The last wgmma group that holds a slot's registers.

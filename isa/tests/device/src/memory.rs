@@ -68,6 +68,7 @@ fn math_ops(out: DeviceSliceMut<u64>, a: f32, b: f32, c: f32) {
     keep(&out, 3, math::rcp_approx(a).to_bits());
     keep(&out, 4, math::ex2_approx(a).to_bits());
     keep(&out, 12, math::ex2_approx_ftz(a).to_bits());
+    keep(&out, 13, math::rcp_approx_ftz(a).to_bits());
     keep(&out, 5, math::lg2_approx(a).to_bits());
     keep(&out, 6, math::tanh_approx(a).to_bits());
     keep(&out, 7, math::min(a, b).to_bits());

@@ -122,7 +122,7 @@ fn fragments_keep_their_values_until_the_wait() {
     h.read(0, &mut b, at(1)).unwrap();
     h.issued(at(1), |_, _| ());
     h.waited(0, 1);
-    h.give_back_fragment(0, &mut a).unwrap();
+    h.give_back_fragment(0, &mut a, Location::caller()).unwrap();
     assert_eq!(a, [1, 2, 3, 4]);
     h.fence(0);
     let loc = at(2);
@@ -131,6 +131,51 @@ fn fragments_keep_their_values_until_the_wait() {
     a = [9; 4];
     let fault = h.read(0, &mut a, loc).unwrap_err();
     assert_eq!(fault.rule, Rule::RegistersInFlight);
+}
+
+#[test]
+fn a_fragment_written_as_a_whole_is_found_when_the_thread_returns() {
+    // One array, as the address is what counts.
+    let rewritten = |wait_first: bool, fences: bool| {
+        let mut h = held();
+        let mut a = [1, 2, 3, 4];
+        h.read(0, &mut a, (Location::caller(), 1)).unwrap();
+        h.issued((Location::caller(), 1), |_, _| ());
+        if wait_first {
+            h.waited(0, 1);
+        }
+        a = [9; 4];
+        h.fence(0);
+        if fences {
+            h.give_back_fragment(0, &mut a, Location::caller()).unwrap();
+        } else {
+            h.read(0, &mut a, (Location::caller(), 2)).unwrap();
+        }
+        h.left_by(0).map(|(fault, _)| fault.rule)
+    };
+    let (in_flight, unfenced) = (Some(Rule::RegistersInFlight), Some(Rule::RegistersUnfenced));
+    assert_eq!(rewritten(false, true), in_flight);
+    assert_eq!(rewritten(true, true), in_flight);
+    assert_eq!(rewritten(false, false), in_flight);
+    assert_eq!(rewritten(true, false), unfenced);
+}
+
+#[test]
+fn a_fragment_that_was_moved_is_not_found() {
+    let mut h = held();
+    let mut place = [1, 2, 3, 4];
+    h.read(0, &mut place, (Location::caller(), 1)).unwrap();
+    h.issued((Location::caller(), 1), |_, _| ());
+    // The next one is made where this one was.
+    let mut moved = place;
+    place = [9; 4];
+    h.give_back_fragment(0, &mut place, Location::caller()).unwrap();
+    h.fence(0);
+    h.waited(0, 1);
+    h.give_back_fragment(0, &mut moved, Location::caller()).unwrap();
+    assert_eq!(moved, [1, 2, 3, 4]);
+    h.read(0, &mut place, (Location::caller(), 2)).unwrap();
+    assert!(h.left_by(0).is_none());
 }
 
 #[test]
