@@ -14,6 +14,7 @@ pub mod score;
 pub mod sequences;
 mod softmax;
 pub mod table;
+pub mod work;
 
 pub use args::AttentionArgs;
 pub use score::{Place, Plain, Score, SoftCap};

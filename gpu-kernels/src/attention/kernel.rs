@@ -16,8 +16,9 @@
 //! CUTLASS: example 88.)
 #![forbid(unsafe_code)]
 
-use super::args::{AttentionArgs, End, GROUP_ROWS, Mask, Plain, Tiles, Window, Work};
+use super::args::{AttentionArgs, GROUP_ROWS};
 use super::softmax::{Softmax, Total};
+use super::work::{End, Mask, Plain, Tiles, Window, Work};
 use super::{Score, Sequences};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
@@ -123,11 +124,11 @@ pub fn attention<
                     for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
                         let blocks = work.blocks::<BN>(args);
                         if !blocks.is_empty() {
-                            let (row, at) = Sq::queries_at(args, &work, work.row);
+                            let (row, at) = work.queries_at(args, work.row);
                             queries.acquire().load((q.tile_of(at, row, 0, Peers::ALONE),));
                         }
                         for block in blocks.rev() {
-                            let (key, at) = Sq::keys_at(args, &work, block * BN as u32);
+                            let (key, at) = work.keys_at(args, block * BN as u32);
                             keys.acquire().load((k.tile_of(at, key, 0, Peers::ALONE),));
                         }
                     }
@@ -139,7 +140,7 @@ pub fn attention<
                     let mut values = values.producer.by(&one);
                     for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
                         for block in work.blocks::<BN>(args).rev() {
-                            let (key, at) = Sq::keys_at(args, &work, block * BN as u32);
+                            let (key, at) = work.keys_at(args, block * BN as u32);
                             values.acquire().load((v.tile_of(at, 0, key, Peers::ALONE),));
                         }
                     }
@@ -316,7 +317,7 @@ where
     #[inline(always)]
     fn write(&mut self, work: &Work<Sq>, sum: &Accumulator<D>, total: Total) {
         let row = work.row + GROUP_ROWS * self.group.index();
-        let (line, at) = Sq::queries_at(self.args, work, row);
+        let (line, at) = work.queries_at(self.args, row);
         for panels in 0..D / 64 / OUT {
             let mut buffers = self.stores.acquire_all();
             for fragment in 0..4 * OUT {
@@ -328,7 +329,7 @@ where
         }
         let (lse, args) = (self.args.lse.by(self.group), self.args);
         if !lse.is_empty() && self.group.place(0).1 == 0 {
-            let head = self.sequences.lse_at(args, work);
+            let head = self.sequences.lse_at(args, &work.sequence, work.place);
             let queries = Sq::lengths(args, &work.sequence)[0];
             let rows = self.group.rows().map(|own| row + own);
             let put = |i: usize| {

@@ -1,7 +1,7 @@
 //! Where the sequences of a batch lie: of equal lengths, or packed one behind the other.
 #![forbid(unsafe_code)]
 
-use super::args::{AttentionArgs, Work};
+use super::args::{AttentionArgs, Matrix};
 use isa::kernel::KernelArg;
 use pipeline::grid::{DependentSlice, Waited};
 
@@ -20,14 +20,25 @@ pub trait Sequences: Copy {
     /// The queries and keys of a sequence.
     fn lengths(args: &AttentionArgs<'_>, info: &Self::Info) -> [u32; 2];
 
-    /// The row and the batch coordinates of a tile's query `row` in the tensor maps of Q and O.
-    fn queries_at(args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]);
+    /// The row and the batch coordinates of the sequence's query `row`, of the head of `place`, in the tensor maps of Q
+    /// and O.
+    fn queries_at(
+        args: &AttentionArgs<'_>,
+        info: &Self::Info,
+        place: Matrix,
+        row: u32,
+    ) -> (u32, [u32; 2]);
 
-    /// The row and the batch coordinates of key `key` in the tensor maps of K and V.
-    fn keys_at(args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]);
+    /// The same of key `key` in the tensor maps of K and V.
+    fn keys_at(
+        args: &AttentionArgs<'_>,
+        info: &Self::Info,
+        place: Matrix,
+        key: u32,
+    ) -> (u32, [u32; 2]);
 
-    /// The index of the log-sum-exp of a tile's head and its sequence's query 0.
-    fn lse_at(self, args: &AttentionArgs<'_>, work: &Work<Self>) -> u32;
+    /// The index of the log-sum-exp of the sequence's query 0, of the head of `place`.
+    fn lse_at(self, args: &AttentionArgs<'_>, info: &Self::Info, place: Matrix) -> u32;
 }
 
 /// Sequences of equal lengths, those of [`AttentionArgs`].
@@ -43,16 +54,16 @@ impl Sequences for Equal {
         [args.seq_q, args.seq_kv]
     }
     #[inline(always)]
-    fn queries_at(_args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]) {
-        (row, work.place.coords())
+    fn queries_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, row: u32) -> (u32, [u32; 2]) {
+        (row, place.coords())
     }
     #[inline(always)]
-    fn keys_at(_args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]) {
-        (key, work.keys.coords())
+    fn keys_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, key: u32) -> (u32, [u32; 2]) {
+        (key, place.coords())
     }
     #[inline(always)]
-    fn lse_at(self, args: &AttentionArgs<'_>, work: &Work<Self>) -> u32 {
-        let [head, batch] = work.place.coords();
+    fn lse_at(self, args: &AttentionArgs<'_>, (): &(), place: Matrix) -> u32 {
+        let [head, batch] = place.coords();
         (batch * args.heads + head) * args.seq_q
     }
 }
@@ -103,18 +114,30 @@ impl Sequences for Packed<'_> {
         [info.queries, info.keys]
     }
     #[inline(always)]
-    fn queries_at(args: &AttentionArgs<'_>, work: &Work<Self>, row: u32) -> (u32, [u32; 2]) {
-        let Extent { q_end, queries, .. } = work.sequence;
-        (row + args.seq_q - queries, [work.place.coords()[0], q_end])
+    fn queries_at(
+        args: &AttentionArgs<'_>,
+        &Extent { q_end, queries, .. }: &Extent,
+        place: Matrix,
+        row: u32,
+    ) -> (u32, [u32; 2]) {
+        (row + args.seq_q - queries, [place.coords()[0], q_end])
     }
     #[inline(always)]
-    fn keys_at(args: &AttentionArgs<'_>, work: &Work<Self>, key: u32) -> (u32, [u32; 2]) {
-        let Extent { kv_end, keys, .. } = work.sequence;
-        (key + args.seq_kv - keys, [work.keys.coords()[0], kv_end])
+    fn keys_at(
+        args: &AttentionArgs<'_>,
+        &Extent { kv_end, keys, .. }: &Extent,
+        place: Matrix,
+        key: u32,
+    ) -> (u32, [u32; 2]) {
+        (key + args.seq_kv - keys, [place.coords()[0], kv_end])
     }
     #[inline(always)]
-    fn lse_at(self, _args: &AttentionArgs<'_>, work: &Work<Self>) -> u32 {
-        let Extent { q_end, queries, .. } = work.sequence;
-        work.place.coords()[0] * self.rows + q_end - queries
+    fn lse_at(
+        self,
+        _args: &AttentionArgs<'_>,
+        &Extent { q_end, queries, .. }: &Extent,
+        place: Matrix,
+    ) -> u32 {
+        place.coords()[0] * self.rows + q_end - queries
     }
 }
