@@ -94,7 +94,9 @@ impl Device {
         longest: u64,
     ) -> Result<[u64; 16], Error> {
         spec.check()?;
-        let (&[columns, rows, heads], &[row, head]) = (spec.dims, spec.strides) else {
+        let (&[columns, rows, heads], &[row, head], &[box_columns, box_rows, _]) =
+            (spec.dims, spec.strides, spec.box_dims)
+        else {
             return Err(TensorError::Rank {
                 dims: spec.dims.len(),
                 strides: spec.strides.len(),
@@ -102,7 +104,6 @@ impl Device {
             }
             .into());
         };
-        let [box_columns, box_rows, ..] = *spec.box_dims else { unreachable!("checked") };
         // A row r of a sequence of L rows that ends before row e is row r + longest - L of end e.
         let address = spec.buffer.addr().wrapping_sub(longest * row);
         let spec = TensorNd {

@@ -28,7 +28,7 @@ const OPT_FLAGS: [&str; 3] = [
     "-inline-threshold=100000",
 ];
 
-/// `opt`'s arguments: keep the kernel, drop what they do not reach, then optimise.
+/// `opt`'s arguments: keep the kernel, drop what it does not reach, then optimise.
 fn opt_arguments(kernels: &str) -> Vec<String> {
     let mut args = vec![
         "-S".to_owned(),

@@ -152,7 +152,7 @@ pub fn canonical(text: &str) -> String {
 }
 
 /// A line up to its comment. `//` in a string, such as the path of a source file, is none.
-fn without_comment(line: &str) -> &str {
+pub(crate) fn without_comment(line: &str) -> &str {
     let mut comments = line.match_indices("//");
     let comment = comments.find(|&(at, _)| line[..at].matches('"').count().is_multiple_of(2));
     comment.map_or(line, |(at, _)| &line[..at])

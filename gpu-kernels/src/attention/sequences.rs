@@ -20,8 +20,8 @@ pub trait Sequences: Copy {
     /// The queries and keys of a sequence.
     fn lengths(args: &AttentionArgs<'_>, info: &Self::Info) -> [u32; 2];
 
-    /// The row and the batch coordinates of the sequence's query `row`, of the head of `place`, in the tensor maps of Q
-    /// and O.
+    /// The row, and the batch coordinates [head, sequence], of the sequence's query `row`, of the head of `place`, in the
+    /// tensor maps of Q and O.
     fn queries_at(
         args: &AttentionArgs<'_>,
         info: &Self::Info,
@@ -79,16 +79,13 @@ impl Sequences for Equal {
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Packed<'a> {
-    /// For each sequence: one past its last row in Q, its queries, one past its last row in K, its keys.
+    /// [`Extent::words`] of each sequence, one behind the other.
     pub table: DependentSlice<'a, u32>,
     /// Rows of Q, of all sequences.
     pub rows: u32,
 }
 
-/// Words of a sequence in [`Packed::table`].
-pub const SEQUENCE_WORDS: u32 = 4;
-
-/// The entry of a sequence in [`Packed::table`].
+/// The entry of a sequence in [`Packed::table`], in rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// One past the last row in Q.
@@ -101,12 +98,22 @@ pub struct Extent {
     pub keys: u32,
 }
 
+impl Extent {
+    const WORDS: usize = 4;
+
+    /// The words of the entry, in the order of the fields.
+    pub const fn words(self) -> [u32; Self::WORDS] {
+        let Self { q_end, queries, kv_end, keys } = self;
+        [q_end, queries, kv_end, keys]
+    }
+}
+
 impl Sequences for Packed<'_> {
     type Info = Extent;
     #[inline(always)]
     fn info<T: Waited>(self, token: &T, sequence: u32) -> Extent {
         let table = self.table.by(token);
-        let word = |i: u32| table.get((sequence * SEQUENCE_WORDS + i) as usize).unwrap_or(0);
+        let word = |i: u32| table.get((sequence * Extent::WORDS as u32 + i) as usize).unwrap_or(0);
         Extent { q_end: word(0), queries: word(1), kv_end: word(2), keys: word(3) }
     }
     #[inline(always)]

@@ -24,7 +24,7 @@ pub use problem::{AttentionProblem, Heads, MAX_HEAD_DIM};
 pub use run::BoundAttention;
 pub use sequences::Sequences;
 pub use strides::{Operand, Strides};
-pub use work::{END, TileShape, WorkList};
+pub use work::{TileShape, WorkList};
 
 use crate::device::Device;
 use crate::error::Error;

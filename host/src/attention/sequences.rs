@@ -1,6 +1,7 @@
 //! Number and lengths of the sequences.
 
 use super::error::AttentionError;
+use gpu_kernels::attention::sequences::Extent;
 
 /// Most rows of a tensor in the dimension of its sequences. Kernels add rows and window sizes in `i32`.
 const MAX_ROWS: u32 = 1 << 29;
@@ -90,8 +91,13 @@ impl Sequences {
     /// The words of [`gpu_kernels::attention::Packed::table`], for packed sequences.
     pub(super) fn table(&self) -> Option<Vec<u32>> {
         let Self::Packed { q, kv } = self else { return None };
-        let ends = q.windows(2).zip(kv.windows(2));
-        Some(ends.flat_map(|(q, kv)| [q[1], q[1] - q[0], kv[1], kv[1] - kv[0]]).collect())
+        let of = |(q, kv): (&[u32], &[u32])| Extent {
+            q_end: q[1],
+            queries: q[1] - q[0],
+            kv_end: kv[1],
+            keys: kv[1] - kv[0],
+        };
+        Some(q.windows(2).zip(kv.windows(2)).flat_map(|ends| of(ends).words()).collect())
     }
 
     /// Batches of the tensors: one for each sequence of equal length, one for all packed sequences.

@@ -8,6 +8,7 @@
 //! Tiles of few heads are in flight at one time, so that their keys and values stay in the L2 cache.
 
 use super::problem::AttentionProblem;
+use gpu_kernels::attention::args::END;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -17,10 +18,8 @@ use std::ops::Range;
 const L2_BYTES: u64 = 32 << 20;
 /// Time of a tile beside its key blocks (Q's load, the last softmax, O's store), in key blocks.
 const START: u64 = 1;
-/// Ends a list.
-pub const END: u32 = u32::MAX;
 /// Words of an entry.
-const ENTRY: usize = 3;
+const ENTRY: usize = gpu_kernels::attention::args::ENTRY as usize;
 
 /// Queries of a tile, and keys of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -35,7 +34,7 @@ pub struct TileShape {
 ///
 /// [`WorkList::words`] is what the kernel reads. An entry has three words: the index of the tile in its sequence,
 /// `head | sequence << 16`, and the same of the head of keys and values. The list of a CTA ends with an entry of
-/// [`END`]s, and all lists have equally many entries.
+/// [`END`](gpu_kernels::attention::args::END)s, and all lists have equally many entries.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkList {
     /// The lists of all CTAs, one behind the other.

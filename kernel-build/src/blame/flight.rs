@@ -5,6 +5,7 @@
 //! names no line.
 
 use super::places;
+use crate::ptx::without_comment;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The lines of a kernel's PTX.
@@ -159,11 +160,6 @@ pub(super) fn registers(text: &str) -> impl Iterator<Item = &str> {
         let digits = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
         (letters > 0 && digits > 0).then(|| &text[at..=at + letters + digits])
     })
-}
-
-/// A line up to its comment, such as those by which fragments are fenced.
-pub(super) fn without_comment(line: &str) -> &str {
-    line.find("//").map_or(line, |at| &line[..at])
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! register is from its first line to its last one, and to the end of each loop that it is alive in. It counts the
 //! registers of a thread, where ptxas may do better by computing in another order.
 
-use super::flight::{registers, without_comment};
+use super::flight::registers;
+use crate::ptx::without_comment;
 use std::collections::BTreeMap;
 
 /// The line with the most values.
