@@ -56,6 +56,7 @@ elements! {
     u16 as u16, None, core::convert::identity, core::convert::identity;
     u64 as u64, None, core::convert::identity, core::convert::identity;
     i32 as u32, None, u32::cast_signed, i32::cast_unsigned;
+    [u32; 4] as [u32; 4], None, core::convert::identity, core::convert::identity;
     [f32; 4] as [u32; 4], None, |w: [u32; 4]| w.map(f32::from_bits), |v: [f32; 4]| v.map(f32::to_bits);
 }
 

@@ -16,7 +16,6 @@ mod plan;
 mod predict;
 mod problem;
 mod run;
-mod turns;
 
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use pick::{Pick, Schedule, pick};

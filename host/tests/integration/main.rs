@@ -23,6 +23,7 @@ mod gpu_interop;
 mod gpu_launch;
 mod measured;
 mod model_attention;
+mod model_decode;
 mod model_gemm;
 mod model_launch;
 mod plan;
