@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::wgmma::{self, KMajor, M64, Operand, Shape, Swizzle};
+use isa::wgmma::{self, KMajor, M64, MulBy, Shape, Swizzle};
 use isa::{fence, kernel, shared, thread};
 
 /// Bytes for the two operands.
@@ -90,7 +90,7 @@ fn write<S: Shape>(out: &DeviceSliceMut<'_, u32>, d: &S::Regs) {
 
 /// D = A·Bᵀ + D in steps of 16, both operands from shared memory.
 #[inline(always)]
-fn multiply<S: Shape, T: Operand>(
+fn multiply<S: Shape, T: MulBy<T, Sum = f32>>(
     out: &DeviceSliceMut<'_, u32>,
     bytes: &DeviceSlice<'_, u32>,
     o: &Operands,
@@ -106,7 +106,7 @@ fn multiply<S: Shape, T: Operand>(
         // accumulators are used after the wait.
         unsafe {
             wgmma::fence();
-            S::mma::<T, KMajor, KMajor>(&mut d, a, b, scale);
+            S::mma::<T, T, KMajor, KMajor>(&mut d, a, b, scale);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         }
@@ -117,7 +117,7 @@ fn multiply<S: Shape, T: Operand>(
 
 /// One step with A in registers. Word `4 tid + r` of `a` is register r of thread tid.
 #[inline(always)]
-fn multiply_rs<S: Shape, T: Operand>(
+fn multiply_rs<S: Shape, T: MulBy<T, Sum = f32>>(
     out: &DeviceSliceMut<'_, u32>,
     a: &DeviceSlice<'_, u32>,
     bytes: &DeviceSlice<'_, u32>,
@@ -135,7 +135,7 @@ fn multiply_rs<S: Shape, T: Operand>(
     // SAFETY: as in `multiply`.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<T, KMajor>(&mut d, &mut regs, b, scale);
+        S::mma_rs::<T, T, KMajor>(&mut d, &mut regs, b, scale);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
@@ -154,26 +154,26 @@ pub fn wgmma_groups(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|k| o.descriptor(0, k));
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|k| o.descriptor(1, k));
     let own = shared::dynamic_base() + SMEM + 64 * thread::thread_idx_x();
-    S::fence_operand(&mut first);
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut first);
+    <S as Shape>::fence_operand(&mut second);
     // SAFETY: as in `multiply`; 64 bytes behind the operands are the thread's own; a set of accumulators
     // is used after the wait that covers its group.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16, KMajor, KMajor>(&mut first, a0, b0, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut first, a0, b0, true);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a1, b1, true);
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a2, b2, true);
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a3, b3, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a1, b1, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a2, b2, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<1>();
-        S::fence_operand(&mut first);
+        <S as Shape>::fence_operand(&mut first);
         for (at, v) in (own..).step_by(4).zip(&first) {
             shared::st(at, v.to_bits());
         }
         wgmma::wait_group::<0>();
     }
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut second);
     let base = 32 * thread::thread_idx_x() as usize;
     for (r, v) in second.iter().enumerate() {
         // SAFETY: the thread's own words, written above.
