@@ -8,6 +8,7 @@
 pub mod barriers;
 pub mod bulk;
 pub mod clusters;
+pub mod element_types;
 pub mod cp_async;
 pub mod launches;
 pub mod majors;

@@ -65,7 +65,8 @@ pub trait Operand: Copy + OperandMajor<KMajor> + sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "wgmma can't multiply an A of `{Self}` by a B of `{B}`",
     label = "no instruction multiplies `{Self}` by `{B}`",
-    note = "A and B have one element type (`bf16`, `f16`, `Tf32` or `i8`), or are `F8E4M3` or `F8E5M2` each"
+    note = "A and B have one element type (`bf16`, `f16`, `Tf32` or `i8`), or are `F8E4M3` or `F8E5M2` each",
+    note = "a tensor of f32 is multiplied as `Tf32`"
 )]
 pub trait MulBy<B: Operand>: Operand {
     /// The type of the sums: f32, or i32 for those of integers.

@@ -457,6 +457,14 @@ mutations! {
         in "pipeline/src/mma/a_fragment.rs",
             "impl Pack for f16 {"
             => "impl Pack for f32 { fn pack(low: f32, _high: f32) -> u32 { low.to_bits() } }\nimpl Pack for f16 {";
+    "44_e4m3_mn_major":
+        in "isa/src/wgmma/element.rs",
+            "impl OperandMajor<KMajor> for F8E4M3 {}"
+            => "impl<M: Major> OperandMajor<M> for F8E4M3 {}";
+    "44_mixed_elements":
+        in "isa/src/wgmma/element.rs",
+            "F8E4M3 as E4m3, by F8E4M3, F8E5M2 => f32;"
+            => "F8E4M3 as E4m3, by F8E4M3, F8E5M2, bf16 => f32;";
     "48_fragment_in_two_batches":
         in "pipeline/src/mma/a_fragment.rs",
             "impl<E, const K: usize> AFragment<E, K>\n"
