@@ -8,8 +8,8 @@
 pub mod barriers;
 pub mod bulk;
 pub mod clusters;
-pub mod element_types;
 pub mod cp_async;
+pub mod element_types;
 pub mod launches;
 pub mod majors;
 pub mod math;
