@@ -7,7 +7,8 @@ use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg};
 use isa::slice::{DeviceSliceMut, SliceAbi};
-use isa::wgmma::MulBy;
+use isa::wgmma::{M64, MulBy, Shape};
+use pipeline::mma::{IntAccumulator, TallAccumulator};
 use pipeline::prelude::*;
 use pipeline::tile::{Element, TileShape};
 use sim::GlobalMemory;
@@ -37,6 +38,7 @@ elements! {
     half::bf16, Bf16: |x| half::bf16::from_f32(x as f32).to_le_bytes();
     F8E4M3, U8: |x| [F8E4M3::from_f32(x as f32).to_bits()];
     F8E5M2, U8: |x| [F8E5M2::from_f32(x as f32).to_bits()];
+    i8, U8: |x| (x as i8).to_le_bytes();
     Tf32, Tf32: |x| Tf32::from_f32(x as f32).to_bits().to_le_bytes();
 }
 
@@ -74,9 +76,9 @@ where
 /// D = A·Bᵀ of 64 x N, `K` columns in slots of `BK`.
 fn product<EA, EB, const N: usize, const BK: usize, const SWIZZLE: usize>(k_tiles: usize)
 where
-    EA: Of + MulBy<EB, Sum = f32>,
+    EA: Of + MulBy<EB, Sum: Into<f64> + Copy>,
     EB: Of + isa::wgmma::Operand,
-    isa::wgmma::M64<N>: isa::wgmma::Shape,
+    M64<N>: Shape<EA::Sum>,
 {
     type Tiles<EA, EB, const N: usize, const BK: usize, const S: usize> =
         (Tile<EA, 64, BK, KMajor, S>, Tile<EB, N, BK, KMajor, S>);
@@ -107,7 +109,7 @@ where
                 },
                 |group| {
                     let mut full = ring.consumer.by(&group);
-                    let mut sum = Accumulator::<N>::start(&group, full.wait());
+                    let mut sum = TallAccumulator::<N, 1, EA::Sum>::start(&group, full.wait());
                     for _ in 1..k_tiles {
                         sum.next(full.wait()).release();
                     }
@@ -116,7 +118,8 @@ where
                     for fragment in 0..N / 16 {
                         for (i, x) in sum.fragment(fragment).into_iter().enumerate() {
                             let (row, column) = group.place(i);
-                            d.set(row as usize * N + 16 * fragment + column as usize, x);
+                            let at = row as usize * N + 16 * fragment + column as usize;
+                            d.set(at, x.into() as f32);
                         }
                     }
                 },
@@ -145,6 +148,18 @@ fn eight_bit_floats_in_any_mix() {
 fn tf32() {
     product::<Tf32, Tf32, 64, 32, 128>(3);
     product::<Tf32, Tf32, 32, 64, 128>(2);
+}
+
+#[test]
+fn integers() {
+    product::<i8, i8, 48, 128, 128>(3);
+    product::<i8, i8, 16, 64, 64>(2);
+}
+
+#[test]
+fn sums_of_integers_become_floats() {
+    assert_eq!(IntAccumulator::<80>::zeros().fragment(4), [0i32; 8]);
+    assert_eq!(IntAccumulator::<80>::zeros().to_f32().fragment(4), [0.0; 8]);
 }
 
 #[test]

@@ -207,8 +207,8 @@ mutations! {
             => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    #[device]\n    pub fn next(";
     "15_sum_rescaled_in_flight":
         in "pipeline/src/mma/accumulator.rs",
-            "impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n"
-            => "impl<const N: usize, const BLOCKS: usize> Clone for TallAccumulator<N, BLOCKS> where M64<N>: Shape { fn clone(&self) -> Self { *self } }\nimpl<const N: usize, const BLOCKS: usize> Copy for TallAccumulator<N, BLOCKS> where M64<N>: Shape {}\nimpl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n";
+            "impl<const N: usize, const BLOCKS: usize, S> TallAccumulator<N, BLOCKS, S>\n"
+            => "impl<const N: usize, const BLOCKS: usize> Clone for TallAccumulator<N, BLOCKS> where M64<N>: Shape { fn clone(&self) -> Self { *self } }\nimpl<const N: usize, const BLOCKS: usize> Copy for TallAccumulator<N, BLOCKS> where M64<N>: Shape {}\nimpl<const N: usize, const BLOCKS: usize, S> TallAccumulator<N, BLOCKS, S>\n";
     "16_queries_released_in_flight":
         in "pipeline/src/ring/consumer.rs",
             "pub fn keep(self) -> FullSlot<St, Rd, Tag, Cl> {\n        self.slot"
@@ -403,12 +403,12 @@ mutations! {
             => "(A, B) 1 is B behind (A);\n    (A, B) 2 is B behind (A);";
     "44_another_accumulator":
         in "pipeline/src/mma/operand.rs",
-            "impl<EA, EB, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>)"
-            => "impl<EA, EB, MA, MB, const BM: usize, const BN: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, BN, K, MB, SB>)";
+            "    const BM: usize,\n    const N: usize,\n    const K: usize,\n    const SA: usize,\n    const SB: usize,\n> MmaStage<N, S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>)"
+            => "    const BM: usize,\n    const BN: usize,\n    const N: usize,\n    const K: usize,\n    const SA: usize,\n    const SB: usize,\n> MmaStage<N, S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, BN, K, MB, SB>)";
     "44_one_operand":
         in "pipeline/src/mma/operand.rs",
-            "impl<EA, EB, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for"
-            => "impl<T: TileShape> Sealed for (T,) {}\nimpl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\nimpl<EA, EB, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for";
+            "/// The tile of A has the rows of all warp groups that share it."
+            => "impl<T: TileShape> Sealed for (T,) {}\nimpl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\n/// The tile of A has the rows of all warp groups that share it.";
     "44_f32_operands":
         in "isa/src/wgmma/element.rs",
             "    impl Sealed for half::f16 {}"
@@ -445,11 +445,11 @@ mutations! {
             => "type Retired = RetiredSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>;";
     "44_operands_of_another_role":
         in "pipeline/src/mma/accumulator.rs",
-            "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
-            => "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS>,";
+            "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>\n    where\n        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,"
+            => "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>\n    where\n        Op: Operands<N, BLOCKS, S>,";
         in "pipeline/src/mma/accumulator.rs",
-            "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
-            => "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS>,";
+            "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>\n    where\n        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,"
+            => "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>\n    where\n        Op: Operands<N, BLOCKS, S>,";
     "44_f32_weights":
         in "isa/src/wgmma/element.rs",
             "    impl Sealed for half::f16 {}"
