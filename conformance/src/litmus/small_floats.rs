@@ -69,7 +69,7 @@ impl Format {
     fn nearest(self, x: f32) -> u8 {
         let far = |byte: u8| (self.value(byte) - f64::from(x.abs())).abs();
         let all = (0..0x7f).filter(|&byte| self.value(byte).is_finite());
-        let largest = all.clone().last().expect("there are numbers");
+        let largest = all.clone().next_back().expect("there are numbers");
         let best = if f64::from(x.abs()) >= self.value(largest) {
             largest
         } else {

@@ -131,7 +131,8 @@ where
         for (i, word) in bytes.as_chunks().0.iter().enumerate() {
             let (row, col) = (i / N, i % N);
             let want: i32 = (0..cols).map(|k| value(0, row, k) * value(1, col, k)).sum();
-            assert_eq!(f32::from_le_bytes(*word), want as f32, "({row}, {col}), seed {seed}");
+            let want = (want as f32).to_bits();
+            assert_eq!(u32::from_le_bytes(*word), want, "({row}, {col}), seed {seed}");
         }
     }
 }
@@ -159,7 +160,8 @@ fn integers() {
 #[test]
 fn sums_of_integers_become_floats() {
     assert_eq!(IntAccumulator::<80>::zeros().fragment(4), [0i32; 8]);
-    assert_eq!(IntAccumulator::<80>::zeros().to_f32().fragment(4), [0.0; 8]);
+    let floats = IntAccumulator::<80>::zeros().to_f32().fragment(4);
+    assert_eq!(floats.map(f32::to_bits), [0; 8]);
 }
 
 #[test]

@@ -51,8 +51,7 @@ pub(crate) struct WarpGroup {
     fragments: Vec<[u32; 4]>,
     /// A*B of the last instruction, row-major 64 by N. None where sums are short.
     product: Vec<f32>,
-    /// The operands of the last instruction: 64 rows of A; B by rows along K, or by columns where sums are
-    /// short.
+    /// The operands of the last instruction: 64 rows of A; B by rows along K.
     a: Vec<f32>,
     b: Vec<f32>,
     /// The exponents of A and of B where sums are short.
@@ -168,8 +167,7 @@ impl WarpGroup {
         }
         // Distances from an element to the next along M or N, and along K.
         let of_a = (&a, mma.types[0], &mut self.a, [k, 1]);
-        let of_b =
-            (&b, mma.types[1], &mut self.b, if is_short(mma.types[1]) { [k, 1] } else { [1, n] });
+        let of_b = (&b, mma.types[1], &mut self.b, [1, n]);
         for (o, dtype, out, [along_m_or_n, along_k]) in [of_a, of_b] {
             let Some(o) = o else { continue };
             let (decode, elements) = (product::decoder(dtype), k / 2);

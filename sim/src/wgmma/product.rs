@@ -135,32 +135,34 @@ fn product_of<const BLOCK: usize, const K: usize>(a: &[f32], b: &[f32], n: usize
     }
 }
 
-/// Calls `f` with row and column of the first of each two accumulators that are neighbours in a row, and
-/// with these: those of the threads from `first` on, each in the order of its registers.
+/// Calls `f` with four registers of each thread from `first` on, and with the elements of a matrix of 64 by n
+/// that belong to them.
 ///
 /// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8; register
 /// `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
 #[inline(always)] // Into loops over the accumulators of a warp group.
-pub(crate) fn for_each_pair(
+pub(crate) fn for_each_quad(
+    matrix: &[f32],
     n: usize,
     first: usize,
     values: &mut [u32],
-    mut f: impl FnMut(usize, usize, &mut [u32; 2]),
+    mut f: impl FnMut(&mut [u32], [f32; 4]),
 ) {
     for (t, part) in (first..).zip(values.chunks_exact_mut(n / 2)) {
         let row = t / 32 * 16 + t % 32 / 4;
-        for (i, pair) in part.as_chunks_mut().0.iter_mut().enumerate() {
-            f(row + 8 * (i % 2), i / 2 * 8 + t % 4 * 2, pair);
+        let half = |row: usize| matrix[row * n..][..n].chunks_exact(8);
+        let at = t % 4 * 2;
+        for (part, (top, bottom)) in part.chunks_exact_mut(4).zip(half(row).zip(half(row + 8))) {
+            f(part, [top[at], top[at + 1], bottom[at], bottom[at + 1]]);
         }
     }
 }
 
 /// Adds a product of 64 by n to accumulators of f32, given as bits, or replaces these without `scale_d`.
 pub(crate) fn add(product: &[f32], n: usize, scale_d: bool, first: usize, values: &mut [u32]) {
-    for_each_pair(n, first, values, |row, col, pair| {
-        for (d, &new) in pair.iter_mut().zip(&product[row * n + col..][..2]) {
-            let sum = if scale_d { f32::from_bits(*d) + new } else { new };
-            *d = sum.to_bits();
+    for_each_quad(product, n, first, values, |part, new| {
+        for (d, new) in part.iter_mut().zip(new) {
+            *d = if scale_d { f32::from_bits(*d) + new } else { new }.to_bits();
         }
     });
 }
@@ -168,8 +170,8 @@ pub(crate) fn add(product: &[f32], n: usize, scale_d: bool, first: usize, values
 /// The same of accumulators of s32, which wrap around. The product of two bytes has at most 16 bits, so
 /// that f32 holds the sum of 32 of them.
 pub(crate) fn add_s32(product: &[f32], n: usize, scale_d: bool, first: usize, values: &mut [u32]) {
-    for_each_pair(n, first, values, |row, col, pair| {
-        for (d, &new) in pair.iter_mut().zip(&product[row * n + col..][..2]) {
+    for_each_quad(product, n, first, values, |part, new| {
+        for (d, new) in part.iter_mut().zip(new) {
             let before = if scale_d { *d } else { 0 };
             *d = before.wrapping_add((new as i32).cast_unsigned());
         }

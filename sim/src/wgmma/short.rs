@@ -11,7 +11,7 @@
 //! Technical Report*, 2024, section 3.5.2), and what `conformance` compares with the chip.
 
 use super::operand::OperandType;
-use super::product::for_each_pair;
+use super::product::for_each_quad;
 
 /// Products of an instruction.
 const K: usize = 32;
@@ -53,71 +53,103 @@ impl Factors {
     }
 }
 
-/// A's or B's rows of 32 elements, with their powers.
-pub(crate) type Rows<'a> = (&'a [f32], &'a Factors);
+/// Elements of A or B, with their exponents: A by rows, B by rows along K.
+pub(crate) type Elements<'a> = (&'a [f32], &'a Factors);
 
-/// Adds the products of 64 rows of A and n of B to accumulators of f32, given as bits, or replaces these
-/// without `scale_d`: the threads' from `first` on, each in the order of its registers.
-pub(crate) fn add(a: Rows, b: Rows, n: usize, scale_d: bool, first: usize, values: &mut [u32]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
-        return unsafe { add_avx2(a, b, n, scale_d, first, values) };
+/// Adds the products of 64 rows of A and n columns of B to accumulators of f32, given as bits, or replaces
+/// these without `scale_d`: the threads' from `first` on, each in the order of its registers.
+pub(crate) fn add(
+    a: Elements,
+    b: Elements,
+    n: usize,
+    scale_d: bool,
+    first: usize,
+    values: &mut [u32],
+) {
+    // Row-major, as the operands are. Only rows of these threads are computed.
+    let (mut sums, mut of_threads) = (vec![0.0; 64 * n], [false; 64]);
+    for (t, part) in (first..).zip(values.chunks_exact(n / 2)) {
+        let row = t / 32 * 16 + t % 32 / 4;
+        (of_threads[row], of_threads[row + 8]) = (true, true);
+        if !scale_d {
+            continue;
+        }
+        for (i, pair) in part.as_chunks::<2>().0.iter().enumerate() {
+            let at = (row + 8 * (i % 2)) * n + i / 2 * 8 + t % 4 * 2;
+            sums[at..at + 2].copy_from_slice(&pair.map(f32::from_bits));
+        }
     }
-    add_with(a, b, n, scale_d, first, values);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn add_avx2(a: Rows, b: Rows, n: usize, scale_d: bool, first: usize, values: &mut [u32]) {
-    add_with(a, b, n, scale_d, first, values);
-}
-
-#[inline(always)] // Into callers with other instruction sets.
-fn add_with(a: Rows, b: Rows, n: usize, scale_d: bool, first: usize, values: &mut [u32]) {
-    fn row<'a>((values, factors): Rows<'a>, row: usize) -> [&'a [f32; K]; 2] {
-        [values, &factors.powers].map(|all| &all.as_chunks().0[row])
+    for (row, sums) in sums.chunks_exact_mut(n).enumerate().filter(|(row, _)| of_threads[*row]) {
+        let row = [a.0, &a.1.powers].map(|all| &all.as_chunks().0[row]);
+        add_row(row, [b.0, &b.1.powers], sums);
     }
-    for_each_pair(n, first, values, |i, j, pair| {
-        for (d, j) in pair.iter_mut().zip(j..) {
-            let before = if scale_d { f32::from_bits(*d) } else { 0.0 };
-            *d = sum(row(a, i), row(b, j), before);
+    for_each_quad(&sums, n, first, values, |part, new| {
+        for (d, new) in part.iter_mut().zip(new) {
+            *d = new.to_bits();
         }
     });
 }
 
-/// The sum of 32 products and an accumulator, as bits.
-#[inline(always)]
-fn sum([a, a_powers]: [&[f32; K]; 2], [b, b_powers]: [&[f32; K]; 2], before: f32) -> u32 {
-    // Eight sums side by side. Their order does not matter: they are exact.
-    const LANES: usize = 8;
-    let lanes = |x: &[f32; K], y: &[f32; K], lane: usize, i: usize| {
-        x[LANES * i + lane] * y[LANES * i + lane]
-    };
-    let mut largest = [0.0f32; LANES];
-    for i in 0..K / LANES {
-        for (lane, largest) in largest.iter_mut().enumerate() {
-            let power = lanes(a_powers, b_powers, lane, i);
-            *largest = if power > *largest { power } else { *largest };
+/// The elements of a row of A, and the powers of their exponents.
+type Row<'a> = [&'a [f32; K]; 2];
+
+/// Adds the products of a row of A and all columns of B to sums.
+fn add_row(a: Row, b: [&[f32]; 2], sums: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { add_row_avx2(a, b, sums) };
+    }
+    add_row_with::<8>(a, b, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn add_row_avx2(a: Row, b: [&[f32]; 2], sums: &mut [f32]) {
+    if sums.len().is_multiple_of(16) {
+        add_row_with::<16>(a, b, sums);
+    } else {
+        add_row_with::<8>(a, b, sums);
+    }
+}
+
+/// `BLOCK` columns at a time, of which there is a multiple.
+#[inline(always)] // Into callers with other instruction sets.
+fn add_row_with<const BLOCK: usize>([a, a_powers]: Row, b: [&[f32]; 2], sums: &mut [f32]) {
+    let n = sums.len();
+    for (col, sums) in (0..n).step_by(BLOCK).zip(sums.chunks_exact_mut(BLOCK)) {
+        let mut products = [0.0f32; BLOCK];
+        for (k, &power) in a_powers.iter().enumerate() {
+            for (largest, other) in products.iter_mut().zip(&b[1][k * n + col..][..BLOCK]) {
+                let power = power * other;
+                *largest = if power > *largest { power } else { *largest };
+            }
+        }
+        let (mut scales, mut units, mut news) = ([0.0; BLOCK], [0.0; BLOCK], [0.0f32; BLOCK]);
+        for i in 0..BLOCK {
+            let of_sum = f32::from_bits(sums[i].to_bits() & EXPONENT);
+            let largest = if of_sum > products[i] { of_sum } else { products[i] };
+            (scales[i], units[i]) = (POINT / largest, largest / POINT);
+            news[i] = (sums[i] * scales[i]).trunc();
+        }
+        // The order of the additions does not matter: they are of whole numbers below 2^24.
+        for (k, &x) in a.iter().enumerate() {
+            let others = &b[0][k * n + col..][..BLOCK];
+            for ((new, other), scale) in news.iter_mut().zip(others).zip(&scales) {
+                *new += (x * other * scale).trunc();
+            }
+        }
+        for i in 0..BLOCK {
+            let new = if products[i] == 0.0 || !sums[i].is_finite() {
+                // Zeros alone, or a NaN or an infinity that stays what it is.
+                let products = (0..K).fold(0.0, |sum, k| sum + a[k] * b[0][k * n + col + i]);
+                products + sums[i]
+            } else {
+                news[i] * units[i]
+            };
+            sums[i] = f32::from_bits(if new.is_nan() { NAN } else { new.to_bits() & KEPT });
         }
     }
-    let of_products = largest.into_iter().fold(0.0f32, f32::max);
-    if of_products == 0.0 || !before.is_finite() {
-        // Zeros alone, or a NaN or an infinity that stays what it is.
-        let products: f32 = (0..K).map(|k| a[k] * b[k]).sum();
-        let sum = products + before;
-        return if sum.is_nan() { NAN } else { sum.to_bits() & KEPT };
-    }
-    let largest = of_products.max(f32::from_bits(before.to_bits() & EXPONENT));
-    let scale = POINT / largest;
-    let mut sums = [0.0f32; LANES];
-    for i in 0..K / LANES {
-        for (lane, sum) in sums.iter_mut().enumerate() {
-            *sum += (lanes(a, b, lane, i) * scale).trunc();
-        }
-    }
-    let sum = (sums.into_iter().sum::<f32>() + (before * scale).trunc()) * (largest / POINT);
-    if sum.is_nan() { NAN } else { sum.to_bits() & KEPT }
 }
 
 #[cfg(test)]
