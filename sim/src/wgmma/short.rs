@@ -113,6 +113,12 @@ fn add_row_avx2(a: Row, b: [&[f32]; 2], sums: &mut [f32]) {
     }
 }
 
+/// Neighbouring elements of a row.
+#[inline(always)]
+fn columns<const BLOCK: usize>(all: &[f32], first: usize) -> &[f32; BLOCK] {
+    all[first..][..BLOCK].try_into().expect("as many elements")
+}
+
 /// `BLOCK` columns at a time, of which there is a multiple.
 #[inline(always)] // Into callers with other instruction sets.
 fn add_row_with<const BLOCK: usize>([a, a_powers]: Row, b: [&[f32]; 2], sums: &mut [f32]) {
@@ -120,7 +126,7 @@ fn add_row_with<const BLOCK: usize>([a, a_powers]: Row, b: [&[f32]; 2], sums: &m
     for (col, sums) in (0..n).step_by(BLOCK).zip(sums.chunks_exact_mut(BLOCK)) {
         let mut products = [0.0f32; BLOCK];
         for (k, &power) in a_powers.iter().enumerate() {
-            for (largest, other) in products.iter_mut().zip(&b[1][k * n + col..][..BLOCK]) {
+            for (largest, other) in products.iter_mut().zip(columns::<BLOCK>(b[1], k * n + col)) {
                 let power = power * other;
                 *largest = if power > *largest { power } else { *largest };
             }
@@ -134,9 +140,9 @@ fn add_row_with<const BLOCK: usize>([a, a_powers]: Row, b: [&[f32]; 2], sums: &m
         }
         // The order of the additions does not matter: they are of whole numbers below 2^24.
         for (k, &x) in a.iter().enumerate() {
-            let others = &b[0][k * n + col..][..BLOCK];
-            for ((new, other), scale) in news.iter_mut().zip(others).zip(&scales) {
-                *new += (x * other * scale).trunc();
+            let others = columns::<BLOCK>(b[0], k * n + col);
+            for i in 0..BLOCK {
+                news[i] += (x * others[i] * scales[i]).trunc();
             }
         }
         for i in 0..BLOCK {
