@@ -156,10 +156,10 @@ fn a_fragment_replaced_before_its_fence() -> Bug {
         // SAFETY: a whole group multiplies; the fragment's registers written in flight are the bug.
         |w, bug| unsafe {
             fill();
-            let (mut o, mut a) = (M64::<8>::ZERO, [cvt::bf16x2(1.0, 1.0); 4]);
+            let (mut o, mut a) = (<M64<8> as wgmma::Shape>::ZERO, [cvt::bf16x2(1.0, 1.0); 4]);
             let next = [cvt::bf16x2(black_box(2.0), 1.0); 4];
             wgmma::fence();
-            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), false); //~ WP040
+            M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut a, describe(B), false); //~ WP040
             wgmma::commit_group();
             if bug {
                 a = next;
@@ -170,11 +170,11 @@ fn a_fragment_replaced_before_its_fence() -> Bug {
                 a = next;
             }
             wgmma::fence();
-            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), true);
+            M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut a, describe(B), true);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
             wgmma::fence_fragment(&mut a);
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
