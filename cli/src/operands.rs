@@ -132,9 +132,14 @@ pub fn file_dtype(dtype: Dtype) -> FileDtype {
     match dtype {
         Dtype::Bf16 => FileDtype::BF16,
         Dtype::F16 => FileDtype::F16,
-        Dtype::F32 => FileDtype::F32,
+        // A tf32 is stored as the f32 that it is.
+        Dtype::F32 | Dtype::Tf32 => FileDtype::F32,
         Dtype::U8 => FileDtype::U8,
         Dtype::U32 => FileDtype::U32,
+        Dtype::E4m3 => FileDtype::F8_E4M3,
+        Dtype::E5m2 => FileDtype::F8_E5M2,
+        Dtype::I8 => FileDtype::I8,
+        Dtype::I32 => FileDtype::I32,
     }
 }
 
