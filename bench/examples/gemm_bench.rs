@@ -47,8 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some(index) => gemm.plan_with(problem, index.parse()?)?,
             None => gemm.plan(problem)?,
         };
-        let theirs = lt.as_ref().map(|lt| lt.plan(problem)).transpose()?;
-        let measured = bench.measure(&[plan], theirs.as_ref(), &BenchConfig::default())?;
+        let theirs = lt.as_ref().map(|lt| lt.plans(problem)).transpose()?.unwrap_or_default();
+        let measured = bench.measure(&[plan], &theirs, &BenchConfig::default())?;
         let ours = &measured.ours[0];
         print!("{}", ours.plan);
         for t in [Some(&ours.timing), measured.cublaslt.as_ref()].into_iter().flatten() {
@@ -63,6 +63,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         if let Some(theirs) = &measured.cublaslt {
             println!("  ratio {:.3} of cuBLASLt", theirs.median_us / ours.timing.median_us);
+        }
+        if let Some(fastest) = &measured.fastest {
+            let ratio = fastest.timing.median_us / ours.timing.median_us;
+            println!("  ratio {ratio:.3} of its fastest kernel, number {}", fastest.candidate);
         }
         if env("WARPIPE_JSON").is_some() {
             println!("{}", serde_json::to_string(&measured)?);

@@ -10,14 +10,15 @@ use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys;
 use host::gemm::GemmProblem;
 use host::{Buffer, Device, Dtype, Stream, dtype_name};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of workspace for cuBLASLt.
 pub const WORKSPACE_BYTES: usize = 64 << 20;
 /// Environment variable with the path of the library.
 pub const PATH_VARIABLE: &str = "WARPIPE_CUBLASLT";
-/// Number of kernels requested from the heuristic. The first one is its best.
-const CANDIDATES: usize = 8;
+/// Number of kernels requested from the heuristic. The first one is its best. (cuBLASLt 13.1 returns at most 8.)
+const CANDIDATES: usize = 64;
 
 /// A cuBLASLt handle on a GPU, with its workspace.
 #[derive(Clone)]
@@ -116,8 +117,18 @@ impl CublasLt {
     /// Asks cuBLASLt's heuristic for the best kernel for a product.
     ///
     /// # Errors
-    /// [`Error::CublasLt`] for an empty product or another one that cuBLASLt refuses.
+    /// The errors of [`CublasLt::plans`].
     pub fn plan(&self, problem: &GemmProblem) -> Result<CublasLtPlan, Error> {
+        let mut plans = self.plans(problem)?;
+        Ok(plans.swap_remove(0))
+    }
+
+    /// Asks cuBLASLt's heuristic for all kernels that it proposes for a product, best first. There is at
+    /// least one.
+    ///
+    /// # Errors
+    /// [`Error::CublasLt`] for an empty product or another one that cuBLASLt refuses.
+    pub fn plans(&self, problem: &GemmProblem) -> Result<Vec<CublasLtPlan>, Error> {
         let (m, n, k) = (problem.m, problem.n, problem.k);
         if m == 0 || n == 0 || k == 0 {
             let status = format!("M, N, K = {m}, {n}, {k}: each must be at least 1");
@@ -125,9 +136,13 @@ impl CublasLt {
         }
         self.inner.device.make_current()?;
         let (ab, out) = (data_type(problem.ab)?, data_type(problem.out)?);
-        let desc = Desc::new()?;
-        let (a, b) = (Layout::new(ab, k, n)?, Layout::new(ab, k, m)?);
-        let d = Layout::new(out, n, m)?;
+        let product = Product {
+            problem: *problem,
+            desc: Desc::new()?,
+            a: Layout::new(ab, k, n)?,
+            b: Layout::new(ab, k, m)?,
+            d: Layout::new(out, n, m)?,
+        };
         let pref = Preference::new()?;
         let mut found = [BLANK; CANDIDATES];
         let mut count = 0;
@@ -135,11 +150,11 @@ impl CublasLt {
         unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.inner.handle,
-                desc.0,
-                a.0,
-                b.0,
-                d.0,
-                d.0,
+                product.desc.0,
+                product.a.0,
+                product.b.0,
+                product.d.0,
+                product.d.0,
                 pref.0,
                 CANDIDATES as i32,
                 found.as_mut_ptr(),
@@ -149,15 +164,17 @@ impl CublasLt {
         .result()
         .map_err(failed("cublasLtMatmulAlgoGetHeuristic"))?;
         let count = usize::try_from(count).unwrap_or(0).min(CANDIDATES);
-        let best = found[..count]
+        let product = Rc::new(product);
+        let plans: Vec<_> = found[..count]
             .iter()
-            .find(|r| r.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS)
-            .ok_or_else(|| Error::CublasLt {
-                call: "cublasLtMatmulAlgoGetHeuristic",
-                status: format!("no kernel for M, N, K = {m}, {n}, {k}"),
-            })?;
-        let algo = best.algo;
-        Ok(CublasLtPlan { lt: self.clone(), problem: *problem, desc, a, b, d, algo })
+            .filter(|r| r.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS)
+            .map(|r| CublasLtPlan { lt: self.clone(), product: product.clone(), algo: r.algo })
+            .collect();
+        if plans.is_empty() {
+            let status = format!("no kernel for M, N, K = {m}, {n}, {k}");
+            return Err(Error::CublasLt { call: "cublasLtMatmulAlgoGetHeuristic", status });
+        }
+        Ok(plans)
     }
 }
 
@@ -170,15 +187,20 @@ const BLANK: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuristic
     reserved: [0; 4],
 };
 
-/// A product with the kernel that cuBLASLt's heuristic chose.
+/// A product with a kernel that cuBLASLt's heuristic proposes.
 pub struct CublasLtPlan {
     lt: CublasLt,
+    product: Rc<Product>,
+    algo: sys::cublasLtMatmulAlgo_t,
+}
+
+/// A product as cuBLASLt describes it.
+struct Product {
     problem: GemmProblem,
     desc: Desc,
     a: Layout,
     b: Layout,
     d: Layout,
-    algo: sys::cublasLtMatmulAlgo_t,
 }
 
 impl CublasLtPlan {
@@ -197,30 +219,31 @@ impl CublasLtPlan {
         stream: &Stream,
     ) -> Result<(), Error> {
         let Inner { device, handle, workspace } = &*self.lt.inner;
+        let Product { problem, desc, a: layout_a, b: layout_b, d: layout_d } = &*self.product;
         device.check_stream("the stream of a cuBLASLt product", stream)?;
         let c = c.unwrap_or(d);
         for (operand, buffer) in [('A', a), ('B', b), ('C', c), ('D', &*d)] {
             device.check_buffer(&format!("operand {operand}"), buffer)?;
-            self.problem.check_size(operand, buffer.len() as u64)?;
+            problem.check_size(operand, buffer.len() as u64)?;
         }
         device.make_current()?;
         let (alpha, beta) = (&raw const alpha, &raw const beta);
-        // SAFETY: all handles live in `self`. The operands have the sizes of the layouts and belong to
+        // SAFETY: all handles live in `self` and its product. The operands have the sizes of the layouts and belong to
         // the bound context. alpha and beta are read before the call returns (host pointer mode).
         unsafe {
             result::matmul(
                 *handle,
-                self.desc.0,
+                desc.0,
                 alpha.cast(),
                 beta.cast(),
                 b.addr() as *const _,
-                self.a.0,
+                layout_a.0,
                 a.addr() as *const _,
-                self.b.0,
+                layout_b.0,
                 c.addr() as *const _,
-                self.d.0,
+                layout_d.0,
                 d.addr() as *mut _,
-                self.d.0,
+                layout_d.0,
                 &raw const self.algo,
                 workspace.addr() as *mut _,
                 WORKSPACE_BYTES,

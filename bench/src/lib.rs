@@ -19,12 +19,16 @@ pub mod line;
 pub mod machine;
 mod measure;
 mod pool;
+pub mod record;
 pub mod report;
+mod screen;
+mod search;
 pub mod suites;
 
 pub use check::{Projected, ResultCheck};
 pub use error::Error;
-pub use measure::{Bench, Measured, Ours};
+pub use measure::{Bench, Fastest, Isolated, Measured, Ours};
+pub use search::{Found, Search, SearchConfig};
 
 use host::{Device, Stream};
 use serde::{Deserialize, Serialize};
@@ -42,11 +46,14 @@ pub struct BenchConfig {
     pub sample_us: f64,
     /// Seed of the operands.
     pub seed: u64,
+    /// Whether isolated launches are timed too ([`Isolated`]).
+    #[serde(default)]
+    pub isolated: bool,
 }
 
 impl Default for BenchConfig {
     fn default() -> Self {
-        Self { rounds: 30, warmup: 10, budget_ms: 0.0, sample_us: 500.0, seed: 0 }
+        Self { rounds: 30, warmup: 10, budget_ms: 0.0, sample_us: 500.0, seed: 0, isolated: false }
     }
 }
 

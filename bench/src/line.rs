@@ -2,7 +2,7 @@
 //!
 //! A [`Line`] comes from [`Measured`] or from a file; this module does not measure.
 
-use super::measure::{Measured, Ours};
+use super::measure::{Isolated, Measured, Ours};
 use host::dtype_name;
 use host::gemm::{GemmProblem, KernelInfo, Schedule};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,18 @@ impl Times {
     pub fn spread(&self) -> f64 {
         100.0 * (self.p90_us - self.p10_us) / self.median_us
     }
+}
+
+/// The fastest of the kernels that cuBLASLt's heuristic proposes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rival {
+    /// Its place among the proposals, from 0.
+    pub candidate: usize,
+    /// Number of proposals.
+    pub candidates: usize,
+    /// Measured times.
+    #[serde(flatten)]
+    pub times: Times,
 }
 
 /// The result of one warpipe kernel for one shape.
@@ -158,8 +170,14 @@ pub struct Line {
     /// The picker's choice, or the instance that the options name.
     #[serde(flatten)]
     pub run: Run,
-    /// Times of cuBLASLt, if it took part.
+    /// Times of the kernel that cuBLASLt's heuristic proposes first, if cuBLASLt took part.
     pub cublaslt: Option<Times>,
+    /// cuBLASLt's fastest kernel, if cuBLASLt took part.
+    #[serde(default)]
+    pub fastest: Option<Rival>,
+    /// Times of isolated launches, if they were measured.
+    #[serde(default)]
+    pub isolated: Option<Isolated>,
     /// Every instance in every schedule, if all were timed. The first one is `run`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<Run>,
@@ -190,13 +208,29 @@ impl Line {
             sets: measured.sets,
             run,
             cublaslt: measured.cublaslt.as_ref().map(Times::of),
+            fastest: measured.fastest.as_ref().map(|fastest| Rival {
+                candidate: fastest.candidate,
+                candidates: fastest.candidates,
+                times: Times::of(&fastest.timing),
+            }),
+            isolated: measured.isolated,
             instances: if runs.len() > 1 { runs } else { Vec::new() },
         })
     }
 
-    /// Median of cuBLASLt divided by that of warpipe. Above 1, warpipe is faster.
+    /// Median of cuBLASLt's first kernel divided by that of warpipe. Above 1, warpipe is faster.
     pub fn ratio(&self) -> Option<f64> {
         self.cublaslt.map(|theirs| theirs.median_us / self.run.times.median_us)
+    }
+
+    /// Median of cuBLASLt's fastest kernel divided by that of warpipe.
+    pub fn ratio_to_fastest(&self) -> Option<f64> {
+        self.fastest.map(|theirs| theirs.times.median_us / self.run.times.median_us)
+    }
+
+    /// The same ratio for isolated launches.
+    pub fn isolated_ratio(&self) -> Option<f64> {
+        self.isolated.and_then(|alone| Some(alone.fastest_us? / alone.us))
     }
 
     /// Rate in TFLOP/s of a launch of `us` microseconds.
@@ -235,21 +269,24 @@ impl Line {
     }
 
     /// A row of the table for `run`, which is this line's or one of its `instances`.
-    fn row(&self, name: &str, run: &Run, marks: &str) -> String {
+    fn row(&self, name: &str, run: &Run, isolated: Option<f64>, marks: &str) -> String {
         let Times { median_us, .. } = run.times;
-        let [theirs, spread, ratio] = match self.cublaslt {
-            Some(t) => [
-                format!("{:.2}", t.median_us),
-                format!("{:.1}", t.spread()),
-                format!("{:.3}", t.median_us / median_us),
-            ],
-            None => ["-", "-", "-"].map(str::to_owned),
+        let number = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
         };
+        let (first, fastest) = (self.cublaslt, self.fastest.map(|fastest| fastest.times));
+        let ratio = |theirs: Option<Times>| theirs.map(|t| t.median_us / median_us);
         let text = format!(
-            "{name:<20} {:<20} {median_us:>9.2} {:>5.1} {theirs:>9} {spread:>5} {:>8.1} {ratio:>6}  {marks}",
+            "{name:<20} {:<20} {median_us:>9.2} {:>5.1} {:>9} {:>5} {:>9} {:>8.1} {:>6} {:>8} {:>6}  {marks}",
             run.short(),
             run.times.spread(),
+            number(first.map(|t| t.median_us), 2),
+            number(first.map(|t| t.spread()), 1),
+            number(fastest.map(|t| t.median_us), 2),
             self.tflops(median_us),
+            number(ratio(first), 3),
+            number(ratio(fastest), 3),
+            number(isolated, 3),
         );
         text.trim_end().to_owned()
     }
@@ -258,18 +295,29 @@ impl Line {
 /// The heading above the rows of [`text_of`].
 pub fn heading() -> String {
     format!(
-        "{:<20} {:<20} {:>9} {:>5} {:>9} {:>5} {:>8} {:>6}  marks",
-        "M x N x K", "instance", "us", "+-%", "cuBLASLt", "+-%", "TFLOP/s", "ratio"
+        "{:<20} {:<20} {:>9} {:>5} {:>9} {:>5} {:>9} {:>8} {:>6} {:>8} {:>6}  marks",
+        "M x N x K",
+        "instance",
+        "us",
+        "+-%",
+        "cuBLASLt",
+        "+-%",
+        "fastest",
+        "TFLOP/s",
+        "ratio",
+        "/fastest",
+        "alone"
     )
 }
 
 /// A row of the table. If all instances were timed, the fastest ones follow below it.
 pub fn text_of(line: &Line, floor: f64) -> String {
-    let mut text = line.row(&line.shape.to_string(), &line.run, &line.mark(floor));
+    let (name, marks) = (line.shape.to_string(), line.mark(floor));
+    let mut text = line.row(&name, &line.run, line.isolated_ratio(), &marks);
     for run in line.by_time().into_iter().take(FASTEST) {
         let mut marks = run.faults();
         marks.extend(run.predicted_us.map(|us| format!("predicted {us:.2}")));
-        text = format!("{text}\n{}", line.row("", run, &marks.join("; ")));
+        text = format!("{text}\n{}", line.row("", run, None, &marks.join("; ")));
     }
     text
 }
@@ -303,6 +351,8 @@ pub(super) mod tests {
             sets: 2,
             run: run([128, 256, 64], us),
             cublaslt: theirs.map(times),
+            fastest: theirs.map(|us| Rival { candidate: 3, candidates: 8, times: times(0.9 * us) }),
+            isolated: None,
             instances: Vec::new(),
         }
     }
@@ -321,9 +371,15 @@ pub(super) mod tests {
         assert_eq!(l.ratio(), Some(0.96));
         assert!((l.tflops(100.0) - 343.597).abs() < 1e-3);
         let text = text_of(&l, 0.97);
-        let start = "2048x4096x2048       128x256_2x1 66/22       100.00   5.0     96.00   5.0    343.6  0.960";
-        assert_eq!(text, format!("{start}  below 0.97"));
-        assert_eq!(text_of(&l, 0.95), start);
+        let times = "100.00   5.0     96.00   5.0     86.40    343.6";
+        let start = format!("2048x4096x2048       128x256_2x1 66/22       {times}  0.960    0.864");
+        assert_eq!(text, format!("{start}      -  below 0.97"));
+        assert_eq!(text_of(&l, 0.95), format!("{start}      -"));
+        l.isolated = Some(Isolated { us: 50.0, cublaslt_us: Some(60.0), fastest_us: Some(55.0) });
+        assert_eq!(text_of(&l, 0.95), format!("{start}  1.100"));
+        let columns = |text: &str| text.split_whitespace().count();
+        // "M x N x K" are five words; the kernel and its schedule are two.
+        assert_eq!(columns(&heading()) - 4 - 1, columns(&text_of(&l, 0.95)) - 1);
         l.run.right = false;
         l.run.error = f64::NAN;
         l.run.same_bits = false;
@@ -338,12 +394,12 @@ pub(super) mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows.len(), 3, "{text}");
         assert!(
-            rows[0].ends_with("-     -    343.6      -  64x64_1x1 66/22 is 25.0% faster"),
+            rows[0].ends_with("343.6      -        -      -  64x64_1x1 66/22 is 25.0% faster"),
             "{text}"
         );
         // Below it all of them, the fastest first, each with what was predicted.
         assert!(rows[1].trim_start().starts_with("64x64_1x1 66/22 "), "{text}");
-        assert!(rows[1].ends_with("429.5      -  predicted 90.00"), "{text}");
+        assert!(rows[1].ends_with("429.5      -        -      -  predicted 90.00"), "{text}");
         assert!(rows[2].trim_start().starts_with("128x256_2x1 66/22 "), "{text}");
         assert_eq!(rows[1].find("80.00"), rows[0].find("00.00"), "{text}");
     }
@@ -374,9 +430,14 @@ pub(super) mod tests {
     fn lines_come_back_from_json() {
         let mut l = line("llm", 2048, 100.0, Some(96.0));
         l.instances = vec![l.run.clone(), l.run.clone()];
+        l.isolated = Some(Isolated { us: 50.0, cublaslt_us: Some(60.0), fastest_us: None });
         let json = serde_json::to_string(&l).unwrap();
         assert!(json.contains("\"m\":2048") && json.contains("\"median_us\":100.0"), "{json}");
         assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), l);
         assert!(json.contains(r#""schedule":{"clusters":66,"streamed":22}"#), "{json}");
+        assert!(json.contains(r#""fastest":{"candidate":3,"candidates":8,"median_us":86.4"#));
+        // A record of an earlier version has no fastest kernel.
+        let earlier = json.replace(r#""fastest""#, r#""unknown""#);
+        assert_eq!(serde_json::from_str::<Line>(&earlier).unwrap().ratio_to_fastest(), None);
     }
 }

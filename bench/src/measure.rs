@@ -2,7 +2,8 @@
 //! result with the first.
 
 use super::check::{ResultCheck, check, fingerprint};
-use super::pool::{Pool, Rotation};
+use super::pool::{Operand, Pool, Rotation};
+use super::screen::{brief, isolated};
 use super::{BenchConfig, Contender, Timing, interleave};
 use crate::cublaslt::CublasLtPlan;
 use crate::error::Error;
@@ -10,6 +11,9 @@ use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
 use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
 use serde::Serialize;
 
+/// Kernels of cuBLASLt, besides its first one, that are timed in turn with warpipe: the fastest ones of a brief
+/// timing of all.
+const FINALISTS: usize = 3;
 /// Results begin at multiples of this many bytes, the alignment of an allocation.
 const ALIGN: usize = 256;
 
@@ -34,8 +38,37 @@ pub struct Measured {
     pub sets: usize,
     /// The result of each plan, in the order given.
     pub ours: Vec<Ours>,
-    /// Times of cuBLASLt, if it took part.
+    /// Times of the kernel that cuBLASLt's heuristic proposes first, if cuBLASLt took part.
     pub cublaslt: Option<Timing>,
+    /// The fastest of all kernels that the heuristic proposes, if cuBLASLt took part.
+    pub fastest: Option<Fastest>,
+    /// Times of isolated launches, if the settings ask for them.
+    pub isolated: Option<Isolated>,
+}
+
+/// The fastest kernel of cuBLASLt.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fastest {
+    /// Its place among the heuristic's proposals, from 0. It is 0 if the first one is the fastest.
+    pub candidate: usize,
+    /// Number of proposals.
+    pub candidates: usize,
+    /// Its times.
+    pub timing: Timing,
+}
+
+/// Median times of launches that overlap with no other launch, in microseconds.
+///
+/// Before each launch the stream copies 64 MiB, so that programmatic dependent launch gains nothing and no
+/// operand lies in the L2 cache. The times include about a microsecond between the events around the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
+pub struct Isolated {
+    /// The first plan.
+    pub us: f64,
+    /// The kernel that cuBLASLt's heuristic proposes first.
+    pub cublaslt_us: Option<f64>,
+    /// The kernel that was cuBLASLt's fastest in launches that follow one another.
+    pub fastest_us: Option<f64>,
 }
 
 /// The measurements of one warpipe plan.
@@ -99,7 +132,11 @@ impl Bench {
         Ok(2.0 * BYTES as f64 * 1e-6 / best)
     }
 
-    /// Times plans of one product (without C), in turn with cuBLASLt if `rival` is given.
+    /// Times plans of one product (without C), in turn with cuBLASLt if there are `rivals`
+    /// ([`CublasLt::plans`](crate::cublaslt::CublasLt::plans)).
+    ///
+    /// All rivals are timed briefly. The first one and the three fastest others are then timed in turn with the
+    /// plans.
     ///
     /// Before timing, every result is filled with NaN, computed, and compared with the f64 product. Then
     /// it is filled with NaN again, so that the result after timing comes from the timed launches. That
@@ -111,80 +148,156 @@ impl Bench {
     pub fn measure(
         &mut self,
         plans: &[GemmPlan],
-        rival: Option<&CublasLtPlan>,
+        rivals: &[CublasLtPlan],
         config: &BenchConfig,
+    ) -> Result<Measured, Error> {
+        let mut host = std::mem::take(&mut self.host);
+        let measured = self.timed(plans, rivals, config, &mut host);
+        self.host = host;
+        measured
+    }
+
+    /// [`Bench::measure`]; results are copied to `host`.
+    fn timed(
+        &self,
+        plans: &[GemmPlan],
+        rivals: &[CublasLtPlan],
+        config: &BenchConfig,
+        host: &mut Vec<u8>,
     ) -> Result<Measured, Error> {
         let Some(first) = plans.first() else {
             return Err(Error::Setting { what: "plans", value: 0, least: 1 });
         };
         let problem = *first.problem();
+        let sets = self.sets(&problem)?;
+        let (device, stream) = (&self.device, self.device.new_stream()?);
+        // All rivals write to the same results, which nobody reads.
+        let mut results = Results::new(device, &problem, plans.len() + 1, sets.len())?;
+        let mut ours = Vec::with_capacity(plans.len());
+        for (plan, d) in plans.iter().zip(&results.parts) {
+            ours.push(OursRuns::new(plan, &sets, d)?);
+        }
+        let [a, b] = &sets[0];
+        let mut firsts = Vec::with_capacity(plans.len());
+        for (runs, d) in ours.iter_mut().zip(&results.parts) {
+            runs.launch(0, &device.stream())?;
+            download(&d[0], host)?;
+            firsts.push((check(&problem, a, b, host)?, fingerprint(host)));
+        }
+        results.poison()?;
+        let mut theirs = finalists(rivals, &sets, &results.parts[plans.len()], &stream)?;
+        let mut contenders: Vec<&mut dyn Contender> = ours.iter_mut().map(dynamic).collect();
+        contenders.extend(theirs.iter_mut().map(dynamic));
+        let flops = problem.flops();
+        let (mut timings, launches, graph) =
+            interleave(device, &mut contenders, sets.len(), flops, config)?;
+        let their_timings = timings.split_off(plans.len());
+        let fastest = (0..theirs.len())
+            .min_by(|&a, &b| their_timings[a].median_us.total_cmp(&their_timings[b].median_us));
+        let isolated = if config.isolated {
+            let mut alone: Vec<&mut dyn Contender> = vec![&mut ours[0]];
+            alone.extend(theirs.iter_mut().map(dynamic));
+            let us = isolated(device, &mut alone, sets.len(), &stream)?;
+            let fastest_us = fastest.map(|i| us[1 + i]);
+            Some(Isolated { us: us[0], cublaslt_us: us.get(1).copied(), fastest_us })
+        } else {
+            None
+        };
+        let mut measured = Vec::with_capacity(plans.len());
+        let judged = timings.into_iter().zip(firsts);
+        for ((plan, (timing, (check, bits))), d) in plans.iter().zip(judged).zip(&results.parts) {
+            download(&d[0], host)?;
+            let same_bits = fingerprint(host) == bits;
+            measured.push(Ours { plan: plan.describe().clone(), timing, check, same_bits });
+        }
+        let fastest = fastest.map(|i| Fastest {
+            candidate: theirs[i].candidate,
+            candidates: rivals.len(),
+            timing: their_timings[i].clone(),
+        });
+        Ok(Measured {
+            launches,
+            graph,
+            sets: sets.len(),
+            ours: measured,
+            cublaslt: their_timings.into_iter().next(),
+            fastest,
+            isolated,
+        })
+    }
+
+    /// The operand sets of a problem.
+    ///
+    /// # Errors
+    /// [`host::Error::GemmDtype`] for operands of another type; [`host::Error::OutOfBuffer`] for a problem larger
+    /// than those given to [`Bench::new`].
+    pub(super) fn sets(&self, problem: &GemmProblem) -> Result<Vec<[Operand<'_>; 2]>, Error> {
         if problem.ab != self.dtype {
             let (side, dtype) = ("operands", dtype_name(problem.ab));
             let right = dtype_name(self.dtype);
             return Err(host::Error::GemmDtype { side, dtype, right }.into());
         }
-        let rotation = Rotation::of(&problem, self.l2_bytes);
-        let sets = (0..rotation.sets)
-            .map(|set| self.pool.operands(&problem, rotation, set))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut results = Results::new(
-            &self.device,
-            &problem,
-            plans.len() + usize::from(rival.is_some()),
-            sets.len(),
-        )?;
-        let mut ours = Vec::with_capacity(plans.len());
-        for (plan, d) in plans.iter().zip(&mut results.parts) {
-            let bound =
-                sets.iter().zip(d).map(|([a, b], d)| plan.bind(&a.buffer, &b.buffer, None, d));
-            ours.push(OursRuns(plan, bound.collect::<Result<Vec<_>, _>>()?));
-        }
-        let [a, b] = &sets[0];
-        let mut firsts = Vec::with_capacity(plans.len());
-        for (runs, d) in ours.iter_mut().zip(&results.parts) {
-            runs.launch(0, &self.device.stream())?;
-            download(&d[0], &mut self.host)?;
-            firsts.push((check(&problem, a, b, &self.host)?, fingerprint(&self.host)));
-        }
-        results.poison()?;
-        let Results { parts, .. } = &mut results;
-        let (parts, last) = parts.split_at_mut(plans.len());
-        let mut theirs = rival.zip(last.first_mut()).map(|(plan, d)| {
-            let operands = sets.iter().map(|[a, b]| [&a.buffer, &b.buffer]).collect();
-            TheirRuns { plan, operands, d }
-        });
-        let mut contenders: Vec<&mut dyn Contender> =
-            ours.iter_mut().map(|runs| -> &mut dyn Contender { runs }).collect();
-        contenders.extend(theirs.as_mut().map(|t| -> &mut dyn Contender { t }));
-        let flops = problem.flops();
-        let (mut timings, launches, graph) =
-            interleave(&self.device, &mut contenders, sets.len(), flops, config)?;
-        let cublaslt = if rival.is_some() { timings.pop() } else { None };
-        let mut measured = Vec::with_capacity(plans.len());
-        for (((plan, timing), (check, bits)), d) in plans.iter().zip(timings).zip(firsts).zip(parts)
-        {
-            download(&d[0], &mut self.host)?;
-            let same_bits = fingerprint(&self.host) == bits;
-            measured.push(Ours { plan: plan.describe().clone(), timing, check, same_bits });
-        }
-        Ok(Measured { launches, graph, sets: sets.len(), ours: measured, cublaslt })
+        let rotation = Rotation::of(problem, self.l2_bytes);
+        let sets = (0..rotation.sets).map(|set| self.pool.operands(problem, rotation, set));
+        Ok(sets.collect::<Result<_, _>>()?)
+    }
+
+    /// The device.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 }
 
+/// The first rival and, of the others, the fastest in a brief timing.
+///
+/// A kernel that the heuristic proposes and that does not run is left out, unless it is the first one.
+pub(super) fn finalists<'a>(
+    rivals: &'a [CublasLtPlan],
+    sets: &'a [[Operand<'_>; 2]],
+    d: &[Buffer],
+    stream: &Stream,
+) -> Result<Vec<TheirRuns<'a>>, Error> {
+    let mut all: Vec<TheirRuns<'a>> = Vec::with_capacity(rivals.len());
+    let mut times: Vec<(f64, TheirRuns<'a>)> = Vec::new();
+    for (candidate, plan) in rivals.iter().enumerate() {
+        let operands = sets.iter().map(|[a, b]| [&a.buffer, &b.buffer]).collect();
+        let d = d.iter().map(|d| d.part(0, d.len())).collect::<Result<_, _>>()?;
+        let mut runs = TheirRuns { plan, operands, d, candidate };
+        if candidate == 0 {
+            all.push(runs);
+            continue;
+        }
+        match brief(&mut runs, sets.len(), f64::INFINITY, stream) {
+            Ok(us) => times.push((us, runs)),
+            Err(Error::CublasLt { .. }) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.extend(times.into_iter().take(FINALISTS).map(|(_, runs)| runs));
+    Ok(all)
+}
+
+/// A contender as `interleave` takes it.
+pub(super) fn dynamic<C: Contender>(contender: &mut C) -> &mut dyn Contender {
+    contender
+}
+
 /// Copies a result to the host.
-fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
+pub(super) fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
     host.resize(d.len(), 0);
     d.read(host)
 }
 
 /// Results of each contender for each set, in one allocation.
-struct Results {
+pub(super) struct Results {
     whole: Buffer,
-    parts: Vec<Vec<Buffer>>,
+    /// The results of each contender.
+    pub parts: Vec<Vec<Buffer>>,
 }
 
 impl Results {
-    fn new(
+    pub fn new(
         device: &Device,
         problem: &GemmProblem,
         contenders: usize,
@@ -209,7 +322,22 @@ impl Results {
 }
 
 /// A warpipe plan, bound to each operand set.
-struct OursRuns<'a>(&'a GemmPlan, Vec<BoundGemm<'a>>);
+pub(super) struct OursRuns<'a>(&'a GemmPlan, Vec<BoundGemm<'a>>);
+
+impl<'a> OursRuns<'a> {
+    /// Binds a plan to each operand set, with results in `d`. Other contenders may have the same results.
+    pub fn new(
+        plan: &'a GemmPlan,
+        sets: &'a [[Operand<'_>; 2]],
+        d: &[Buffer],
+    ) -> Result<Self, Error> {
+        let bound = sets
+            .iter()
+            .zip(d)
+            .map(|([a, b], d)| plan.bind(&a.buffer, &b.buffer, None, &mut d.part(0, d.len())?));
+        Ok(Self(plan, bound.collect::<Result<_, _>>()?))
+    }
+}
 
 impl Contender for OursRuns<'_> {
     fn name(&self) -> &str {
@@ -220,11 +348,13 @@ impl Contender for OursRuns<'_> {
     }
 }
 
-/// The cuBLASLt plan with each operand set.
-struct TheirRuns<'a> {
+/// A cuBLASLt plan with each operand set.
+pub(super) struct TheirRuns<'a> {
     plan: &'a CublasLtPlan,
     operands: Vec<[&'a Buffer; 2]>,
-    d: &'a mut Vec<Buffer>,
+    d: Vec<Buffer>,
+    /// Place among the heuristic's proposals.
+    candidate: usize,
 }
 
 impl Contender for TheirRuns<'_> {

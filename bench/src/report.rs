@@ -78,6 +78,17 @@ impl fmt::Display for Report {
 pub struct Summary {
     /// The suite's name, or "all".
     pub suite: String,
+    /// Ratios to the kernel that cuBLASLt's heuristic proposes first.
+    #[serde(flatten)]
+    pub first: Ratios,
+    /// Ratios to the fastest of its proposals; `None` in a report of an earlier version.
+    #[serde(default)]
+    pub fastest: Option<Ratios>,
+}
+
+/// Ratios of times: cuBLASLt's over warpipe's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratios {
     /// Shapes with a ratio.
     pub shapes: usize,
     /// Geometric mean of the ratios.
@@ -93,14 +104,22 @@ pub struct Summary {
 impl Summary {
     /// Summarises `lines`, each with its floor. Returns `None` if no line has a ratio.
     pub fn new<'a>(suite: &str, lines: impl IntoIterator<Item = (&'a Line, f64)>) -> Option<Self> {
+        let lines: Vec<(&Line, f64)> = lines.into_iter().collect();
+        let first = Ratios::new(&lines, Line::ratio)?;
+        let fastest = Ratios::new(&lines, Line::ratio_to_fastest);
+        Some(Self { suite: suite.to_owned(), first, fastest })
+    }
+}
+
+impl Ratios {
+    fn new(lines: &[(&Line, f64)], of: impl Fn(&Line) -> Option<f64>) -> Option<Self> {
         let ratios: Vec<(f64, f64, Shape)> = lines
-            .into_iter()
-            .filter_map(|(line, floor)| Some((line.ratio()?, floor, line.shape)))
+            .iter()
+            .filter_map(|(line, floor)| Some((of(line)?, *floor, line.shape)))
             .collect();
         let &(min, _, min_shape) = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         let mean = ratios.iter().map(|(ratio, ..)| ratio.ln()).sum::<f64>() / ratios.len() as f64;
         Some(Self {
-            suite: suite.to_owned(),
             shapes: ratios.len(),
             geomean: mean.exp(),
             min,
@@ -112,10 +131,23 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { suite, first, fastest } = self;
+        write!(f, "{suite:<8} {:>3} shapes", first.shapes)?;
+        if let Some(fastest) = fastest {
+            write!(f, "; cuBLASLt's fastest kernels: {fastest}\n{:21}its first ones: ", "")?;
+        } else {
+            f.write_str(": ")?;
+        }
+        write!(f, "{first}")
+    }
+}
+
+impl fmt::Display for Ratios {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { geomean, min, min_shape, below, .. } = self;
         write!(
             f,
-            "{:<8} {:>3} shapes: geometric mean {:.3}, least {:.3} ({}), {} below the floor",
-            self.suite, self.shapes, self.geomean, self.min, self.min_shape, self.below
+            "geometric mean {geomean:.3}, least {min:.3} ({min_shape}), {below} below the floor"
         )
     }
 }
@@ -134,12 +166,21 @@ mod tests {
         ];
         let floors = [0.97, 0.4, 0.97];
         let s = Summary::new("all", lines.iter().zip(floors)).unwrap();
-        assert!((s.geomean - 1.0).abs() < 1e-12, "{s:?}");
-        assert_eq!((s.shapes, s.min, s.min_shape.m, s.below), (2, 0.5, 2, 0));
-        assert_eq!(Summary::new("all", lines.iter().zip([0.97; 3])).unwrap().below, 1);
+        let Ratios { shapes, geomean, min, min_shape, below } = s.first.clone();
+        assert!((geomean - 1.0).abs() < 1e-12, "{s:?}");
+        assert_eq!((shapes, min, min_shape.m, below), (2, 0.5, 2, 0));
+        assert_eq!(Summary::new("all", lines.iter().zip([0.97; 3])).unwrap().first.below, 1);
+        let fastest = s.fastest.clone().unwrap();
+        assert!((fastest.geomean - 0.9).abs() < 1e-12 && (fastest.min - 0.45).abs() < 1e-12);
         assert!(Summary::new("x", lines[2..].iter().map(|l| (l, 0.97))).is_none());
         let text = s.to_string();
-        assert!(text.contains("mean 1.000, least 0.500 (2x4096x2048), 0 below"), "{text}");
+        assert!(
+            text.contains("first ones: geometric mean 1.000, least 0.500 (2x4096x2048), 0 below")
+        );
+        let headline = "2 shapes; cuBLASLt's fastest kernels: geometric mean 0.900, least 0.450";
+        assert!(text.lines().next().unwrap().contains(headline), "{text}");
+        let earlier = Summary { fastest: None, ..s };
+        assert!(earlier.to_string().contains("2 shapes: geometric mean 1.000"), "{earlier}");
     }
 
     #[test]
@@ -151,7 +192,8 @@ mod tests {
             line("llm", 3, 10.0, Some(9.8)),
         ];
         let all = Report::summaries(&lines);
-        let said: Vec<_> = all.iter().map(|s| (s.suite.as_str(), s.shapes, s.below)).collect();
+        let said: Vec<_> =
+            all.iter().map(|s| (s.suite.as_str(), s.first.shapes, s.first.below)).collect();
         assert_eq!(said, [("llm", 2, 1), ("decode", 1, 0), ("all", 3, 1)]);
         assert_eq!(Report::summaries(&lines[..1]).len(), 1);
         assert!(Report::summaries(&[line("llm", 1, 1.0, None)]).is_empty());

@@ -1,6 +1,9 @@
 //! The shapes of the benchmark suites.
 
 use super::line::Shape;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::ops::RangeInclusive;
 
 /// A set of related shapes.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,54 @@ pub const SUITES: &[Suite] = &[
         shapes: RAGGED,
     },
 ];
+
+/// Name of the suite of random shapes.
+pub const RANDOM: &str = "random";
+/// N and K of random shapes are multiples of this, so that TMA reads and writes their rows in place.
+const STEP: u64 = 8;
+
+/// A suite of random shapes, for results that do not depend on shapes that somebody chose.
+///
+/// M, N and K are log-uniform: each power of two is as likely as any other. M is any number, N and K are multiples
+/// of 8. The same settings give the same shapes on every machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Random {
+    /// Number of shapes.
+    pub shapes: usize,
+    /// Seed of the shapes.
+    pub seed: u64,
+    /// Least and largest M.
+    pub m: RangeInclusive<u64>,
+    /// Least and largest N.
+    pub n: RangeInclusive<u64>,
+    /// Least and largest K.
+    pub k: RangeInclusive<u64>,
+}
+
+impl Default for Random {
+    fn default() -> Self {
+        Self { shapes: 200, seed: 1, m: 1..=16384, n: 128..=32768, k: 128..=32768 }
+    }
+}
+
+impl Random {
+    /// Draws the shapes. More shapes of one seed begin with those of fewer.
+    pub fn draw(&self) -> Vec<Shape> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut draw = |range: &RangeInclusive<u64>, step: u64| {
+            // 53 bits, as many as an f64 has.
+            let part = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            let (least, most) = ((*range.start()).max(1) as f64, (*range.end()).max(1) as f64);
+            let size = (least.ln() + part * (most.ln() - least.ln())).exp().round() as u64;
+            let rounded = (size + step / 2) / step * step;
+            let (least, most) = (range.start().next_multiple_of(step), range.end() / step * step);
+            rounded.min(most).max(least).max(step)
+        };
+        (0..self.shapes)
+            .map(|_| shape(draw(&self.m, 1), draw(&self.n, STEP), draw(&self.k, STEP)))
+            .collect()
+    }
+}
 
 const fn shape(m: u64, n: u64, k: u64) -> Shape {
     Shape { m, n, k }
@@ -139,6 +190,23 @@ const RAGGED: &[Shape] = &[
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn random_shapes_are_in_range_spread_and_always_the_same() {
+        let random = Random { shapes: 300, seed: 7, m: 3..=100, n: 100..=5000, k: 8..=8 };
+        let shapes = random.draw();
+        assert!(shapes.iter().all(|s| (3..=100).contains(&s.m)), "{shapes:?}");
+        // 100 is no multiple of 8; the least that is allowed is 104.
+        assert!(shapes.iter().all(|s| (104..=5000).contains(&s.n) && s.n % 8 == 0 && s.k == 8));
+        // Half of them below the geometric mean of the ends.
+        let below = shapes.iter().filter(|s| s.n < 707).count();
+        assert!((110..190).contains(&below), "{below}");
+        assert!(shapes.iter().any(|s| s.m % 2 == 1));
+        assert_eq!(Random { shapes: 20, ..random.clone() }.draw(), shapes[..20]);
+        assert_ne!(Random { seed: 8, ..random }.draw(), shapes);
+        // Recorded data name only the seed, so the shapes of a seed must not change.
+        assert_eq!(Random::default().draw()[0], shape(50, 200, 3496));
+    }
 
     #[test]
     fn no_suite_has_a_shape_twice_and_every_floor_is_a_ratio() {

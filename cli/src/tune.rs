@@ -152,7 +152,7 @@ fn fastest(
 ) -> Result<(GemmPlan, Entry), Error> {
     let plans = gemm.plan_every(problem)?;
     let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
-    let measured = bench.measure(&plans, None, &config)?;
+    let measured = bench.measure(&plans, &[], &config)?;
     let bound = bound(problem.out, problem.k);
     let right = measured.ours.iter().zip(plans).filter(|(ours, _)| ours.check.below(bound));
     let by_time = right.min_by(|(a, _), (b, _)| a.timing.median_us.total_cmp(&b.timing.median_us));

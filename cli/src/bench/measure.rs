@@ -1,6 +1,6 @@
 //! Measures the selected shapes, one after the other.
 
-use super::{Args, Rival};
+use super::{Args, Item, Rival};
 use crate::check::bound;
 use crate::error::Error;
 use crate::instance;
@@ -19,7 +19,7 @@ use warpipe_bench::{Bench, BenchConfig, suites};
 pub fn measure(
     args: &Args,
     device: &Device,
-    items: &[(&str, GemmProblem)],
+    items: &[Item],
     mut tuner: Option<Tuner>,
     tell: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<Report, Error> {
@@ -27,6 +27,7 @@ pub fn measure(
         rounds: args.rounds as usize,
         budget_ms: args.budget as f64,
         seed: args.seed,
+        isolated: args.isolated,
         ..BenchConfig::default()
     };
     let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
@@ -44,12 +45,7 @@ pub fn measure(
     let mut machine = Machine::of(info);
     machine.copy_gbs = Some(bench.copy_gbs()?);
     tell(&machine.to_string())?;
-    let (lt, cublaslt_absent) = match args.vs.map(|Rival::Cublaslt| CublasLt::new(device)) {
-        None => (None, None),
-        Some(Ok(lt)) => (Some(lt), None),
-        Some(Err(e @ warpipe_bench::Error::NoCublasLt { .. })) => (None, Some(e.to_string())),
-        Some(Err(e)) => return Err(e.into()),
-    };
+    let (lt, cublaslt_absent) = rival(args, device)?;
     let cublaslt = lt.as_ref().map(CublasLt::version);
     if let Some(version) = cublaslt {
         tell(&format!("cuBLASLt {version}"))?;
@@ -69,9 +65,9 @@ pub fn measure(
             tell(&plans[0].describe().to_string())?;
         }
         // A product that cuBLASLt refuses is timed without it.
-        let rival = lt.as_ref().and_then(|lt| lt.plan(problem).ok());
+        let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
         let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
-        let measured = progress.step(&name, || bench.measure(&plans, rival.as_ref(), &config))?;
+        let measured = progress.step(&name, || bench.measure(&plans, &rivals, &config))?;
         let bound = bound(problem.out, problem.k);
         let Some(line) = Line::new(suite, problem, &measured, bound) else { continue };
         tell(&text_of(&line, suites::floor(suite)))?;
@@ -90,6 +86,16 @@ pub fn measure(
         lines,
         summaries,
     })
+}
+
+/// cuBLASLt, if the options ask for it, or why it is absent.
+pub fn rival(args: &Args, device: &Device) -> Result<(Option<CublasLt>, Option<String>), Error> {
+    match args.vs.map(|Rival::Cublaslt| CublasLt::new(device)) {
+        None => Ok((None, None)),
+        Some(Ok(lt)) => Ok((Some(lt), None)),
+        Some(Err(e @ warpipe_bench::Error::NoCublasLt { .. })) => Ok((None, Some(e.to_string()))),
+        Some(Err(e)) => Err(e.into()),
+    }
 }
 
 /// The plan of the named instance or of the picker, followed by all others with `--all-instances`.

@@ -1,6 +1,7 @@
 //! `warpipe bench`: times products on a GPU, in turn with cuBLASLt.
 
 mod measure;
+mod record;
 mod roofline;
 mod select;
 
@@ -14,14 +15,16 @@ use super::say;
 use super::tensor_file::one_line;
 use super::tune::{TuneArgs, Tuner};
 use clap::ValueEnum;
-use host::SimConfig;
 use host::dtype_name;
 use host::gemm::{GemmProblem, Schedule};
+use host::{Device, SimConfig};
 use isa::kernel::Dtype;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use warpipe_bench::BenchConfig;
 use warpipe_bench::line::{Line, Shape};
 use warpipe_bench::report::Report;
+use warpipe_bench::suites::Random;
 
 const SHAPES: &str = "Shapes";
 const METHOD: &str = "Method";
@@ -36,12 +39,30 @@ enum Rival {
     Cublaslt,
 }
 
+/// A product, and the suite that it is from.
+type Item = (&'static str, GemmProblem);
+
 /// Options of `warpipe bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Time these suites
-    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all"])]
+    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random"])]
     suite: Vec<String>,
+    /// Number of shapes of the suite "random", which is not among "all"
+    #[arg(help_heading = SHAPES, long, value_name = "COUNT", default_value_t = Random::default().shapes as u64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    random_shapes: u64,
+    /// Seed of the suite "random"
+    #[arg(help_heading = SHAPES, long, value_name = "SEED", default_value_t = Random::default().seed)]
+    random_seed: u64,
+    /// M of the suite "random", log-uniform
+    #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "1..16384", value_parser = select::range)]
+    random_m: RangeInclusive<u64>,
+    /// N of the suite "random", log-uniform multiples of 8
+    #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "128..32768", value_parser = select::range)]
+    random_n: RangeInclusive<u64>,
+    /// K of the suite "random", log-uniform multiples of 8
+    #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "128..32768", value_parser = select::range)]
+    random_k: RangeInclusive<u64>,
     /// Time these shapes
     #[arg(help_heading = SHAPES, long, value_name = "MxNxK", value_delimiter = ',')]
     shape: Vec<Shape>,
@@ -76,6 +97,20 @@ pub struct Args {
     /// Time every instance that computes a shape in every schedule that is worth trying, in turn
     #[arg(help_heading = METHOD, long, conflicts_with_all = ["instance", "tune_cache"])]
     all_instances: bool,
+    /// Time many instances and schedules of each shape briefly, and write their times to this file, a line of
+    /// JSON for each shape: the data for the picker's predictions
+    #[arg(help_heading = METHOD, long, value_name = "FILE", conflicts_with_all = ["instance", "all_instances", "tune_cache", "json", "svg", "isolated"])]
+    record: Option<PathBuf>,
+    /// Most instances and schedules of a shape that --record times: most of them have the shortest predicted
+    /// times, the others any
+    #[arg(help_heading = METHOD, long, value_name = "COUNT", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    record_plans: u64,
+    /// Seconds after which --record begins no further shape
+    #[arg(help_heading = METHOD, long, value_name = "SECONDS", default_value_t = 240, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    record_limit: u64,
+    /// Time isolated launches too: each after a copy of 64 MiB, so that it overlaps with no other launch
+    #[arg(help_heading = METHOD, long)]
+    isolated: bool,
     #[command(flatten)]
     tuning: TuneArgs,
     /// Least number of timed samples of each contender
@@ -94,7 +129,7 @@ pub struct Args {
     #[arg(help_heading = OUTPUT, long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     json: Option<PathBuf>,
     /// Print and draw the report of an earlier --json instead of measuring
-    #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances", "tune_cache"])]
+    #[arg(help_heading = OUTPUT, long, value_name = "FILE", conflicts_with_all = ["suite", "shape", "m", "only", "vs", "instance", "all_instances", "record", "isolated", "tune_cache"])]
     from: Option<PathBuf>,
     /// Draw a roofline (arithmetic intensity against TFLOP/s) into this file
     #[arg(help_heading = OUTPUT, long, value_name = "FILE")]
@@ -123,6 +158,11 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let json = args.json.as_ref().filter(|_| !to_stdout).map(prepare).transpose()?;
     let svg = args.svg.as_ref().map(prepare).transpose()?;
     let tell = |text: &str| if to_stdout { Ok(()) } else { say(text) };
+    if let Some(file) = &args.record {
+        let place = Place::prepare(file, &[])?;
+        let (device, items) = prepared(args)?;
+        return record::record(args, &device, &items, &place);
+    }
     let report = match &args.from {
         Some(file) => {
             let report = read(file)?;
@@ -157,8 +197,8 @@ fn read(file: &Path) -> Result<Report, Error> {
         .map_err(|e| Error::NotAReport { file: file.into(), reason: one_line(&e.to_string()) })
 }
 
-/// Measures what the options select.
-fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Report, Error> {
+/// The GPU, and the products that the options select, each with its suite.
+fn prepared(args: &Args) -> Result<(Device, Vec<Item>), Error> {
     let items = select::select(args)?;
     let out = args.out_dtype.unwrap_or(args.dtype);
     let problem = |shape: Shape| {
@@ -169,12 +209,18 @@ fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Rep
     for (_, problem) in &items {
         check_size(problem)?;
     }
-    let tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, SimConfig::default())?;
     if device.is_sim() {
         let usage = format!("a benchmark needs a GPU; this is the {}", device.describe());
         return Err(Error::Usage(usage));
     }
+    Ok((device, items))
+}
+
+/// Measures what the options select.
+fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Report, Error> {
+    let tuner = Tuner::new(&args.tuning)?;
+    let (device, items) = prepared(args)?;
     measure::measure(args, &device, &items, tuner, tell)
 }
 

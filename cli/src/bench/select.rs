@@ -2,8 +2,9 @@
 
 use super::Args;
 use crate::error::Error;
+use std::ops::RangeInclusive;
 use warpipe_bench::line::Shape;
-use warpipe_bench::suites::SUITES;
+use warpipe_bench::suites::{RANDOM, Random, SUITES};
 
 /// Suite name of shapes from `--shape` and `--m`, `--n`, `--k`.
 const GIVEN: &str = "given";
@@ -15,6 +16,16 @@ pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
         if args.suite.iter().any(|name| name == suite.name || name == "all") {
             items.extend(suite.shapes.iter().map(|shape| (suite.name, *shape)));
         }
+    }
+    if args.suite.iter().any(|name| name == RANDOM) {
+        let random = Random {
+            shapes: args.random_shapes as usize,
+            seed: args.random_seed,
+            m: args.random_m.clone(),
+            n: args.random_n.clone(),
+            k: args.random_k.clone(),
+        };
+        items.extend(random.draw().into_iter().map(|shape| (RANDOM, shape)));
     }
     items.extend(args.shape.iter().map(|shape| (GIVEN, *shape)));
     if let (Some(m), Some(n), Some(k)) = (args.m, args.n, args.k) {
@@ -33,6 +44,17 @@ pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
         }
     }
     Ok(items)
+}
+
+/// A range of sizes, `LEAST..MOST`. Both ends are in it.
+pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let ends = text.split_once("..").map(|(least, most)| (least.parse(), most.parse()));
+    match ends {
+        Some((Ok(least), Ok(most))) if 1 <= least && least <= most => Ok(least..=most),
+        _ => {
+            Err("a range is LEAST..MOST, for example 1..16384, and begins at 1 or above".to_owned())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -64,12 +86,20 @@ mod tests {
             ["square 1024x1024x1024"]
         );
         assert_eq!(selected("--suite all --only decode").unwrap().len(), 28);
+        let random = "--suite random --random-shapes 7 --random-seed 3 --random-k 64..64";
+        let shapes = selected(random).unwrap();
+        assert_eq!(shapes.len(), 7);
+        assert!(shapes.iter().all(|s| s.starts_with("random ") && s.ends_with("x64")));
+        assert_ne!(selected(&random.replace("seed 3", "seed 4")).unwrap(), shapes);
     }
 
     #[test]
     fn what_selects_nothing_is_refused() {
         assert!(selected("").unwrap_err().contains("--suite NAME"));
         assert!(selected("--suite llm --only 77777").unwrap_err().contains("none of the 24"));
+        for bad in ["4", "8..4", "0..4", "a..4", "4..", "4...8", "-1..4"] {
+            assert!(selected(&format!("--suite random --random-m={bad}")).is_err(), "{bad}");
+        }
         for bad in ["--suite vision", "--shape 1x2", "--m 1 --n 2", "--m 1 --n 1 --k 1 --suite all"]
         {
             assert!(selected(bad).is_err(), "{bad}");
