@@ -32,7 +32,7 @@ pub struct BoundAttention<'p> {
 }
 
 impl AttentionPlan {
-    /// Queues attention on the device's stream. [`Buffer::read`] waits for it.
+    /// Queues attention on the device's stream. [`Buffer::read`](crate::Buffer::read) waits for it.
     ///
     /// # Errors
     /// The errors of [`AttentionPlan::bind`], and of the launch.

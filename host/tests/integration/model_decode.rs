@@ -98,7 +98,7 @@ fn passes(problem: &AttentionProblem, sms: u32, further: &[Vec<u32>]) {
             plan.set_keys(lengths, &device.stream()).unwrap();
             match &mut problem.sequences {
                 Sequences::Cache { keys, .. } | Sequences::Paged { keys, .. } => {
-                    keys.clone_from(lengths)
+                    keys.clone_from(lengths);
                 }
                 _ => unreachable!(),
             }
