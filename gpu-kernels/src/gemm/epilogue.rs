@@ -7,6 +7,7 @@
 
 use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
+use pipeline::grid::DependentSlice;
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
 
@@ -72,5 +73,59 @@ impl Epilogue for Linear {
             Some(c) => sum.zip(c, |sum, c| sum + self.beta * c),
             None => sum,
         }
+    }
+}
+
+/// The scales of an operand, in device memory: one for the whole tensor, or one for each row.
+///
+/// (torch: `scale_a` and `scale_b` of `torch._scaled_mm`; cuBLASLt `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Scales<'a> {
+    /// One value, or one for each row of the operand.
+    pub values: DependentSlice<'a, f32>,
+}
+
+impl Scales<'_> {
+    /// Whether there is one scale for the whole tensor.
+    #[inline(always)]
+    fn is_one(&self) -> bool {
+        self.values.len() == 1
+    }
+
+    /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have its scale.
+    #[inline(always)]
+    fn of(&self, sum: &Fragment, row: u32) -> f32 {
+        let last = self.values.len() as u32 - 1;
+        let row = if row < last { row } else { last };
+        self.values.by(sum).get(row as usize).unwrap_or(0.0)
+    }
+}
+
+/// alpha · scale of the row of A · scale of the row of B · A·Bᵀ: the product of quantised operands.
+///
+/// Row `r` of D has the scale of row `r` of A, and column `c` of D that of row `c` of B. (torch: `torch._scaled_mm`;
+/// CUTLASS: `ScaledLinComb`, or `Sm90ColBroadcast` times `Sm90RowBroadcast`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Scaled<'a> {
+    /// Factor of the product.
+    pub alpha: f32,
+    /// The scales of A.
+    pub a: Scales<'a>,
+    /// The scales of B.
+    pub b: Scales<'a>,
+}
+
+impl Epilogue for Scaled<'_> {
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
+        if self.a.is_one() && self.b.is_one() {
+            let scale = self.alpha * (self.a.of(&sum, 0) * self.b.of(&sum, 0));
+            return sum.map(|x| x * scale);
+        }
+        sum.map_at(|x, row, column| {
+            x * (self.alpha * (self.a.of(&sum, row) * self.b.of(&sum, column)))
+        })
     }
 }
