@@ -359,13 +359,13 @@ pub enum Error {
     },
     /// An operand's scales are not one value, nor one for each row.
     #[error(
-        "scales of {operand}: {have} f32 values; 1 for the whole tensor or {rows}, one for each row, is right"
+        "scales of {operand}: {have}; 1 for the whole tensor or {rows}, one for each row, is right"
     )]
     Scales {
         /// 'A' or 'B'.
         operand: char,
-        /// Number of scales.
-        have: u64,
+        /// The values that there are, in words.
+        have: String,
         /// Rows of the operand.
         rows: u64,
     },

@@ -7,7 +7,8 @@
 
 use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
-use pipeline::grid::DependentSlice;
+use pipeline::cta::{ClusterShape, Role};
+use pipeline::grid::{DependentSlice, Waited};
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
 
@@ -32,6 +33,14 @@ use pipeline::prelude::*;
 /// }
 /// ```
 pub trait Epilogue: ByValue + KernelArg + AfterWait {
+    /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
+    /// that it has loaded.
+    #[inline(always)]
+    #[must_use]
+    fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
+        self
+    }
+
     /// Called once with all sums that are stored together, before `visit` gets any of them.
     #[inline(always)]
     fn begin<const N: usize>(&self, _sums: &mut Accumulator<N>)
@@ -95,10 +104,10 @@ impl Scales<'_> {
 
     /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have its scale.
     #[inline(always)]
-    fn of(&self, sum: &Fragment, row: u32) -> f32 {
-        let last = self.values.len() as u32 - 1;
+    fn of(&self, token: &impl Waited, row: u32) -> f32 {
+        let last = (self.values.len() as u32).saturating_sub(1);
         let row = if row < last { row } else { last };
-        self.values.by(sum).get(row as usize).unwrap_or(0.0)
+        self.values.by(token).get(row as usize).unwrap_or(0.0)
     }
 }
 
@@ -117,15 +126,29 @@ pub struct Scaled<'a> {
     pub b: Scales<'a>,
 }
 
+impl Scaled<'_> {
+    #[inline(always)]
+    fn by_tensor(&self) -> bool {
+        self.a.is_one() && self.b.is_one()
+    }
+}
+
 impl Epilogue for Scaled<'_> {
+    // Scales of whole tensors are one factor of all products.
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
+        if self.by_tensor() {
+            self.alpha *= self.a.of(group, 0) * self.b.of(group, 0);
+        }
+        self
+    }
+
     #[inline(always)]
     fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
-        if self.a.is_one() && self.b.is_one() {
-            let scale = self.alpha * (self.a.of(&sum, 0) * self.b.of(&sum, 0));
-            return sum.map(|x| x * scale);
+        if self.by_tensor() {
+            return sum.map(|x| x * self.alpha);
         }
-        sum.map_at(|x, row, column| {
-            x * (self.alpha * (self.a.of(&sum, row) * self.b.of(&sum, column)))
-        })
+        let by_row = |row| self.alpha * self.a.of(&sum, row);
+        sum.scaled(by_row, |column| self.b.of(&sum, column))
     }
 }

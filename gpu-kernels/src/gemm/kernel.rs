@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 use super::config::*;
+use super::epilogue::Epilogue;
 use super::output::{EpilogueTiles, Orientation, Output};
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
@@ -148,6 +149,7 @@ pub fn gemm<G, const STAGES: usize>(
         },
         |math| {
             let group = math.wait();
+            let epilogue = epilogue.prepared(&group);
             let mut out = Output {
                 group: &group,
                 source: c_panels.map(|end| end.by(&group)),

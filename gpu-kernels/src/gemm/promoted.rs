@@ -70,10 +70,16 @@ where
 ///
 /// The tile has `BN` columns in `P` parts of `W`. Its first `L` = `BN` - `W` columns are stored while the last part is
 /// multiplied, and the last `W` columns while the first part of the next tile is.
-pub struct PromotedSplitN<const BM: usize, const BN: usize, const P: usize, const L: usize, const W: usize>;
+pub struct PromotedSplitN<
+    const BM: usize,
+    const BN: usize,
+    const P: usize,
+    const L: usize,
+    const W: usize,
+>;
 
-impl<G: Config, const BM: usize, const BN: usize, const P: usize, const L: usize, const W: usize> Mainloop<G>
-    for PromotedSplitN<BM, BN, P, L, W>
+impl<G: Config, const BM: usize, const BN: usize, const P: usize, const L: usize, const W: usize>
+    Mainloop<G> for PromotedSplitN<BM, BN, P, L, W>
 where
     Stage<G>: MmaTiles,
     M64<BN>: Shape,

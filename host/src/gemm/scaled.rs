@@ -16,7 +16,7 @@ pub type ScaledGemm = Gemm<Scaled<'static>>;
 ///
 /// Row `r` of A and D has scale `r` of A. Row `c` of B, which is column `c` of D, has scale `c` of B. (torch: `scale_a`
 /// and `scale_b` of `torch._scaled_mm`.)
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct OperandScales<'s> {
     /// The scales of A: 1 or M values.
     pub a: &'s Buffer,
@@ -75,9 +75,14 @@ impl<'s> BoundGemm<'_, Scaled<'s>> {
     ) -> Result<(), Error> {
         let problem = self.problem();
         let of = |operand: char, buffer: &'s Buffer, rows: u64| {
-            let bytes = buffer.len() as u64;
-            if ![1, rows].contains(&(bytes / 4)) || !bytes.is_multiple_of(4) {
-                return Err(Error::Scales { operand, have: bytes / 4, rows });
+            let (values, rest) = (buffer.len() as u64 / 4, buffer.len() % 4);
+            if ![1, rows].contains(&values) || rest > 0 {
+                let and = if rest > 0 { format!(" and {rest} bytes") } else { String::new() };
+                return Err(Error::Scales {
+                    operand,
+                    have: format!("{values} f32 values{and}"),
+                    rows,
+                });
             }
             self.device().check_buffer("scales", buffer)?;
             Ok(Scales { values: buffer.dependent_slice() })

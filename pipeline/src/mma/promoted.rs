@@ -140,7 +140,10 @@ where
     M64<W>: Shape,
 {
     const LAST: usize = {
-        assert!(P >= 2 && P.is_multiple_of(2), "two parts alternate, so a promoted accumulator has 2, 4, ... parts");
+        assert!(
+            P >= 2 && P.is_multiple_of(2),
+            "two parts alternate, so a promoted accumulator has 2, 4, ... parts"
+        );
         P - 1
     };
 
