@@ -88,7 +88,7 @@ macro_rules! gemm_kernels {
             $vis mod $name {
                 #[allow(unused_imports)]
                 use super::*;
-                use $crate::gemm::{config, instances, kernel, output, promoted, scheduler};
+                use $crate::gemm::{config, instances, kernel, output, scheduler};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
@@ -165,10 +165,10 @@ macro_rules! gemm_kernels {
     };
     (@mainloop [$own:ty] $($rest:tt)*) => { $own };
     (@mainloop [] [$w:literal] Cooperative $bm:literal $bn:literal) => {
-        promoted::PromotedCooperative<$bm, $w>
+        $crate::gemm::promoted::PromotedCooperative<$bm, $w>
     };
     (@mainloop [] [$w:literal] SplitN $bm:literal $bn:literal) => {
-        promoted::PromotedSplitN<$bm, $bn, { $bn / $w }, { $bn - $w }, $w>
+        $crate::gemm::promoted::PromotedSplitN<$bm, $bn, { $bn / $w }, { $bn - $w }, $w>
     };
     (@mainloop [] [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
     (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };

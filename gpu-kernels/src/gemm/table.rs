@@ -117,9 +117,11 @@ product! {
 product! {
     /// Every GEMM kernel of this crate for quantised operands, with their scales. Sums are promoted.
     pub static SCALED_INSTANCES: Scaled<'static>;
-    [e4m3 => bf16 "gemm-e4m3"] {
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3", e4m3 => f32 "gemm-e4m3"] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN, promoted 64);
         _128x128_1x1(128 x 128, cluster 1 x 1, SplitN, promoted 64);
+    }
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
         _64x64t_1x1(64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, promoted 16, operands swapped);
     }
@@ -129,15 +131,25 @@ product! {
 product! {
     /// As [`SCALED_INSTANCES`], with fast accumulation: the tensor cores keep the sums, which are short.
     pub static FAST_ACCUM_INSTANCES: Scaled<'static>;
-    [e4m3 => bf16 "gemm-e4m3"] {
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3", e4m3 => f32 "gemm-e4m3"] {
         _128x256_2x1_fast(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1_fast(128 x 128, cluster 1 x 1, Cooperative);
     }
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
+        _64x64t_1x1_fast(64 x 64, cluster 1 x 1, Cooperative, operands swapped);
+        _16x64t_1x1_fast(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
+    }
+}
+
+/// The rows of all tables: every GEMM kernel of this crate.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
+    [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows].into_iter().flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const FEATURES: [(Dtype, Dtype, &str, bool); 7] = [
+pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
     (Dtype::Bf16, Dtype::Bf16, "gemm-bf16", cfg!(feature = "gemm-bf16")),
     (Dtype::F16, Dtype::F16, "gemm-f16", cfg!(feature = "gemm-f16")),
     (Dtype::Bf16, Dtype::F32, "gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -145,28 +157,25 @@ pub const FEATURES: [(Dtype, Dtype, &str, bool); 7] = [
     (Dtype::Bf16, Dtype::F16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
     (Dtype::F16, Dtype::Bf16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
     (Dtype::E4m3, Dtype::Bf16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::F16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::F32, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::{FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES};
+    use super::{FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES, all_instances};
     use crate::gemm::Instance;
     use pipeline::cta::SMEM_LIMIT;
-
-    /// The rows of all tables.
-    fn rows() -> impl Iterator<Item = &'static Instance> {
-        [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows].into_iter().flatten()
-    }
 
     /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
     #[test]
     fn features_are_what_the_table_has() {
-        let of = |ab, out| rows().any(|i| (i.ab, i.out) == (ab, out));
+        let of = |ab, out| all_instances().any(|i| (i.ab, i.out) == (ab, out));
         for (ab, out, feature, on) in FEATURES {
             assert_eq!(of(ab, out), on, "{feature}");
         }
         let known = |i: &Instance| FEATURES.iter().any(|f| (f.0, f.1) == (i.ab, i.out));
-        assert!(rows().all(known), "every kernel has a feature");
+        assert!(all_instances().all(known), "every kernel has a feature");
     }
 
     /// Sums of 8-bit floats stay in the tensor cores in the kernels with fast accumulation alone.
@@ -180,7 +189,7 @@ mod tests {
     /// A row without `stages` has as many stages as fit into an SM, or into half of an SM for `_x2`.
     #[test]
     fn one_more_stage_would_not_fit() {
-        for instance in rows() {
+        for instance in all_instances() {
             let meta = &instance.desc.meta;
             let per_sm = if meta.name().ends_with("_x2") { 2 } else { 1 };
             let limit = (SMEM_LIMIT as u32 + 1024) / per_sm - 1024;
