@@ -71,8 +71,12 @@ fn run(
     Product { m, n, k, a: &a, b: &b, c: None, alpha, beta }.check(&d)
 }
 
-fn of_the_result(instance: &Instance) -> f64 {
-    match instance.out {
+/// The bound of the relative error: rounding the result, and the sums in the tensor cores.
+fn bound(instance: &Instance) -> f64 {
+    // An instruction cuts off what is 13 bits below its largest term, 1.2e-4 of it: the error of a k tile is about that
+    // large, and grows with K where the tensor cores keep the sums.
+    let sums = if instance.promotes { 2e-4 } else { 2e-3 };
+    sums + match instance.out {
         Dtype::Bf16 => 2e-3,
         Dtype::F16 => 3e-4,
         _ => 1e-6,
@@ -90,8 +94,7 @@ fn every_kernel_multiplies_with_residues_and_scales_of_rows() {
             let of_rows =
                 |seed, rows| normal(seed, rows).iter().map(|x| x.exp()).collect::<Vec<_>>();
             let (rows, columns) = (of_rows(3, m), of_rows(4, n));
-            // The sums of the tensor cores have 14 bits.
-            let bound = of_the_result(instance) + if use_fast_accum { 2e-3 } else { 1e-4 };
+            let bound = bound(instance);
             for scales in
                 [[&rows[..], &columns[..]], [&[0.25], &[3.0]], [&rows, &[0.5]], [&[2.0], &columns]]
             {
@@ -117,8 +120,7 @@ fn split_tiles_are_the_same_sums() {
             let (a, b) = (normal(1, m * k), normal(2, n * k));
             let case = Case { a: &a, b: &b, scales: [&[0.5], &[3.0]], alpha: 1.0 };
             let check = run(&gemm, index, Some(split), size, &case).unwrap();
-            let bound = of_the_result(instance) + if use_fast_accum { 2e-3 } else { 1e-4 };
-            assert!(check.below(bound), "{}: {check}", instance.desc.meta.name());
+            assert!(check.below(bound(instance)), "{}: {check}", instance.desc.meta.name());
         }
     }
 }
