@@ -26,6 +26,7 @@ pub enum KernelSchedule {
 /// Its parameters are the tensor maps of A, B, C and D, [`LoadArgs`](super::config::LoadArgs), the epilogue, and
 /// the scheduler's arguments. A kernel that reads no C ignores the third map, and the host passes D's.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // Properties that do not depend on each other.
 pub struct Instance {
     /// The kernel.
     pub desc: &'static KernelDesc,
