@@ -56,7 +56,9 @@ impl Judged {
                 let rows = values.chunks_mut((matrix.cols as usize).max(1));
                 for (row, values) in rows.enumerate() {
                     let scale = scales[row.min(scales.len() - 1)];
-                    values.iter_mut().for_each(|x| *x *= scale);
+                    for x in values {
+                        *x *= scale;
+                    }
                 }
             }
             Ok::<_, host::Error>(values)

@@ -61,10 +61,8 @@ fn quantised(values: &[f32], columns: usize, of: ScaleOf) -> Result<(Vec<u8>, Ve
     let group = NonZeroUsize::new(group).map_or(1, NonZeroUsize::get);
     let largest = |values: &[f32]| values.iter().fold(0.0f32, |max, x| max.max(x.abs()));
     let scale = |values| if largest(values) == 0.0 { 1.0 } else { largest(values) / LARGEST };
-    let scales: Vec<f32> = match values.is_empty() {
-        true => vec![1.0],
-        false => values.chunks(group).map(scale).collect(),
-    };
+    let scales: Vec<f32> =
+        if values.is_empty() { vec![1.0] } else { values.chunks(group).map(scale).collect() };
     let scaled: Vec<f32> = values.iter().enumerate().map(|(i, x)| x / scales[i / group]).collect();
     Ok((encode(&scaled, Dtype::E4m3)?, scales))
 }
