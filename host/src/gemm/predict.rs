@@ -120,7 +120,8 @@ impl Prediction {
                 + beyond / FETCHED_BYTES_PER_US
                 + fixup_us * FIXUP_OF_MEMORY,
             bytes_us: bytes / MEMORY_BYTES_PER_US,
-            power_us: power_us(problem.flops(), fetched),
+            // A multiplication of 8 bits takes about half the energy of one of 16.
+            power_us: power_us(problem.flops() * problem.ab.size() as f64 / 2.0, fetched),
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
@@ -235,7 +236,8 @@ fn k_tile_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
     let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
     let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
     let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
-    let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
+    // 64 columns of 16 bits take as long as 128 of 8 bits.
+    let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * bytes / 128.0;
     let l2_rate = if whole_lines(problem) { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
     let l2 = ctas * (a + b) / l2_rate;
     let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;

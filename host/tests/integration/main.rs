@@ -28,4 +28,5 @@ mod model_gemm;
 mod model_launch;
 mod plan;
 mod reference;
+mod scaled;
 mod views;
