@@ -94,6 +94,11 @@ impl Sequences {
         }
     }
 
+    /// Keys of all sequences.
+    pub fn keys(&self) -> u64 {
+        (0..self.batch()).map(|b| u64::from(self.lengths(b)[1])).sum()
+    }
+
     /// The batch, and the first rows in Q and in K, of sequence `b` in its tensors. The keys of a paged cache are where
     /// the block table says.
     pub fn first_rows(&self, b: u32) -> (u32, [u32; 2]) {
