@@ -34,7 +34,7 @@ const STYLE: &str = "\
 text{font:12px sans-serif;fill:#222}.small{font-size:10px}.in{font-size:9px;fill:#fff;text-anchor:middle}\
 .dark{fill:#222}.head{font-size:15px;font-weight:bold}.name{text-anchor:end}.tick{text-anchor:middle;fill:#666;font-size:10px}\
 .grid{stroke:#000;stroke-opacity:.08}.base{fill:#f4f4f4}.wait{fill:url(#waits)}.mma{fill:#2f7d5b}.waitmma{fill:url(#both)}\
-.work{fill:#b9a3cf}.special{fill:#d9a441}.tensor0{fill:#2f7d5b}.tensor1{fill:#7fbf9f}.read{fill:#7b5ea7}.write{fill:#d5c8e6}\
+.work{fill:#b9a3cf}.special{fill:#d1495b}.tensor0{fill:#2f7d5b}.tensor1{fill:#7fbf9f}.read{fill:#7b5ea7}.write{fill:#d5c8e6}\
 .held{fill:#9ecae1}.full{fill:#2171b5}.say{font-size:11px;fill:#b22222}\
 .arrow{fill:none;stroke:#444;stroke-width:.7;stroke-opacity:.5;marker-end:url(#head)}\
 .back{fill:none;stroke:#b22222;stroke-width:.8;stroke-opacity:.55;marker-end:url(#headb)}";
