@@ -18,7 +18,7 @@ fn options(axes: Axes) -> Options {
 fn call() -> Call {
     let kv = [2, 50, 2, 64];
     let (q, k, v) = (at(0x10000, &[2, 100, 4, 64]), at(0x20000, &kv), at(0x30000, &kv));
-    Call { options: options(Axes::Bshd), q, k, v, out: None }
+    Call { options: options(Axes::Bshd), sequences: Sequences::Equal, q, k, v, out: None }
 }
 
 /// The same view with heads and rows exchanged, as `transpose(1, 2)`.
@@ -35,7 +35,7 @@ fn both_orders_of_the_dimensions_are_the_same_attention() {
     let by_rows = call().check().unwrap();
     let plain = call();
     let [q, k, v] = [plain.q, plain.k, plain.v].map(turned);
-    let by_heads = Call { options: options(Axes::Bhsd), q, k, v, out: None }.check().unwrap();
+    let by_heads = Call { options: options(Axes::Bhsd), q, k, v, ..plain }.check().unwrap();
     assert_eq!(by_rows.strides, by_heads.strides);
     assert_eq!(by_rows.strides[0], [25600, 64, 256]);
     assert_eq!(by_rows.strides[3], by_rows.strides[0], "the result lies as q does");
