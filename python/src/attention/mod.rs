@@ -209,10 +209,11 @@ impl Call {
         let paged = matches!(form, Form::Paged { .. });
         if dim != dim_kv || !paged && batch != batch_kv {
             let with = |with| if with { format!("B = {batch} and ") } else { String::new() };
-            let (with, dims) = match axes {
-                _ if paged => (with(false), "[pages, rows of a page, H, D]"),
-                Axes::Packed => (with(false), axes.dimensions()),
-                _ => (with(true), axes.dimensions()),
+            let (with, dims) = match form {
+                Form::Paged { .. } => (with(false), "[pages, rows of a page, H, D]"),
+                Form::Packed => (with(false), axes.dimensions()),
+                Form::Cache => (with(true), "[B, capacity, H, D]"),
+                Form::Equal => (with(true), axes.dimensions()),
             };
             let what = format!("q is {}, so {k_name} {dims} must have {with}D = {dim}", q.shape);
             return refuse(k_name, &k, what);
