@@ -184,7 +184,7 @@ impl Gpu {
         }
         // Lengths can't be changed in a capture: another list has another plan.
         let lengths = if owner.is_some() { Vec::new() } else { call.lengths.clone() };
-        let own = Key { capture, owner, lengths, ..shared.clone() };
+        let own = Key { lengths, capture, owner, ..shared.clone() };
         if capture.is_some() && self.plans.contains_key(&own) {
             return Ok(own);
         }
@@ -262,10 +262,8 @@ impl Entry {
         let view = |i: usize, operand| Ok::<_, host::Error>(View::new(&buffer(i, operand)?));
         let (q, k, v) = (view(0, Operand::Q)?, view(1, Operand::K)?, view(2, Operand::V)?);
         let o = ViewMut::new(&mut buffer(3, Operand::O)?);
-        let lse = match plan.problem().lse {
-            true => Some(ViewMut::new(&mut buffer(4, Operand::Lse)?)),
-            false => None,
-        };
+        let lse = plan.problem().lse.then(|| buffer(4, Operand::Lse)).transpose()?;
+        let lse = lse.map(|mut lse| ViewMut::new(&mut lse));
         let bound = match plan.problem().sequences {
             HostSequences::Paged { .. } => {
                 plan.bind_paged(q, k, v, view(5, Operand::BlockTable)?, o, lse)?
