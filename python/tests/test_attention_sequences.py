@@ -94,7 +94,7 @@ def test_caches_agree_with_f64(rng, name, paged, s, keys, h, h_kv, d, options):
 def test_lengths_are_lists_arrays_or_one_number(rng):
     q, k, v = normal(rng, 2, 1, 2, 64), normal(rng, 2, 100, 1, 64), normal(rng, 2, 100, 1, 64)
     want = warpipe.attention_with_kvcache(q, k, v, [70, 70])
-    for lengths in (np.array([70, 70], np.int32), (70, 70), 70, warpipe.CacheSeqlens([70, 70])):
+    for lengths in (np.array([70, 70], np.int32), (70, 70), 70, np.int32(70), warpipe.CacheSeqlens([70, 70])):
         np.testing.assert_array_equal(warpipe.attention_with_kvcache(q, k, v, lengths), want)
     out = np.zeros_like(q)
     assert warpipe.attention_with_kvcache(q, k, v, cache_seqlens=70, out=out) is out
@@ -142,6 +142,7 @@ def test_starts_are_refused(starts, error, text):
         ({"cache_seqlens": [3]}, ValueError, r"cache_seqlens has 1 numbers; q \[2, 1, 2, 64\] has 2 sequences"),
         ({"cache_seqlens": [3, 129]}, ValueError, r"cache_seqlens\[1\] is 129; it must be 0 to 128, the rows of"),
         ({"cache_seqlens": -1}, ValueError, r"cache_seqlens\[0\] is -1; it must be 0 to 128"),
+        ({"cache_seqlens": np.array(5)}, TypeError, "cache_seqlens is a ndarray; a list or a tensor"),
         ({"cache_seqlens": None}, TypeError, "cache_seqlens is a NoneType"),
         ({"k_cache": np.ones((2, 128, 2, 32), np.float16)}, ValueError, r"k_cache \[B, capacity, H, D\] must have B = 2"),
         ({"v_cache": np.ones((2, 100, 2, 64), np.float16)}, ValueError, "v_cache .*: k_cache is .*, and v_cache must be"),

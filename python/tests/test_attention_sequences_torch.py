@@ -149,7 +149,7 @@ def test_gradients_modes_and_other_tensors():
         out, lse = warpipe.attention_varlen(*fake, STARTS, return_lse=True)
         assert tuple(out.shape) == (20, 2, 16) and tuple(lse.shape) == (2, 20)
         fake = [mode.from_tensor(t) for t in real]
-        for lengths in (5, [5, 6], warpipe.CacheSeqlens([5, 6]), torch.tensor([5, 6])):
+        for lengths in (5, np.int64(5), [5, 6], warpipe.CacheSeqlens([5, 6]), torch.tensor([5, 6])):
             out, lse = warpipe.attention_with_kvcache(*fake, lengths, return_lse=True)
             assert tuple(out.shape) == (2, 1, 2, 16) and tuple(lse.shape) == (2, 2, 1)
     q, k, v = cache()

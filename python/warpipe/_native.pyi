@@ -268,8 +268,8 @@ class CacheSeqlens:
     def set(self, lengths: _Lengths, *, stream: int | None = None) -> None:
         """Replaces the lengths for all later calls, and for graphs that are launched behind this in the stream.
 
-        ``stream`` is a ``CUstream``; by default it is torch's current one. Launch the graphs on the same stream, or behind
-        it. A ``ValueError`` says that there are more keys than room in one of the caches, or that the stream is being
+        ``stream`` is a ``CUstream``; by default it is torch's current one, or without torch the legacy default stream.
+        Launch the graphs on the same stream, or behind it. A ``ValueError`` says that there are more keys than room in one of the caches, or that the stream is being
         captured; then nothing has changed.
         """
 

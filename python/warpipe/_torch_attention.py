@@ -272,9 +272,11 @@ def _as_tensor(lengths: Any, count: Any) -> Tensor:
     """Lengths as the operators take them."""
     if isinstance(lengths, Tensor):
         return lengths
+    if not isinstance(lengths, (int, list, tuple)):
+        lengths = lengths.tolist()
     if isinstance(lengths, int):
         return torch.full((count,), lengths, dtype=torch.int64)
-    return torch.tensor(lengths if isinstance(lengths, (list, tuple)) else lengths.tolist(), dtype=torch.int64)
+    return torch.tensor(lengths, dtype=torch.int64)
 
 
 def _by_operator(

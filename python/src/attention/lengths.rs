@@ -82,15 +82,22 @@ impl<'a, 'py> Given<'a, 'py> {
                     return Ok(Sequences::Cache { keys, owner, block_table });
                 }
                 let batch = q.shape.as_slice().first().copied().unwrap_or(0);
-                let keys = match keys.extract::<i64>() {
-                    // A tensor with one number is none for all sequences.
-                    Ok(all) if !keys.hasattr("shape")? => vec![all; batch as usize],
-                    _ => numbers("cache_seqlens", keys)?,
+                let keys = match single(keys)? {
+                    Some(all) => vec![all; batch as usize],
+                    None => numbers("cache_seqlens", keys)?,
                 };
                 Ok(Sequences::Cache { keys, owner: None, block_table })
             }
         }
     }
+}
+
+/// One number for all sequences. A tensor with one number is none.
+fn single(object: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if object.hasattr("__dlpack__")? || object.hasattr("__cuda_array_interface__")? {
+        return Ok(None);
+    }
+    Ok(object.extract().ok())
 }
 
 /// Types that lengths may have.
@@ -165,8 +172,7 @@ pub fn sequence_lengths<'py>(
     name: &str,
     lengths: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let single = lengths.extract::<i64>().is_ok() && !lengths.hasattr("shape")?;
-    if single || lengths.is_instance_of::<CacheSeqlens>() {
+    if single(&lengths)?.is_some() || lengths.is_instance_of::<CacheSeqlens>() {
         return Ok(lengths);
     }
     let name = match name {
