@@ -18,10 +18,11 @@ mod problem;
 mod run;
 mod turns;
 
+pub use calibration::Calibration;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
-pub use predict::{Candidate, Prediction, candidates};
+pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;
 

@@ -1,5 +1,6 @@
 //! A plan holds everything about a product that does not depend on the addresses of its operands.
 
+use super::calibration::Calibration;
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
@@ -223,7 +224,8 @@ impl<E: Epilogue> Gemm<E> {
         };
         let Schedule { clusters, streamed } = schedule;
         let raster_swizzle = raster_swizzle(instance, &tiling, u64::from(clusters));
-        let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
+        let prediction =
+            Prediction::new(instance, &tiling, problem, schedule, fit, &Calibration::H200);
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);

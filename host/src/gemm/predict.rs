@@ -75,13 +75,14 @@ impl Prediction {
         problem: &GemmProblem,
         schedule: Schedule,
         active: u64,
+        c: &Calibration,
     ) -> Self {
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
         let (cluster_tiles, k_tiles) = (tiling.clusters(), k_tiles(instance, problem.k));
         let i = instance;
         let elements = f64::from(i.bm * i.bn);
-        let bytes = bytes_from_memory(tiling, problem);
+        let bytes = bytes_from_memory(tiling, problem, c);
         let fetched = fetched_bytes(i, cluster_tiles * k_tiles, problem) as f64;
         let beyond = (fetched - bytes).max(0.0);
         // Epilogue tiles have rows of 128 bytes and are stored whole.
@@ -92,7 +93,14 @@ impl Prediction {
         let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
         let fixup_us = match contributors(clusters, streamed) {
             0 => 0.0,
-            n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
+            n => {
+                let (n, ctas) =
+                    (n as f64, (clusters * u64::from(i.cluster_m * i.cluster_n)) as f64);
+                c.fixup_us
+                    + c.fixup_giver_us * n
+                    + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
+                    + ctas * elements * c.fixup_traffic_us_per_element
+            }
         };
         let mut prediction = Self {
             schedule,
@@ -103,29 +111,28 @@ impl Prediction {
             rounds: (cluster_tiles - streamed).div_ceil(clusters),
             run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
-            launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
-            k_tile_us: k_tile_us(instance, problem, clusters),
-            split_k_tile_factor: if whole_lines(problem) {
-                SPLIT_K_TILE_FACTOR
-            } else {
-                SPLIT_K_TILE_FACTOR_TWO_LINES
+            launch_us: c.launch_us + c.cluster_us * doublings(i),
+            k_tile_us: k_tile_us(instance, problem, clusters, c),
+            split_k_tile_factor: match Rows::of(problem) {
+                Rows::WholeLines => c.split_k_tile_factor,
+                Rows::WholeSectors | Rows::PartialSectors => c.split_k_tile_factor_two_lines,
             },
-            epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
+            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * stored,
             pingpong: pingpong(i),
             fixup_us,
-            outside_us: outside_us(i, problem),
-            memory_us: MEMORY_US
-                + bytes / MEMORY_BYTES_PER_US
-                + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
-                + beyond / FETCHED_BYTES_PER_US
-                + fixup_us * FIXUP_OF_MEMORY,
-            bytes_us: bytes / MEMORY_BYTES_PER_US,
+            outside_us: outside_us(i, problem, c),
+            memory_us: c.memory_us
+                + bytes / c.memory_bytes_per_us
+                + (bytes - c.starting_bytes).max(0.0) / c.idle_bytes_per_us * (1.0 - busy)
+                + beyond / c.fetched_bytes_per_us
+                + fixup_us * c.fixup_of_memory,
+            bytes_us: bytes / c.memory_bytes_per_us,
             power_us: power_us(problem.flops(), fetched),
             ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
             stage_bytes: i.stage_bytes(),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
         };
-        prediction.launch_us += prediction.two_fit_us(i, busy);
+        prediction.launch_us += prediction.two_fit_us(i, busy, c);
         prediction.predicted_us = prediction.total_us();
         prediction
     }
@@ -164,14 +171,14 @@ impl Prediction {
     }
 
     /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied.
-    fn two_fit_us(&self, instance: &Instance, busy: f64) -> f64 {
+    fn two_fit_us(&self, instance: &Instance, busy: f64, c: &Calibration) -> f64 {
         let whole =
             self.schedule.streamed == 0 && (self.rounds > 1 || TWO_FIT_BUSY.contains(&busy));
         let streams = whole && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
-            true if streams => -TWO_FIT_GAIN_US,
-            true => TWO_FIT_LOSS_US,
+            true if streams => -c.two_fit_gain_us,
+            true => c.two_fit_loss_us,
         }
     }
 
@@ -219,40 +226,68 @@ fn k_tiles(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
 }
 
-/// Whether each row of a TMA box of A or B lies in one line of the L2 cache, not in two.
-fn whole_lines(problem: &GemmProblem) -> bool {
-    (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES)
+/// How the rows of the TMA boxes of A and B, 128 bytes each, lie in the L2 cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// Each in one line.
+    WholeLines,
+    /// In two lines, four sectors of 32 bytes.
+    WholeSectors,
+    /// In two lines, five sectors.
+    PartialSectors,
+}
+
+impl Rows {
+    fn of(problem: &GemmProblem) -> Self {
+        match problem.k * problem.ab.size() as u64 {
+            bytes if bytes.is_multiple_of(LINE_BYTES) => Self::WholeLines,
+            bytes if bytes.is_multiple_of(SECTOR_BYTES) => Self::WholeSectors,
+            _ => Self::PartialSectors,
+        }
+    }
+}
+
+/// How often the CTAs of a cluster double: 0 for one CTA, 1 for two, 2 for four.
+fn doublings(instance: &Instance) -> f64 {
+    f64::from((instance.cluster_m * instance.cluster_n).ilog2())
 }
 
 /// Time of one k tile of the main loop when `clusters` clusters run. The tensor cores, the L2 cache and
 /// the path into the SM work concurrently; the slowest decides.
-fn k_tile_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
+fn k_tile_us(instance: &Instance, problem: &GemmProblem, clusters: u64, c: &Calibration) -> f64 {
     let i = instance;
     let bytes = f64::from(i.bk) * problem.ab.size() as f64;
     let (m, n) = sides(i, problem);
-    let larger = |rows: f64| 1.0 + LARGER_OPERAND * rows / (m + n);
+    let larger = |rows: f64| 1.0 + c.larger_operand * rows / (m + n);
     // Multicast: each CTA loads its part of the rows and receives all of them.
     let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
     let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
     let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
-    let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
-    let l2_rate = if whole_lines(problem) { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
-    let l2 = ctas * (a + b) / l2_rate;
-    let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
-    let issue = match (i.kernel_schedule, i.groups) {
-        (KernelSchedule::Pingpong, _) => K_TILE_PINGPONG_US,
-        (KernelSchedule::Cooperative, 1) => K_TILE_ONE_GROUP_US,
-        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => K_TILE_US,
+    let mma = c.mma_us_per_element * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0;
+    let l2_rate = match Rows::of(problem) {
+        Rows::WholeLines => c.l2_bytes_per_us,
+        Rows::WholeSectors => c.l2_bytes_per_us_two_lines,
+        Rows::PartialSectors => c.l2_bytes_per_us_partial_sectors,
     };
-    let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_K_TILE_US } else { 0.0 };
-    issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
+    let l2 = ctas * (a + b) / l2_rate;
+    // Each warp group reads its own rows of A, and all of B.
+    let read = f64::from(i.bm + i.groups * i.bn);
+    let sm = (f64::from(i.bm + i.bn) + c.smem_reads * read) * bytes / c.sm_bytes_per_us;
+    let issue = match (i.kernel_schedule, i.groups) {
+        (KernelSchedule::Pingpong, _) => c.k_tile_pingpong_us,
+        (KernelSchedule::Cooperative, 1) => c.k_tile_one_group_us,
+        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => c.k_tile_us,
+    };
+    issue
+        + c.cluster_k_tile_us * doublings(i)
+        + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
 }
 
 /// Time that a k tile loses to rows of its TMA boxes outside of a tensor smaller than one tile.
-fn outside_us(instance: &Instance, problem: &GemmProblem) -> f64 {
+fn outside_us(instance: &Instance, problem: &GemmProblem, c: &Calibration) -> f64 {
     let (m, n) = sides(instance, problem);
-    let outside = |tile: u32, side: f64| (f64::from(tile) - side - OUTSIDE_FREE).max(0.0);
-    OUTSIDE_US * (outside(instance.bm, m) + outside(instance.bn, n))
+    let outside = |tile: u32, side: f64| (f64::from(tile) - side - c.outside_free).max(0.0);
+    c.outside_us * (outside(instance.bm, m) + outside(instance.bn, n))
 }
 
 /// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
@@ -272,10 +307,10 @@ fn contributors(clusters: u64, streamed: u64) -> u64 {
 
 /// Bytes of A and B read from memory, and of D written. An operand is read once if one row or one
 /// column of cluster tiles covers D.
-fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
+fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem, c: &Calibration) -> f64 {
     let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
-        problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
+        problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
     };
     again(rows, tiling.clusters_n) + again(columns, tiling.clusters_m) + problem.bytes('D') as f64
 }
@@ -309,7 +344,20 @@ pub(super) fn schedules(
     let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
     let k_tiles = k_tiles(instance, problem.k);
     Schedule::worth_trying(instance.splits_k, tiling.clusters(), k_tiles, active.max(1))
-        .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule, active))
+        .map(move |s| Prediction::new(instance, &tiling, &problem, s, active, &Calibration::H200))
+}
+
+/// Predicts `problem` with an instance and a schedule on `sms` SMs of a GPU with this calibration.
+pub fn predict(
+    instance: &Instance,
+    problem: &GemmProblem,
+    schedule: Schedule,
+    sms: u32,
+    calibration: &Calibration,
+) -> Prediction {
+    let tiling = Tiling::new(instance, problem.m, problem.n);
+    let active = resident(sms, instance.cluster_m * instance.cluster_n);
+    Prediction::new(instance, &tiling, problem, schedule, active, calibration)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
