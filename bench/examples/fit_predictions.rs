@@ -6,10 +6,11 @@
 //! Every third shape is held out: the fit does not see it. The program prints how near the picked kernels come to the
 //! fastest ones, for both parts, before and after, and the constants for `host/src/gemm/calibration.rs`.
 //!
-//! The fit goes through the constants in turn, tries a larger and a smaller value of each, and keeps what improves the
-//! score. The score is mostly the time that the picker loses: over the pairs of kernel and schedule of a shape, the
-//! mean of ln(time / fastest time), with weights that fall off as the predicted time rises above the shortest one. So
-//! it changes smoothly where the picked pair jumps. The mean error of the predicted times is a small part of it.
+//! The fit begins with the constants as they are. It goes through them in turn, tries a larger and a smaller value of
+//! each, and keeps what improves the score. The score has two parts. The first is the time that the picker loses: over
+//! the pairs of kernel and schedule of a shape, the mean of ln(time / fastest time), with weights that fall off as the
+//! predicted time rises above the shortest one, so that it changes smoothly where the picked pair jumps. The second is
+//! the mean error of the predicted times of the pairs that come near the fastest. It keeps the constants physical.
 
 use gpu_kernels::gemm::{INSTANCES, Instance};
 use host::Dtype;
@@ -22,15 +23,15 @@ use warpipe_bench::record::Record;
 /// Predictions within about this fraction of the shortest one count as candidates for the pick.
 const NEAR: f64 = 0.02;
 /// Weight of the mean error of the predicted times, relative to that of the lost time.
-const ERROR_WEIGHT: f64 = 0.1;
-/// Weight of the distance from the first constants, in squared factors of e.
-const PRIOR_WEIGHT: f64 = 5e-5;
+const ERROR_WEIGHT: f64 = 0.3;
 /// Weight of the squared loss: a shape that loses much counts more than several that lose little.
 const SQUARE_WEIGHT: f64 = 3.0;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
-/// Rounds through all constants. The steps shrink from round to round.
+/// Most rounds through all constants.
 const ROUNDS: u32 = 60;
+/// First and least step of a constant, as a fraction of it.
+const STEPS: [f64; 2] = [0.2, 0.002];
 
 /// A shape with its measured pairs.
 struct Product {
@@ -109,18 +110,21 @@ impl Product {
     fn loss(&self, calibration: &Calibration) -> f64 {
         let pairs = self.predicted(calibration);
         let shortest = pairs.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
-        let (mut weights, mut lost, mut error) = (0.0, 0.0, 0.0);
+        let (mut weights, mut lost) = (0.0, 0.0);
+        let (mut near, mut error) = (0.0, 0.0);
         for (predicted, us) in &pairs {
+            let slower = (us / self.best_us).ln();
             let weight = (-(predicted / shortest).ln() / NEAR).exp();
             weights += weight;
-            lost += weight * (us / self.best_us).ln();
-            // The better half of the pairs matters: the others are never picked.
-            let near = (1.0 - (us / self.best_us).ln()).max(0.0);
-            error += near * (predicted / us).ln().abs();
+            lost += weight * slower;
+            // A pair that is much slower than the fastest needs no exact prediction.
+            let matters = (1.0 - 2.0 * slower).clamp(0.05, 1.0);
+            near += matters;
+            error += matters * (predicted / us).ln().abs();
         }
         let lost = lost / weights;
         let held = if self.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
-        held * (lost + SQUARE_WEIGHT * lost * lost) + ERROR_WEIGHT * error / pairs.len() as f64
+        held * (lost + SQUARE_WEIGHT * lost * lost) + ERROR_WEIGHT * error / near
     }
 
     /// Time of the fastest pair divided by that of the picked one; predicted over measured time of the fastest.
@@ -134,32 +138,26 @@ impl Product {
 
 /// Changes one constant at a time as long as that improves the score.
 fn fitted(products: &[Product], first: &Calibration) -> Calibration {
-    let score = |calibration: &Calibration, origin: &[f64]| {
-        let losses: f64 = products.par_iter().map(|p| p.loss(calibration)).sum();
-        let mut copy = *calibration;
-        let far = |(value, from): (&f64, &f64)| {
-            if *from > 0.0 && *value > 0.0 { (value / from).ln().powi(2) } else { 0.0 }
-        };
-        let values: Vec<f64> = copy.constants().into_iter().map(|(_, value)| *value).collect();
-        losses / products.len() as f64
-            + PRIOR_WEIGHT * values.iter().zip(origin).map(far).sum::<f64>()
+    let score = |calibration: &Calibration| {
+        products.par_iter().map(|p| p.loss(calibration)).sum::<f64>() / products.len() as f64
     };
     let mut best = *first;
-    let origin: Vec<f64> = best.constants().into_iter().map(|(_, value)| *value).collect();
-    let mut least = score(&best, &origin);
+    let mut least = score(&best);
+    let mut steps = vec![STEPS[0]; best.constants().len()];
     for round in 0..ROUNDS {
-        let step = 0.4 * 0.93f64.powi(round as i32);
         let before = least;
-        for i in 0..origin.len() {
-            for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+        for (i, step) in steps.iter_mut().enumerate() {
+            let mut improved = false;
+            for factor in [1.0 + *step, 1.0 / (1.0 + *step)] {
                 let mut changed = best;
                 *changed.constants()[i].1 *= factor;
-                let now = score(&changed, &origin);
+                let now = score(&changed);
                 if now < least {
-                    (best, least) = (changed, now);
+                    (best, least, improved) = (changed, now, true);
                     break;
                 }
             }
+            *step = (*step * if improved { 1.5 } else { 0.6 }).clamp(STEPS[1], 1.0);
         }
         if round % 10 == 9 {
             eprintln!("round {}: {before:.5} -> {least:.5}", round + 1);
