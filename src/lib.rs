@@ -51,6 +51,7 @@
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 
+pub use float8;
 pub use gpu_kernels;
 pub use half;
 #[cfg(feature = "host")]
@@ -81,7 +82,6 @@ pub use pipeline;
 /// assert_eq!((facts.threads, facts.smem_bytes), (256, 4 * 64 * 64 * 2 + 2 * 4 * 8));
 /// ```
 pub mod prelude {
-    pub use half::{bf16, f16};
     pub use isa::kernel;
     #[cfg(not(target_arch = "nvptx64"))]
     pub use isa::kernel::Kernel;

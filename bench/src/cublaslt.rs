@@ -259,9 +259,9 @@ fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
         Dtype::Bf16 => Ok(sys::cudaDataType::CUDA_R_16BF),
         Dtype::F16 => Ok(sys::cudaDataType::CUDA_R_16F),
         Dtype::F32 => Ok(sys::cudaDataType::CUDA_R_32F),
-        Dtype::U8 | Dtype::U32 => Err(host::Error::GemmDtype {
+        other => Err(host::Error::GemmDtype {
             side: "operands",
-            dtype: dtype_name(dtype),
+            dtype: dtype_name(other),
             right: "bf16, f16 or f32",
         }
         .into()),

@@ -78,6 +78,34 @@ pub fn operand_dtype(text: &str) -> Result<Dtype, String> {
     }
 }
 
+/// An element type of the GEMM's operands, 8-bit ones among them.
+pub fn scaled_dtype(text: &str) -> Result<Dtype, String> {
+    if text == "e4m3" {
+        return Ok(Dtype::E4m3);
+    }
+    operand_dtype(text).map_err(|_| "expected bf16, f16 or e4m3".to_owned())
+}
+
+/// The scales of an operand: `2.5`, or those of a tensor in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScaleArg {
+    /// One for the whole operand.
+    Number(f32),
+    /// f32 values in a file: one, or one for each row.
+    Tensor(TensorRef),
+}
+
+impl FromStr for ScaleArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f32>() {
+            Ok(_) => finite(text).map(Self::Number),
+            Err(_) => text.parse().map(Self::Tensor),
+        }
+    }
+}
+
 /// A finite number.
 pub fn finite(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
@@ -115,6 +143,15 @@ mod tests {
         for bad in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "sim:0"] {
             assert!(bad.parse::<DeviceArg>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn scales_are_numbers_or_tensors() {
+        assert_eq!("0.5".parse(), Ok(ScaleArg::Number(0.5)));
+        let (file, tensor) = ("w.safetensors".into(), Some("s".to_owned()));
+        let named = ScaleArg::Tensor(TensorRef { file, tensor });
+        assert_eq!("w.safetensors:s".parse(), Ok(named));
+        assert!("inf".parse::<ScaleArg>().is_err() && "nan".parse::<ScaleArg>().is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `--check`: the error bound of a product.
 
 use super::error::Error;
-use super::operands::Operands;
+use super::operands::{Matrix, Operands};
 use host::data::decode;
 use host::dtype_name;
 use host::reference::{Check, Product};
@@ -36,9 +36,35 @@ pub fn bound(out: Dtype, k: u64) -> f64 {
 impl Judged {
     /// Compares `d` with alpha * A * B^T + beta * C in f64.
     pub fn new(operands: &Operands, alpha: f32, beta: f32, d: &[u8]) -> Result<Self, host::Error> {
+        let bound = bound(operands.problem.out, operands.problem.k);
+        Self::with_scales(operands, [&[1.0], &[1.0]], [alpha, beta], d, bound)
+    }
+
+    /// Compares `d` with alpha * scale of A * scale of B * A * B^T + beta * C in f64. An operand has one scale, or one for
+    /// each row.
+    pub fn with_scales(
+        operands: &Operands,
+        [scale_a, scale_b]: [&[f32]; 2],
+        [alpha, beta]: [f32; 2],
+        d: &[u8],
+        bound: f64,
+    ) -> Result<Self, host::Error> {
         let problem = operands.problem;
-        let a = decode(&operands.a.data, operands.a.dtype)?;
-        let b = decode(&operands.b.data, operands.b.dtype)?;
+        let values = |matrix: &Matrix, scales: &[f32]| {
+            let mut values = decode(&matrix.data, matrix.dtype)?;
+            if scales != [1.0] {
+                let rows = values.chunks_mut((matrix.cols as usize).max(1));
+                for (row, values) in rows.enumerate() {
+                    let scale = scales[row.min(scales.len() - 1)];
+                    for x in values {
+                        *x *= scale;
+                    }
+                }
+            }
+            Ok::<_, host::Error>(values)
+        };
+        let a = values(&operands.a, scale_a)?;
+        let b = values(&operands.b, scale_b)?;
         let c = operands.c.as_ref().map(|c| decode(&c.data, c.dtype)).transpose()?;
         let product = Product {
             m: problem.m as usize,
@@ -51,13 +77,8 @@ impl Judged {
             beta,
         };
         let check = product.check(&decode(d, problem.out)?)?;
-        Ok(Self::of(check, problem.out, problem.k))
-    }
-
-    /// Judges a comparison. An error that is not a number fails.
-    fn of(check: Check, out: Dtype, k: u64) -> Self {
-        let bound = bound(out, k);
-        Self { check, bound, passed: check.below(bound) }
+        // An error that is not a number fails.
+        Ok(Self { check, bound, passed: check.below(bound) })
     }
 
     /// An error if the check failed.

@@ -68,6 +68,12 @@ pub enum Error {
         "K differs: A = {a} is [{m}, {a_k}], B = {b} is [{n}, {b_k}]; A is [M, K] and B is [N, K]"
     )]
     InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
+    #[error(
+        "scales of {operand} = {name} are {shape:?}; 1 value for the whole tensor or {rows}, one for each row, is right"
+    )]
+    Scales { operand: char, name: String, shape: Vec<usize>, rows: u64 },
+    #[error("scales of {operand} = {name}: value {index} is {value}; finite numbers are right")]
+    ScaleValue { operand: char, name: String, index: usize, value: f32 },
     #[error("C = {c} is [{rows}, {cols}]; it must be [M, N] = [{m}, {n}] like the result")]
     ShapeOfC { c: String, rows: u64, cols: u64, m: u64, n: u64 },
     #[error("{what} = {value}; the limit is {limit}")]

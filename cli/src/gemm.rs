@@ -1,15 +1,16 @@
 //! `warpipe gemm`: one product, with operands from files or generated, on a GPU or on the SM model.
 
-use super::args::{DeviceArg, TensorRef, finite, operand_dtype, result_dtype};
+use super::args::{DeviceArg, ScaleArg, TensorRef, finite, result_dtype, scaled_dtype};
 use super::check::Judged;
 use super::error::Error;
-use super::operands::{Generate, Operands, file_dtype};
+use super::operands::{Generate, Operands, default_result, file_dtype};
 use super::output::Output;
 use super::progress::Progress;
 use super::say;
+use super::scaled::{self, Planned, ScaleOf, ScalesOf};
 use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
-use host::{Device, SimConfig, View};
+use host::{Buffer, Device, SimConfig, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
@@ -19,6 +20,7 @@ use std::time::Instant;
 const FILES: &str = "Operands from files";
 const GENERATED: &str = "Generated operands";
 const RESULT: &str = "Result";
+const QUANTISED: &str = "Operands of e4m3";
 
 /// Options of `warpipe gemm`.
 #[derive(clap::Args, Debug)]
@@ -41,19 +43,31 @@ pub struct Args {
     /// Columns of a generated A and B
     #[arg(help_heading = GENERATED, long, value_name = "K", requires = "m", requires = "n")]
     k: Option<u64>,
-    /// Element type of generated A and B: bf16 or f16 [default: bf16]
-    #[arg(help_heading = GENERATED, long, value_parser = operand_dtype)]
+    /// Element type of generated A and B: bf16, f16 or e4m3 [default: bf16]
+    #[arg(help_heading = GENERATED, long, value_parser = scaled_dtype)]
     dtype: Option<Dtype>,
     /// Seed of generated data [default: 0]
     #[arg(help_heading = GENERATED, long)]
     seed: Option<u64>,
+    /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them [default: 1]
+    #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "a", allow_hyphen_values = true)]
+    a_scale: Option<ScaleArg>,
+    /// Scales of B from a file: a number, or f32 values in a .safetensors file, one or N of them [default: 1]
+    #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "b", allow_hyphen_values = true)]
+    b_scale: Option<ScaleArg>,
+    /// What has a scale of its own in generated operands [default: tensor]
+    #[arg(help_heading = QUANTISED, long, value_name = "WHAT", requires = "m")]
+    scales: Option<ScaleOf>,
+    /// Keep the sums in the tensor cores, which keep them short. Otherwise each 128 of K are added up in f32
+    #[arg(help_heading = QUANTISED, long)]
+    fast_accum: bool,
     /// Factor of the product
     #[arg(help_heading = RESULT, long, value_parser = finite, default_value = "1", allow_hyphen_values = true, value_name = "X")]
     alpha: f32,
     /// Factor of C [default: 1 with --c, otherwise 0]; with generated A and B, C is generated too
     #[arg(help_heading = RESULT, long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B, or bf16 for e4m3]
     #[arg(help_heading = RESULT, long, value_parser = result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
     /// Write the result to this .safetensors file [default TENSOR: d]; needed with --a and --b
@@ -95,33 +109,41 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let output = args.output()?;
     let mut tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, progress.model())?;
-    let operands = progress.step("reading the operands", || args.operands())?;
+    let (operands, scales) = progress.step("reading the operands", || args.operands())?;
     let problem = operands.problem;
     let beta = args.beta.unwrap_or(if problem.beta_c { 1.0 } else { 0.0 });
 
-    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-    let plan = match &mut tuner {
-        Some(tuner) => tuner.plan(&device, &gemm, &problem, None)?,
-        None => gemm.plan(&problem)?,
-    };
-    let product = || -> Result<_, host::Error> {
-        let a = device.upload(&operands.a.data)?;
-        let b = device.upload(&operands.b.data)?;
+    let what = format!("multiplying on {}", device.describe());
+    let (plan, d, seconds) = if let Some(scales) = &scales {
+        if tuner.is_some() {
+            return Err(Error::Usage("a tune cache has no products of e4m3".to_owned()));
+        }
+        let planned = Planned::new(&device, &operands, scales, args.fast_accum)?;
+        let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d, args.alpha);
+        let (d, seconds) = progress.step(&what, || timed(&device, &operands, run))?;
+        (planned.plan.describe().clone(), d, seconds)
+    } else {
+        let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+        let plan = match &mut tuner {
+            Some(tuner) => tuner.plan(&device, &gemm, &problem, None)?,
+            None => gemm.plan(&problem)?,
+        };
         let c = operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
-        let mut d = device.alloc(problem.bytes('D') as usize)?;
-        // All bits set is NaN in every type, so that the check finds elements that are not written.
-        d.fill(0xff)?;
-        device.synchronize()?;
-        let start = Instant::now();
-        plan.run(&a, &b, c.as_ref().map(View::from), &mut d, args.alpha, beta)?;
-        device.synchronize()?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok((d.to_vec()?, seconds))
+        let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| {
+            plan.run(a, b, c.as_ref().map(View::from), d, args.alpha, beta)
+        };
+        let (d, seconds) = progress.step(&what, || timed(&device, &operands, run))?;
+        (plan.describe().clone(), d, seconds)
     };
-    let (d, seconds) = progress.step(&format!("multiplying on {}", device.describe()), product)?;
 
+    let judge = || match &scales {
+        None => Judged::new(&operands, args.alpha, beta, &d),
+        Some(ScalesOf { a, b }) => {
+            let bound = scaled::bound(problem.out, args.fast_accum);
+            Judged::with_scales(&operands, [a, b], [args.alpha, beta], &d, bound)
+        }
+    };
     let check = if args.check {
-        let judge = || Judged::new(&operands, args.alpha, beta, &d);
         Some(progress.step("comparing with an f64 product", judge)?)
     } else {
         None
@@ -135,7 +157,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     drop(progress);
     let report = Report {
         device: device.describe(),
-        plan: plan.describe().clone(),
+        plan,
         alpha: args.alpha,
         beta,
         seconds,
@@ -145,6 +167,24 @@ pub fn run(args: &Args) -> Result<(), Error> {
     };
     say(&if args.json { report.json() } else { report.to_string() })?;
     verdict
+}
+
+/// Uploads A and B, runs the product, and returns D and the seconds of the run.
+fn timed(
+    device: &Device,
+    operands: &Operands,
+    run: impl FnOnce(&Buffer, &Buffer, &mut Buffer) -> Result<(), host::Error>,
+) -> Result<(Vec<u8>, f64), host::Error> {
+    let (a, b) = (device.upload(&operands.a.data)?, device.upload(&operands.b.data)?);
+    let mut d = device.alloc(operands.problem.bytes('D') as usize)?;
+    // All bits set is NaN in every type, so that the check finds elements that are not written.
+    d.fill(0xff)?;
+    device.synchronize()?;
+    let start = Instant::now();
+    run(&a, &b, &mut d)?;
+    device.synchronize()?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((d.to_vec()?, seconds))
 }
 
 /// Opens the device that an option names. `model` configures the SM model.
@@ -168,13 +208,22 @@ impl Args {
         self.out.as_ref().map(|out| Output::prepare(out, &inputs)).transpose()
     }
 
-    fn operands(&self) -> Result<Operands, Error> {
+    /// The operands, and the scales of those of e4m3.
+    fn operands(&self) -> Result<(Operands, Option<ScalesOf>), Error> {
         if let (Some(a), Some(b)) = (&self.a, &self.b) {
             if self.beta.is_some() && self.c.is_none() {
                 let usage = "--beta is a factor of C: give --c FILE:TENSOR, or omit --beta";
                 return Err(Error::Usage(usage.to_owned()));
             }
-            return Operands::read(a, b, self.c.as_ref(), self.out_dtype);
+            let operands = Operands::read(a, b, self.c.as_ref(), self.out_dtype)?;
+            let problem = operands.problem;
+            self.check_options(&problem)?;
+            if problem.ab != Dtype::E4m3 {
+                return Ok((operands, None));
+            }
+            let a = scaled::read('A', self.a_scale.as_ref(), problem.m)?;
+            let b = scaled::read('B', self.b_scale.as_ref(), problem.n)?;
+            return Ok((operands, Some(ScalesOf { a, b })));
         }
         let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
             let usage =
@@ -182,9 +231,34 @@ impl Args {
             return Err(Error::Usage(usage.to_owned()));
         };
         let ab = self.dtype.unwrap_or(Dtype::Bf16);
-        let out = self.out_dtype.unwrap_or(ab);
+        let out = self.out_dtype.unwrap_or(default_result(ab));
         let problem = GemmProblem { m, n, k, ab, out, beta_c: self.beta.is_some() };
-        Operands::generate(Generate { problem, seed: self.seed.unwrap_or(0) })
+        self.check_options(&problem)?;
+        let generate = Generate { problem, seed: self.seed.unwrap_or(0) };
+        if ab != Dtype::E4m3 {
+            return Ok((Operands::generate(generate)?, None));
+        }
+        let (operands, scales) =
+            scaled::generate(generate, self.scales.unwrap_or(ScaleOf::Tensor))?;
+        Ok((operands, Some(scales)))
+    }
+
+    /// Refuses options that are not for operands of this type.
+    fn check_options(&self, problem: &GemmProblem) -> Result<(), Error> {
+        if problem.ab == Dtype::E4m3 {
+            if problem.beta_c {
+                let usage = "products of e4m3 read no C: omit --c and --beta";
+                return Err(Error::Usage(usage.to_owned()));
+            }
+            return Ok(());
+        }
+        let options = [
+            ("--a-scale", self.a_scale.is_some()),
+            ("--b-scale", self.b_scale.is_some()),
+            ("--scales", self.scales.is_some()),
+            ("--fast-accum", self.fast_accum),
+        ];
+        scaled::refuse_without_scales(problem.ab, &options)
     }
 }
 

@@ -4,7 +4,8 @@ use super::table;
 use isa::kernel::KernelMeta;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use warpipe::gpu_kernels::gemm::{INSTANCES, Instance};
+use warpipe::gpu_kernels::gemm::Instance;
+use warpipe::gpu_kernels::gemm::table::all_instances;
 
 /// The GEMM kernels of a pair of element types, or the other kernels of the image.
 #[derive(Clone, Serialize)]
@@ -48,7 +49,7 @@ struct GemmRow {
 }
 
 fn instance(kernel: &KernelMeta) -> Option<&'static Instance> {
-    INSTANCES.iter().find(|instance| instance.desc.meta.name() == kernel.name())
+    all_instances().find(|instance| instance.desc.meta.name() == kernel.name())
 }
 
 /// The families of some kernels, GEMMs first.
@@ -124,7 +125,7 @@ pub fn rows(kernels: &'static [KernelMeta]) -> Vec<Row> {
     let gemm = |i: &Instance| GemmRow {
         tile: [i.bm, i.bn, i.bk],
         stages: i.stages,
-        main_loop: format!("{:?}", i.kernel_schedule),
+        main_loop: format!("{:?}{}", i.kernel_schedule, if i.promotes { ", promoted" } else { "" }),
     };
     kernels
         .iter()

@@ -16,6 +16,7 @@ mod operands;
 mod output;
 mod plan;
 mod progress;
+mod scaled;
 mod schedules;
 mod table;
 mod tensor_file;

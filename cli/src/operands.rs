@@ -50,7 +50,7 @@ impl Operands {
         let b = matrix('B', tensor_file::read(b)?)?;
         for (operand, tensor) in [('A', &a), ('B', &b)] {
             if tensor.dtype == Dtype::F32 {
-                let right = "A and B must be bf16 or f16".to_owned();
+                let right = "A and B must be bf16, f16 or e4m3".to_owned();
                 let (name, dtype) = (tensor.name.clone(), "f32".to_owned());
                 return Err(Error::Dtype { operand, name, dtype, right });
             }
@@ -63,7 +63,7 @@ impl Operands {
             let (m, a_k, n, b_k) = (a.rows, a.cols, b.rows, b.cols);
             return Err(Error::InnerSizes { a: a.name, m, a_k, b: b.name, n, b_k });
         }
-        let out = out.unwrap_or(a.dtype);
+        let out = out.unwrap_or(default_result(a.dtype));
         let problem =
             GemmProblem { m: a.rows, n: b.rows, k: a.cols, ab: a.dtype, out, beta_c: c.is_some() };
         check_size(&problem)?;
@@ -115,10 +115,11 @@ fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
         FileDtype::BF16 => Dtype::Bf16,
         FileDtype::F16 => Dtype::F16,
         FileDtype::F32 => Dtype::F32,
+        FileDtype::F8_E4M3 if operand != 'C' => Dtype::E4m3,
         other => {
             let right = match operand {
                 'C' => "C must be bf16, f16 or f32",
-                _ => "A and B must be bf16 or f16",
+                _ => "A and B must be bf16, f16 or e4m3",
             };
             let (dtype, right) = (other.to_string(), right.to_owned());
             return Err(Error::Dtype { operand, name, dtype, right });
@@ -127,14 +128,24 @@ fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
     Ok(Matrix { name, rows: rows as u64, cols: cols as u64, dtype, data })
 }
 
+/// The type of a result if none is named: that of the operands, or bf16 for those of 8 bits.
+pub fn default_result(operands: Dtype) -> Dtype {
+    if operands.size() == 1 { Dtype::Bf16 } else { operands }
+}
+
 /// The safetensors type of an element type.
 pub fn file_dtype(dtype: Dtype) -> FileDtype {
     match dtype {
         Dtype::Bf16 => FileDtype::BF16,
         Dtype::F16 => FileDtype::F16,
-        Dtype::F32 => FileDtype::F32,
+        // A tf32 is stored as the f32 that it is.
+        Dtype::F32 | Dtype::Tf32 => FileDtype::F32,
         Dtype::U8 => FileDtype::U8,
         Dtype::U32 => FileDtype::U32,
+        Dtype::E4m3 => FileDtype::F8_E4M3,
+        Dtype::E5m2 => FileDtype::F8_E5M2,
+        Dtype::I8 => FileDtype::I8,
+        Dtype::I32 => FileDtype::I32,
     }
 }
 

@@ -5,6 +5,7 @@
 mod barriers;
 mod bulk;
 mod clusters;
+mod element_types;
 mod launches;
 mod majors;
 mod math;
@@ -12,6 +13,7 @@ mod mbarrier;
 mod memory;
 mod places;
 mod registers;
+mod small_floats;
 mod tensor;
 mod tensor_maps;
 mod tensor_stores;
@@ -77,9 +79,11 @@ pub fn all() -> Vec<Litmus> {
         tensor_maps::ALL,
         wgmma::ALL,
         majors::ALL,
+        element_types::ALL,
         registers::ALL,
         warp::ALL,
         math::ALL,
+        small_floats::ALL,
         places::ALL,
         memory::ALL,
         launches::ALL,

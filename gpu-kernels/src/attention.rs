@@ -6,9 +6,10 @@
 //! score      what becomes of a score            Plain, SoftCap, or your own: a bias, a mask
 //! ```
 //!
-//! [`table`] has the compiled kernels of this crate.
+//! [`table`] has the compiled kernels of this crate. [`decode`] is the kernel for few queries.
 
 pub mod args;
+pub mod decode;
 pub mod kernel;
 pub mod score;
 pub mod sequences;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! scheduler ──► work      which tile of D, and which of its k tiles   DataParallel, StreamK
-//! main loop ──► sums      how a tile is multiplied                    Cooperative, SplitN, Pingpong
+//! main loop ──► sums      how a tile is multiplied                    Cooperative, SplitN, Pingpong, promoted
 //! epilogue  ──► results   what becomes of a fragment at (row, column) Linear, or your own
 //! ```
 //!
@@ -18,13 +18,14 @@ pub mod instance;
 pub mod instances;
 pub mod kernel;
 pub mod output;
+pub mod promoted;
 pub mod scheduler;
 pub mod table;
 
 pub use config::LoadArgs;
-pub use epilogue::{Epilogue, Linear};
+pub use epilogue::{Epilogue, Linear, Scaled, Scales};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instance::{Instance, KernelSchedule};
 pub use scheduler::{StreamKArgs, TileSchedulerParams};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use table::INSTANCES;
+pub use table::{FAST_ACCUM_INSTANCES, INSTANCES, SCALED_INSTANCES};

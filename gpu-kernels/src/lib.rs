@@ -8,6 +8,7 @@
 //! | `gemm-bf16`, `gemm-f16` | GEMMs whose operands and result have one type |
 //! | `gemm-bf16-f32`, `gemm-f16-f32` | GEMMs with an f32 result |
 //! | `gemm-mixed` | GEMMs with bf16 operands and an f16 result, and the reverse |
+//! | `gemm-e4m3` | GEMMs with operands of e4m3 and their scales |
 //! | `gemm` | all GEMMs: [`gemm::table`] |
 //! | `examples` | small kernels, each of which shows a part of `pipeline` |
 //! | `ceilings` | kernels that measure the limits of a GPU |

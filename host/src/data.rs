@@ -2,8 +2,10 @@
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
+use float8::{F8E4M3, F8E5M2};
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
+use isa::Tf32;
 use isa::kernel::Dtype;
 
 /// Number of values from one stream of the generator.
@@ -31,10 +33,13 @@ pub fn normal(seed: u64, count: usize) -> Vec<f32> {
     values
 }
 
-/// The bytes of `values` as `dtype`, rounded to nearest even.
+/// The bytes of `values` as `dtype`, rounded to nearest even; to tf32, ties go away from zero.
+///
+/// What is beyond the range of e4m3, e5m2 or i8 becomes the number of its sign that is farthest from zero. A
+/// NaN becomes 0 as i8.
 ///
 /// # Errors
-/// [`Error::GemmDtype`] for types that are not floats.
+/// [`Error::GemmDtype`] for u8, u32 and i32.
 pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
     Ok(match dtype {
         Dtype::F32 => to_bytes(values, f32::to_ne_bytes),
@@ -48,14 +53,18 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
             out.convert_from_f32_slice(values);
             to_bytes(&out, f16::to_ne_bytes)
         }
-        Dtype::U8 | Dtype::U32 => return Err(not_a_float(dtype)),
+        Dtype::E4m3 => to_bytes(values, |x| [F8E4M3::from_f32(x).to_bits()]),
+        Dtype::E5m2 => to_bytes(values, |x| [F8E5M2::from_f32(x).to_bits()]),
+        Dtype::I8 => to_bytes(values, |x| (x.round_ties_even() as i8).to_ne_bytes()),
+        Dtype::Tf32 => to_bytes(values, |x| Tf32::from_f32(x).to_bits().to_ne_bytes()),
+        Dtype::U8 | Dtype::U32 | Dtype::I32 => return Err(not_coded(dtype)),
     })
 }
 
-/// The values of `bytes` as f32, exactly.
+/// The values of `bytes` as f32, exactly. Of a tf32, the 13 lowest bits are not read.
 ///
 /// # Errors
-/// [`Error::GemmDtype`] for types that are not floats; [`Error::LengthMismatch`] if `bytes` is not a
+/// [`Error::GemmDtype`] for u8, u32 and i32; [`Error::LengthMismatch`] if `bytes` is not a
 /// whole number of elements.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
     let whole = bytes.len() - bytes.len() % dtype.size();
@@ -72,7 +81,11 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
             from_bytes(bytes, u16::from_ne_bytes).reinterpret_cast::<bf16>().to_f32_vec()
         }
         Dtype::F16 => from_bytes(bytes, u16::from_ne_bytes).reinterpret_cast::<f16>().to_f32_vec(),
-        Dtype::U8 | Dtype::U32 => return Err(not_a_float(dtype)),
+        Dtype::E4m3 => from_bytes(bytes, |[byte]| F8E4M3::from_bits(byte).to_f32()),
+        Dtype::E5m2 => from_bytes(bytes, |[byte]| F8E5M2::from_bits(byte).to_f32()),
+        Dtype::I8 => from_bytes(bytes, |byte| f32::from(i8::from_ne_bytes(byte))),
+        Dtype::Tf32 => from_bytes(bytes, |word| f32::from_bits(u32::from_ne_bytes(word) & !0x1fff)),
+        Dtype::U8 | Dtype::U32 | Dtype::I32 => return Err(not_coded(dtype)),
     })
 }
 
@@ -91,9 +104,9 @@ fn from_bytes<T, const N: usize>(bytes: &[u8], value_of: impl Fn([u8; N]) -> T) 
     whole.iter().map(|&value| value_of(value)).collect()
 }
 
-fn not_a_float(dtype: Dtype) -> Error {
+fn not_coded(dtype: Dtype) -> Error {
     let dtype = dtype_name(dtype);
-    Error::GemmDtype { side: "values", dtype, right: "bf16, f16 or f32" }
+    Error::GemmDtype { side: "values", dtype, right: "a float type or i8" }
 }
 
 /// `values` rounded to `dtype`. A reference product uses these values, because the device sees them.
@@ -133,5 +146,21 @@ mod tests {
         assert_eq!(encode(&[1.0], Dtype::F32).unwrap(), [0, 0, 0x80, 0x3f]);
         assert!(decode(&[0; 3], Dtype::F16).unwrap_err().to_string().contains("3 bytes"));
         assert!(encode(&[1.0], Dtype::U8).is_err());
+    }
+
+    #[test]
+    fn types_of_tensor_cores_saturate_and_round() {
+        let values = [1.0, -0.3, 17.0, 500.0, -1e9];
+        assert_eq!(rounded(&values, Dtype::E4m3).unwrap(), [1.0, -0.3125, 16.0, 448.0, -448.0]);
+        assert_eq!(rounded(&values, Dtype::E5m2).unwrap(), [1.0, -0.3125, 16.0, 512.0, -57344.0]);
+        assert_eq!(rounded(&values, Dtype::I8).unwrap(), [1.0, 0.0, 17.0, 127.0, -128.0]);
+        assert_eq!(rounded(&[2.5, -3.5], Dtype::I8).unwrap(), [2.0, -4.0]);
+        let fine = [1.0 + 2f32.powi(-11), 1.0 - 2f32.powi(-13)];
+        assert_eq!(rounded(&fine, Dtype::Tf32).unwrap(), [1.0 + 2f32.powi(-10), 1.0]);
+        assert_eq!(encode(&[1.0, 1.0], Dtype::E4m3).unwrap(), [0x38, 0x38]);
+        assert_eq!(encode(&[-1.0], Dtype::E5m2).unwrap(), [0xbc]);
+        assert_eq!(encode(&[-1.0], Dtype::I8).unwrap(), [0xff]);
+        assert_eq!(decode(&[0xff, 0x1f, 0x80, 0x3f], Dtype::Tf32).unwrap(), [1.0]);
+        assert!(encode(&[1.0], Dtype::I32).is_err());
     }
 }

@@ -129,9 +129,11 @@ pub(crate) mod value {
 
     pub const TENSOR_U8: c_uint = 0;
     pub const TENSOR_U32: c_uint = 2;
+    pub const TENSOR_I32: c_uint = 3;
     pub const TENSOR_F16: c_uint = 6;
     pub const TENSOR_F32: c_uint = 7;
     pub const TENSOR_BF16: c_uint = 9;
+    pub const TENSOR_TF32: c_uint = 11;
     pub const TENSOR_NO_INTERLEAVE: c_uint = 0;
     pub const TENSOR_SWIZZLE_NONE: c_uint = 0;
     pub const TENSOR_SWIZZLE_32: c_uint = 1;

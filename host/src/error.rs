@@ -357,6 +357,18 @@ pub enum Error {
         /// The supported types.
         right: &'static str,
     },
+    /// An operand's scales are not one value, nor one for each row.
+    #[error(
+        "scales of {operand}: {have}; 1 for the whole tensor or {rows}, one for each row, is right"
+    )]
+    Scales {
+        /// 'A' or 'B'.
+        operand: char,
+        /// The values that there are, in words.
+        have: String,
+        /// Rows of the operand.
+        rows: u64,
+    },
     /// No kernel computes the product.
     #[error(
         "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}{cure}"

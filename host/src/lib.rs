@@ -47,6 +47,7 @@ mod tensor;
 mod tensor_error;
 mod tensor_nd;
 pub mod testing;
+mod turns;
 mod view;
 mod view_error;
 

@@ -39,8 +39,10 @@ fn data_type(dtype: Dtype) -> DataType {
         Dtype::Bf16 => DataType::Bf16,
         Dtype::F16 => DataType::F16,
         Dtype::F32 => DataType::F32,
-        Dtype::U8 => DataType::U8,
+        Dtype::U8 | Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 => DataType::U8,
         Dtype::U32 => DataType::U32,
+        Dtype::I32 => DataType::I32,
+        Dtype::Tf32 => DataType::Tf32,
     }
 }
 

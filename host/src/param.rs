@@ -168,12 +168,8 @@ pub(crate) fn pack<'a>(
 pub(crate) fn describe(param: &ParamMeta) -> String {
     const KINDS: [ParamKind; 4] =
         [ParamKind::Value, ParamKind::Struct, ParamKind::Slice, ParamKind::TensorMap];
-    let dtype = || {
-        [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::U8, Dtype::U32]
-            .into_iter()
-            .find(|d| *d as u32 == param.dtype)
-            .map_or("elements", dtype_name)
-    };
+    let dtype =
+        || Dtype::ALL.into_iter().find(|d| *d as u32 == param.dtype).map_or("elements", dtype_name);
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
         Some(kind @ (ParamKind::Value | ParamKind::Struct)) => {
             let kind = if kind == ParamKind::Value { "value" } else { "struct" };

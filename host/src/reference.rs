@@ -7,8 +7,10 @@
 
 mod attention;
 mod limits;
+mod pages;
 
 pub use attention::{Attention, AttentionCheck};
+pub use pages::{Gathered, gather_pages};
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;

@@ -225,14 +225,17 @@ impl Matrix {
     }
 }
 
-/// The driver's number of an element type.
+/// The driver's number of an element type. TMA moves all types as they are, except that it rounds an f32 to a
+/// tf32 when it loads it.
 pub(crate) fn cuda_dtype(dtype: Dtype) -> u32 {
     match dtype {
         Dtype::Bf16 => value::TENSOR_BF16,
         Dtype::F16 => value::TENSOR_F16,
         Dtype::F32 => value::TENSOR_F32,
-        Dtype::U8 => value::TENSOR_U8,
+        Dtype::U8 | Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 => value::TENSOR_U8,
         Dtype::U32 => value::TENSOR_U32,
+        Dtype::I32 => value::TENSOR_I32,
+        Dtype::Tf32 => value::TENSOR_TF32,
     }
 }
 

@@ -187,15 +187,38 @@ pub enum Dtype {
     U8 = 4,
     /// 32-bit unsigned integer.
     U32 = 5,
+    /// 8-bit float with 4 bits of exponent and 3 of fraction: no infinities, ±448 at most (OCP E4M3).
+    E4m3 = 6,
+    /// 8-bit float with 5 bits of exponent and 2 of fraction (OCP E5M2).
+    E5m2 = 7,
+    /// Signed byte.
+    I8 = 8,
+    /// 32-bit signed integer.
+    I32 = 9,
+    /// tf32 in 32 bits, of which the tensor core does not read the 13 lowest.
+    Tf32 = 10,
 }
 
 impl Dtype {
+    /// All types, in the order of their numbers, which begin with 1.
+    pub const ALL: [Self; 10] = [
+        Self::Bf16,
+        Self::F16,
+        Self::F32,
+        Self::U8,
+        Self::U32,
+        Self::E4m3,
+        Self::E5m2,
+        Self::I8,
+        Self::I32,
+        Self::Tf32,
+    ];
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         match self {
             Self::Bf16 | Self::F16 => 2,
-            Self::F32 | Self::U32 => 4,
-            Self::U8 => 1,
+            Self::F32 | Self::U32 | Self::I32 | Self::Tf32 => 4,
+            Self::U8 | Self::E4m3 | Self::E5m2 | Self::I8 => 1,
         }
     }
     /// Its name, as in Rust and PTX: `bf16`.
@@ -206,6 +229,11 @@ impl Dtype {
             Self::F32 => "f32",
             Self::U8 => "u8",
             Self::U32 => "u32",
+            Self::E4m3 => "e4m3",
+            Self::E5m2 => "e5m2",
+            Self::I8 => "i8",
+            Self::I32 => "i32",
+            Self::Tf32 => "tf32",
         }
     }
 }

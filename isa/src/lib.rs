@@ -29,6 +29,7 @@ pub mod sreg;
 #[cfg(all(feature = "stress", target_arch = "nvptx64"))]
 mod stress;
 pub mod tensormap;
+mod tf32;
 pub mod thread;
 pub mod trace;
 pub mod warp;
@@ -37,6 +38,7 @@ mod watchdog;
 pub mod wgmma;
 mod word;
 
+pub use tf32::Tf32;
 pub use warpipe_macros::{device, kernel};
 pub use word::Word;
 

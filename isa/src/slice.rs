@@ -10,10 +10,11 @@
 use crate::device;
 use core::marker::PhantomData;
 
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use crate::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
-use crate::{Word, global};
+use crate::{Tf32, Word, global};
 
 /// An element of a device slice.
 ///
@@ -53,9 +54,15 @@ elements! {
     f16 as u16, Some(Dtype::F16), f16::from_bits, f16::to_bits;
     f32 as f32, Some(Dtype::F32), core::convert::identity, core::convert::identity;
     u32 as u32, Some(Dtype::U32), core::convert::identity, core::convert::identity;
+    Tf32 as u32, Some(Dtype::Tf32), Tf32::from_bits, Tf32::to_bits;
+    F8E4M3 as u8, Some(Dtype::E4m3), F8E4M3::from_bits, |v: F8E4M3| v.to_bits();
+    F8E5M2 as u8, Some(Dtype::E5m2), F8E5M2::from_bits, |v: F8E5M2| v.to_bits();
+    i8 as u8, Some(Dtype::I8), u8::cast_signed, i8::cast_unsigned;
+    u8 as u8, Some(Dtype::U8), core::convert::identity, core::convert::identity;
     u16 as u16, None, core::convert::identity, core::convert::identity;
     u64 as u64, None, core::convert::identity, core::convert::identity;
-    i32 as u32, None, u32::cast_signed, i32::cast_unsigned;
+    i32 as u32, Some(Dtype::I32), u32::cast_signed, i32::cast_unsigned;
+    [u32; 4] as [u32; 4], None, core::convert::identity, core::convert::identity;
     [f32; 4] as [u32; 4], None, |w: [u32; 4]| w.map(f32::from_bits), |v: [f32; 4]| v.map(f32::to_bits);
 }
 

@@ -7,6 +7,11 @@
 //! [`Shape::fence_operand`] keeps the compiler from moving the accumulators' first use above it. For a
 //! fragment of A in registers, [`fence_fragment`] does the same.
 //!
+//! An instruction multiplies 32 bytes of each row along K: 16 elements of bf16 or f16, 32 of e4m3, e5m2 or
+//! s8, 8 of tf32. Sums are f32, or s32 of s8. Sums of e4m3 and e5m2 are short: the chip cuts off what lies
+//! more than 13 bits below the largest of an instruction's 32 products and the accumulator. Add them to
+//! f32 sums of your own after some steps (every 128 along K, as CUTLASS does), if the error matters.
+//!
 //! An operand in shared memory is K-major or MN-major ([`Major`]), with or without a swizzle
 //! ([`Swizzle`]). The instruction has the majors, its [`descriptor`]s have the rest.
 //!
@@ -17,10 +22,12 @@
 //! PTX manual: *Asynchronous Warpgroup Level Matrix Instructions*. PTX 8.0, sm_90a.
 
 mod descriptor;
+mod element;
 mod shape;
 
 pub use descriptor::{Swizzle, descriptor};
-pub use shape::{KMajor, M64, Major, MnMajor, Operand, OperandMajor, OperandType, Shape};
+pub use element::{KMajor, Major, MnMajor, MulBy, Operand, OperandMajor, OperandType};
+pub use shape::{M64, Shape};
 
 ops! { wgmma;
     /// `wgmma.fence.sync.aligned;`: orders this thread's accesses to registers (accumulators, A

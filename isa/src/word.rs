@@ -1,11 +1,11 @@
 //! The values that one load or store moves.
 
-/// A value that one load or store instruction moves: `u16`, `u32`, `u64`, `f32`, `[u32; 2]` and
+/// A value that one load or store instruction moves: `u8`, `u16`, `u32`, `u64`, `f32`, `[u32; 2]` and
 /// `[u32; 4]` (one vector access, aligned to its 8 or 16 bytes).
 #[diagnostic::on_unimplemented(
     message = "no instruction loads or stores a `{Self}`",
     label = "not a word",
-    note = "words are u16, u32, u64, f32, [u32; 2] and [u32; 4]"
+    note = "words are u8, u16, u32, u64, f32, [u32; 2] and [u32; 4]"
 )]
 pub trait Word: access::Access {}
 
@@ -65,6 +65,7 @@ macro_rules! scalar {
     };
 }
 
+scalar!(u8, reg16, "u8");
 scalar!(u16, reg16, "u16");
 scalar!(u32, reg32, "u32");
 scalar!(u64, reg64, "u64");

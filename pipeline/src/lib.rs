@@ -147,8 +147,8 @@ pub mod tile;
 /// use warpipe_pipeline::prelude::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
 /// use warpipe_pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
 /// use warpipe_pipeline::prelude::{names, roles};
-/// // The element types of tiles, from the crate `half`.
-/// use warpipe_pipeline::prelude::{bf16, f16};
+/// // The element types of tiles, from the crates `half` and `float8`; tf32 is in the 32 bits of an f32.
+/// use warpipe_pipeline::prelude::{F8E4M3, F8E5M2, Tf32, bf16, f16};
 /// ```
 pub mod prelude {
     pub use crate::cta::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
@@ -157,5 +157,7 @@ pub mod prelude {
     pub use crate::store::StoreBuffers;
     pub use crate::tile::{TensorMap, Tile};
     pub use crate::{names, roles};
+    pub use float8::{F8E4M3, F8E5M2};
     pub use half::{bf16, f16};
+    pub use isa::Tf32;
 }

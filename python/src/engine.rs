@@ -6,14 +6,17 @@
 
 use crate::layout::{Layout, Matrix};
 use crate::model::problem;
-use crate::product::{Product, Size};
+use crate::product::{Product, Scales, Size};
 use crate::python::{Error, raise};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use warpipe::host::gemm::{BoundGemm, Gemm, GemmPlan, GemmProblem, PlanInfo};
+use warpipe::gpu_kernels::gemm::{Epilogue, Linear, Scaled};
+use warpipe::host::gemm::{
+    BoundGemm, Gemm, GemmPlan, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
+};
 use warpipe::host::{self, Buffer, Device, Stream, View, ViewMut};
 
 /// Most plans of a device that are kept.
@@ -40,6 +43,8 @@ pub enum Workspace {
 struct Gpu {
     device: Device,
     gemm: Arc<Gemm>,
+    /// Products with scales: promoted sums, and fast accumulation. Loaded at their first use.
+    scaled: [Option<Arc<ScaledGemm>>; 2],
     plans: HashMap<Key, Entry>,
     /// Calls so far.
     clock: u64,
@@ -55,11 +60,43 @@ struct Key {
     owner: Option<(u64, Option<u64>)>,
 }
 
+/// The kernels of a product.
+enum Kernels {
+    Plain(Arc<Gemm>),
+    Scaled(Arc<ScaledGemm>),
+}
+
+impl Gpu {
+    fn kernels(&mut self, size: &Size) -> Result<Kernels, host::Error> {
+        let Some(fast) = size.fast_accum else { return Ok(Kernels::Plain(Arc::clone(&self.gemm))) };
+        let place = &mut self.scaled[usize::from(fast)];
+        let loaded = match place {
+            Some(loaded) => loaded,
+            None => {
+                let gemm = ScaledGemm::scaled(&self.device, &warpipe::GEMM_IMAGE, fast)?;
+                place.insert(Arc::new(gemm))
+            }
+        };
+        Ok(Kernels::Scaled(Arc::clone(loaded)))
+    }
+}
+
 /// A plan and its bound products.
-struct Entry {
+struct Planned<E: 'static> {
     /// Dropped before the plan, to which they point.
-    bound: HashMap<[(u64, u64); 4], BoundGemm<'static>>,
-    plan: Box<GemmPlan>,
+    bound: HashMap<[(u64, u64); 4], BoundGemm<'static, E>>,
+    plan: Box<GemmPlan<E>>,
+}
+
+/// What an entry plans.
+enum Work {
+    Plain(Planned<Linear>),
+    Scaled(Planned<Scaled<'static>>),
+}
+
+/// A plan with the memory that it needs.
+struct Entry {
+    work: Work,
     /// Memory of the workspaces.
     _keep: Vec<Py<PyAny>>,
     used: u64,
@@ -79,7 +116,8 @@ fn gpu(gpus: &mut Option<Gpus>, ordinal: i32) -> Result<&mut Gpu, host::Error> {
         Slot::Vacant(free) => {
             let device = Device::cuda(ordinal as usize)?;
             let gemm = Arc::new(Gemm::new(&device, &warpipe::GEMM_IMAGE)?);
-            Ok(free.insert(Gpu { device, gemm, plans: HashMap::new(), clock: 0 }))
+            let scaled = [None, None];
+            Ok(free.insert(Gpu { device, gemm, scaled, plans: HashMap::new(), clock: 0 }))
         }
     }
 }
@@ -205,13 +243,13 @@ fn plan(
     [shared, own]: [Key; 2],
     mut zeros: Option<Zeros<'_>>,
 ) -> PyResult<(Key, Entry)> {
-    let (device, gemm) = {
+    let (device, kernels) = {
         let mut gpus = gpus();
         let gpu = gpu(&mut gpus, ordinal).map_err(|e| raise(&e))?;
-        (gpu.device.clone(), Arc::clone(&gpu.gemm))
+        (gpu.device.clone(), gpu.kernels(&shared.size).map_err(|e| raise(&e))?)
     };
     let (mut keep, mut failed, mut bytes_in_all) = (Vec::new(), None, 0);
-    let made = gemm.plan_in(&problem(&shared.size), |bytes| {
+    let alloc = |bytes| {
         bytes_in_all += bytes;
         match &mut zeros {
             _ if bytes == 0 => device.alloc(0),
@@ -229,13 +267,20 @@ fn plan(
             },
             None => device.alloc_zeroed(bytes),
         }
-    });
+    };
+    let problem = problem(&shared.size);
+    let made = match kernels {
+        Kernels::Plain(gemm) => gemm.plan_in(&problem, alloc).map(|p| Work::Plain(Planned::new(p))),
+        Kernels::Scaled(gemm) => {
+            gemm.plan_in(&problem, alloc).map(|p| Work::Scaled(Planned::new(p)))
+        }
+    };
     if let Some(e) = failed {
         return Err(e);
     }
-    let plan = Box::new(made.map_err(|e| raise(&e))?);
+    let work = made.map_err(|e| raise(&e))?;
     let key = if own.odd || bytes_in_all > 0 { own } else { shared };
-    Ok((key, Entry { bound: HashMap::new(), plan, _keep: keep, used: 0 }))
+    Ok((key, Entry { work, _keep: keep, used: 0 }))
 }
 
 /// Keeps a plan for later calls. `own` is the key of the call.
@@ -277,13 +322,45 @@ impl Entry {
         alpha: f32,
         stream: &Stream,
     ) -> Result<(), host::Error> {
-        let key = operands.key();
-        if let Some(bound) = self.bound.get(&key) {
-            return bound.run(alpha, product.beta, stream);
+        match &mut self.work {
+            Work::Plain(planned) => {
+                planned.bound(device, operands)?.run(alpha, product.beta, stream)
+            }
+            Work::Scaled(planned) => {
+                let bound = planned.bound(device, operands)?;
+                let Some(Scales { a, b }) = product.scales else {
+                    unreachable!("the key of a plan with scales has no other products")
+                };
+                // SAFETY: the caller holds the scales during this call, and their library frees them in the order of
+                // the stream.
+                let buffer = |(addr, values): (u64, u64)| unsafe {
+                    Buffer::from_raw(device, addr, 4 * values as usize)
+                };
+                let (a, b) = (buffer(a)?, buffer(b)?);
+                bound.run_scaled(OperandScales { a: &a, b: &b }, alpha, stream)
+            }
         }
-        if self.bound.len() >= BOUND {
+    }
+}
+
+impl<E: Epilogue> Planned<E> {
+    fn new(plan: GemmPlan<E>) -> Self {
+        Self { bound: HashMap::new(), plan: Box::new(plan) }
+    }
+
+    /// The plan with these operands.
+    fn bound(
+        &mut self,
+        device: &Device,
+        operands: &Operands,
+    ) -> Result<&BoundGemm<'static, E>, host::Error> {
+        if self.bound.len() >= BOUND && !self.bound.contains_key(&operands.key()) {
             self.bound.clear();
         }
+        let free = match self.bound.entry(operands.key()) {
+            Slot::Occupied(bound) => return Ok(bound.into_mut()),
+            Slot::Vacant(free) => free,
+        };
         let buffer = |m: &Matrix| {
             // SAFETY: the caller holds the tensor during this call. A bound product that is kept longer holds
             // addresses only, and runs again when a tensor of the same address, size and pitch is passed.
@@ -293,11 +370,8 @@ impl Entry {
         let (a, b) = (view(&operands.a)?, view(&operands.b)?);
         let c = operands.c.as_ref().map(view).transpose()?;
         let d = ViewMut::new(&mut buffer(&operands.d)?).pitch(operands.d.pitch);
-        // SAFETY: the plan is in a box of its own, which this entry drops after the bound products.
-        let plan: &'static GemmPlan = unsafe { &*std::ptr::from_ref(&*self.plan) };
-        let bound = plan.bind(a, b, c, d)?;
-        bound.run(alpha, product.beta, stream)?;
-        self.bound.insert(key, bound);
-        Ok(())
+        // SAFETY: the plan is in a box of its own, which this value drops after the bound products.
+        let plan: &'static GemmPlan<E> = unsafe { &*std::ptr::from_ref(&*self.plan) };
+        Ok(free.insert(plan.bind(a, b, c, d)?))
     }
 }

@@ -52,6 +52,10 @@ impl Element {
     pub const BF16: Self = Self { code: 4, bits: 16, lanes: 1 };
     /// float32.
     pub const F32: Self = Self { code: 2, bits: 32, lanes: 1 };
+    /// float8_e4m3fn.
+    pub const E4M3: Self = Self { code: 10, bits: 8, lanes: 1 };
+    /// uint8.
+    pub const U8: Self = Self { code: 1, bits: 8, lanes: 1 };
 
     /// Bytes of one element.
     pub fn size(self) -> u64 {

@@ -23,6 +23,8 @@ mod model;
 #[cfg(feature = "module")]
 mod python;
 #[cfg(feature = "module")]
+mod scaled;
+#[cfg(feature = "module")]
 mod torch;
 
 /// `warpipe._native`.
@@ -37,6 +39,8 @@ mod _native {
     use crate::doctor::doctor;
     #[pymodule_export]
     use crate::python::{Error, Plan, describe, fast, linear, matmul, plan, run};
+    #[pymodule_export]
+    use crate::scaled::scaled_mm;
     #[pymodule_export]
     use crate::torch::register_torch;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpipe::host::attention::Attention;
-use warpipe::host::gemm::{Gemm, GemmProblem, PlanInfo};
+use warpipe::host::gemm::{Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm};
 use warpipe::host::{self, Device, Dtype, Error, SimConfig};
 
 /// The host crate's name of an element type.
@@ -14,13 +14,14 @@ pub fn dtype(element: Element) -> Dtype {
     match element {
         Element::F16 => Dtype::F16,
         Element::BF16 => Dtype::Bf16,
+        Element::E4M3 => Dtype::E4m3,
         _ => Dtype::F32,
     }
 }
 
 /// The host crate's description of a product.
 pub fn problem(size: &Size) -> GemmProblem {
-    let Size { m, n, k, ab, out, with_c } = *size;
+    let Size { m, n, k, ab, out, with_c, .. } = *size;
     GemmProblem { m, n, k, ab: dtype(ab), out: dtype(out), beta_c: with_c }
 }
 
@@ -100,6 +101,41 @@ fn multiply(
     let mut d = device.alloc(problem.bytes('D') as usize)?;
     plan.run(&a, &b, c.as_ref().map(host::View::from), &mut d, alpha, beta)?;
     d.to_vec()
+}
+
+/// Computes a product with scales of tensors of the host, and writes `out`.
+///
+/// # Safety
+/// The tensors were checked: all strides are positive, and the elements of each lie in its memory, which the caller holds.
+/// `out` is writable and apart from the operands.
+pub unsafe fn run_scaled(
+    py: Python<'_>,
+    size: Size,
+    [a, b]: [&View; 2],
+    scales: [&View; 2],
+    out: &View,
+) -> PyResult<()> {
+    // SAFETY: the caller's contract.
+    let (a, b, scales) = unsafe {
+        let scales = scales.map(|scale| gather(scale, Order::Rows));
+        (gather(a, Order::Rows), gather(b, Order::Columns), scales)
+    };
+    let multiply = |model: &Model| {
+        let (problem, device) = (problem(&size), &model.device);
+        let fast = size.fast_accum.unwrap_or_default();
+        let gemm = ScaledGemm::scaled(device, &warpipe::GEMM_IMAGE, fast)?;
+        let plan = gemm.plan(&problem)?;
+        let (a, b) = (device.upload(&a)?, device.upload(&b)?);
+        let [scale_a, scale_b] = &scales;
+        let (scale_a, scale_b) = (device.upload(scale_a)?, device.upload(scale_b)?);
+        let mut d = device.alloc(problem.bytes('D') as usize)?;
+        plan.run_scaled(&a, &b, &mut d, OperandScales { a: &scale_a, b: &scale_b }, 1.0)?;
+        d.to_vec()
+    };
+    let d = py.detach(|| on_the_model(multiply)).map_err(|e| raise(&e))?;
+    // SAFETY: the caller's contract.
+    unsafe { scatter(out, &d) };
+    Ok(())
 }
 
 /// Visits the byte offsets of all elements, row by row.

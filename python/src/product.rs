@@ -31,13 +31,20 @@ pub struct Size {
     pub out: Element,
     /// Whether C is read.
     pub with_c: bool,
+    /// Of a product with scales, whether the tensor cores keep the sums.
+    pub fast_accum: Option<bool>,
 }
 
 impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { m, n, k, ab, out, with_c } = self;
+        let Self { m, n, k, ab, out, with_c, fast_accum } = self;
         let c = if *with_c { " with C" } else { "" };
-        write!(f, "M = {m}, N = {n}, K = {k}, {ab} to {out}{c}")
+        let scaled = match fast_accum {
+            None => "",
+            Some(false) => ", scaled",
+            Some(true) => ", scaled, with fast accumulation",
+        };
+        write!(f, "M = {m}, N = {n}, K = {k}, {ab} to {out}{c}{scaled}")
     }
 }
 
@@ -79,6 +86,17 @@ pub struct Product {
     pub out_shape: Dims,
     /// Factor of C.
     pub beta: f32,
+    /// The scales of A and B.
+    pub scales: Option<Scales>,
+}
+
+/// Scales on the device of their product: the address and the number of f32 values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scales {
+    /// One scale of A, or one for each row.
+    pub a: (u64, u64),
+    /// One scale of B, or one for each column of D.
+    pub b: (u64, u64),
 }
 
 impl Call {
@@ -94,7 +112,8 @@ impl Call {
             Op::Linear => ["x", "weight"],
         };
         let (out_shape, m, n, k) = self.shape(a_name, b_name)?;
-        let size = Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false };
+        let size =
+            Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false, fast_accum: None };
         self.check_elements(&size, a_name, b_name)?;
         self.check_places(a_name, b_name)?;
         let beta = self.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
@@ -125,6 +144,7 @@ impl Call {
             out,
             out_shape,
             beta,
+            scales: None,
         })
     }
 

@@ -260,7 +260,7 @@ pub fn run(
 }
 
 /// Memory from a function of Python's.
-fn allocated(zeros: Option<&Bound<'_, PyAny>>, bytes: usize) -> PyResult<(u64, Py<PyAny>)> {
+pub fn allocated(zeros: Option<&Bound<'_, PyAny>>, bytes: usize) -> PyResult<(u64, Py<PyAny>)> {
     match zeros {
         Some(zeros) => zeros.call1((bytes,))?.extract(),
         None => Err(PyMemoryError::new_err("nothing allocates workspaces")),

@@ -97,6 +97,32 @@ def attend(q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any = None) 
     return (result, lse) if return_lse else result
 
 
+def scaled_mm(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    *,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+    out: Any = None,
+) -> Any:
+    """(scale_a * a) @ (scale_b * b) for matrices of ``torch.float8_e4m3fn``, as ``torch._scaled_mm``.
+
+    ``a`` is [M, K] with adjacent rows, and ``b`` [K, N] has adjacent columns, as ``weight.t()`` of a weight [N, K]. A scale
+    is a tensor of float32 with one value, or one for each row of ``a`` (for each column of ``b``). The result has
+    ``out_dtype``, bfloat16 by default, float16 or float32.
+
+    The tensor cores keep sums of 8-bit floats short. With ``use_fast_accum`` they sum all of K; without it, every 128 of
+    K are added to sums in float32, which is more exact.
+    """
+    if not (_is_torch(a) and _is_torch(b)):
+        raise TypeError(f"a and b are {_module(a)} and {_module(b)}; tensors of torch are right")
+    from . import torch as library
+
+    return library._scaled_mm(a, b, scale_a, scale_b, out_dtype, use_fast_accum, out)
+
+
 def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = None) -> _native.Plan:
     """Plans the product of these tensors, or of any tensors of their sizes and types.
 

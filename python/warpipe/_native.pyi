@@ -207,6 +207,16 @@ def run(
     stream: int,
     zeros: Callable[[int], tuple[int, Any]] | None,
 ) -> None: ...
+def scaled_mm(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    out: Any,
+    use_fast_accum: bool,
+    stream: int,
+    zeros: Callable[[int], tuple[int, Any]] | None,
+) -> None: ...
 def plan(a: Any, b: Any, c: Any, out: Any, out_dtype: str | None) -> Plan: ...
 def doctor() -> str: ...
 def register_torch(

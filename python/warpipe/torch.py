@@ -85,6 +85,36 @@ def _eager(
     return result
 
 
+def _scaled_mm(
+    a: Tensor,
+    b: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    out_dtype: Optional[torch.dtype],
+    use_fast_accum: bool,
+    out: Optional[Tensor],
+) -> Tensor:
+    """Computes a product of quantised tensors."""
+    for name, tensor in (("a", a), ("b", b)):
+        if tensor.dtype != torch.float8_e4m3fn:
+            raise TypeError(f"{name} has elements of type {dtype_name(tensor.dtype)}; float8_e4m3fn is right")
+    if out is None:
+        sizes = (*a.shape[:-1], b.shape[-1])
+        out = torch.empty(sizes, dtype=out_dtype or torch.bfloat16, device=a.device)
+    elif out_dtype is not None and out.dtype != out_dtype:
+        raise TypeError(f"out has elements of type {dtype_name(out.dtype)}; {dtype_name(out_dtype)}, the out_dtype, is right")
+    bytes_of = lambda tensor: tensor.detach().view(torch.uint8)  # noqa: E731
+    operands = (bytes_of(a), bytes_of(b), scale_a.detach(), scale_b.detach(), out)
+    if a.device.type != "cuda":
+        _native.scaled_mm(*operands, use_fast_accum, 0, None)
+        return out
+    index = a.device.index
+    with torch.cuda.device(index):
+        zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
+        _native.scaled_mm(*operands, use_fast_accum, _stream(a), zeros)
+    return out
+
+
 def _shape(op: str, a: Tensor, b: Tensor) -> list[Any]:
     """The result's shape, which may be symbolic."""
     torch._check(a.dim() >= 1, lambda: f"{op}: the first operand has no dimensions")

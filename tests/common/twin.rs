@@ -23,6 +23,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     cluster_n: 1,
     ab: Dtype::Bf16,
     out: Dtype::Bf16,
+    promotes: false,
     has_c: false,
     swap_ab: false,
 }]);

@@ -4,7 +4,7 @@ use crate::common::{Folder, outcome, refused, warpipe};
 use serde_json::Value;
 use std::io::Write;
 use warpipe::GEMM_IMAGE;
-use warpipe::gpu_kernels::gemm::INSTANCES;
+use warpipe::gpu_kernels::gemm::table::all_instances;
 use warpipe_inspect::{Part, Tools, inspect};
 
 const GEMM: &str = "gemm_bf16_bf16_128x256_2x1";
@@ -91,7 +91,7 @@ fn every_kernel_of_the_image_describes_itself() {
         }
         assert_eq!(end, meta.smem_bytes, "{name}");
     }
-    for instance in INSTANCES.iter() {
+    for instance in all_instances() {
         let name = instance.desc.meta.name();
         let ptx = GEMM_IMAGE.ptx(name).expect("code");
         let page = inspect(&ptx, name, &Tools::none()).unwrap_or_else(|e| panic!("{e}"));
@@ -175,7 +175,7 @@ fn the_doctor_lists_kernels_as_a_table() {
     let head = text.lines().position(|line| line.contains("A, B  ")).expect("the families' head");
     assert!(text.lines().nth(head + 1).is_some_and(|line| line.contains("bf16")), "{text}");
     let rows = text.lines().filter(|line| line.trim_start().starts_with("gemm_")).count();
-    assert_eq!(rows, INSTANCES.len());
+    assert_eq!(rows, all_instances().count());
     let column = |name: &str| {
         let row = text.lines().find(|line| line.contains(name)).expect("a row");
         row.find(" x ").expect("a tile")

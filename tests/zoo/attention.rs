@@ -59,7 +59,7 @@ unsafe fn qk(s: &mut Scores, k: u32) {
     // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
         wgmma::fence();
-        M64::<16>::mma::<bf16, KMajor, KMajor>(s, describe(Q), describe(k), false);
+        M64::<16>::mma::<bf16, bf16, KMajor, KMajor>(s, describe(Q), describe(k), false);
         wgmma::commit_group();
     }
 }
@@ -70,7 +70,7 @@ unsafe fn pv(o: &mut Sums, p: &mut [u32; 4], v: u32) {
     // SAFETY: the caller's contract, as in `qk`.
     unsafe {
         wgmma::fence();
-        M64::<8>::mma_rs::<bf16, KMajor>(o, p, describe(v), true);
+        M64::<8>::mma_rs::<bf16, bf16, KMajor>(o, p, describe(v), true);
         wgmma::commit_group();
     }
 }
@@ -80,7 +80,7 @@ unsafe fn pv(o: &mut Sums, p: &mut [u32; 4], v: u32) {
 unsafe fn wait<const PENDING: u32>(s: &mut Scores) {
     // SAFETY: the caller's contract, as in `qk`.
     unsafe { wgmma::wait_group::<PENDING>() };
-    M64::<16>::fence_operand(s);
+    <M64<16> as wgmma::Shape>::fence_operand(s);
 }
 
 /// Weights of a block: scores by some factor, in bf16.
@@ -98,7 +98,7 @@ fn a_p_packed_while_the_last_one_is_read() -> Bug {
         // SAFETY: a whole group multiplies; the fragment's registers written in flight are the bug.
         |w, bug| unsafe {
             fill();
-            let (mut s, mut o) = (M64::<16>::ZERO, M64::<8>::ZERO);
+            let (mut s, mut o) = (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO);
             qk(&mut s, K[0]);
             wait::<0>(&mut s);
             let mut p = pack(&s, 1.0);
@@ -108,14 +108,14 @@ fn a_p_packed_while_the_last_one_is_read() -> Bug {
                 wait::<1>(&mut s);
                 if !bug {
                     wgmma::wait_group::<0>();
-                    M64::<8>::fence_operand(&mut o);
+                    <M64<8> as wgmma::Shape>::fence_operand(&mut o);
                     wgmma::fence_fragment(&mut p);
                 }
                 p = pack(&s, 1.0 / f32::from(1 + block));
             }
             pv(&mut o, &mut p, V[0]);
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
@@ -135,7 +135,8 @@ fn a_v_released_when_the_scores_are_there() -> Bug {
                 load(w, smem(V[0]), full); //~ WP018
                 mbarrier::wait_parity(full, 0);
             } else if tid() < 128 {
-                let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+                let (mut s, mut o, mut p) =
+                    (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
                 qk(&mut s, K[0]);
                 pv(&mut o, &mut p, V[0]); //~ WP018
                 wait::<1>(&mut s);
@@ -168,7 +169,8 @@ fn a_v_released_in_place_of_k() -> Bug {
                 load(w, smem(if bug { K[0] } else { V[0] }), full);
                 mbarrier::wait_parity(full, 0);
             } else if tid() < 128 {
-                let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+                let (mut s, mut o, mut p) =
+                    (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
                 qk(&mut s, K[0]);
                 pv(&mut o, &mut p, V[0]); //~ WP018
                 wait::<1>(&mut s);
@@ -198,11 +200,11 @@ fn a_q_loaded_over_the_tile_that_is_read() -> Bug {
                 load(w, smem(Q), full); //~ WP018
                 mbarrier::wait_parity(full, 0);
             } else if tid() < 128 {
-                let mut s = [M64::<16>::ZERO; 2];
+                let mut s = [<M64<16> as wgmma::Shape>::ZERO; 2];
                 qk(&mut s[0], K[0]);
                 qk(&mut s[1], K[1]); //~ WP018
                 wgmma::wait_group::<1>();
-                M64::<16>::fence_operand(&mut s[0]);
+                <M64<16> as wgmma::Shape>::fence_operand(&mut s[0]);
                 mbarrier::arrive(empty_k);
                 global::st(w.out(tid()), s[0][0].to_bits());
                 wgmma::wait_group::<0>();
@@ -220,7 +222,7 @@ fn an_o_rescaled_beside_the_scores() -> Bug {
         // SAFETY: a whole group multiplies; the rescaling before the batch is over is the bug.
         |w, bug| unsafe {
             fill();
-            let (mut s, mut o) = (M64::<16>::ZERO, M64::<8>::ZERO);
+            let (mut s, mut o) = (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO);
             let mut p = pack(&[1.0; 8], 1.0);
             let scale = |o: &mut Sums| *o = o.map(|x| x * black_box(0.5));
             pv(&mut o, &mut p, V[0]);
@@ -232,7 +234,7 @@ fn an_o_rescaled_beside_the_scores() -> Bug {
                     scale(&mut o);
                 }
                 wgmma::wait_group::<0>();
-                M64::<8>::fence_operand(&mut o);
+                <M64<8> as wgmma::Shape>::fence_operand(&mut o);
                 wgmma::fence_fragment(&mut p);
                 if !bug {
                     scale(&mut o);
@@ -252,7 +254,8 @@ fn an_o_staged_over_the_next_tiles_q() -> Bug {
         // SAFETY: a whole group multiplies; the write before the batch is over is the bug.
         |_, bug| unsafe {
             fill();
-            let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+            let (mut s, mut o, mut p) =
+                (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
             pv(&mut o, &mut p, V[0]);
             qk(&mut s, K[1]); //~ WP018
             if bug {
@@ -260,7 +263,7 @@ fn an_o_staged_over_the_next_tiles_q() -> Bug {
             } else {
                 wait::<0>(&mut s);
             }
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             thread::sync_threads();
             shared::st(smem(Q + 4 * tid()), o[0].to_bits()); //~ WP018
             wgmma::wait_group::<0>();
@@ -276,7 +279,7 @@ fn a_p_packed_behind_the_only_wgmma_fence() -> Bug {
         // SAFETY: a whole group multiplies; the missing fence is the bug.
         |w, bug| unsafe {
             fill();
-            let (mut s, mut o) = (M64::<16>::ZERO, M64::<8>::ZERO);
+            let (mut s, mut o) = (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO);
             for _block in 0..2 {
                 qk(&mut s, K[0]);
                 wait::<0>(&mut s);
@@ -284,10 +287,10 @@ fn a_p_packed_behind_the_only_wgmma_fence() -> Bug {
                 if !bug {
                     wgmma::fence();
                 }
-                M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut p, describe(V[0]), true); //~ WP041
+                M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut p, describe(V[0]), true); //~ WP041
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
-                M64::<8>::fence_operand(&mut o);
+                <M64<8> as wgmma::Shape>::fence_operand(&mut o);
                 wgmma::fence_fragment(&mut p);
             }
             global::st(w.out(tid()), o[0].to_bits());
@@ -321,7 +324,8 @@ fn a_v_armed_with_the_bytes_of_k() -> Bug {
                 mbarrier::arrive_expect_tx(full_v, if bug { 2 * BOX } else { BOX }); //~ WP002
                 bulk::tensor_load(smem(V[0]), w.map(), [0, 0], full_v);
             } else if tid() < 128 {
-                let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+                let (mut s, mut o, mut p) =
+                    (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
                 mbarrier::wait_parity(full_k, 0);
                 qk(&mut s, K[0]);
                 mbarrier::wait_parity(full_v, 0);
@@ -350,7 +354,8 @@ fn a_v_awaited_with_the_parity_of_k() -> Bug {
                     load(w, smem(V[0]), full_v); //~ WP017
                 }
             } else if tid() < 128 {
-                let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+                let (mut s, mut o, mut p) =
+                    (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
                 for block in 0..2 {
                     mbarrier::wait_parity(full_k[block as usize], 0);
                     qk(&mut s, K[block as usize]);
@@ -358,7 +363,7 @@ fn a_v_awaited_with_the_parity_of_k() -> Bug {
                     mbarrier::wait_parity(full_v, if bug { 0 } else { block }); //~ WP010
                     pv(&mut o, &mut p, V[0]);
                     wgmma::wait_group::<0>();
-                    M64::<8>::fence_operand(&mut o);
+                    <M64<8> as wgmma::Shape>::fence_operand(&mut o);
                     mbarrier::arrive(empty_v);
                 }
             }
@@ -377,7 +382,8 @@ fn a_turn_passed_on_twice() -> Bug {
         // SAFETY: whole groups multiply and meet; the second arrival is the bug.
         |_, bug| unsafe {
             fill();
-            let (mut s, mut o, mut p) = (M64::<16>::ZERO, M64::<8>::ZERO, [0; 4]);
+            let (mut s, mut o, mut p) =
+                (<M64<16> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO, [0; 4]);
             let (own, next) = (warp_id() / 4, 1 - warp_id() / 4);
             if own == 1 {
                 barrier::arrive(TURNS, 256);
@@ -404,7 +410,7 @@ fn a_turn_kept_in_a_masked_block() -> Bug {
         // SAFETY: whole groups multiply and meet; the missing arrival is the bug.
         |_, bug| unsafe {
             fill();
-            let mut s = M64::<16>::ZERO;
+            let mut s = <M64<16> as wgmma::Shape>::ZERO;
             let (own, next) = (warp_id() / 4, 1 - warp_id() / 4);
             if own == 1 {
                 barrier::arrive(TURNS, 256);
@@ -435,7 +441,7 @@ fn a_first_turn_that_nobody_has() -> Bug {
         // SAFETY: whole groups multiply and meet; the missing first arrival is the bug.
         |_, bug| unsafe {
             fill();
-            let mut s = M64::<16>::ZERO;
+            let mut s = <M64<16> as wgmma::Shape>::ZERO;
             let (own, next) = (warp_id() / 4, 1 - warp_id() / 4);
             if !bug && own == 1 {
                 barrier::arrive(TURNS, 256);

@@ -73,10 +73,11 @@ fn an_operand_written_without_the_proxy_fence() -> Bug {
                 fence::proxy_async_shared_cta();
             }
             thread::sync_threads();
-            let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
-            let mut sums = M64::<8>::ZERO;
+            let [a, b] =
+                [0, 64 * 32].map(|at| wgmma::descriptor(smem(at), 128, 256, Swizzle::None));
+            let mut sums = <M64<8> as wgmma::Shape>::ZERO;
             wgmma::fence();
-            M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(0), describe(64 * 32), false); //~ WP036
+            M64::<8>::mma::<bf16, bf16, KMajor, KMajor>(&mut sums, a, b, false); //~ WP036
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },

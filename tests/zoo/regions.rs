@@ -140,10 +140,10 @@ fn an_operand_that_reaches_into_the_next_stage() -> Bug {
             shared::st(next + 4 * tid(), 0_u32);
             fence::proxy_async_shared_cta();
             thread::sync_threads();
-            let describe = |at: u32| wgmma::descriptor(at, 128, 256, Swizzle::None);
-            let mut sums = M64::<16>::ZERO;
+            let [a, b] = [a, b].map(|at| wgmma::descriptor(at, 128, 256, Swizzle::None));
+            let mut sums = <M64<16> as wgmma::Shape>::ZERO;
             wgmma::fence();
-            M64::<16>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(a), describe(b), false); //~ WP044
+            M64::<16>::mma::<bf16, bf16, KMajor, KMajor>(&mut sums, a, b, false); //~ WP044
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },

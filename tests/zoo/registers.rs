@@ -50,7 +50,7 @@ unsafe fn fill() {
 unsafe fn multiply(sums: &mut Sums, accumulate: bool) {
     // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
-        M64::<8>::mma::<bf16, KMajor, KMajor>(sums, describe(A), describe(B), accumulate);
+        M64::<8>::mma::<bf16, bf16, KMajor, KMajor>(sums, describe(A), describe(B), accumulate);
         wgmma::commit_group();
     }
 }
@@ -80,16 +80,16 @@ fn a_sum_read_while_its_batch_is_in_flight() -> Bug {
         // SAFETY: a whole group multiplies; the use of the sum before its batch is over is the bug.
         |w, bug| unsafe {
             fill();
-            let (mut o, mut s) = (M64::<8>::ZERO, M64::<8>::ZERO);
+            let (mut o, mut s) = (<M64<8> as wgmma::Shape>::ZERO, <M64<8> as wgmma::Shape>::ZERO);
             batch(&mut o, false);
             batch(&mut s, false); //~ WP040
             wgmma::wait_group::<1>();
-            M64::<8>::fence_operand(&mut o);
-            M64::<8>::fence_operand(&mut s);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut s);
             let early = if bug { s } else { o };
             global::st(w.out(tid()), cvt::bf16x2(early[0], early[1])); //~ WP040
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut s);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut s);
             global::st(w.out(128 + tid()), s[0].to_bits());
         },
     )
@@ -103,20 +103,20 @@ fn an_accumulator_rescaled_in_flight() -> Bug {
         // SAFETY: a whole group multiplies; the rescaling before the batch is over is the bug.
         |w, bug| unsafe {
             fill();
-            let mut o = M64::<8>::ZERO;
+            let mut o = <M64<8> as wgmma::Shape>::ZERO;
             batch(&mut o, false);
             batch(&mut o, true); //~ WP040
             if bug {
                 scale(&mut o);
             }
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o); //~ WP040
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o); //~ WP040
             if !bug {
                 scale(&mut o);
             }
             batch(&mut o, true);
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
@@ -130,7 +130,7 @@ fn a_fragment_overwritten_before_the_wait() -> Bug {
         // SAFETY: a whole group multiplies; the fragment's registers written in flight are the bug.
         |w, bug| unsafe {
             fill();
-            let (mut o, mut a) = (M64::<8>::ZERO, [0; 4]);
+            let (mut o, mut a) = (<M64<8> as wgmma::Shape>::ZERO, [0; 4]);
             for step in 0..3_u8 {
                 if !bug && step > 0 {
                     wgmma::wait_group::<0>();
@@ -138,11 +138,11 @@ fn a_fragment_overwritten_before_the_wait() -> Bug {
                 }
                 a = [cvt::bf16x2(f32::from(step), 1.0); 4];
                 wgmma::fence();
-                M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), step > 0); //~ WP040
+                M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut a, describe(B), step > 0); //~ WP040
                 wgmma::commit_group();
             }
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
@@ -156,10 +156,10 @@ fn a_fragment_replaced_before_its_fence() -> Bug {
         // SAFETY: a whole group multiplies; the fragment's registers written in flight are the bug.
         |w, bug| unsafe {
             fill();
-            let (mut o, mut a) = (M64::<8>::ZERO, [cvt::bf16x2(1.0, 1.0); 4]);
+            let (mut o, mut a) = (<M64<8> as wgmma::Shape>::ZERO, [cvt::bf16x2(1.0, 1.0); 4]);
             let next = [cvt::bf16x2(black_box(2.0), 1.0); 4];
             wgmma::fence();
-            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), false); //~ WP040
+            M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut a, describe(B), false); //~ WP040
             wgmma::commit_group();
             if bug {
                 a = next;
@@ -170,11 +170,11 @@ fn a_fragment_replaced_before_its_fence() -> Bug {
                 a = next;
             }
             wgmma::fence();
-            M64::<8>::mma_rs::<bf16, KMajor>(&mut o, &mut a, describe(B), true);
+            M64::<8>::mma_rs::<bf16, bf16, KMajor>(&mut o, &mut a, describe(B), true);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
             wgmma::fence_fragment(&mut a);
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
@@ -188,17 +188,17 @@ fn an_accumulator_changed_without_wgmma_fence() -> Bug {
         // SAFETY: a whole group multiplies; the missing fence is the bug.
         |w, bug| unsafe {
             fill();
-            let mut o = M64::<8>::ZERO;
+            let mut o = <M64<8> as wgmma::Shape>::ZERO;
             batch(&mut o, false);
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             scale(&mut o);
             if !bug {
                 wgmma::fence();
             }
             multiply(&mut o, true); //~ WP041
             wgmma::wait_group::<0>();
-            M64::<8>::fence_operand(&mut o);
+            <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             global::st(w.out(tid()), o[0].to_bits());
         },
     )
@@ -212,7 +212,7 @@ fn a_first_wgmma_without_wgmma_fence() -> Bug {
         // SAFETY: a whole group multiplies; the missing fence is the bug.
         |_, bug| unsafe {
             fill();
-            let mut o = M64::<8>::ZERO;
+            let mut o = <M64<8> as wgmma::Shape>::ZERO;
             if !bug {
                 wgmma::fence();
             }
@@ -230,11 +230,11 @@ fn a_sum_used_without_fence_operand() -> Bug {
         // SAFETY: a whole group multiplies; the missing fence is the bug.
         |w, bug| unsafe {
             fill();
-            let mut o = M64::<8>::ZERO;
+            let mut o = <M64<8> as wgmma::Shape>::ZERO;
             batch(&mut o, false); //~ WP041
             wgmma::wait_group::<0>();
             if !bug {
-                M64::<8>::fence_operand(&mut o);
+                <M64<8> as wgmma::Shape>::fence_operand(&mut o);
             }
             let scaled = o.map(|x| x * black_box(2.0));
             global::st(w.out(tid()), scaled[0].to_bits()); //~ WP041

@@ -44,11 +44,11 @@ unsafe fn fill() {
 #[track_caller]
 unsafe fn batch(a: u32) {
     let describe = |at: u32| wgmma::descriptor(smem(at), 128, 256, Swizzle::None);
-    let mut sums = M64::<8>::ZERO;
+    let mut sums = <M64<8> as wgmma::Shape>::ZERO;
     // SAFETY: the group's threads come together, as the caller says; operands lie in shared memory.
     unsafe {
         wgmma::fence();
-        M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(a), describe(B), false);
+        M64::<8>::mma::<bf16, bf16, KMajor, KMajor>(&mut sums, describe(a), describe(B), false);
         wgmma::commit_group();
     }
 }
@@ -172,10 +172,10 @@ fn an_operand_inside_the_swizzles_pattern() -> Bug {
             fence::proxy_async_shared_cta();
             thread::sync_threads();
             let describe = |at: u32| wgmma::descriptor(smem(at), 16, 1024, Swizzle::B128);
-            let mut sums = M64::<8>::ZERO;
+            let mut sums = <M64<8> as wgmma::Shape>::ZERO;
             let b = if bug { 8192 + 512 } else { 8192 };
             wgmma::fence();
-            M64::<8>::mma::<bf16, KMajor, KMajor>(&mut sums, describe(0), describe(b), false); //~ WP026
+            M64::<8>::mma::<bf16, bf16, KMajor, KMajor>(&mut sums, describe(0), describe(b), false); //~ WP026
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         },
@@ -195,12 +195,12 @@ fn a_k_major_step_of_an_mn_major_operand() -> Bug {
             fence::proxy_async_shared_cta();
             thread::sync_threads();
             let a = wgmma::descriptor(smem(0), 128, 256, Swizzle::None);
-            let mut sums = M64::<64>::ZERO;
+            let mut sums = <M64<64> as wgmma::Shape>::ZERO;
             wgmma::fence();
             for k in [0, 1] {
                 let at = smem(8192) + k * if bug { 32 } else { 16 * 128 };
                 let b = wgmma::descriptor(at, 32 * 128, 1024, Swizzle::B128);
-                M64::<64>::mma::<bf16, KMajor, MnMajor>(&mut sums, a, b, k > 0); //~ WP026
+                M64::<64>::mma::<bf16, bf16, KMajor, MnMajor>(&mut sums, a, b, k > 0); //~ WP026
             }
             wgmma::commit_group();
             wgmma::wait_group::<0>();

@@ -9,6 +9,7 @@ pub mod barriers;
 pub mod bulk;
 pub mod clusters;
 pub mod cp_async;
+pub mod element_types;
 pub mod launches;
 pub mod majors;
 pub mod math;

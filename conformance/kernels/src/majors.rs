@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::wgmma::{self, KMajor, M64, Major, MnMajor, Operand, OperandMajor, Shape};
+use isa::wgmma::{self, KMajor, M64, Major, MnMajor, MulBy, OperandMajor, Shape};
 use isa::{cp_async_bulk, fence, kernel, mbarrier, shared, thread};
 
 use crate::record::{passes, publish};
@@ -92,7 +92,7 @@ fn load(maps: [&Map; 2], o: &Tiles) -> u32 {
 fn both<S, T, A, B>(d: &mut S::Regs, o: &Tiles)
 where
     S: Shape,
-    T: Operand + OperandMajor<A> + OperandMajor<B>,
+    T: MulBy<T, Sum = f32> + OperandMajor<A> + OperandMajor<B>,
     A: Major,
     B: Major,
 {
@@ -103,7 +103,7 @@ where
         // accumulators are used after the wait.
         unsafe {
             wgmma::fence();
-            S::mma::<T, A, B>(d, a, b, true);
+            S::mma::<T, T, A, B>(d, a, b, true);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         }
@@ -116,7 +116,7 @@ where
 fn from_registers<S, T, B>(d: &mut S::Regs, fragments: &DeviceSlice<'_, u32>, o: &Tiles)
 where
     S: Shape,
-    T: Operand + OperandMajor<B>,
+    T: MulBy<T, Sum = f32> + OperandMajor<B>,
     B: Major,
 {
     for k in o.steps[0]..o.steps[0] + o.steps[1] {
@@ -130,7 +130,7 @@ where
         // SAFETY: as in `both`.
         unsafe {
             wgmma::fence();
-            S::mma_rs::<T, B>(d, &mut a, b, true);
+            S::mma_rs::<T, T, B>(d, &mut a, b, true);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         }
@@ -141,7 +141,7 @@ where
 
 /// `out[0]`: whether the loads completed; then register r of thread tid in word `tid * N/2 + r`.
 #[inline(always)]
-fn multiply<S: Shape, T: Operand + OperandMajor<MnMajor>>(
+fn multiply<S: Shape, T: MulBy<T, Sum = f32> + OperandMajor<MnMajor>>(
     out: &DeviceSliceMut<'_, u32>,
     [bytes, fragments]: [&DeviceSlice<'_, u32>; 2],
     maps: [&Map; 2],

@@ -20,25 +20,25 @@ type S = M64<32>;
 #[kernel(threads = 128, smem = SMEM)]
 pub fn sums_in_flight(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
     bring(&bytes);
-    let mut d = S::ZERO;
+    let mut d = <S as Shape>::ZERO;
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|k| o.descriptor(0, k));
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|k| o.descriptor(1, k));
-    S::fence_operand(&mut d);
+    <S as Shape>::fence_operand(&mut d);
     // SAFETY: all four warps are here; the operands are published, and not written again; the
     // accumulators are used after the wait.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16, KMajor, KMajor>(&mut d, a0, b0, false);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut d, a0, b0, false);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut d, a1, b1, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut d, a1, b1, true);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut d, a2, b2, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut d, a2, b2, true);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut d, a3, b3, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut d, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
-    S::fence_operand(&mut d);
+    <S as Shape>::fence_operand(&mut d);
     let first = 16 * thread::thread_idx_x() as usize;
     for (r, v) in d.iter().enumerate() {
         out.set(first + r, v.to_bits());
@@ -51,31 +51,31 @@ pub fn sums_in_flight(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>,
 #[kernel(threads = 128, smem = SMEM + 128 * 64)]
 pub fn sums_in_turn(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
     bring(&bytes);
-    let (mut first, mut second) = (S::ZERO, S::ZERO);
+    let (mut first, mut second) = (<S as Shape>::ZERO, <S as Shape>::ZERO);
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|k| o.descriptor(0, k));
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|k| o.descriptor(1, k));
     let own = shared::dynamic_base() + SMEM + 64 * thread::thread_idx_x();
-    S::fence_operand(&mut first);
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut first);
+    <S as Shape>::fence_operand(&mut second);
     // SAFETY: as in `sums_in_flight`; 64 bytes behind the operands are the thread's own.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16, KMajor, KMajor>(&mut first, a0, b0, false);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut first, a0, b0, false);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a1, b1, false);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a1, b1, false);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut first, a2, b2, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut first, a2, b2, true);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a3, b3, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<1>();
-        S::fence_operand(&mut first);
+        <S as Shape>::fence_operand(&mut first);
         for (at, v) in (own..).step_by(4).zip(&first) {
             shared::st(at, v.to_bits());
         }
         wgmma::wait_group::<0>();
     }
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut second);
     let base = 32 * thread::thread_idx_x() as usize;
     for (r, v) in second.iter().enumerate() {
         // SAFETY: the thread's own words, written above.
@@ -98,20 +98,20 @@ pub fn fragments_in_flight(
     let word = |r: usize| a.get(8 * thread::thread_idx_x() as usize + r).unwrap_or(0);
     let mut first = [word(0), word(1), word(2), word(3)];
     let mut second = [word(4), word(5), word(6), word(7)];
-    let mut d = S::ZERO;
+    let mut d = <S as Shape>::ZERO;
     let (b0, b1) = (o.descriptor(1, 0), o.descriptor(1, 1));
-    S::fence_operand(&mut d);
+    <S as Shape>::fence_operand(&mut d);
     wgmma::fence_fragment(&mut first);
     wgmma::fence_fragment(&mut second);
     // SAFETY: as in `sums_in_flight`; the fragments are used after the wait.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<bf16, KMajor>(&mut d, &mut first, b0, false);
-        S::mma_rs::<bf16, KMajor>(&mut d, &mut second, b1, true);
+        S::mma_rs::<bf16, bf16, KMajor>(&mut d, &mut first, b0, false);
+        S::mma_rs::<bf16, bf16, KMajor>(&mut d, &mut second, b1, true);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
-    S::fence_operand(&mut d);
+    <S as Shape>::fence_operand(&mut d);
     wgmma::fence_fragment(&mut first);
     wgmma::fence_fragment(&mut second);
     let base = 24 * thread::thread_idx_x() as usize;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use isa::kernel::KernelArg;
 use isa::slice::{DeviceSlice, DeviceSliceMut};
-use isa::wgmma::{self, KMajor, M64, Operand, Shape, Swizzle};
+use isa::wgmma::{self, KMajor, M64, MulBy, Operand, Shape, Swizzle};
 use isa::{fence, kernel, shared, thread};
 
 /// Bytes for the two operands.
@@ -69,34 +69,64 @@ pub(crate) fn bring(bytes: &DeviceSlice<'_, u32>) {
     }
 }
 
+/// The type of sums.
+pub(crate) trait Sum: Copy {
+    fn of(x: f32) -> Self;
+    fn bits(self) -> u32;
+}
+impl Sum for f32 {
+    #[inline(always)]
+    fn of(x: f32) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+}
+impl Sum for i32 {
+    #[inline(always)]
+    fn of(x: f32) -> Self {
+        x as i32
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.cast_unsigned()
+    }
+}
+
 /// Accumulators before the first step.
 #[inline(always)]
-fn before<S: Shape>(o: &Operands) -> S::Regs {
+fn before<S: Shape<T>, T: Sum>(o: &Operands) -> S::Regs {
     let mut d = S::ZERO;
     for (i, v) in d.as_mut().iter_mut().enumerate() {
-        *v = if i % 2 == 0 { o.before } else { -o.before };
+        *v = T::of(if i % 2 == 0 { o.before } else { -o.before });
     }
     d
 }
 
 /// `out[tid * N/2 + r]` is register r.
 #[inline(always)]
-fn write<S: Shape>(out: &DeviceSliceMut<'_, u32>, d: &S::Regs) {
+fn write<S: Shape<T>, T: Sum>(out: &DeviceSliceMut<'_, u32>, d: &S::Regs) {
     let first = thread::thread_idx_x() as usize * (S::N / 2);
     for (r, v) in d.as_ref().iter().enumerate() {
-        out.set(first + r, v.to_bits());
+        out.set(first + r, v.bits());
     }
 }
 
-/// D = A·Bᵀ + D in steps of 16, both operands from shared memory.
+/// D = A·Bᵀ + D in steps of 32 bytes, both operands from shared memory.
 #[inline(always)]
-fn multiply<S: Shape, T: Operand>(
+pub(crate) fn multiply<S, A, B>(
     out: &DeviceSliceMut<'_, u32>,
     bytes: &DeviceSlice<'_, u32>,
     o: &Operands,
-) {
+) where
+    S: Shape<A::Sum>,
+    A: MulBy<B, Sum: Sum>,
+    B: Operand,
+{
     bring(bytes);
-    let mut d = before::<S>(o);
+    let mut d = before::<S, A::Sum>(o);
     for k in 0..o.steps {
         // Between the fence and the wgmma there is nothing but these: ptxas adds a fence otherwise.
         let (a, b) = (o.descriptor(0, k), o.descriptor(1, k));
@@ -106,41 +136,45 @@ fn multiply<S: Shape, T: Operand>(
         // accumulators are used after the wait.
         unsafe {
             wgmma::fence();
-            S::mma::<T, KMajor, KMajor>(&mut d, a, b, scale);
+            S::mma::<A, B, KMajor, KMajor>(&mut d, a, b, scale);
             wgmma::commit_group();
             wgmma::wait_group::<0>();
         }
         S::fence_operand(&mut d);
     }
-    write::<S>(out, &d);
+    write::<S, A::Sum>(out, &d);
 }
 
 /// One step with A in registers. Word `4 tid + r` of `a` is register r of thread tid.
 #[inline(always)]
-fn multiply_rs<S: Shape, T: Operand>(
+pub(crate) fn multiply_rs<S, A, B>(
     out: &DeviceSliceMut<'_, u32>,
     a: &DeviceSlice<'_, u32>,
     bytes: &DeviceSlice<'_, u32>,
     o: &Operands,
-) {
+) where
+    S: Shape<A::Sum>,
+    A: MulBy<B, Sum: Sum>,
+    B: Operand,
+{
     bring(bytes);
     let first = 4 * thread::thread_idx_x() as usize;
     let mut regs = [0; 4];
     for (r, v) in regs.iter_mut().enumerate() {
         *v = a.get(first + r).unwrap_or(0);
     }
-    let mut d = before::<S>(o);
+    let mut d = before::<S, A::Sum>(o);
     let (b, scale) = (o.descriptor(1, 0), o.scale_d != 0);
     S::fence_operand(&mut d);
     // SAFETY: as in `multiply`.
     unsafe {
         wgmma::fence();
-        S::mma_rs::<T, KMajor>(&mut d, &mut regs, b, scale);
+        S::mma_rs::<A, B, KMajor>(&mut d, &mut regs, b, scale);
         wgmma::commit_group();
         wgmma::wait_group::<0>();
     }
     S::fence_operand(&mut d);
-    write::<S>(out, &d);
+    write::<S, A::Sum>(out, &d);
 }
 
 /// Two groups in flight into two sets of accumulators: step 0 into the first, steps 1 and on into the
@@ -150,30 +184,30 @@ fn multiply_rs<S: Shape, T: Operand>(
 pub fn wgmma_groups(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
     type S = M64<32>;
     bring(&bytes);
-    let (mut first, mut second) = (before::<S>(&o), before::<S>(&o));
+    let (mut first, mut second) = (before::<S, f32>(&o), before::<S, f32>(&o));
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|k| o.descriptor(0, k));
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|k| o.descriptor(1, k));
     let own = shared::dynamic_base() + SMEM + 64 * thread::thread_idx_x();
-    S::fence_operand(&mut first);
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut first);
+    <S as Shape>::fence_operand(&mut second);
     // SAFETY: as in `multiply`; 64 bytes behind the operands are the thread's own; a set of accumulators
     // is used after the wait that covers its group.
     unsafe {
         wgmma::fence();
-        S::mma::<bf16, KMajor, KMajor>(&mut first, a0, b0, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut first, a0, b0, true);
         wgmma::commit_group();
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a1, b1, true);
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a2, b2, true);
-        S::mma::<bf16, KMajor, KMajor>(&mut second, a3, b3, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a1, b1, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a2, b2, true);
+        S::mma::<bf16, bf16, KMajor, KMajor>(&mut second, a3, b3, true);
         wgmma::commit_group();
         wgmma::wait_group::<1>();
-        S::fence_operand(&mut first);
+        <S as Shape>::fence_operand(&mut first);
         for (at, v) in (own..).step_by(4).zip(&first) {
             shared::st(at, v.to_bits());
         }
         wgmma::wait_group::<0>();
     }
-    S::fence_operand(&mut second);
+    <S as Shape>::fence_operand(&mut second);
     let base = 32 * thread::thread_idx_x() as usize;
     for (r, v) in second.iter().enumerate() {
         // SAFETY: the thread's own words, written above.
@@ -200,12 +234,12 @@ macro_rules! instances {
             /// `multiply` with bf16 operands.
             #[kernel(threads = 128, smem = SMEM)]
             pub fn $bf16(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
-                multiply::<M64<$n>, bf16>(&out, &bytes, &o);
+                multiply::<M64<$n>, bf16, bf16>(&out, &bytes, &o);
             }
             /// `multiply` with f16 operands.
             #[kernel(threads = 128, smem = SMEM)]
             pub fn $f16(out: DeviceSliceMut<'_, u32>, bytes: DeviceSlice<'_, u32>, o: Operands) {
-                multiply::<M64<$n>, f16>(&out, &bytes, &o);
+                multiply::<M64<$n>, f16, f16>(&out, &bytes, &o);
             }
         )*
         /// Both operands from shared memory, for every N.
@@ -246,7 +280,7 @@ macro_rules! from_registers {
             bytes: DeviceSlice<'_, u32>,
             o: Operands,
         ) {
-            multiply_rs::<M64<$n>, $t>(&out, &a, &bytes, &o);
+            multiply_rs::<M64<$n>, $t, $t>(&out, &a, &bytes, &o);
         }
     )*};
 }

@@ -42,11 +42,13 @@ struct Case<'a> {
 /// The numbers of `tensormap.replace` (PTX manual, table of values).
 fn elemtype(dtype: Dtype) -> u32 {
     match dtype {
-        Dtype::U8 => 0,
+        Dtype::U8 | Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 => 0,
         Dtype::U32 => 2,
+        Dtype::I32 => 3,
         Dtype::F16 => 6,
         Dtype::F32 => 7,
         Dtype::Bf16 => 10,
+        Dtype::Tf32 => 11,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::kernels::wgmma::Operands;
 
-/// A way to lay out an operand of rows of `k` elements of two bytes.
+/// A way to lay out an operand of rows along K.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Span of the swizzle: 0 for none.
@@ -15,20 +15,20 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The offset of element (row, k).
+    /// The offset of byte `at` of a row.
     ///
     /// Without a swizzle: core matrices of eight rows of 16 bytes, one after the other in memory
     /// inside, `lead` apart along K, `stride` apart along rows. With one: rows of `span` bytes, eight
     /// to a group, the 16-byte chunk of a row exchanged as the swizzle says.
-    pub fn offset(self, row: u32, k: u32) -> u32 {
+    pub fn offset(self, row: u32, at: u32) -> u32 {
         let group = row / 8 * self.stride;
         if self.span == 0 {
-            return group + k / 8 * self.lead + row % 8 * 16 + 2 * (k % 8);
+            return group + at / 16 * self.lead + row % 8 * 16 + at % 16;
         }
-        group + swizzled(self.span, row % 8 * self.span + 2 * k)
+        group + swizzled(self.span, row % 8 * self.span + at)
     }
 
-    /// Bytes on the start address for a step of 16 elements along K.
+    /// Bytes on the start address for a step of 32 bytes along K.
     pub fn step(self) -> u32 {
         if self.span == 0 { 2 * self.lead } else { 32 }
     }
@@ -55,9 +55,17 @@ pub fn place(t: usize, r: usize) -> (usize, usize) {
     (row, 8 * (r / 4) + 2 * (t % 4) + r % 2)
 }
 
-/// Row and column (along K) of element `e` of register `r` of thread `t`, of an A in registers.
+/// Row and column (along K) of element `e` of register `r` of thread `t`, of an A in registers of two
+/// elements each.
 pub fn place_a(t: usize, r: usize, e: usize) -> (usize, usize) {
-    (16 * (t / 32) + t % 32 / 4 + 8 * (r % 2), 2 * (t % 4) + 8 * (r / 2) + e)
+    let (row, byte) = byte_of_a(t, r, 2 * e);
+    (row, byte / 2)
+}
+
+/// Row of A, and which byte of the row's 32, byte `b` of register `r` of thread `t` holds. So do the manual's
+/// figures of 8-bit types, of 16-bit ones and of tf32 have it.
+pub fn byte_of_a(t: usize, r: usize, b: usize) -> (usize, usize) {
+    (16 * (t / 32) + t % 32 / 4 + 8 * (r % 2), 4 * (t % 4) + 16 * (r / 2) + b)
 }
 
 /// Bytes of shared memory where B starts.
@@ -73,18 +81,29 @@ pub struct Image {
 
 /// Lays out A (64 rows) and B (`n` rows) of `k` columns, elements as 16 bits.
 pub fn image(
-    [a, b]: [Layout; 2],
+    layouts: [Layout; 2],
     n: u32,
     k: u32,
     element: impl Fn(usize, u32, u32) -> u16,
     first: u32,
     steps: u32,
 ) -> Image {
+    let byte = |which, row, at: u32| element(which, row, at / 2).to_le_bytes()[at as usize % 2];
+    image_of_bytes(layouts, n, 2 * k, byte, [first, steps])
+}
+
+/// Lays out A (64 rows) and B (`n` rows) of `width` bytes each, of which steps are multiplied.
+pub fn image_of_bytes(
+    [a, b]: [Layout; 2],
+    n: u32,
+    width: u32,
+    byte: impl Fn(usize, u32, u32) -> u8,
+    [first, steps]: [u32; 2],
+) -> Image {
     let mut bytes = vec![0u8; crate::kernels::wgmma::SMEM as usize];
     for (which, layout, rows, start) in [(0, a, 64, 0), (1, b, n, B_START)] {
-        for (row, k) in (0..rows).flat_map(|row| (0..k).map(move |k| (row, k))) {
-            let at = (start + layout.offset(row, k)) as usize;
-            bytes[at..at + 2].copy_from_slice(&element(which, row, k).to_le_bytes());
+        for (row, at) in (0..rows).flat_map(|row| (0..width).map(move |at| (row, at))) {
+            bytes[(start + layout.offset(row, at)) as usize] = byte(which, row, at);
         }
     }
     // With a swizzle the manual assumes a leading offset of 1, encoded.

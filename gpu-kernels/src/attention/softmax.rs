@@ -26,6 +26,12 @@ pub struct Total {
 }
 
 impl Softmax {
+    /// That of no scores.
+    #[inline(always)]
+    pub fn none() -> Self {
+        Self { max: Rows::splat(f32::NEG_INFINITY), sum: RowParts([0.0; 2]) }
+    }
+
     /// Replaces the scores of a tile's first block by their weights: 2 to the power of `scale` times what a score is
     /// below the maximum.
     #[inline(always)]

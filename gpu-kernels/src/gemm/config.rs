@@ -84,6 +84,9 @@ pub trait Mainloop<G: Config>: Sized + 'static {
     /// What orders the reads of C by the warp groups; `()` if all of them read every slot of its ring. It is part of
     /// the plan only if the kernel reads C.
     type SourceTurns: Region;
+    /// Whether the sums of each k tile leave the tensor cores and are added up in f32 (CUTLASS: no `FP8FastAccum`). It
+    /// makes a difference for operands of 8-bit floats only, whose sums the tensor cores keep short.
+    const PROMOTES: bool = false;
     /// Tiles of C below one another in a tile of D.
     const SOURCE_ROWS: usize;
     /// Tiles of C side by side in a tile of D.

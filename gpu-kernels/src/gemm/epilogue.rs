@@ -7,6 +7,8 @@
 
 use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterShape, Role};
+use pipeline::grid::{DependentSlice, Waited};
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
 
@@ -31,6 +33,14 @@ use pipeline::prelude::*;
 /// }
 /// ```
 pub trait Epilogue: ByValue + KernelArg + AfterWait {
+    /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
+    /// that it has loaded.
+    #[inline(always)]
+    #[must_use]
+    fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
+        self
+    }
+
     /// Called once with all sums that are stored together, before `visit` gets any of them.
     #[inline(always)]
     fn begin<const N: usize>(&self, _sums: &mut Accumulator<N>)
@@ -72,5 +82,73 @@ impl Epilogue for Linear {
             Some(c) => sum.zip(c, |sum, c| sum + self.beta * c),
             None => sum,
         }
+    }
+}
+
+/// The scales of an operand, in device memory: one for the whole tensor, or one for each row.
+///
+/// (torch: `scale_a` and `scale_b` of `torch._scaled_mm`; cuBLASLt `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Scales<'a> {
+    /// One value, or one for each row of the operand.
+    pub values: DependentSlice<'a, f32>,
+}
+
+impl Scales<'_> {
+    /// Whether there is one scale for the whole tensor.
+    #[inline(always)]
+    fn is_one(&self) -> bool {
+        self.values.len() == 1
+    }
+
+    /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have its scale.
+    #[inline(always)]
+    fn of(&self, token: &impl Waited, row: u32) -> f32 {
+        let last = (self.values.len() as u32).saturating_sub(1);
+        let row = if row < last { row } else { last };
+        self.values.by(token).get(row as usize).unwrap_or(0.0)
+    }
+}
+
+/// alpha · scale of the row of A · scale of the row of B · A·Bᵀ: the product of quantised operands.
+///
+/// Row `r` of D has the scale of row `r` of A, and column `c` of D that of row `c` of B. (torch: `torch._scaled_mm`;
+/// CUTLASS: `ScaledLinComb`, or `Sm90ColBroadcast` times `Sm90RowBroadcast`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Scaled<'a> {
+    /// Factor of the product.
+    pub alpha: f32,
+    /// The scales of A.
+    pub a: Scales<'a>,
+    /// The scales of B.
+    pub b: Scales<'a>,
+}
+
+impl Scaled<'_> {
+    #[inline(always)]
+    fn by_tensor(&self) -> bool {
+        self.a.is_one() && self.b.is_one()
+    }
+}
+
+impl Epilogue for Scaled<'_> {
+    // Scales of whole tensors are one factor of all products.
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
+        if self.by_tensor() {
+            self.alpha *= self.a.of(group, 0) * self.b.of(group, 0);
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
+        if self.by_tensor() {
+            return sum.map(|x| x * self.alpha);
+        }
+        let by_row = |row| self.alpha * self.a.of(&sum, row);
+        sum.scaled(by_row, |column| self.b.of(&sum, column))
     }
 }

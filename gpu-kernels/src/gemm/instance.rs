@@ -1,6 +1,6 @@
 //! The host's description of a compiled GEMM kernel.
 
-use super::config::Config;
+use super::config::{Config, Mainloop};
 use super::output::Orientation;
 use super::scheduler::{TileScheduler, TileSchedulerParams};
 use core::marker::PhantomData;
@@ -26,6 +26,7 @@ pub enum KernelSchedule {
 /// Its parameters are the tensor maps of A, B, C and D, [`LoadArgs`](super::config::LoadArgs), the epilogue, and
 /// the scheduler's arguments. A kernel that reads no C ignores the third map, and the host passes D's.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // Properties that do not depend on each other.
 pub struct Instance {
     /// The kernel.
     pub desc: &'static KernelDesc,
@@ -52,6 +53,8 @@ pub struct Instance {
     pub ab: Dtype,
     /// Element type of C and D.
     pub out: Dtype,
+    /// Whether the sums of each k tile are added up in f32 ([`Mainloop::PROMOTES`]), and are not kept in the tensor cores.
+    pub promotes: bool,
     /// Whether its epilogue reads C.
     pub has_c: bool,
     /// Whether the kernel's A is the product's B, and its rows D's columns.
@@ -117,6 +120,7 @@ impl Instance {
             cluster_n: G::Cluster::N as u32,
             ab: <<G::A as TileShape>::Element as Element>::DTYPE,
             out: <<G::Output as Orientation>::Out as Element>::DTYPE,
+            promotes: G::Mainloop::PROMOTES,
             has_c: G::ReadsC::HOLDS,
             swap_ab: <G::Output as Orientation>::SWAP_AB,
         }

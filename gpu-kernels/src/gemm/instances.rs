@@ -61,6 +61,9 @@ pub const fn most_stages(
 /// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN) or
 /// [`Pingpong`](crate::gemm::kernel::Pingpong)). These options may follow, in this order:
 ///
+/// - `promoted 64`: the sums of each k tile are added up in f32, in parts of 64 columns
+///   ([`promoted`](crate::gemm::promoted)), for operands of 8-bit floats. `Cooperative` has one part, `SplitN` an even
+///   number. Without it such sums stay in the tensor cores, which is fast accumulation.
 /// - `stages 4`: fewer stages than fit.
 /// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
 /// - `with C`: the epilogue reads C.
@@ -79,7 +82,7 @@ macro_rules! gemm_kernels {
         $(#[$doc:meta])*
         $vis:vis static $table:ident: $epilogue:ty;
         $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
-            $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
+            $(, promoted $w:literal)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
             $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?;)*
     ) => {
         $(
@@ -110,7 +113,7 @@ macro_rules! gemm_kernels {
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
-                    type Mainloop = $crate::gemm_kernels!(@mainloop [$($own_mainloop)?] $mainloop $bm $bn);
+                    type Mainloop = $crate::gemm_kernels!(@mainloop [$($own_mainloop)?] [$($w)?] $mainloop $bm $bn);
                     type Output = $crate::gemm_kernels!(@output $o, $bn $($swapped)?);
                     type Epilogue = $epilogue;
                     type ReadsC = $crate::gemm_kernels!(@condition $($c)?);
@@ -164,9 +167,15 @@ macro_rules! gemm_kernels {
         instances::most_stages([$bm, $bn], GROUPS, $bm, $per_sm)
     };
     (@mainloop [$own:ty] $($rest:tt)*) => { $own };
-    (@mainloop [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
-    (@mainloop [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
-    (@mainloop [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
+    (@mainloop [] [$w:literal] Cooperative $bm:literal $bn:literal) => {
+        $crate::gemm::promoted::PromotedCooperative<$bm, $w>
+    };
+    (@mainloop [] [$w:literal] SplitN $bm:literal $bn:literal) => {
+        $crate::gemm::promoted::PromotedSplitN<$bm, $bn, { $bn / $w }, { $bn - $w }, $w>
+    };
+    (@mainloop [] [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
+    (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
+    (@mainloop [] [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
     (@scheduler [$own:ident] $mainloop:ident $cm:literal $cn:literal) => { $own<Cluster<$cm, $cn>> };
     (@scheduler [] Pingpong $cm:literal $cn:literal) => { scheduler::DataParallel<Cluster<$cm, $cn>> };
     (@scheduler [] $mainloop:ident $cm:literal $cn:literal) => { scheduler::StreamK<Cluster<$cm, $cn>> };

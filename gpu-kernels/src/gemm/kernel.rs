@@ -10,10 +10,12 @@
 //! load C when warp 0 has issued the loads of the first tile (`LoadOrderBarrier`). TMA loads zeros for rows and
 //! columns beyond the tensors and does not store them, so M, N and K need not be multiples of the tile.
 //!
-//! This file also has the three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`].
+//! This file also has three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`]. Those that add up the short sums
+//! of 8-bit floats are in [`promoted`](super::promoted).
 #![forbid(unsafe_code)]
 
 use super::config::*;
+use super::epilogue::Epilogue;
 use super::output::{EpilogueTiles, Orientation, Output};
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
@@ -147,6 +149,7 @@ pub fn gemm<G, const STAGES: usize>(
         },
         |math| {
             let group = math.wait();
+            let epilogue = epilogue.prepared(&group);
             let mut out = Output {
                 group: &group,
                 source: c_panels.map(|end| end.by(&group)),
@@ -374,6 +377,6 @@ where
 
 /// Rows of the tile above those of this warp group. Each warp group has 64.
 #[inline(always)]
-fn rows_above<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> usize {
+pub(super) fn rows_above<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> usize {
     group.index() as usize * GROUP_ROWS
 }

@@ -1,10 +1,12 @@
 //! The table of compiled GEMM kernels: each configuration with several combinations of types. Each combination is
 //! compiled with a feature of its own.
 #![forbid(unsafe_code)]
-// Without a feature the table is empty.
-#![cfg_attr(not(feature = "entry-points"), allow(unused_imports))]
+// Without a feature the table is empty, and that of a traced device build has only bf16.
+#![cfg_attr(any(not(feature = "entry-points"), feature = "trace"), allow(unused_imports))]
 
-use super::Linear;
+use super::{Linear, Scaled};
+#[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
+type e4m3 = float8::F8E4M3;
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
@@ -13,28 +15,29 @@ use isa::kernel::Dtype;
 /// `_128x256_2x1`. Behind each pair of types stands its feature.
 macro_rules! product {
     // All lists are crossed: paste the names together, and compile the kernels.
-    (@cross [$($rows:tt)*]) => {
+    (@cross {$($table:tt)*} [$($rows:tt)*]) => {
         pastey::paste! {
             crate::gemm_kernels! {
-                /// Every GEMM kernel of this crate.
-                pub static INSTANCES: Linear;
+                $($table)*
                 $($rows)*
             }
         }
     };
     // All types of the first list are done: go on with the next list.
-    (@cross [$($rows:tt)*] [] {$($configurations:tt)*} $($more:tt)*) => {
-        product! { @cross [$($rows)*] $($more)* }
+    (@cross $table:tt [$($rows:tt)*] [] {$($configurations:tt)*} $($more:tt)*) => {
+        product! { @cross $table [$($rows)*] $($more)* }
     };
     // Crosses the first pair of types of a list with each of the list's configurations.
-    (@cross [$($rows:tt)*] [$t:ident => $o:ident $feature:tt $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
+    (@cross $table:tt [$($rows:tt)*] [$t:ident => $o:ident $feature:tt $(, $($types:tt)*)?] {$($name:ident($($row:tt)*);)*} $($more:tt)*) => {
         product! {
-            @cross [$($rows)* $(#[cfg(feature = $feature)] [<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
+            @cross $table [$($rows)* $(#[cfg(feature = $feature)] [<gemm_ $t _ $o $name>]: $t => $o, $($row)*;)*]
             [$($($types)*)?] {$($name($($row)*);)*} $($more)*
         }
     };
-    ($($types:tt $configurations:tt)*) => {
-        product! { @cross [] $($types $configurations)* }
+    ($(#[$doc:meta])* pub static $table:ident: $epilogue:ty; $($types:tt $configurations:tt)*) => {
+        product! {
+            @cross {$(#[$doc])* pub static $table: $epilogue;} [] $($types $configurations)*
+        }
     };
 }
 
@@ -42,6 +45,8 @@ macro_rules! product {
 // show.
 #[cfg(all(feature = "trace", target_arch = "nvptx64"))]
 product! {
+    /// The kernels that record traces.
+    pub static INSTANCES: Linear;
     [bf16 => bf16 "gemm-bf16"] {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
@@ -50,6 +55,8 @@ product! {
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 product! {
+    /// Every GEMM kernel of this crate for 16-bit operands.
+    pub static INSTANCES: Linear;
     // For all types: one tile each for large, medium and small products.
     [
         bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16", bf16 => f32 "gemm-bf16-f32",
@@ -94,11 +101,11 @@ product! {
         _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
         _128x160_2x1(128 x 160, cluster 2 x 1, Cooperative);
         _192x192_2x1(192 x 192, cluster 2 x 1, Cooperative);
-        _192x176_1x2(192 x 176, cluster 1 x 2, Cooperative);
         _192x160_2x1(192 x 160, cluster 2 x 1, Cooperative);
         _192x128_1x2(192 x 128, cluster 1 x 2, Cooperative);
         _192x96_1x2(192 x 96, cluster 1 x 2, Cooperative);
         _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
+        _128x96_4x1(128 x 96, cluster 4 x 1, Cooperative);
         _64x128_4x1(64 x 128, cluster 4 x 1, Cooperative);
         _64x96_4x1(64 x 96, cluster 4 x 1, Cooperative);
         _64x64_4x1(64 x 64, cluster 4 x 1, Cooperative);
@@ -109,114 +116,8 @@ product! {
         _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
     }
-    // Candidates.
-    [bf16 => bf16 "gemm-bf16"] {
-        _128x64_2x1_pp(128 x 64, cluster 2 x 1, Pingpong);
-        _128x80_2x1_pp(128 x 80, cluster 2 x 1, Pingpong);
-        _128x96_2x1_pp(128 x 96, cluster 2 x 1, Pingpong);
-        _128x112_2x1_pp(128 x 112, cluster 2 x 1, Pingpong);
-        _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
-        _128x160_2x1_pp(128 x 160, cluster 2 x 1, Pingpong);
-        _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
-        _128x96_1x1_pp(128 x 96, cluster 1 x 1, Pingpong);
-        _128x144_1x1_pp(128 x 144, cluster 1 x 1, Pingpong);
-        _128x160_1x1_pp(128 x 160, cluster 1 x 1, Pingpong);
-        _128x176_1x1_pp(128 x 176, cluster 1 x 1, Pingpong);
-        _128x144_1x2_pp(128 x 144, cluster 1 x 2, Pingpong);
-        _128x176_1x2_pp(128 x 176, cluster 1 x 2, Pingpong);
-        _64x64_1x1_pp(64 x 64, cluster 1 x 1, Pingpong);
-        _64x96_2x1_pp(64 x 96, cluster 2 x 1, Pingpong);
-        _64x160_2x1_pp(64 x 160, cluster 2 x 1, Pingpong);
-        _64x192_2x1_pp(64 x 192, cluster 2 x 1, Pingpong);
-        _192x64_2x1_pp(192 x 64, cluster 2 x 1, Pingpong);
-        _192x80_1x2_pp(192 x 80, cluster 1 x 2, Pingpong);
-        _192x96_2x1_pp(192 x 96, cluster 2 x 1, Pingpong);
-        _192x96_1x2_pp(192 x 96, cluster 1 x 2, Pingpong);
-        _192x112_2x1_pp(192 x 112, cluster 2 x 1, Pingpong);
-        _64x80_1x1(64 x 80, cluster 1 x 1, Cooperative);
-        _64x96_1x1(64 x 96, cluster 1 x 1, Cooperative);
-        _64x112_1x1(64 x 112, cluster 1 x 1, Cooperative);
-        _64x64_1x2(64 x 64, cluster 1 x 2, Cooperative);
-        _64x64_2x1(64 x 64, cluster 2 x 1, Cooperative);
-        _64x64_4x1(64 x 64, cluster 4 x 1, Cooperative);
-        _64x64_1x4(64 x 64, cluster 1 x 4, Cooperative);
-        _64x96_4x1(64 x 96, cluster 4 x 1, Cooperative);
-        _64x128_4x1(64 x 128, cluster 4 x 1, Cooperative);
-        _64x128_1x2(64 x 128, cluster 1 x 2, Cooperative);
-        _64x192_2x1(64 x 192, cluster 2 x 1, Cooperative);
-        _128x80_2x1(128 x 80, cluster 2 x 1, Cooperative);
-        _128x96_2x1(128 x 96, cluster 2 x 1, Cooperative);
-        _128x96_1x2(128 x 96, cluster 1 x 2, Cooperative);
-        _128x96_4x1(128 x 96, cluster 4 x 1, Cooperative);
-        _128x64_4x1(128 x 64, cluster 4 x 1, Cooperative);
-        _128x144_2x1(128 x 144, cluster 2 x 1, Cooperative);
-        _128x160_2x1(128 x 160, cluster 2 x 1, Cooperative);
-        _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
-        _128x240_2x1(128 x 240, cluster 2 x 1, Cooperative);
-        _192x64_1x2(192 x 64, cluster 1 x 2, Cooperative);
-        _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
-        _192x96_1x1(192 x 96, cluster 1 x 1, Cooperative);
-        _192x96_1x2(192 x 96, cluster 1 x 2, Cooperative);
-        _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
-        _192x128_1x2(192 x 128, cluster 1 x 2, Cooperative);
-        _192x128_2x1(192 x 128, cluster 2 x 1, Cooperative);
-        _192x144_1x2(192 x 144, cluster 1 x 2, Cooperative);
-        _192x160_2x1(192 x 160, cluster 2 x 1, Cooperative);
-        _192x176_1x2(192 x 176, cluster 1 x 2, Cooperative);
-        _192x192_2x1(192 x 192, cluster 2 x 1, Cooperative);
-        _64x64_1x8(64 x 64, cluster 1 x 8, Cooperative);
-        _64x64_2x4(64 x 64, cluster 2 x 4, Cooperative);
-        _64x64_4x2(64 x 64, cluster 4 x 2, Cooperative);
-        _64x96_1x4(64 x 96, cluster 1 x 4, Cooperative);
-        _64x128_1x4(64 x 128, cluster 1 x 4, Cooperative);
-        _64x80_1x4(64 x 80, cluster 1 x 4, Cooperative);
-        _64x112_1x4(64 x 112, cluster 1 x 4, Cooperative);
-        _64x96_1x2(64 x 96, cluster 1 x 2, Cooperative);
-        _64x112_1x2(64 x 112, cluster 1 x 2, Cooperative);
-        _64x96_2x2(64 x 96, cluster 2 x 2, Cooperative);
-        _64x160_4x1(64 x 160, cluster 4 x 1, Cooperative);
-        _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
-        _128x96_1x4(128 x 96, cluster 1 x 4, Cooperative);
-        _128x80_1x4(128 x 80, cluster 1 x 4, Cooperative);
-        _128x128_1x4(128 x 128, cluster 1 x 4, Cooperative);
-        _128x128_4x1(128 x 128, cluster 4 x 1, Cooperative);
-        _128x64_2x2(128 x 64, cluster 2 x 2, Cooperative);
-        _128x96_2x2(128 x 96, cluster 2 x 2, Cooperative);
-        _128x80_1x2(128 x 80, cluster 1 x 2, Cooperative);
-        _128x144_1x2(128 x 144, cluster 1 x 2, Cooperative);
-        _128x160_1x2(128 x 160, cluster 1 x 2, Cooperative);
-        _128x176_1x2(128 x 176, cluster 1 x 2, Cooperative);
-        _192x64_1x4(192 x 64, cluster 1 x 4, Cooperative);
-        _192x80_1x4(192 x 80, cluster 1 x 4, Cooperative);
-        _192x96_1x4(192 x 96, cluster 1 x 4, Cooperative);
-        _192x128_1x4(192 x 128, cluster 1 x 4, Cooperative);
-        _192x96_2x1(192 x 96, cluster 2 x 1, Cooperative);
-        _192x112_2x1(192 x 112, cluster 2 x 1, Cooperative);
-        _192x144_2x1(192 x 144, cluster 2 x 1, Cooperative);
-        _192x176_2x1(192 x 176, cluster 2 x 1, Cooperative);
-        _16x128t_2x1(128 x 16, cluster 2 x 1, Cooperative, operands swapped);
-        _32x128t_4x1(128 x 32, cluster 4 x 1, Cooperative, operands swapped);
-        _32x128t_2x1(128 x 32, cluster 2 x 1, Cooperative, operands swapped);
-        _48x128t_2x1(128 x 48, cluster 2 x 1, Cooperative, operands swapped);
-        _64x64t_4x1(64 x 64, cluster 4 x 1, Cooperative, operands swapped);
-        _32x64t_2x2(64 x 32, cluster 2 x 2, Cooperative, operands swapped);
-        _64x64_4x1_pp(64 x 64, cluster 4 x 1, Pingpong);
-        _64x96_4x1_pp(64 x 96, cluster 4 x 1, Pingpong);
-        _128x96_4x1_pp(128 x 96, cluster 4 x 1, Pingpong);
-        _64x64_1x4_pp(64 x 64, cluster 1 x 4, Pingpong);
-        _64x128_1x4_pp(64 x 128, cluster 1 x 4, Pingpong);
-        _128x160_1x2_pp(128 x 160, cluster 1 x 2, Pingpong);
-        _64x128_2x1_pp(64 x 128, cluster 2 x 1, Pingpong);
-        _48x64t_1x1(64 x 48, cluster 1 x 1, Cooperative, operands swapped);
-        _16x128t_1x1(128 x 16, cluster 1 x 1, Cooperative, operands swapped);
-        _32x128t_1x1(128 x 32, cluster 1 x 1, Cooperative, operands swapped);
-        _48x128t_1x1(128 x 48, cluster 1 x 1, Cooperative, operands swapped);
-        _64x128t_1x1(128 x 64, cluster 1 x 1, Cooperative, operands swapped);
-        _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
-        _32x64t_2x1(64 x 32, cluster 2 x 1, Cooperative, operands swapped);
-    }
-    // For a D of few rows: the tile has 16, 32 or 48 columns, which are D's rows. The names have D's tile. Those with `_x2`
-    // leave room on the SM for a CTA of the dependent grid.
+    // For a D of few rows: the tile has 16, 32 or 48 columns, which are D's rows. The names have D's tile. Those with
+    // `_x2` leave room on the SM for a CTA of the dependent grid.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
@@ -228,38 +129,83 @@ product! {
     }
 }
 
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+product! {
+    /// Every GEMM kernel of this crate for quantised operands, with their scales. Sums are promoted.
+    pub static SCALED_INSTANCES: Scaled<'static>;
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3", e4m3 => f32 "gemm-e4m3"] {
+        _128x256_2x1(128 x 256, cluster 2 x 1, SplitN, promoted 64);
+        _128x128_1x1(128 x 128, cluster 1 x 1, SplitN, promoted 64);
+    }
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
+        _64x64t_1x1(64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped);
+        _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, promoted 16, operands swapped);
+    }
+}
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+product! {
+    /// As [`SCALED_INSTANCES`], with fast accumulation: the tensor cores keep the sums, which are short.
+    pub static FAST_ACCUM_INSTANCES: Scaled<'static>;
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3", e4m3 => f32 "gemm-e4m3"] {
+        _128x256_2x1_fast(128 x 256, cluster 2 x 1, SplitN);
+        _128x128_1x1_fast(128 x 128, cluster 1 x 1, Cooperative);
+    }
+    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
+        _64x64t_1x1_fast(64 x 64, cluster 1 x 1, Cooperative, operands swapped);
+        _16x64t_1x1_fast(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
+    }
+}
+
+/// The rows of all tables: every GEMM kernel of this crate.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
+    [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows].into_iter().flatten()
+}
+
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const FEATURES: [(Dtype, Dtype, &str, bool); 6] = [
+pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
     (Dtype::Bf16, Dtype::Bf16, "gemm-bf16", cfg!(feature = "gemm-bf16")),
     (Dtype::F16, Dtype::F16, "gemm-f16", cfg!(feature = "gemm-f16")),
     (Dtype::Bf16, Dtype::F32, "gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
     (Dtype::F16, Dtype::F32, "gemm-f16-f32", cfg!(feature = "gemm-f16-f32")),
     (Dtype::Bf16, Dtype::F16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
     (Dtype::F16, Dtype::Bf16, "gemm-mixed", cfg!(feature = "gemm-mixed")),
+    (Dtype::E4m3, Dtype::Bf16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::F16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::F32, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::{FEATURES, INSTANCES};
+    use super::{FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES, all_instances};
+    use crate::gemm::Instance;
     use pipeline::cta::SMEM_LIMIT;
 
     /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
     #[test]
     fn features_are_what_the_table_has() {
-        let of = |ab, out| INSTANCES.iter().any(|i| (i.ab, i.out) == (ab, out));
+        let of = |ab, out| all_instances().any(|i| (i.ab, i.out) == (ab, out));
         for (ab, out, feature, on) in FEATURES {
             assert_eq!(of(ab, out), on, "{feature}");
         }
-        let known =
-            |i: &super::super::Instance| FEATURES.iter().any(|f| (f.0, f.1) == (i.ab, i.out));
-        assert!(INSTANCES.iter().all(known), "every kernel has a feature");
+        let known = |i: &Instance| FEATURES.iter().any(|f| (f.0, f.1) == (i.ab, i.out));
+        assert!(all_instances().all(known), "every kernel has a feature");
+    }
+
+    /// Sums of 8-bit floats stay in the tensor cores in the kernels with fast accumulation alone.
+    #[test]
+    fn a_table_has_one_accumulation() {
+        assert!(SCALED_INSTANCES.iter().all(|i| i.promotes));
+        assert!(!FAST_ACCUM_INSTANCES.iter().any(|i| i.promotes));
+        assert!(!INSTANCES.iter().any(|i| i.promotes || i.ab.size() == 1));
     }
 
     /// A row without `stages` has as many stages as fit into an SM, or into half of an SM for `_x2`.
     #[test]
     fn one_more_stage_would_not_fit() {
-        for instance in INSTANCES.iter() {
+        for instance in all_instances() {
             let meta = &instance.desc.meta;
             let per_sm = if meta.name().ends_with("_x2") { 2 } else { 1 };
             let limit = (SMEM_LIMIT as u32 + 1024) / per_sm - 1024;

@@ -96,6 +96,65 @@ pub enum AttentionError {
         /// The last number.
         last: u32,
     },
+    /// A sequence has more keys than its cache has room for.
+    #[error("sequence {sequence} has {keys} keys; its cache has room for {most}")]
+    Capacity {
+        /// The sequence.
+        sequence: usize,
+        /// Its keys.
+        keys: u32,
+        /// Most keys.
+        most: u64,
+    },
+    /// A page whose blocks of keys would reach into the next one.
+    #[error("attention with pages of {rows} rows; a multiple of {unit} is supported")]
+    PageRows {
+        /// Rows of a page.
+        rows: u32,
+        /// What they must be a multiple of.
+        unit: u32,
+    },
+    /// Batches of K or V that are not whole rows apart.
+    #[error(
+        "attention operand {operand}: {batches} batches with a stride of {batch} elements; of a cache it must be a multiple of the seq stride, {seq}, and all rows fewer than 2^31"
+    )]
+    PageStride {
+        /// K or V.
+        operand: Operand,
+        /// The batch stride.
+        batch: u64,
+        /// The seq stride.
+        seq: u64,
+        /// Batches.
+        batches: u64,
+    },
+    /// Another number of lengths than sequences.
+    #[error("{have} lengths for {want} sequences")]
+    KeyCount {
+        /// Lengths given.
+        have: usize,
+        /// Sequences of the plan.
+        want: u32,
+    },
+    /// The lengths of a plan's sequences can't be changed.
+    #[error("the plan has no cache: its sequences are {sequences}, and their lengths stay")]
+    NoCache {
+        /// "equal" or "packed".
+        sequences: &'static str,
+    },
+    /// A graph would copy lengths that are gone when it runs.
+    #[error(
+        "the lengths of a plan can't be changed in a capture; change them before the graph is launched"
+    )]
+    KeysInCapture,
+    /// A plan with pages is bound without a block table, or the reverse.
+    #[error("attention was planned {planned} a block table and is bound {bound} one")]
+    BlockTable {
+        /// "with" or "without".
+        planned: &'static str,
+        /// "with" or "without".
+        bound: &'static str,
+    },
     /// A factor is no positive number.
     #[error("attention with a {what} of {value}; it must be positive and finite")]
     Factor {

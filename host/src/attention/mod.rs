@@ -14,6 +14,8 @@ mod plan;
 mod problem;
 mod run;
 mod sequences;
+mod split;
+mod split_plan;
 mod strides;
 mod work;
 
@@ -29,14 +31,16 @@ pub use work::{TileShape, WorkList};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
+use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeArgs, DecodeInstance};
 use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed};
-use isa::kernel::{Image, KernelArg, ParamKind};
+use isa::kernel::{Image, KernelArg, KernelDesc, ParamKind};
 
 /// The attention kernels of an image, loaded on a device.
 pub struct Attention {
     device: Device,
     module: Module,
     instances: &'static [Instance],
+    decode: &'static [DecodeInstance],
 }
 
 impl Attention {
@@ -45,10 +49,10 @@ impl Attention {
     /// # Errors
     /// The errors of [`Attention::with_instances`].
     pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
-        Self::with_instances(device, image, INSTANCES)
+        Self::with_tables(device, image, INSTANCES, DECODE_INSTANCES)
     }
 
-    /// Loads the kernels of a table of your own.
+    /// Loads the kernels of a table of your own. It has no kernels for few queries.
     ///
     /// # Errors
     /// An error of [`Device::load`]; a row of the table that contradicts its kernel; a kernel that the image does not
@@ -58,14 +62,31 @@ impl Attention {
         image: &'static Image,
         instances: &'static [Instance],
     ) -> Result<Self, Error> {
+        Self::with_tables(device, image, instances, &[])
+    }
+
+    /// [`Attention::with_instances`] with kernels for few queries, too.
+    ///
+    /// # Errors
+    /// Those of [`Attention::with_instances`].
+    pub fn with_tables(
+        device: &Device,
+        image: &'static Image,
+        instances: &'static [Instance],
+        decode: &'static [DecodeInstance],
+    ) -> Result<Self, Error> {
         for instance in instances {
             check_instance(instance)?;
         }
-        let module = device.load(image)?;
-        for instance in instances {
-            module.check(instance.desc)?;
+        for instance in decode {
+            check_decode(instance)?;
         }
-        Ok(Self { device: device.clone(), module, instances })
+        let module = device.load(image)?;
+        let attention = Self { device: device.clone(), module, instances, decode };
+        for desc in attention.kernels() {
+            attention.module.check(desc)?;
+        }
+        Ok(attention)
     }
 
     /// The module that holds the kernels.
@@ -78,7 +99,19 @@ impl Attention {
         self.instances
     }
 
-    /// Plans attention with the kernel whose head dim is the smallest that holds the problem's.
+    /// The table of kernels for few queries.
+    pub fn decode_instances(&self) -> &'static [DecodeInstance] {
+        self.decode
+    }
+
+    /// All kernels, in the order of [`AttentionInfo::index`]: those of [`Attention::instances`], then those of
+    /// [`Attention::decode_instances`].
+    pub fn kernels(&self) -> impl Iterator<Item = &'static KernelDesc> + use<> {
+        self.instances.iter().map(|i| i.desc).chain(self.decode.iter().map(|i| i.desc))
+    }
+
+    /// Plans attention with the kernel whose head dim is the smallest that holds the problem's. If the queries of all
+    /// heads that share keys are 64 rows at most, the keys are split among CTAs, and so are those of a cache.
     ///
     /// The calling thread may be in a capture. Nothing waits for the device's work.
     ///
@@ -88,7 +121,7 @@ impl Attention {
         AttentionPlan::new(self, problem, None)
     }
 
-    /// Plans attention with row `index` of the table.
+    /// Plans attention with kernel `index` of [`Attention::kernels`].
     ///
     /// # Errors
     /// The errors of [`Attention::plan`]; [`AttentionError::WrongInstance`].
@@ -127,6 +160,34 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
         let (dtype, have) = (instance.dtype.name(), crate::param::describe(map));
         return bad(format!(
             "the table says tensor maps of {dtype} and rank 4; the kernel has {have}"
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that a row of the table of decode kernels agrees with its kernel.
+fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
+    let meta = &instance.desc.meta;
+    let bad = |what| Err(AttentionError::BadInstance { kernel: meta.name().into(), what });
+    let params = meta.params();
+    let maps: Vec<_> = params
+        .iter()
+        .map_while(|p| (p.kind == ParamKind::TensorMap as u32).then_some((p.dtype, p.rank)))
+        .collect();
+    let dtype = instance.dtype as u32;
+    if maps != [(dtype, 5), (dtype, 4), (dtype, 4)]
+        || params.get(3) != Some(&<DecodeArgs<'_> as KernelArg>::META)
+    {
+        let dtype = instance.dtype.name();
+        return bad(format!(
+            "{} tensor maps in front; expected those of Q, of rank 5, and of K and V, of rank 4, all of {dtype}, and then DecodeArgs",
+            maps.len()
+        ));
+    }
+    if params[1].box_rows != instance.bn {
+        return bad(format!(
+            "the table says blocks of {} keys; the kernel has {}",
+            instance.bn, params[1].box_rows
         ));
     }
     Ok(())

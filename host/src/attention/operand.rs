@@ -4,11 +4,12 @@ use super::area::Area;
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
 use super::strides::Operand;
-use crate::buffer::Memory;
+use crate::buffer::{Buffer, Memory};
 use crate::device::Device;
 use crate::error::Error;
 use crate::stream::Stream;
 use crate::view::{Loan, View};
+use isa::slice::SliceAbi;
 use std::sync::Arc;
 
 /// A tensor of the caller's, laid out as the plan says.
@@ -53,7 +54,8 @@ impl<'v> Bound<'v> {
         if offset.checked_add(need).is_none_or(|end| end > have) {
             return Err(AttentionError::ViewEnd { operand, need, offset, have }.into());
         }
-        let (addr, unit) = (memory.addr + offset, if operand == Operand::Lse { 4 } else { 16 });
+        let numbers = matches!(operand, Operand::Lse | Operand::BlockTable);
+        let (addr, unit) = (memory.addr + offset, if numbers { 4 } else { 16 });
         if !addr.is_multiple_of(unit) {
             return Err(AttentionError::ViewAddress { operand, addr, unit }.into());
         }
@@ -66,6 +68,17 @@ impl<'v> Bound<'v> {
     /// Address of the first element.
     pub fn addr(&self) -> u64 {
         self.memory.addr + self.offset
+    }
+
+    /// Its bytes as a buffer.
+    pub fn part(&self) -> Result<Buffer, Error> {
+        let whole = Buffer { memory: Arc::clone(&self.memory) };
+        whole.part(self.offset as usize, self.bytes as usize)
+    }
+
+    /// What a kernel takes as a slice of `size` bytes an element.
+    pub fn slice(&self, size: u64) -> SliceAbi {
+        SliceAbi { address: self.addr(), elements: self.bytes / size }
     }
 
     /// Checks that the run's stream is the one that borrowed memory was borrowed for.

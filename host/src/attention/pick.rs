@@ -1,10 +1,16 @@
 //! The choice of the kernel.
 
+use super::Attention;
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
 use super::sequences::Sequences;
+use super::split::RowShape;
+use super::strides::Operand;
 use super::work::TileShape;
 use gpu_kernels::attention::Instance;
+use gpu_kernels::attention::decode::DecodeInstance;
+use gpu_kernels::attention::decode::args::ROWS;
+use isa::kernel::KernelDesc;
 use std::fmt::Write;
 
 /// A row of the table, and why it was chosen.
@@ -13,13 +19,112 @@ pub(super) struct Pick {
     pub why: String,
 }
 
+/// A kernel of either table.
+pub(super) enum Row {
+    Tiles(&'static Instance),
+    Split(&'static DecodeInstance),
+}
+
+impl Row {
+    /// Row `index` of [`Attention::kernels`].
+    pub fn of(attention: &Attention, index: usize) -> Self {
+        match attention.instances.get(index) {
+            Some(instance) => Self::Tiles(instance),
+            None => Self::Split(&attention.decode[index - attention.instances.len()]),
+        }
+    }
+    pub fn desc(&self) -> &'static KernelDesc {
+        match self {
+            Self::Tiles(instance) => instance.desc,
+            Self::Split(instance) => instance.desc,
+        }
+    }
+    /// Queries or rows of a tile, keys of a block, and columns of both.
+    pub fn tile(&self) -> [u32; 3] {
+        match self {
+            Self::Tiles(i) => [i.bm, i.bn, i.head_dim],
+            Self::Split(i) => [ROWS, i.bn, i.head_dim],
+        }
+    }
+    pub fn stages(&self) -> u32 {
+        match self {
+            Self::Tiles(instance) => instance.stages,
+            Self::Split(instance) => instance.stages,
+        }
+    }
+    fn fits(&self, problem: &AttentionProblem) -> bool {
+        match self {
+            Self::Tiles(instance) => fits(instance, problem),
+            Self::Split(instance) => fits_split(instance, problem),
+        }
+    }
+    fn in_words(&self) -> String {
+        match self {
+            Self::Tiles(instance) => in_words(instance),
+            Self::Split(i) => split_in_words(i),
+        }
+    }
+}
+
+/// The row that the caller asks for.
+pub(super) fn asked_for(
+    attention: &Attention,
+    problem: &AttentionProblem,
+    index: usize,
+) -> Result<Pick, AttentionError> {
+    let count = attention.kernels().count();
+    let have = if index < count {
+        let row = Row::of(attention, index);
+        if row.fits(problem) {
+            return Ok(Pick { index, why: "the caller asked for it".to_owned() });
+        }
+        format!("it computes {}", row.in_words())
+    } else {
+        "the table has no such row".to_owned()
+    };
+    Err(AttentionError::WrongInstance { index, count, have })
+}
+
+/// Picks a decode kernel for caches, and for few queries; otherwise a kernel of tiles.
+pub(super) fn pick(
+    attention: &Attention,
+    problem: &AttentionProblem,
+) -> Result<Pick, AttentionError> {
+    let heads = problem.heads;
+    let readers = heads.q / heads.kv;
+    let rows = u64::from(RowShape::of(readers).heads()) * u64::from(problem.sequences.longest()[0]);
+    let few = readers <= ROWS && rows <= u64::from(ROWS);
+    let split = attention.decode.iter().enumerate().filter(|(_, i)| fits_split(i, problem));
+    match split.min_by_key(|(_, i)| i.head_dim) {
+        Some((row, instance)) if few || problem.sequences.cached() => {
+            let (index, columns) = (attention.instances.len() + row, instance.head_dim);
+            let why = if few {
+                format!(
+                    "{rows} rows of queries share their keys, so the keys are split; {columns} columns hold a head"
+                )
+            } else {
+                format!("the keys are in a cache, so they are split; {columns} columns hold a head")
+            };
+            Ok(Pick { index, why })
+        }
+        _ => pick_tiles(attention.instances, problem),
+    }
+}
+
+/// Whether a decode kernel computes a problem.
+fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
+    let packed = matches!(problem.sequences, Sequences::Packed { .. });
+    let pages = [Operand::K, Operand::V].iter().all(|&o| problem.page_step(o).is_ok());
+    !packed && pages && instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim
+}
+
 /// Whether an instance computes a problem.
-pub(super) fn fits(instance: &Instance, problem: &AttentionProblem) -> bool {
+fn fits(instance: &Instance, problem: &AttentionProblem) -> bool {
     let packed = matches!(problem.sequences, Sequences::Packed { .. });
     let same = (instance.dtype, instance.soft_cap, instance.packed)
         == (problem.dtype, problem.softcap.is_some(), packed);
     let windows = instance.windows || problem.mask.left.is_none();
-    same && windows && instance.head_dim >= problem.heads.dim
+    same && windows && !problem.sequences.cached() && instance.head_dim >= problem.heads.dim
 }
 
 /// How fast three warp groups that multiply are beside two, for the same scores: they hide more of each other's
@@ -42,16 +147,16 @@ fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
 
 /// Picks the kernel with the fewest columns that hold a head: TMA fills the others with zeros, which the tensor cores
 /// multiply too. Among these, the one that computes its blocks of scores in the least time.
-pub(super) fn pick(table: &[Instance], problem: &AttentionProblem) -> Result<Pick, AttentionError> {
+fn pick_tiles(table: &[Instance], problem: &AttentionProblem) -> Result<Pick, AttentionError> {
     let fitting = || table.iter().enumerate().filter(|(_, instance)| fits(instance, problem));
     let Some(columns) = fitting().map(|(_, instance)| instance.head_dim).min() else {
         return Err(AttentionError::NoInstance {
             dtype: problem.dtype.name(),
             dim: problem.heads.dim,
-            packed: if matches!(problem.sequences, Sequences::Packed { .. }) {
-                " of packed sequences"
-            } else {
-                ""
+            packed: match problem.sequences {
+                Sequences::Packed { .. } => " of packed sequences",
+                Sequences::Cache { .. } | Sequences::Paged { .. } => " of a cache",
+                Sequences::Equal { .. } => "",
             },
             softcap: if problem.softcap.is_some() { " with a soft-cap" } else { "" },
             count: table.len(),
@@ -90,8 +195,12 @@ fn table_in_words(table: &[Instance]) -> String {
 }
 
 /// What an instance computes.
-pub(super) fn in_words(instance: &Instance) -> String {
+fn in_words(instance: &Instance) -> String {
     let packed = if instance.packed { " of packed sequences" } else { "" };
     let cap = if instance.soft_cap { " with a soft-cap" } else { "" };
     format!("{} head dim {}{packed}{cap}", instance.dtype.name(), instance.head_dim)
+}
+
+fn split_in_words(instance: &DecodeInstance) -> String {
+    format!("{} head dim {} of few queries", instance.dtype.name(), instance.head_dim)
 }

@@ -1,37 +1,62 @@
 //! A plan holds everything about attention that does not depend on the addresses of its operands.
 
 use super::Attention;
-use super::error::AttentionError;
-use super::pick::{fits, in_words, pick};
+use super::pick::{Pick, Row, asked_for, pick};
 use super::problem::{AttentionProblem, Heads};
 use super::sequences::Sequences;
+use super::split_plan::SplitPlan;
 use super::work::{TileShape, WorkList};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Module, Prepared};
 use gpu_kernels::attention::Instance;
+use isa::kernel::KernelDesc;
 use serde::Serialize;
 use std::fmt;
 
 /// Planned attention; see [`Attention::plan`].
 ///
-/// Threads may share it, and any number of runs on any streams may use it at the same time: nothing in it is written
-/// after it was made. A captured run reads the plan's work lists, so the plan has to live as long as the graph.
+/// Threads may share it, and any number of runs on any streams may use it at the same time. A plan whose keys are split
+/// among CTAs has one workspace: a run of it on one stream waits, on the device, for the last run on another stream, and
+/// a graph of it may not run at the same time as anything else of the plan. A captured run reads the plan's work lists,
+/// so the plan has to live as long as the graph.
 pub struct AttentionPlan {
     pub(super) device: Device,
     pub(super) module: Module,
     pub(super) problem: AttentionProblem,
-    pub(super) instance: &'static Instance,
     /// The kernel in the module, for this grid.
     pub(super) prepared: Prepared,
     pub(super) grid: [u32; 3],
-    /// The work lists on the device, and the entries of each.
-    pub(super) work: Buffer,
-    pub(super) entries: u32,
-    /// The table of packed sequences on the device.
-    pub(super) table: Option<Buffer>,
+    pub(super) lists: Lists,
     info: AttentionInfo,
+}
+
+/// The kernel, and its work on the device.
+pub(super) enum Lists {
+    /// Tiles of queries, each with all keys that it sees.
+    Tiles(TilesPlan),
+    /// Keys split among CTAs.
+    Split(SplitPlan),
+}
+
+/// What a plan of tiles has on the device.
+pub(super) struct TilesPlan {
+    pub instance: &'static Instance,
+    /// The work lists, and the entries of each.
+    pub work: Buffer,
+    pub entries: u32,
+    /// The table of packed sequences.
+    pub table: Option<Buffer>,
+}
+
+impl Lists {
+    pub fn desc(&self) -> &'static KernelDesc {
+        match self {
+            Self::Tiles(tiles) => tiles.instance.desc,
+            Self::Split(split) => split.instance.desc,
+        }
+    }
 }
 
 /// Description of a plan, as text and as JSON.
@@ -87,6 +112,10 @@ pub struct AttentionInfo {
     pub imbalance: f64,
     /// Bytes of the work lists on the device.
     pub work_bytes: u64,
+    /// Parts of the tile whose keys are split among most CTAs; 1 if none is.
+    pub parts: u32,
+    /// Bytes of the workspace that the parts of tiles take.
+    pub workspace_bytes: u64,
 }
 
 impl AttentionPlan {
@@ -96,27 +125,16 @@ impl AttentionPlan {
         asked: Option<usize>,
     ) -> Result<Self, Error> {
         problem.check()?;
-        let Attention { device, module, instances } = attention;
-        let (index, why) = match asked {
-            None => pick(instances, problem).map(|pick| (pick.index, pick.why))?,
-            Some(index) => match instances.get(index) {
-                Some(instance) if fits(instance, problem) => {
-                    (index, "the caller asked for it".to_owned())
-                }
-                other => {
-                    let have = other.map_or_else(
-                        || "the table has no such row".to_owned(),
-                        |i| format!("it computes {}", in_words(i)),
-                    );
-                    let count = instances.len();
-                    return Err(AttentionError::WrongInstance { index, count, have }.into());
-                }
-            },
+        let Attention { device, module, .. } = attention;
+        let Pick { index, why } = match asked {
+            None => pick(attention, problem)?,
+            Some(index) => asked_for(attention, problem, index)?,
         };
-        let instance = &instances[index];
-        let meta = &instance.desc.meta;
+        let row = Row::of(attention, index);
+        let desc = row.desc();
+        let meta = &desc.meta;
         let cluster = meta.cluster_size();
-        let clusters = module.max_active_clusters(instance.desc)?.min(device.sms() / cluster);
+        let clusters = module.max_active_clusters(desc)?.min(device.sms() / cluster);
         if clusters == 0 {
             return Err(Error::LaunchCluster {
                 kernel: meta.name().into(),
@@ -125,29 +143,51 @@ impl AttentionPlan {
                 right: "the device has no room for one such cluster",
             });
         }
-        let work = WorkList::new(problem, TileShape { bm: instance.bm, bn: instance.bn }, clusters);
-        let grid = [work.ctas * cluster, 1, 1];
-        // Assembled here, so that neither a bind nor a run, which may be captured, has to.
-        module.preload(&[instance.desc])?;
-        let prepared = module.prepare(instance.desc, grid)?;
-        // A plan may be made during a capture.
-        let constant = |words: &[u32]| {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            Buffer::constant(device, &bytes)
+        let mut info = AttentionInfo::of(device, problem, &row, (index, why));
+        let lists = match row {
+            Row::Tiles(instance) => {
+                let shape = TileShape { bm: instance.bm, bn: instance.bn };
+                let work = WorkList::new(problem, shape, clusters);
+                // A plan may be made during a capture.
+                let constant = |words: &[u32]| {
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                    Buffer::constant(device, &bytes)
+                };
+                info.ctas = work.ctas * cluster;
+                (info.tiles, info.blocks, info.imbalance) =
+                    (work.tiles, work.blocks, work.imbalance);
+                info.work_bytes = 4 * work.words.len() as u64;
+                Lists::Tiles(TilesPlan {
+                    instance,
+                    work: constant(&work.words)?,
+                    entries: work.entries,
+                    table: problem.sequences.table().map(|words| constant(&words)).transpose()?,
+                })
+            }
+            Row::Split(instance) => {
+                let (split, list) = SplitPlan::new(device, problem, instance, clusters)?;
+                info.ctas = clusters;
+                (info.tiles, info.blocks, info.imbalance) =
+                    (list.tiles, list.blocks, list.imbalance);
+                info.parts = list.most_parts;
+                [info.work_bytes, info.workspace_bytes] = split.bytes();
+                Lists::Split(split)
+            }
         };
-        let info = AttentionInfo::of(device, problem, instance, &work, (index, why));
-        Ok(Self {
-            device: device.clone(),
-            module: module.clone(),
-            problem: problem.clone(),
-            instance,
-            prepared,
-            grid,
-            work: constant(&work.words)?,
-            entries: work.entries,
-            table: problem.sequences.table().map(|words| constant(&words)).transpose()?,
-            info,
-        })
+        let grid = [info.ctas, 1, 1];
+        // Assembled here, so that neither a bind nor a run, which may be captured, has to.
+        module.preload(&[desc])?;
+        let prepared = module.prepare(desc, grid)?;
+        let (device, module, problem) = (device.clone(), module.clone(), problem.clone());
+        Ok(Self { device, module, problem, prepared, grid, lists, info })
+    }
+
+    /// The plan of a decode kernel.
+    pub(super) fn split(&self) -> Option<&SplitPlan> {
+        match &self.lists {
+            Lists::Split(split) => Some(split),
+            Lists::Tiles(_) => None,
+        }
     }
 
     /// Description of the plan: kernel, grid and work.
@@ -162,15 +202,15 @@ impl AttentionPlan {
 }
 
 impl AttentionInfo {
+    /// What is known before the work is dealt out.
     fn of(
         device: &Device,
         problem: &AttentionProblem,
-        instance: &Instance,
-        work: &WorkList,
+        row: &Row,
         (index, why): (usize, String),
     ) -> Self {
         let (Heads { q, kv, dim }, [seq_q, seq_kv]) = (problem.heads, problem.sequences.rows());
-        let meta = &instance.desc.meta;
+        let meta = &row.desc().meta;
         Self {
             device: device.describe(),
             dtype: problem.dtype.name(),
@@ -188,15 +228,17 @@ impl AttentionInfo {
             kernel: meta.name().into(),
             index,
             why,
-            tile: [instance.bm, instance.bn, instance.head_dim],
-            stages: instance.stages,
+            tile: row.tile(),
+            stages: row.stages(),
             threads: meta.threads,
             smem_bytes: meta.smem_bytes,
-            ctas: work.ctas * meta.cluster_size(),
-            tiles: work.tiles,
-            blocks: work.blocks,
-            imbalance: work.imbalance,
-            work_bytes: 4 * work.words.len() as u64,
+            ctas: 0,
+            tiles: 0,
+            blocks: 0,
+            imbalance: 1.0,
+            work_bytes: 0,
+            parts: 1,
+            workspace_bytes: 0,
         }
     }
 }
@@ -226,6 +268,14 @@ impl fmt::Display for AttentionInfo {
             f,
             "  {} tiles with {} key blocks on {} CTAs; the busiest has {:.2} times the average",
             self.tiles, self.blocks, self.ctas, self.imbalance
-        )
+        )?;
+        if self.workspace_bytes > 0 {
+            let (parts, mib) = (self.parts, self.workspace_bytes as f64 / f64::from(1 << 20));
+            writeln!(
+                f,
+                "  a tile's keys are split into {parts} parts at most; {mib:.1} MiB of workspace"
+            )?;
+        }
+        Ok(())
     }
 }

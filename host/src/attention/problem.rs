@@ -132,7 +132,7 @@ impl AttentionProblem {
         4.0 * f64::from(self.heads.q) * f64::from(self.heads.dim) * pairs as f64
     }
 
-    /// Layout of an operand; that of LSE is packed.
+    /// Layout of an operand; those of LSE and of the block table have no gaps.
     pub fn strides(&self, operand: Operand) -> Strides {
         match operand {
             Operand::Q => self.q,
@@ -140,23 +140,31 @@ impl AttentionProblem {
             Operand::V => self.v,
             Operand::O => self.o,
             Operand::Lse => Strides::bhsd(self.heads.q, self.sequences.rows()[0], 1),
+            Operand::BlockTable => Strides::bhsd(1, self.sequences.sequence_pages(), 1),
         }
     }
 
-    /// Sizes of an operand, `[batch, heads, rows, dim]`. Packed sequences are one batch.
+    /// Sizes of an operand, `[batch, heads, rows, dim]`. Packed sequences are one batch; the batches of a paged cache are
+    /// its pages.
     pub fn sizes(&self, operand: Operand) -> [u64; 4] {
-        let ([q, kv], batch) = (self.sequences.rows(), self.sequences.batches());
-        let (heads, rows) = match operand {
-            Operand::K | Operand::V => (self.heads.kv, kv),
-            Operand::Q | Operand::O | Operand::Lse => (self.heads.q, q),
+        let ([q, kv], [batch, kv_batch]) = (self.sequences.rows(), self.sequences.batches());
+        let (heads, rows, batch) = match operand {
+            Operand::K | Operand::V => (self.heads.kv, kv, kv_batch),
+            Operand::Q | Operand::O | Operand::Lse => (self.heads.q, q, batch),
+            Operand::BlockTable => (1, self.sequences.sequence_pages(), batch),
         };
-        let dim = if operand == Operand::Lse { 1 } else { self.heads.dim };
+        let numbers = matches!(operand, Operand::Lse | Operand::BlockTable);
+        let dim = if numbers { 1 } else { self.heads.dim };
         [batch.into(), heads.into(), rows.into(), dim.into()]
     }
 
     /// Element type of an operand.
     pub fn dtype(&self, operand: Operand) -> Dtype {
-        if operand == Operand::Lse { Dtype::F32 } else { self.dtype }
+        match operand {
+            Operand::Lse => Dtype::F32,
+            Operand::BlockTable => Dtype::U32,
+            _ => self.dtype,
+        }
     }
 
     /// Elements from the first to the last one of an operand.
@@ -209,7 +217,29 @@ impl AttentionProblem {
         for operand in Operand::ALL {
             self.bytes(operand)?;
         }
+        if self.sequences.cached() {
+            self.page_step(Operand::K)?;
+            self.page_step(Operand::V)?;
+        }
         Ok(())
+    }
+
+    /// Rows from one batch of K or V to the next, as the decode kernels count them.
+    pub(super) fn page_step(&self, operand: Operand) -> Result<u32, AttentionError> {
+        let Strides { batch, seq, .. } = self.strides(operand);
+        let [batches, _, rows, _] = self.sizes(operand);
+        let step = if batches == 1 {
+            Some(0)
+        } else if rows == 1 {
+            // A row is as long as a batch.
+            Some(1)
+        } else {
+            (seq > 0 && batch.is_multiple_of(seq)).then(|| batch / seq)
+        };
+        let end = |step: u64| (batches - 1).checked_mul(step)?.checked_add(rows);
+        step.filter(|&step| end(step).is_some_and(|end| end < 1 << 31))
+            .map(|step| step as u32)
+            .ok_or(AttentionError::PageStride { operand, batch, seq, batches })
     }
 }
 

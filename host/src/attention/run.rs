@@ -2,14 +2,15 @@
 
 use super::error::AttentionError;
 use super::operand::{Bound, check_apart};
-use super::plan::AttentionPlan;
+use super::plan::{AttentionPlan, Lists, TilesPlan};
+use super::sequences::Sequences;
 use super::strides::Operand;
-use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{TensorBox, TensorMap};
 use crate::tensor_nd::TensorNd;
+use crate::turns::Turn;
 use crate::view::{View, ViewMut};
 use gpu_kernels::attention::args::UNBOUNDED;
 use gpu_kernels::attention::{AttentionArgs, Packed, SoftCap};
@@ -24,12 +25,14 @@ pub struct BoundAttention<'p> {
     plan: &'p AttentionPlan,
     /// Q, K, V and O.
     tensors: [Bound<'p>; 4],
-    maps: [TensorMap; 4],
+    /// Those of the kernel's parameters.
+    maps: Vec<TensorMap>,
     lse: Option<Bound<'p>>,
+    block_table: Option<Bound<'p>>,
 }
 
 impl AttentionPlan {
-    /// Queues attention on the device's stream. [`Buffer::read`] waits for it.
+    /// Queues attention on the device's stream. [`Buffer::read`](crate::Buffer::read) waits for it.
     ///
     /// # Errors
     /// The errors of [`AttentionPlan::bind`], and of the launch.
@@ -64,6 +67,34 @@ impl AttentionPlan {
         o: impl Into<ViewMut<'p>>,
         lse: Option<ViewMut<'p>>,
     ) -> Result<BoundAttention<'p>, Error> {
+        self.bind_all([q.into(), k.into(), v.into()], None, o.into(), lse)
+    }
+
+    /// [`AttentionPlan::bind`] for a cache in pages. The block table is u32, `[batch, sequence_pages]` without gaps; it
+    /// may change between runs. A number that no page has stands for a page of zeros.
+    ///
+    /// # Errors
+    /// Those of [`AttentionPlan::bind`].
+    pub fn bind_paged<'p>(
+        &'p self,
+        q: impl Into<View<'p>>,
+        k: impl Into<View<'p>>,
+        v: impl Into<View<'p>>,
+        block_table: impl Into<View<'p>>,
+        o: impl Into<ViewMut<'p>>,
+        lse: Option<ViewMut<'p>>,
+    ) -> Result<BoundAttention<'p>, Error> {
+        let inputs = [q.into(), k.into(), v.into()];
+        self.bind_all(inputs, Some(block_table.into()), o.into(), lse)
+    }
+
+    fn bind_all<'p>(
+        &'p self,
+        [q, k, v]: [View<'p>; 3],
+        block_table: Option<View<'p>>,
+        o: ViewMut<'p>,
+        lse: Option<ViewMut<'p>>,
+    ) -> Result<BoundAttention<'p>, Error> {
         if lse.is_some() != self.problem.lse {
             let words = |with| if with { "with" } else { "without" };
             let (planned, run) = (words(self.problem.lse), words(lse.is_some()));
@@ -71,33 +102,50 @@ impl AttentionPlan {
         }
         let bound = |operand, view| Bound::new(&self.device, &self.problem, operand, view);
         let tensors = [
-            bound(Operand::Q, q.into())?,
-            bound(Operand::K, k.into())?,
-            bound(Operand::V, v.into())?,
-            bound(Operand::O, o.into().0)?,
+            bound(Operand::Q, q)?,
+            bound(Operand::K, k)?,
+            bound(Operand::V, v)?,
+            bound(Operand::O, o.0)?,
         ];
+        let paged = matches!(self.problem.sequences, Sequences::Paged { .. });
+        if paged != block_table.is_some() {
+            let words = |with| if with { "with" } else { "without" };
+            let (planned, bound) = (words(paged), words(block_table.is_some()));
+            return Err(AttentionError::BlockTable { planned, bound }.into());
+        }
+        let block_table = block_table.map(|table| bound(Operand::BlockTable, table)).transpose()?;
         let lse = lse.map(|lse| bound(Operand::Lse, lse.0)).transpose()?;
-        check_apart(&tensors[3], &tensors[..3])?;
+        check_apart(&tensors[3], tensors[..3].iter().chain(&block_table))?;
         if let Some(lse) = &lse {
-            check_apart(lse, &tensors)?;
+            check_apart(lse, tensors.iter().chain(&block_table))?;
         }
         let [q, k, v, o] = &tensors;
-        let maps = [self.map(0, q)?, self.map(1, k)?, self.map(2, v)?, self.map(3, o)?];
-        Ok(BoundAttention { plan: self, tensors, maps, lse })
+        let maps = match &self.lists {
+            Lists::Split(split) => split.maps(&self.device, &self.problem, [q, k, v])?.into(),
+            Lists::Tiles(tiles) => {
+                let map = |parameter, bound| self.map(tiles, parameter, bound);
+                vec![map(0, q)?, map(1, k)?, map(2, v)?, map(3, o)?]
+            }
+        };
+        Ok(BoundAttention { plan: self, tensors, maps, lse, block_table })
     }
 
     /// The tensor map of an operand: dimensions (column, row, head, sequence), with the box of the kernel's parameter. For
     /// packed sequences, that of [`Packed`].
-    fn map(&self, parameter: usize, bound: &Bound<'_>) -> Result<TensorMap, Error> {
-        let param = &self.instance.desc.meta.params[parameter];
+    fn map(
+        &self,
+        tiles: &TilesPlan,
+        parameter: usize,
+        bound: &Bound<'_>,
+    ) -> Result<TensorMap, Error> {
+        let param = &tiles.instance.desc.meta.params[parameter];
         let (dtype, strides) =
             (self.problem.dtype(bound.operand), self.problem.strides(bound.operand));
         let [batch, heads, rows, dim] = self.problem.sizes(bound.operand);
         let size = dtype.size() as u64;
         // The stride of a dimension of size 1 is never used, but TMA's rules hold for it.
         let step = |count: u64, stride: u64| if count > 1 { stride * size } else { dim * size };
-        let part = Buffer { memory: Arc::clone(&bound.memory) }
-            .part(bound.offset as usize, bound.bytes as usize)?;
+        let part = bound.part()?;
         let spec = TensorNd {
             buffer: &part,
             dtype,
@@ -110,7 +158,7 @@ impl AttentionPlan {
             box_dims: &[param.box_cols, param.box_rows, 1, 1],
             swizzle_bytes: param.swizzle_bytes,
         };
-        let bytes = if self.table.is_some() {
+        let bytes = if tiles.table.is_some() {
             let [q, kv] = self.problem.sequences.longest();
             let longest = if [Operand::K, Operand::V].contains(&bound.operand) { kv } else { q };
             let packed = TensorNd {
@@ -137,6 +185,7 @@ impl BoundAttention<'_> {
     /// [`Error::ForeignDevice`] for a stream of another device; [`AttentionError::ViewStream`] for an operand that was
     /// borrowed for another stream; errors of the launch.
     pub fn run(&self, stream: &Stream) -> Result<(), Error> {
+        // A decode kernel has it among its arguments.
         let cap = self.plan.problem.softcap.map(|cap| Param::value(SoftCap { cap }));
         self.queue(cap, stream)
     }
@@ -151,15 +200,35 @@ impl BoundAttention<'_> {
     }
 
     fn queue(&self, score: Option<Param<'_>>, stream: &Stream) -> Result<(), Error> {
-        let (plan, problem) = (self.plan, &self.plan.problem);
+        let plan = self.plan;
         plan.device.owns(|| "the stream of attention".into(), stream.backend())?;
-        for bound in self.tensors.iter().chain(&self.lse) {
+        for bound in self.tensors.iter().chain(&self.lse).chain(&self.block_table) {
             bound.check_stream(stream)?;
         }
-        let lse = self.lse.as_ref().map_or(SliceAbi { address: 0, elements: 0 }, |lse| SliceAbi {
-            address: lse.addr(),
-            elements: lse.bytes / 4,
-        });
+        let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
+        let turn = match &plan.lists {
+            Lists::Tiles(tiles) => {
+                self.push_tiles(tiles, &mut params);
+                params.extend(score);
+                None
+            }
+            Lists::Split(split) => {
+                let [_, _, _, o] = &self.tensors;
+                let (lse, pages) = (self.lse.as_ref(), self.block_table.as_ref());
+                params.push(Param::value(split.args(&plan.problem, o, lse, pages)?));
+                Some(split.turns.begin(stream)?)
+            }
+        };
+        let (module, desc) = (&plan.module, plan.lists.desc());
+        plan.device.launch_prepared(module, desc, plan.prepared, plan.grid, &params, stream)?;
+        turn.map_or(Ok(()), Turn::end)
+    }
+
+    /// The arguments behind the tensor maps of a kernel of tiles, without the score.
+    fn push_tiles<'a>(&'a self, tiles: &'a TilesPlan, params: &mut Vec<Param<'a>>) {
+        let problem = &self.plan.problem;
+        let lse = self.lse.as_ref();
+        let lse = lse.map_or(SliceAbi { address: 0, elements: 0 }, |lse| lse.slice(4));
         let [seq_q, seq_kv] = problem.sequences.longest();
         let bound = |keys: Option<u32>| keys.map_or(UNBOUNDED, |keys| keys.min(UNBOUNDED));
         // SAFETY: the plan owns the lists, which nobody writes after the plan was made. LSE's memory is kept alive by
@@ -167,14 +236,14 @@ impl BoundAttention<'_> {
         // from borrowed it mutably.
         let (work, lse) = unsafe {
             (
-                DependentSlice::<u32>::new(plan.work.elements::<u32>()),
+                DependentSlice::<u32>::new(tiles.work.elements::<u32>()),
                 DependentSliceMut::<f32>::new(lse),
             )
         };
-        let args = AttentionArgs {
+        params.push(Param::value(AttentionArgs {
             work,
             lse,
-            list: plan.entries,
+            list: tiles.entries,
             seq_q,
             seq_kv,
             heads: problem.heads.q,
@@ -182,16 +251,11 @@ impl BoundAttention<'_> {
             right: bound(problem.mask.right),
             scale: problem.scale(),
             scale_log2: problem.scale() * std::f32::consts::LOG2_E,
-        };
-        let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
-        params.push(Param::value(args));
-        if let Some(table) = &plan.table {
+        }));
+        if let Some(table) = &tiles.table {
             // SAFETY: the plan owns the table, which nobody writes after the plan was made.
             let table = unsafe { DependentSlice::<u32>::new(table.elements::<u32>()) };
             params.push(Param::value(Packed { table, rows: problem.sequences.rows()[0] }));
         }
-        params.extend(score);
-        let desc = plan.instance.desc;
-        plan.device.launch_prepared(&plan.module, desc, plan.prepared, plan.grid, &params, stream)
     }
 }

@@ -5,6 +5,8 @@ use gpu_kernels::attention::sequences::Extent;
 
 /// Most rows of a tensor in the dimension of its sequences. Kernels add rows and window sizes in `i32`.
 const MAX_ROWS: u32 = 1 << 29;
+/// Rows of a page are a multiple of this: no block of keys lies in two pages.
+const PAGE_UNIT: u32 = 64;
 
 /// Number and lengths of the sequences of a batch.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
@@ -26,6 +28,30 @@ pub enum Sequences {
         q: Vec<u32>,
         /// Where the keys of each sequence begin.
         kv: Vec<u32>,
+    },
+    /// Queries with a cache of keys: K and V have room for `capacity` rows of each sequence, and it has its keys in
+    /// the first ones (`flash_attn_with_kvcache`'s `cache_seqlens`). What lies behind them is not used.
+    Cache {
+        /// Queries of each sequence.
+        q: u32,
+        /// Keys of each sequence.
+        keys: Vec<u32>,
+        /// Rows of K and V for each sequence.
+        capacity: u32,
+    },
+    /// The same with a cache in pages: K and V are [`pages`, `page_rows`] rows, and key j of sequence b is row j mod
+    /// `page_rows` of page `block_table[b][j / page_rows]`.
+    Paged {
+        /// Queries of each sequence.
+        q: u32,
+        /// Keys of each sequence.
+        keys: Vec<u32>,
+        /// Pages of K and V.
+        pages: u32,
+        /// Rows of a page: a multiple of 64.
+        page_rows: u32,
+        /// Pages of a sequence in the block table.
+        sequence_pages: u32,
     },
 }
 
@@ -50,6 +76,7 @@ impl Sequences {
         match self {
             Self::Equal { batch, .. } => *batch,
             Self::Packed { q, .. } => q.len().saturating_sub(1) as u32,
+            Self::Cache { keys, .. } | Self::Paged { keys, .. } => keys.len() as u32,
         }
     }
 
@@ -61,23 +88,29 @@ impl Sequences {
                 Some([start, end, ..]) => end.saturating_sub(*start),
                 _ => 0,
             }),
+            Self::Cache { q, keys, .. } | Self::Paged { q, keys, .. } => {
+                keys.get(b as usize).map_or([0, 0], |&keys| [*q, keys])
+            }
         }
     }
 
-    /// The batch, and the first rows in Q and in K, of sequence `b` in its tensors.
+    /// The batch, and the first rows in Q and in K, of sequence `b` in its tensors. The keys of a paged cache are where
+    /// the block table says.
     pub fn first_rows(&self, b: u32) -> (u32, [u32; 2]) {
         match self {
-            Self::Equal { .. } => (b, [0, 0]),
+            Self::Equal { .. } | Self::Cache { .. } | Self::Paged { .. } => (b, [0, 0]),
             Self::Packed { q, kv } => {
                 (0, [q, kv].map(|starts| starts.get(b as usize).copied().unwrap_or(0)))
             }
         }
     }
 
-    /// Rows of Q and of K in their tensors: a sequence's, or those of all packed sequences.
+    /// Rows of Q and of K in their tensors: a sequence's, those of all packed sequences, or those of a page.
     pub fn rows(&self) -> [u32; 2] {
         match self {
             Self::Equal { q, kv, .. } => [*q, *kv],
+            Self::Cache { q, capacity, .. } => [*q, *capacity],
+            Self::Paged { q, page_rows, .. } => [*q, *page_rows],
             Self::Packed { q, kv } => [q, kv].map(|starts| starts.last().copied().unwrap_or(0)),
         }
     }
@@ -100,11 +133,36 @@ impl Sequences {
         Some(q.windows(2).zip(kv.windows(2)).flat_map(|ends| of(ends).words()).collect())
     }
 
-    /// Batches of the tensors: one for each sequence of equal length, one for all packed sequences.
-    pub fn batches(&self) -> u32 {
+    /// Batches of Q and of K in their tensors: one for each sequence, one for all packed sequences, and one for each
+    /// page.
+    pub fn batches(&self) -> [u32; 2] {
         match self {
-            Self::Equal { batch, .. } => *batch,
-            Self::Packed { .. } => 1,
+            Self::Equal { .. } | Self::Cache { .. } => [self.batch(); 2],
+            Self::Packed { .. } => [1, 1],
+            Self::Paged { pages, .. } => [self.batch(), *pages],
+        }
+    }
+
+    /// Pages of a sequence in the block table; 0 without pages.
+    pub fn sequence_pages(&self) -> u32 {
+        match self {
+            Self::Paged { sequence_pages, .. } => *sequence_pages,
+            _ => 0,
+        }
+    }
+
+    /// Whether only the decode kernels compute them.
+    pub(super) fn cached(&self) -> bool {
+        matches!(self, Self::Cache { .. } | Self::Paged { .. })
+    }
+
+    /// Most keys that a sequence may have.
+    pub(super) fn capacity(&self) -> u64 {
+        match self {
+            Self::Paged { page_rows, sequence_pages, .. } => {
+                u64::from(*page_rows) * u64::from(*sequence_pages)
+            }
+            _ => u64::from(self.rows()[1]),
         }
     }
 
@@ -127,6 +185,24 @@ impl Sequences {
             if rows == 0 || rows > MAX_ROWS {
                 return Err(AttentionError::Length { what, rows });
             }
+        }
+        if let Self::Paged { page_rows, .. } = self
+            && !page_rows.is_multiple_of(PAGE_UNIT)
+        {
+            return Err(AttentionError::PageRows { rows: *page_rows, unit: PAGE_UNIT });
+        }
+        if let Self::Cache { keys, .. } | Self::Paged { keys, .. } = self {
+            self.check_keys(keys)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the keys of cached sequences.
+    pub(super) fn check_keys(&self, keys: &[u32]) -> Result<(), AttentionError> {
+        let most = self.capacity().min(MAX_ROWS.into());
+        let beyond = |&(_, &keys): &(usize, &u32)| u64::from(keys) > most;
+        if let Some((sequence, &keys)) = keys.iter().enumerate().find(beyond) {
+            return Err(AttentionError::Capacity { sequence, keys, most });
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub enum Operand {
     O,
     /// Logarithms of the sums of exponentials.
     Lse,
+    /// The pages of each sequence of a paged cache.
+    BlockTable,
 }
 
 impl Operand {
@@ -36,6 +38,7 @@ impl fmt::Display for Operand {
             Self::V => "V",
             Self::O => "O",
             Self::Lse => "LSE",
+            Self::BlockTable => "block table",
         })
     }
 }

@@ -55,9 +55,11 @@ fn values_are_those_of_the_header() {
             sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         TENSOR_U8 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_UINT8;
         TENSOR_U32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_UINT32;
+        TENSOR_I32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_INT32;
         TENSOR_F16 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
         TENSOR_F32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
         TENSOR_BF16 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+        TENSOR_TF32 = sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
         TENSOR_NO_INTERLEAVE = sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE;
         TENSOR_SWIZZLE_NONE = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_NONE;
         TENSOR_SWIZZLE_32 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_32B;

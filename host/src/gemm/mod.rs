@@ -5,6 +5,8 @@
 //! [`Gemm::plan`] picks the kernel, its grid and its raster swizzle. An operand whose address or row pitch is
 //! not a multiple of 16 bytes goes through a padded copy, because TMA requires that; every other operand is
 //! used in place.
+//!
+//! [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
 
 mod calibration;
 mod choice;
@@ -16,7 +18,7 @@ mod plan;
 mod predict;
 mod problem;
 mod run;
-mod turns;
+mod scaled;
 
 pub use calibration::Calibration;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
@@ -25,6 +27,7 @@ pub use plan::GemmPlan;
 pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;
+pub use scaled::{OperandScales, ScaledGemm};
 
 use crate::buffer::Buffer;
 use crate::device::Device;

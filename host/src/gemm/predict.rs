@@ -288,15 +288,17 @@ impl<'t> Tiled<'t> {
             tiling,
             active,
             k_tiles,
-            mma_us: c.mma_us_per_element * f64::from(i.bm * i.bn) * f64::from(i.bk) / 64.0,
+            // 64 columns of 16 bits take as long as 128 of 8 bits.
+            mma_us: c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
             l2_us: (a + b) / l2_rate,
             sm_us: f64::from(i.bm + i.bn) * bytes / c.sm_bytes_per_us * into_sm,
             issue_us,
             outside_us: c.row_outside_us * outside,
             epilogue_us: fixed + c.epilogue_us_per_element * f64::from(stored),
             bytes_us: bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us,
+            // A multiplication of 8 bits takes about half the energy of one of 16.
             power_us: power_us(
-                problem.flops(),
+                problem.flops() * problem.ab.size() as f64 / 2.0,
                 fetched_bytes(i, tiling.clusters() * k_tiles, problem) as f64,
             ),
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,

@@ -14,7 +14,7 @@ pub struct GemmProblem {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Element type of A and B: bf16 or f16.
+    /// Element type of A and B: bf16 or f16; e4m3 for [`Gemm::scaled`](super::Gemm::scaled).
     pub ab: Dtype,
     /// Element type of C and D: bf16, f16 or f32.
     pub out: Dtype,
@@ -62,9 +62,9 @@ impl GemmProblem {
     /// [`Error::GemmDtype`] for types that no kernel supports, [`Error::SizeOverflow`] for sizes that a
     /// GPU cannot address.
     pub fn check(&self) -> Result<(), Error> {
-        if !matches!(self.ab, Dtype::Bf16 | Dtype::F16) {
+        if !matches!(self.ab, Dtype::Bf16 | Dtype::F16 | Dtype::E4m3) {
             let dtype = dtype_name(self.ab);
-            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16 or f16" });
+            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16, f16 or e4m3" });
         }
         if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32) {
             let dtype = dtype_name(self.out);

@@ -1,15 +1,17 @@
 //! A plan bound to its operands.
 
+use super::GemmProblem;
 use super::choice::Choice;
 use super::layout::Place;
 use super::operand::{Operand, check_apart};
 use super::plan::GemmPlan;
-use super::turns::Turn;
 use crate::buffer::{Buffer, Rows};
+use crate::device::Device;
 use crate::error::Error;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
+use crate::turns::Turn;
 use crate::view::{View, ViewMut};
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::{Epilogue, Linear, StreamKArgs};
@@ -162,6 +164,14 @@ impl BoundGemm<'_> {
 }
 
 impl<E: Epilogue> BoundGemm<'_, E> {
+    pub(super) fn problem(&self) -> &GemmProblem {
+        &self.plan.problem
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.plan.device
+    }
+
     /// The operands ('A', 'B', 'C', 'D') that each run copies, because TMA does not take them as they lie.
     pub fn copied(&self) -> impl Iterator<Item = char> {
         let all = self.plan.layouts.iter().zip(&self.operands);

@@ -2,7 +2,7 @@
 
 use super::limits::{Limits, Seen, Spread};
 use super::{Check, FULL, SAMPLES, larger};
-use crate::attention::{AttentionError, AttentionProblem, Operand};
+use crate::attention::{AttentionError, AttentionProblem, Operand, Sequences};
 use crate::error::Error;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,7 +14,8 @@ use std::ops::Range;
 /// Rows of Q that are computed together, so that a key is converted to f64 once for all.
 const ROWS: usize = 16;
 
-/// Attention with the values of its operands, laid out as the problem says.
+/// Attention with the values of its operands, laid out as the problem says. Pages are gathered before
+/// ([`gather_pages`](super::gather_pages)).
 #[derive(Clone, Copy)]
 pub struct Attention<'a> {
     /// Sizes, mask and layouts.
@@ -162,6 +163,9 @@ impl Attention<'_> {
 
     fn check_inputs(&self) -> Result<(), Error> {
         self.problem.check()?;
+        if matches!(self.problem.sequences, Sequences::Paged { .. }) {
+            return Err(AttentionError::BlockTable { planned: "with", bound: "without" }.into());
+        }
         self.check_length(Operand::Q, self.q)?;
         self.check_length(Operand::K, self.k)?;
         self.check_length(Operand::V, self.v)

@@ -77,6 +77,7 @@ pub const fn instance(
         cluster_n: 1,
         ab: Dtype::Bf16,
         out,
+        promotes: false,
         has_c,
         swap_ab: false,
     }

@@ -2,6 +2,7 @@
 //! lie, and every byte that does not belong to O or LSE as it was.
 
 use gpu_kernels::attention::INSTANCES;
+use gpu_kernels::attention::decode::DECODE_INSTANCES;
 use host::attention::{Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand};
 use host::attention::{Sequences, Strides};
 use host::data::{decode, encode, normal, rounded};
@@ -11,11 +12,13 @@ use isa::kernel::{Image, KernelMeta};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-static KERNELS: LazyLock<Vec<KernelMeta>> =
-    LazyLock::new(|| INSTANCES.iter().map(|instance| instance.desc.meta).collect());
+static KERNELS: LazyLock<Vec<KernelMeta>> = LazyLock::new(|| {
+    let tiles = INSTANCES.iter().map(|instance| instance.desc.meta);
+    tiles.chain(DECODE_INSTANCES.iter().map(|instance| instance.desc.meta)).collect()
+});
 
-/// The kernels of the table; the model needs no code.
-static IMAGE: LazyLock<Image> = LazyLock::new(|| Image {
+/// The kernels of the tables; the model needs no code.
+pub static IMAGE: LazyLock<Image> = LazyLock::new(|| Image {
     name: "attention",
     arch: "sm_90a",
     code: &[],
@@ -24,9 +27,9 @@ static IMAGE: LazyLock<Image> = LazyLock::new(|| Image {
 });
 
 /// What lies around the tensors: NaN in every type.
-const AROUND: u8 = 0xff;
+pub const AROUND: u8 = 0xff;
 
-fn device(sms: u32) -> Device {
+pub fn device(sms: u32) -> Device {
     Device::sim(SimConfig { sms, ..SimConfig::default() })
 }
 
@@ -308,7 +311,7 @@ fn plans_say_what_they_are() {
     let text = attention.plan_with(&problem, d64.unwrap()).err().unwrap().to_string();
     assert!(text.contains("it computes bf16 head dim 64"), "{text}");
     let text = attention.plan_with(&problem, 99).err().unwrap().to_string();
-    let count = format!("instance 99 of {}", INSTANCES.len());
+    let count = format!("instance 99 of {}", attention.kernels().count());
     assert!(text.contains(&count) && text.contains("no such row"), "{text}");
     let packed = packed([4, 2, 80], &[[3, 4], [5, 6]]);
     let name = attention.plan(&packed).unwrap().describe().kernel.clone();

@@ -178,6 +178,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         cluster_n: 1,
         ab: Dtype::Bf16,
         out: Dtype::Bf16,
+        promotes: false,
         has_c,
         swap_ab: false,
     }

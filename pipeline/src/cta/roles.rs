@@ -407,6 +407,7 @@ tuple_of_roles!(A a, B b, C c, D d);
 ///     assert!(group.thread() < 128);
 ///     for _ in 0..group.broadcast(_first_row / 3) {}
 ///     group.sync();
+///     let _somewhere = group.any(group.thread() == 7);
 /// }
 /// ```
 #[must_use]
@@ -469,6 +470,15 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     pub fn broadcast(&self, value: u32) -> u32 {
         // SAFETY: the token says that the warp is converged.
         unsafe { isa::warp::shfl_idx(value, 0) }
+    }
+    /// Whether `p` holds in any of the group's 128 threads.
+    ///
+    /// Waits for the group's other threads. (PTX `barrier.cta.red.or.pred`; CUDA `__syncthreads_or`.) See the example
+    /// of [`Warpgroup`].
+    #[device]
+    pub fn any(&self, p: bool) -> bool {
+        // SAFETY: as in `sync`.
+        unsafe { isa::barrier::red_or(self.barrier, WARPGROUP_THREADS, p) }
     }
     /// Runs `run` in one thread of the group's first warp, as a producer that issues TMA loads does. The other
     /// threads do nothing.

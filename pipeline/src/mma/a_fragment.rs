@@ -6,7 +6,7 @@
 use crate::tile::Element;
 use core::marker::PhantomData;
 use half::{bf16, f16};
-use isa::wgmma::M64;
+use isa::wgmma::{M64, MulBy};
 
 /// K elements that one wgmma of 16-bit operands multiplies.
 const MMA_K: usize = 16;
@@ -45,7 +45,7 @@ a_shapes! { 16 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256 }
     message = "an accumulator can't become a fragment of `{Self}`",
     label = "not bf16 or f16"
 )]
-pub trait Pack: Element + isa::wgmma::Operand {
+pub trait Pack: Element + MulBy<Self, Sum = f32> {
     /// Rounds two values to nearest even. The first one is in the lower half.
     fn pack(low: f32, high: f32) -> u32;
 }

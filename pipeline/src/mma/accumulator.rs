@@ -16,8 +16,8 @@ use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 
-/// A warp group's f32 accumulator in registers: `BLOCKS` blocks of 64 rows by `N` columns, one
-/// below the other.
+/// A warp group's accumulator in registers: `BLOCKS` blocks of 64 rows by `N` columns, one below the
+/// other. The sums are f32, or i32 for products of `i8`.
 ///
 /// One block is an [`Accumulator`]. Several blocks multiply the same tile of B.
 ///
@@ -37,11 +37,11 @@ use isa::wgmma::{M64, Shape};
 ///     let [_upper, _lower]: [Accumulator<128>; 2] = sum.blocks();
 /// }
 /// ```
-pub struct TallAccumulator<const N: usize, const BLOCKS: usize>
+pub struct TallAccumulator<const N: usize, const BLOCKS: usize, S = f32>
 where
-    M64<N>: Shape,
+    M64<N>: Shape<S>,
 {
-    regs: [<M64<N> as Shape>::Regs; BLOCKS],
+    regs: [<M64<N> as Shape<S>>::Regs; BLOCKS],
 }
 
 /// A warp group's 64 x `N` f32 accumulator, in registers.
@@ -65,6 +65,29 @@ where
 /// }
 /// ```
 pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
+
+/// A warp group's 64 x `N` accumulator of i32, in registers: exact sums of products of `i8`, which wrap around.
+///
+/// `N` is 8, 16, 24, 32, or a multiple of 16 from 48 to 256. [`to_f32`](Self::to_f32) makes an
+/// [`Accumulator`] of it.
+///
+/// (PTX: the D registers of `wgmma.mma_async…s32.s8.s8`; CUTLASS: `partition_fragment_C` with
+/// `int32_t`.)
+///
+/// ```
+/// # use warpipe_pipeline::{mma::IntAccumulator, prelude::*, ring::*};
+/// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+/// # type Alone = Cluster<1, 1>;
+/// # type Slot = FullSlot<(Tile<i8, 128, 128>, Tile<i8, 96, 128>), Mma<Math>, Main, Alone>;
+/// fn product(slot: Slot, group: &Warpgroup<Math, Alone>, scale: f32) -> Accumulator<96> {
+///     let (sum, slot) = IntAccumulator::<96>::start(group, slot).finish();
+///     slot.release();
+///     let mut sum = sum.to_f32();
+///     sum.scale(scale);
+///     sum
+/// }
+/// ```
+pub type IntAccumulator<const N: usize> = TallAccumulator<N, 1, i32>;
 
 /// An accumulator that a batch of wgmmas is writing, and the operands that the batch is reading.
 ///
@@ -91,18 +114,26 @@ pub type Accumulator<const N: usize> = TallAccumulator<N, 1>;
 /// }
 /// ```
 #[must_use = "a batch that is never finished keeps its slots: call `finish`"]
-pub struct InFlight<'g, const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32 = 0>
-where
-    M64<N>: Shape,
+pub struct InFlight<
+    'g,
+    const N: usize,
+    const BLOCKS: usize,
+    Op,
+    Ro,
+    Cl,
+    const NEWER: u32 = 0,
+    S = f32,
+> where
+    M64<N>: Shape<S>,
 {
-    acc: TallAccumulator<N, BLOCKS>,
+    acc: TallAccumulator<N, BLOCKS, S>,
     operands: Op,
     group: &'g Warpgroup<Ro, Cl>,
 }
 
-impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>
+impl<const N: usize, const BLOCKS: usize, S> TallAccumulator<N, BLOCKS, S>
 where
-    M64<N>: Shape,
+    M64<N>: Shape<S>,
 {
     /// Returns an accumulator of zeros, to be added to.
     ///
@@ -118,7 +149,7 @@ where
     #[inline(always)]
     #[must_use]
     pub fn zeros() -> Self {
-        Self { regs: [<M64<N> as Shape>::ZERO; BLOCKS] }
+        Self { regs: [<M64<N> as Shape<S>>::ZERO; BLOCKS] }
     }
 
     /// Starts an accumulation: issues the products of the first operands and commits them as a
@@ -133,9 +164,9 @@ where
     pub fn start<Op, Ro, Cl>(
         group: &Warpgroup<Ro, Cl>,
         operands: Op,
-    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>
     where
-        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,
         Ro: Role,
         Cl: ClusterShape,
     {
@@ -168,9 +199,9 @@ where
         self,
         group: &Warpgroup<Ro, Cl>,
         operands: Op,
-    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>
     where
-        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,
         Ro: Role,
         Cl: ClusterShape,
     {
@@ -183,9 +214,9 @@ where
         group: &Warpgroup<Ro, Cl>,
         operands: Op,
         accumulate: bool,
-    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
+    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>
     where
-        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,
         Ro: Role,
         Cl: ClusterShape,
     {
@@ -204,8 +235,45 @@ where
     ///
     /// (CUTLASS: slicing the accumulator fragment.) See the example of [`TallAccumulator`].
     #[inline(always)]
-    pub fn blocks(self) -> [Accumulator<N>; BLOCKS] {
+    pub fn blocks(self) -> [TallAccumulator<N, 1, S>; BLOCKS] {
         self.regs.map(|regs| TallAccumulator { regs: [regs] })
+    }
+}
+
+impl<const N: usize, S: Copy> TallAccumulator<N, 1, S>
+where
+    M64<N>: Shape<S>,
+{
+    /// Returns the 8 values that this thread holds of fragment number `fragment`: 64 rows by 16
+    /// columns, of which each warp has 16 rows.
+    ///
+    /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
+    /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
+    /// 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    ///
+    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
+    #[inline(always)]
+    pub fn fragment(&self, fragment: usize) -> [S; 8] {
+        let regs = self.regs[0].as_ref();
+        core::array::from_fn(|i| regs[8 * fragment + i])
+    }
+}
+
+impl<const N: usize> IntAccumulator<N>
+where
+    M64<N>: Shape<i32> + Shape,
+{
+    /// Converts the sums to f32, rounded to nearest even: exact up to 2²⁴.
+    ///
+    /// (PTX `cvt.rn.f32.s32` for each value; CUTLASS `NumericArrayConverter`.) See the example of
+    /// [`IntAccumulator`].
+    #[inline(always)]
+    pub fn to_f32(&self) -> Accumulator<N> {
+        let mut regs = <M64<N> as Shape>::ZERO;
+        for (to, from) in regs.as_mut().iter_mut().zip(self.regs[0].as_ref()) {
+            *to = *from as f32;
+        }
+        Accumulator::from_regs(regs)
     }
 }
 
@@ -236,20 +304,6 @@ where
     pub(crate) fn into_regs(self) -> <M64<N> as Shape>::Regs {
         let [regs] = self.regs;
         regs
-    }
-
-    /// Returns the 8 values that this thread holds of fragment number `fragment`: 64 rows by 16
-    /// columns, of which each warp has 16 rows.
-    ///
-    /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
-    /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
-    /// 2 (lane % 4). (PTX manual, "wgmma D fragment".)
-    ///
-    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
-    #[inline(always)]
-    pub fn fragment(&self, fragment: usize) -> [f32; 8] {
-        let regs = self.regs[0].as_ref();
-        core::array::from_fn(|i| regs[8 * fragment + i])
     }
 
     /// Rounds the sums to `E`, as an operand A of 64 rows and `N` columns.
@@ -287,6 +341,33 @@ where
         }
     }
 
+    /// Adds a part: the sums that the tensor cores made of one k tile, or of a few.
+    ///
+    /// The tensor cores keep sums of 8-bit floats short ([`isa::wgmma`]), and these sums are f32.
+    /// [`PromotedAccumulator`](crate::mma::PromotedAccumulator) multiplies one part while it adds another.
+    ///
+    /// (PTX `add.f32` for each value; CUTLASS `GmmaFP8Accumulation::promote_if_needed`.)
+    ///
+    /// ```
+    /// # use {float8::F8E4M3, warpipe_pipeline::{prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 1 x 216 registers }
+    /// # type Operands = (Tile<F8E4M3, 64, 128>, Tile<F8E4M3, 16, 128>); type Alone = Cluster<1, 1>;
+    /// fn sum(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
+    ///     let mut sum = Accumulator::<16>::zeros();
+    ///     for _k in 0..9 {
+    ///         let (part, slot) = Accumulator::<16>::start(group, full.wait()).finish();
+    ///         slot.release();
+    ///         sum.promote(&part);
+    ///     }
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn promote(&mut self, part: &Self) {
+        for (sum, x) in self.regs[0].as_mut().iter_mut().zip(part.values()) {
+            *sum += x;
+        }
+    }
+
     /// Returns values 4i to 4i + 3 of this thread, in the order of the registers.
     #[inline(always)]
     pub(crate) fn quad(&self, i: usize) -> [f32; 4] {
@@ -304,10 +385,11 @@ where
     }
 }
 
-impl<'g, const N: usize, const BLOCKS: usize, Op, Ro, Cl> InFlight<'g, N, BLOCKS, Op, Ro, Cl>
+impl<'g, const N: usize, const BLOCKS: usize, Op, Ro, Cl, S>
+    InFlight<'g, N, BLOCKS, Op, Ro, Cl, 0, S>
 where
-    M64<N>: Shape,
-    Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,
+    M64<N>: Shape<S>,
+    Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,
     Ro: Role,
     Cl: ClusterShape,
 {
@@ -393,12 +475,12 @@ where
     #[allow(clippy::type_complexity)] // Both batches, in the order in which they retire.
     pub fn then_add<const M: usize, const B: usize, Next>(
         self,
-        sum: TallAccumulator<M, B>,
+        sum: TallAccumulator<M, B, S>,
         operands: Next,
-    ) -> (InFlight<'g, N, BLOCKS, Op, Ro, Cl, 1>, InFlight<'g, M, B, Next, Ro, Cl>)
+    ) -> (InFlight<'g, N, BLOCKS, Op, Ro, Cl, 1, S>, InFlight<'g, M, B, Next, Ro, Cl, 0, S>)
     where
-        M64<M>: Shape,
-        Next: Operands<M, B, Role = Ro, Cluster = Cl>,
+        M64<M>: Shape<S>,
+        Next: Operands<M, B, S, Role = Ro, Cluster = Cl>,
     {
         let group = self.group;
         let second = sum.issue(group, operands, true);
@@ -411,11 +493,11 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32>
-    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32, S>
+    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>
 where
-    M64<N>: Shape,
-    Op: Operands<N, BLOCKS>,
+    M64<N>: Shape<S>,
+    Op: Operands<N, BLOCKS, S>,
 {
     /// Ends the accumulation: returns the accumulator and what the last batch has finished reading.
     ///
@@ -423,7 +505,7 @@ where
     /// `wgmma.wait_group`; CUTLASS `warpgroup_wait`, `warpgroup_fence_operand`.) See the examples of
     /// [`InFlight`] and [`then_add`](InFlight::then_add).
     #[device]
-    pub fn finish(self) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
+    pub fn finish(self) -> (TallAccumulator<N, BLOCKS, S>, Op::Retired) {
         // SAFETY: as in `retire`.
         unsafe { isa::wgmma::wait_group::<NEWER>() };
         self.waited()
@@ -453,7 +535,7 @@ where
     /// }
     /// ```
     #[device]
-    pub fn finish_after(self, known: f32) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
+    pub fn finish_after(self, known: f32) -> (TallAccumulator<N, BLOCKS, S>, Op::Retired) {
         // SAFETY: as in `retire`; the slots of the batch lie in shared memory.
         unsafe { isa::wgmma::wait_group_after::<NEWER>(known) };
         self.waited()
@@ -461,7 +543,7 @@ where
 
     /// Takes the batch apart after the wait.
     #[inline(always)]
-    fn waited(self) -> (TallAccumulator<N, BLOCKS>, Op::Retired) {
+    fn waited(self) -> (TallAccumulator<N, BLOCKS, S>, Op::Retired) {
         let mut this = ManuallyDrop::new(self);
         this.fence();
         // SAFETY: the batch is not in flight after the wait. `this` is never dropped, so nothing is
@@ -475,10 +557,10 @@ where
     }
 }
 
-impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32>
-    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32, S>
+    InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>
 where
-    M64<N>: Shape,
+    M64<N>: Shape<S>,
 {
     /// Waits for this batch, and keeps later uses of the accumulator after the wait.
     #[device]
@@ -495,7 +577,7 @@ where
         // To the compiler the registers have had their values since the wgmma was issued. The fence
         // keeps it from moving their first use above the wait (CUTLASS `warpgroup_fence_operand`).
         for regs in &mut self.acc.regs {
-            M64::<N>::fence_operand(regs);
+            <M64<N> as Shape<S>>::fence_operand(regs);
         }
     }
 }
@@ -506,10 +588,10 @@ where
 /// Its slots are lost, so their rings stop.
 ///
 /// (PTX `wgmma.wait_group`; no instruction in code that finishes every batch.)
-impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32> Drop
-    for InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>
+impl<const N: usize, const BLOCKS: usize, Op, Ro, Cl, const NEWER: u32, S> Drop
+    for InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>
 where
-    M64<N>: Shape,
+    M64<N>: Shape<S>,
 {
     #[device]
     fn drop(&mut self) {

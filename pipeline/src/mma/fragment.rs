@@ -106,6 +106,41 @@ impl Fragment {
         Self { values, ..self }
     }
 
+    /// Multiplies each value by `rows` of its row and `columns` of its column in the result.
+    ///
+    /// A thread's values lie in two rows and four columns, or, of a transposed fragment, in four rows and two columns.
+    /// The functions are called once for each of them, rows first.
+    ///
+    /// (CUTLASS: `Sm90ColBroadcast` and `Sm90RowBroadcast` as factors.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::mma::Fragment;
+    /// /// Divides each value by the number of its row.
+    /// fn by_row(sum: Fragment) -> Fragment {
+    ///     sum.scaled(|row| 1.0 / (1 + row) as f32, |_column| 1.0)
+    /// }
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn scaled(self, rows: impl FnMut(u32) -> f32, columns: impl FnMut(u32) -> f32) -> Self {
+        /// The first values of the two rows and of the four columns of an accumulator's fragment.
+        const DOWN: [usize; 2] = [0, 2];
+        const RIGHT: [usize; 4] = [0, 1, 4, 5];
+        let (row, column) = (|i| self.coord(i).0, |i| self.coord(i).1);
+        let values = if self.transposed {
+            let (rows, columns) = (RIGHT.map(row).map(rows), DOWN.map(column).map(columns));
+            core::array::from_fn(|i| {
+                self.values[i] * (columns[row_of(i)] * rows[i / 4 * 2 + i % 2])
+            })
+        } else {
+            let (rows, columns) = (DOWN.map(row).map(rows), RIGHT.map(column).map(columns));
+            core::array::from_fn(|i| {
+                self.values[i] * (rows[row_of(i)] * columns[i / 4 * 2 + i % 2])
+            })
+        };
+        Self { values, ..self }
+    }
+
     /// Replaces each value x by `f(x, y)`, where y is the value at the same place of `other`.
     #[inline(always)]
     #[must_use]

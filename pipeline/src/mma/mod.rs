@@ -5,13 +5,14 @@
 //!
 //! [`Operands`] says what a batch multiplies: tiles of slots, or an [`AFragment`] in registers.
 //! [`Accumulator`] and [`InFlight`] hold a whole tile; [`Rows`] has a value for each of its rows. [`SplitAccumulator`] splits it along N, so
-//! that its epilogue overlaps the next main loop. [`Fragment`] and [`Fragments`] carry accumulators
-//! to epilogue tiles.
+//! that its epilogue overlaps the next main loop. [`PromotedAccumulator`] adds short sums of 8-bit floats up in f32.
+//! [`Fragment`] and [`Fragments`] carry accumulators to epilogue tiles.
 
 mod a_fragment;
 mod accumulator;
 mod fragment;
 mod operand;
+mod promoted;
 mod rows;
 mod split;
 
@@ -20,5 +21,6 @@ pub use accumulator::*;
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, within};
 pub use operand::{MmaStage, MmaTiles, Operands};
+pub use promoted::{LastPart, PromotedAccumulator, PromotedInFlight};
 pub use rows::{RowParts, Rows};
 pub use split::*;

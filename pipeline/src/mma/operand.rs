@@ -11,7 +11,7 @@ use crate::mma::fragment::GROUP_ROWS;
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot, Stage};
 use crate::tile::{Element, Major, Tile, TileShape};
 use isa::device;
-use isa::wgmma::{M64, Operand, OperandMajor, Shape, Swizzle};
+use isa::wgmma::{M64, MulBy, Operand, OperandMajor, Shape, Swizzle};
 
 /// Bytes along K that one wgmma reads of each operand.
 const K_BYTES: usize = 32;
@@ -68,16 +68,17 @@ fn further(descriptor: u64, bytes: usize) -> u64 {
 /// # Safety
 /// As [`Operands::issue`]; the tiles at `a` and `b` have arrived.
 #[device]
-pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize>(
+pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize, S>(
     (a, share): (u32, u32),
     (b, first): (u32, usize),
-    regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+    regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
     accumulate: bool,
 ) where
     A: TileShape,
-    A::Element: Operand + OperandMajor<A::Major> + OperandMajor<B::Major>,
-    B: TileShape<Element = A::Element>,
-    M64<N>: Shape,
+    A::Element: MulBy<B::Element, Sum = S> + OperandMajor<A::Major>,
+    B: TileShape,
+    B::Element: Operand + OperandMajor<B::Major>,
+    M64<N>: Shape<S>,
 {
     const {
         assert!(A::COLS == B::COLS, "A and B have the same extent along K");
@@ -96,7 +97,12 @@ pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize>(
             let a = further(a, offset_of::<A>(i * GROUP_ROWS, k * k_elements));
             // SAFETY: the caller's contract.
             unsafe {
-                M64::<N>::mma::<A::Element, A::Major, B::Major>(regs, a, b, accumulate || k > 0);
+                <M64<N> as Shape<S>>::mma::<A::Element, B::Element, A::Major, B::Major>(
+                    regs,
+                    a,
+                    b,
+                    accumulate || k > 0,
+                );
             }
         }
     }
@@ -125,7 +131,12 @@ use sealed::Sealed;
 /// groups that share a slot of A split its rows equally, in order. Each reads all of B. Whether a
 /// tile is contiguous along K or along its rows is part of its type ([`Tile`]).
 ///
-/// (PTX `wgmma.mma_async.sync.aligned.m64nNk16.f32`, once for 32 bytes of K and each 64 rows;
+/// The elements of A and B are bf16, f16 or [`Tf32`](isa::Tf32) both, or `F8E4M3` or `F8E5M2` each; or `i8`
+/// both, and then the sums `S` are i32 ([`IntAccumulator`](crate::mma::IntAccumulator)). The chip keeps sums of 8-bit floats short ([`isa::wgmma`]): after 128 along K, start a new accumulator and add
+/// the old one to sums of your own, unless the error is small enough (CUTLASS
+/// `KernelTmaWarpSpecializedFP8FastAccum` does without).
+///
+/// (PTX `wgmma.mma_async.sync.aligned.m64nNkK.f32`, once for 32 bytes of K and each 64 rows;
 /// CUTLASS: `TiledMma` over `GMMA::ss_op_selector` or `GMMA::rs_op_selector`.)
 ///
 /// ```
@@ -150,12 +161,12 @@ use sealed::Sealed;
     message = "`{Self}` can't be multiplied into an accumulator of {N} columns",
     label = "not the operands of a product of {N} columns",
     note = "operands are a full slot with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile",
-    note = "B has {N} rows, the columns of the accumulator, and the element and columns of A: `Tile<bf16, {N}, 64>` for 64 columns of A",
+    note = "B has {N} rows, the columns of the accumulator, and the columns of A, and an element that wgmma multiplies with that of A: `Tile<bf16, {N}, 64>` for 64 columns of A",
     note = "a B that lies in memory as [columns of A, {N}], such as the values of attention, is MN-major: `Tile<bf16, {N}, 64, MnMajor>`"
 )]
-pub trait Operands<const N: usize, const BLOCKS: usize = 1>: Sealed
+pub trait Operands<const N: usize, const BLOCKS: usize = 1, S = f32>: Sealed
 where
-    M64<N>: Shape,
+    M64<N>: Shape<S>,
 {
     /// The role whose warp groups multiply.
     type Role;
@@ -174,7 +185,7 @@ where
     unsafe fn issue(
         &mut self,
         group: u32,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
         accumulate: bool,
     );
 
@@ -187,7 +198,7 @@ where
     unsafe fn retired(self) -> Self::Retired;
 }
 
-/// A slot type whose two tiles are operands of wgmma, A and B.
+/// A slot type whose two tiles are operands of wgmma, A and B, with sums of `S`.
 ///
 /// (PTX and CUTLASS: as for [`Operands`].)
 ///
@@ -200,16 +211,16 @@ where
 #[diagnostic::on_unimplemented(
     message = "wgmma can't multiply the tiles of a slot of `{Self}`",
     label = "not the two operands of a product",
-    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)`"
+    note = "a slot that wgmma multiplies is a pair (A, B) of bf16, f16, Tf32 or i8, or of F8E4M3 and F8E5M2 in any mix, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, 128, 64>)`"
 )]
-pub trait MmaTiles: Stage + Sealed {
+pub trait MmaTiles<S = f32>: Stage + Sealed {
     /// Rows of the second tile (B), which are the columns of the product.
     const COLUMNS: usize;
 
     /// Issues the wgmmas of one slot for `N` columns of the product, from column `first` on, a
     /// multiple of 8. They add to `regs` only if `accumulate` is true.
     ///
-    /// (PTX `wgmma.mma_async`, BK / 16 times for each block; CUTLASS `gemm`.) See the example of
+    /// (PTX `wgmma.mma_async`, once for 32 bytes of K and each block; CUTLASS `gemm`.) See the example of
     /// [`MmaTiles`].
     ///
     /// # Safety
@@ -219,10 +230,10 @@ pub trait MmaTiles: Stage + Sealed {
         data: u32,
         group: u32,
         first: usize,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
         accumulate: bool,
     ) where
-        M64<N>: Shape;
+        M64<N>: Shape<S>;
 }
 
 /// A slot type whose B has `N` rows, so that one `N`-column wgmma covers all columns of the
@@ -239,35 +250,67 @@ pub trait MmaTiles: Stage + Sealed {
 #[diagnostic::on_unimplemented(
     message = "a slot of `{Self}` can't be multiplied into an accumulator of {N} columns",
     label = "not a pair of operands whose B has {N} rows",
-    note = "a slot that wgmma multiplies is a pair (A, B) of one element type, bf16 or f16, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, {N}, 64>)`",
+    note = "a slot that wgmma multiplies is a pair (A, B) of bf16, f16, Tf32 or i8, or of F8E4M3 and F8E5M2 in any mix, with equal columns: `(Tile<bf16, 64, 64>, Tile<bf16, {N}, 64>)`",
     note = "the rows of B are the columns of the product: an `Accumulator<{N}>` needs a B of {N} rows"
 )]
-pub trait MmaStage<const N: usize>: MmaTiles {}
+pub trait MmaStage<const N: usize, S = f32>: MmaTiles<S> {}
 
 type TileOf<E, const R: usize, const K: usize, M, const S: usize> = Tile<E, R, K, M, S>;
 
-impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>
-    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)
+impl<
+    EA,
+    EB,
+    S,
+    MA,
+    MB,
+    const BM: usize,
+    const N: usize,
+    const K: usize,
+    const SA: usize,
+    const SB: usize,
+> MmaStage<N, S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>)
 where
-    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    EA: Element + MulBy<EB, Sum = S> + OperandMajor<MA>,
+    EB: Element + Operand + OperandMajor<MB>,
     MA: Major,
     MB: Major,
 {
 }
 
-impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>
-    Sealed for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)
+impl<
+    EA,
+    EB,
+    MA,
+    MB,
+    const BM: usize,
+    const N: usize,
+    const K: usize,
+    const SA: usize,
+    const SB: usize,
+> Sealed for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>)
 where
-    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    EA: Element + MulBy<EB> + OperandMajor<MA>,
+    EB: Element + Operand + OperandMajor<MB>,
     MA: Major,
     MB: Major,
 {
 }
 
-impl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>
-    MmaTiles for (TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>)
+impl<
+    EA,
+    EB,
+    S,
+    MA,
+    MB,
+    const BM: usize,
+    const BN: usize,
+    const K: usize,
+    const SA: usize,
+    const SB: usize,
+> MmaTiles<S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, BN, K, MB, SB>)
 where
-    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    EA: Element + MulBy<EB, Sum = S> + OperandMajor<MA>,
+    EB: Element + Operand + OperandMajor<MB>,
     MA: Major,
     MB: Major,
 {
@@ -278,16 +321,16 @@ where
         data: u32,
         group: u32,
         first: usize,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
         accumulate: bool,
     ) where
-        M64<N>: Shape,
+        M64<N>: Shape<S>,
     {
-        const { assert_rows::<TileOf<E, BM, K, MA, SA>, Rd, BLOCKS>() };
-        let b = data + <TileOf<E, BM, K, MA, SA> as TileShape>::BYTES as u32;
+        const { assert_rows::<TileOf<EA, BM, K, MA, SA>, Rd, BLOCKS>() };
+        let b = data + <TileOf<EA, BM, K, MA, SA> as TileShape>::BYTES as u32;
         // SAFETY: the caller's contract.
         unsafe {
-            issue_tiles::<TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>, N, BLOCKS>(
+            issue_tiles::<TileOf<EA, BM, K, MA, SA>, TileOf<EB, BN, K, MB, SB>, N, BLOCKS, S>(
                 (data, Rd::share(group)),
                 (b, first),
                 regs,
@@ -307,11 +350,11 @@ const fn assert_rows<A: TileShape, Rd: MmaReaders, const BLOCKS: usize>() {
 
 // Both tiles in one slot.
 impl<St, Rd, Tag, Cl> Sealed for FullSlot<St, Rd, Tag, Cl> {}
-impl<const N: usize, const BLOCKS: usize, St, Rd, Tag, Cl> Operands<N, BLOCKS>
+impl<const N: usize, const BLOCKS: usize, S, St, Rd, Tag, Cl> Operands<N, BLOCKS, S>
     for FullSlot<St, Rd, Tag, Cl>
 where
-    M64<N>: Shape,
-    St: MmaStage<N>,
+    M64<N>: Shape<S>,
+    St: MmaStage<N, S>,
     Rd: MmaReaders,
     Tag: Name,
     Cl: ClusterShape,
@@ -323,7 +366,7 @@ where
     unsafe fn issue(
         &mut self,
         group: u32,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
         accumulate: bool,
     ) {
         // SAFETY: the caller's contract; the token proves that the tiles have arrived.
@@ -345,7 +388,9 @@ impl<StA, RdA, TagA, StB, RdB, TagB, Cl> Sealed
 impl<
     const N: usize,
     const BLOCKS: usize,
-    E,
+    EA,
+    EB,
+    S,
     const BM: usize,
     const K: usize,
     MA,
@@ -357,14 +402,15 @@ impl<
     RdB,
     TagB,
     Cl,
-> Operands<N, BLOCKS>
+> Operands<N, BLOCKS, S>
     for (
-        FullSlot<(TileOf<E, BM, K, MA, SA>,), RdA, TagA, Cl>,
-        FullSlot<(TileOf<E, N, K, MB, SB>,), RdB, TagB, Cl>,
+        FullSlot<(TileOf<EA, BM, K, MA, SA>,), RdA, TagA, Cl>,
+        FullSlot<(TileOf<EB, N, K, MB, SB>,), RdB, TagB, Cl>,
     )
 where
-    M64<N>: Shape,
-    E: Element + Operand + OperandMajor<MA> + OperandMajor<MB>,
+    M64<N>: Shape<S>,
+    EA: Element + MulBy<EB, Sum = S> + OperandMajor<MA>,
+    EB: Element + Operand + OperandMajor<MB>,
     MA: Major,
     MB: Major,
     RdA: MmaReaders,
@@ -376,21 +422,21 @@ where
     type Role = RdA::Role;
     type Cluster = Cl;
     type Retired = (
-        RetiredSlot<(TileOf<E, BM, K, MA, SA>,), RdA, TagA, Cl>,
-        RetiredSlot<(TileOf<E, N, K, MB, SB>,), RdB, TagB, Cl>,
+        RetiredSlot<(TileOf<EA, BM, K, MA, SA>,), RdA, TagA, Cl>,
+        RetiredSlot<(TileOf<EB, N, K, MB, SB>,), RdB, TagB, Cl>,
     );
     #[device]
     unsafe fn issue(
         &mut self,
         group: u32,
-        regs: &mut [<M64<N> as Shape>::Regs; BLOCKS],
+        regs: &mut [<M64<N> as Shape<S>>::Regs; BLOCKS],
         accumulate: bool,
     ) {
-        const { assert_rows::<TileOf<E, BM, K, MA, SA>, RdA, BLOCKS>() };
+        const { assert_rows::<TileOf<EA, BM, K, MA, SA>, RdA, BLOCKS>() };
         let (a, b) = ((self.0.data(), RdA::share(group)), (self.1.data(), 0));
         // SAFETY: the caller's contract; the tokens prove that the tiles have arrived.
         unsafe {
-            issue_tiles::<TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>, N, BLOCKS>(
+            issue_tiles::<TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>, N, BLOCKS, S>(
                 a, b, regs, accumulate,
             );
         }
@@ -412,7 +458,7 @@ impl<const N: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operan
 where
     M64<N>: Shape,
     M64<K>: AShape,
-    E: Element + Operand + OperandMajor<MB>,
+    E: Element + MulBy<E, Sum = f32> + OperandMajor<MB>,
     MB: Major,
     Rd: MmaReaders,
     Tag: Name,
@@ -434,7 +480,7 @@ where
             let b = further(b, offset_of::<TileOf<E, N, K, MB, SB>>(0, k * k_elements));
             // SAFETY: the caller's contract; the token proves that the tile has arrived, and the
             // registers stay in `self` until the wgmma has retired.
-            unsafe { M64::<N>::mma_rs::<E, MB>(&mut regs[0], a, b, accumulate || k > 0) };
+            unsafe { M64::<N>::mma_rs::<E, E, MB>(&mut regs[0], a, b, accumulate || k > 0) };
         }
     }
     #[inline(always)]

@@ -4,7 +4,9 @@
 //! aligned to one atom of the 128-byte swizzle (8 rows, 1024 bytes).
 
 use core::marker::PhantomData;
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use isa::Tf32;
 use isa::kernel::{Dtype, TileFacts};
 pub use isa::wgmma::{KMajor, Major, MnMajor};
 
@@ -13,7 +15,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be a tile or its element",
         label = "these traits are closed",
-        note = "a tile is `Tile<element, rows, columns>`, its element `bf16`, `f16` or `f32`"
+        note = "a tile is `Tile<element, rows, columns>`, its element `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `i8` or `i32`"
     )]
     pub trait Sealed {}
 }
@@ -26,12 +28,12 @@ use sealed::Sealed;
 /// ```
 /// use half::bf16;
 /// use warpipe_pipeline::tile::Element;
-/// assert_eq!((bf16::SIZE, f32::SIZE), (2, 4));
+/// assert_eq!((bf16::SIZE, f32::SIZE, float8::F8E4M3::SIZE), (2, 4, 1));
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the element of a tile",
     label = "not an element type",
-    note = "the element of a tile is `bf16`, `f16` or `f32`"
+    note = "the element of a tile is `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `i8` or `i32`"
 )]
 pub trait Element: Sealed + Copy + 'static {
     /// The element type's tag in launch metadata.
@@ -39,17 +41,24 @@ pub trait Element: Sealed + Copy + 'static {
     /// Bytes per element.
     const SIZE: usize = Self::DTYPE.size();
 }
-impl Sealed for bf16 {}
-impl Element for bf16 {
-    const DTYPE: Dtype = Dtype::Bf16;
+
+macro_rules! elements {
+    ($($t:ty as $dtype:ident;)+) => {$(
+        impl Sealed for $t {}
+        impl Element for $t {
+            const DTYPE: Dtype = Dtype::$dtype;
+        }
+    )+};
 }
-impl Sealed for f16 {}
-impl Element for f16 {
-    const DTYPE: Dtype = Dtype::F16;
-}
-impl Sealed for f32 {}
-impl Element for f32 {
-    const DTYPE: Dtype = Dtype::F32;
+elements! {
+    bf16 as Bf16;
+    f16 as F16;
+    f32 as F32;
+    Tf32 as Tf32;
+    F8E4M3 as E4m3;
+    F8E5M2 as E5m2;
+    i8 as I8;
+    i32 as I32;
 }
 
 /// Bytes of one row of a tile with the 128-byte swizzle, one panel wide.
@@ -77,7 +86,7 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tile",
     label = "not a `Tile`",
-    note = "a tile is `Tile<element, rows, columns>`, with columns that fill panels of 128 bytes: `Tile<bf16, 128, 64>`, `Tile<f32, 64, 32>`"
+    note = "a tile is `Tile<element, rows, columns>`, with columns that fill panels of 128 bytes: `Tile<bf16, 128, 64>`, `Tile<f32, 64, 32>`, `Tile<F8E4M3, 128, 128>`"
 )]
 pub trait TileShape: Sealed + 'static {
     /// Element type.
@@ -171,7 +180,7 @@ impl<E: Element, const ROWS: usize, const COLS: usize, M: Major, const SWIZZLE: 
         let bytes = E::SIZE * if M::MN { ROWS } else { COLS };
         assert!(
             bytes.is_multiple_of(Self::LINE_BYTES) && bytes > 0,
-            "a tile's row (MN-major: its column) fills panels of 128 bytes, the swizzle span: 64 columns of 16 bits or 32 of 32 bits each"
+            "a tile's row (MN-major: its column) fills panels of 128 bytes, the swizzle span: 128 columns of 8 bits, 64 of 16 bits or 32 of 32 bits each"
         );
         bytes / Self::LINE_BYTES
     };

@@ -15,6 +15,7 @@ mod cluster_barrier;
 mod copy;
 mod cp_async;
 mod dependent;
+mod element_types;
 mod explore;
 mod facts;
 mod in_turn;

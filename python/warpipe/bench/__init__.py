@@ -1,17 +1,19 @@
 """Times products and attention on a GPU in turn with torch, in one process.
 
-``python -m warpipe.bench --suite square`` and ``python -m warpipe.bench attention`` are the commands. A :class:`~warpipe.bench.workload.Workload` makes
+``python -m warpipe.bench --suite square``, ``python -m warpipe.bench scaled`` and ``python -m warpipe.bench attention``
+are the commands. A :class:`~warpipe.bench.workload.Workload` makes
 operands and names the contenders, :mod:`~warpipe.bench.timing` runs them in turn, and
 :mod:`~warpipe.bench.report` prints the result. Another kind of kernel is one more workload.
 """
 
 from .attention import Attention
 from .report import Line, Report
+from .scaled import Scaled
 from .timing import Settings, Timing, interleave
 from .workload import Contender, Gemm, Workload
 
 #: All kinds by name.
-WORKLOADS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Gemm, Attention)}
+WORKLOADS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Gemm, Scaled, Attention)}
 
 __all__ = [
     "WORKLOADS",
@@ -20,6 +22,7 @@ __all__ = [
     "Gemm",
     "Line",
     "Report",
+    "Scaled",
     "Settings",
     "Timing",
     "Workload",

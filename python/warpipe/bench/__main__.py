@@ -13,13 +13,15 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m warpipe.bench",
         description="Times products and attention on a GPU in turn with torch, in one process.",
     )
-    parser.add_argument("kind", nargs="?", default="gemm", help="gemm or attention")
+    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, scaled or attention")
     parser.add_argument(
-        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; attention: table or gqa; repeatable"
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; attention: table or gqa; repeatable"
     )
     parser.add_argument(
         "--shape", action="append", default=[], help="MxNxK, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
     )
+    parser.add_argument("--scales", choices=("tensor", "row"), help="scales of a scaled product; tensor")
+    parser.add_argument("--fast-accum", action="store_true", help="scaled products with use_fast_accum=True")
     parser.add_argument("--mask", choices=("full", "causal"), help="only this mask of attention; both")
     parser.add_argument("--mode", choices=("graph", "eager", "both"), help="how to launch; gemm: both, attention: graph")
     parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="type of the operands")
@@ -83,16 +85,20 @@ def _workloads(kind, options):
         if suite not in kind.suites:
             raise ValueError(f"no suite {suite} of {kind.kind}; there are: {', '.join(kind.suites)}")
         shapes += [(suite, *row) for row in kind.suites[suite]]
-    more = {}
-    if kind.kind == "gemm":
+    more = {"dtype": options.dtype}
+    if kind.kind == "scaled":
+        more = {"out_dtype": options.out_dtype, "scales": options.scales or "tensor", "fast_accum": options.fast_accum}
+    elif options.scales or options.fast_accum:
+        raise ValueError("--scales and --fast-accum are for scaled products")
+    elif kind.kind == "gemm":
         more["out_dtype"] = options.out_dtype
     elif options.out_dtype:
         raise ValueError("--out-dtype is for products; the result of attention has the type of its operands")
-    if kind.kind == "gemm" and options.mask:
+    if kind.kind != "attention" and options.mask:
         raise ValueError("--mask is for attention")
     if options.mask:
         shapes = [row for row in shapes if row[2]["causal"] == (options.mask == "causal")]
-    return [(suite, kind(shape, dtype=options.dtype, **more, **row)) for suite, shape, row in shapes]
+    return [(suite, kind(shape, **more, **row)) for suite, shape, row in shapes]
 
 
 def measure(workload, suite, modes, settings):

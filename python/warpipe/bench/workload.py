@@ -130,21 +130,32 @@ class Gemm(Workload):
             )
         return [ours, theirs]
 
-    def error(self, operands: tuple[Tensor, Tensor, Tensor], result: Tensor) -> float:
-        x, w, _ = operands
-        m, n, k = self.shape
-        # Whole rows and whole columns: all of a small product, 64 of each of a large one.
-        rows = torch.linspace(0, m - 1, min(m, 64), device="cuda").long().unique()
-        columns = torch.linspace(0, n - 1, min(n, 64), device="cuda").long().unique()
+    def error(self, operands: Any, result: Tensor) -> float:
         bound = _BOUNDS[result.dtype]
         if result.dtype == torch.float32:
             # The tensor core truncates, so the error grows with the number of partial sums.
-            bound *= max(1.0, k / 512)
-        worst = 0.0
-        for reference, part in (
-            (x[rows].double() @ w.double().t(), result[rows]),
-            (x.double() @ w[columns].double().t(), result[:, columns]),
-        ):
-            error = torch.linalg.norm(part.double() - reference) / torch.linalg.norm(reference)
-            worst = max(worst, error.item() / bound)
-        return worst
+            bound *= max(1.0, self.shape[2] / 512)
+        return relative_error(operands[0], operands[1], result) / bound
+
+
+def relative_error(x: Tensor, weight: Tensor, result: Tensor, scale_x: Any = 1.0, scale_weight: Any = 1.0) -> float:
+    """Relative Frobenius error of a product with scales of tensors, or of rows as columns [rows, 1]."""
+    # Whole rows and whole columns: all of a small product, 64 of each of a large one.
+    rows = torch.linspace(0, x.shape[0] - 1, min(x.shape[0], 64), device="cuda").long().unique()
+    columns = torch.linspace(0, weight.shape[0] - 1, min(weight.shape[0], 64), device="cuda").long().unique()
+
+    def of(tensor: Tensor, scale: Any, which: Tensor | slice) -> Tensor:
+        # Types of 8 bits can't be indexed.
+        values = tensor.view(torch.uint8)[which].view(tensor.dtype) if tensor.dtype.itemsize == 1 else tensor[which]
+        picked = scale[which] if isinstance(scale, Tensor) and scale.dim() else scale
+        return values.double() * picked
+
+    every = slice(None)
+    worst = 0.0
+    for reference, part in (
+        (of(x, scale_x, rows) @ of(weight, scale_weight, every).t(), result[rows]),
+        (of(x, scale_x, every) @ of(weight, scale_weight, columns).t(), result[:, columns]),
+    ):
+        error = torch.linalg.norm(part.double() - reference) / torch.linalg.norm(reference)
+        worst = max(worst, error.item())
+    return worst

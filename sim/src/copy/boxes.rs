@@ -3,6 +3,7 @@
 use super::reduce::{ReduceOp, reduce};
 use crate::memory::global::{Allocation, GlobalError, GlobalMemory};
 use crate::types::tensor_map::{DataType, TensorMapDesc};
+use crate::types::tf32;
 use std::sync::Arc;
 
 /// One row of a box: `bytes` contiguous in the tensor.
@@ -81,7 +82,7 @@ fn allocation(
 }
 
 /// Loads a box into `smem`, the bytes of the box at shared address `dst`; outside the tensor it is
-/// zero.
+/// zero. A tf32 is rounded.
 pub(crate) fn load(
     memory: &GlobalMemory,
     map: &TensorMapDesc,
@@ -104,6 +105,11 @@ pub(crate) fn load(
                     }
                     row[skip as usize..(skip + len) as usize]
                         .copy_from_slice(view.get(addr, u64::from(len))?);
+                    if map.dtype == DataType::Tf32 {
+                        for word in row.as_chunks_mut().0 {
+                            *word = tf32::round(f32::from_le_bytes(*word)).to_le_bytes();
+                        }
+                    }
                 }
                 None => row.fill(0),
             }

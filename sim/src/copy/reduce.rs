@@ -21,7 +21,7 @@ pub enum ReduceOp {
 pub(crate) fn has(op: ReduceOp, dtype: DataType) -> bool {
     use DataType as T;
     match op {
-        ReduceOp::Add => !matches!(dtype, T::U8 | T::U16),
+        ReduceOp::Add => !matches!(dtype, T::U8 | T::U16 | T::Tf32),
         ReduceOp::Min | ReduceOp::Max => {
             matches!(dtype, T::U32 | T::I32 | T::U64 | T::F16 | T::Bf16)
         }
@@ -76,7 +76,7 @@ pub(crate) fn reduce(op: ReduceOp, dtype: DataType, dst: &mut [u8], src: &[u8]) 
         DataType::U64 => integers!(u64),
         DataType::F16 => halves!(f16),
         DataType::Bf16 => halves!(bf16),
-        DataType::F32 => each!(f32, |a, b| a + b),
+        DataType::F32 | DataType::Tf32 => each!(f32, |a, b| a + b),
     }
 }
 

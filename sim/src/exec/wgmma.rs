@@ -10,11 +10,11 @@ use crate::wgmma::groups::Mma;
 use crate::wgmma::operand::Major;
 use std::task::Poll;
 
-/// One `wgmma.mma_async`: `d` is the thread's part of D, `a` that of A if A is in registers.
+/// One `wgmma.mma_async`: `d` are the bits of the thread's part of D, `a` those of A if A is in registers.
 pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
-    d: &mut [f32],
+    d: &mut [u32],
     mma: Mma,
     a: Option<&mut [u32; 4]>,
 ) -> Result<Poll<()>, Fault> {
@@ -27,7 +27,9 @@ pub(crate) fn mma(
     e.operands(|| {
         let a = mma.a.unwrap_or((u64::MAX, Major::K));
         let majors = [a.1, mma.b.1].map(|major| u64::from(major == Major::Mn));
-        [a.0, mma.b.0, u64::from(mma.n) | majors[0] << 32 | majors[1] << 33]
+        let types = mma.types.map(|dtype| dtype as u64);
+        let types = types[0] << 34 | types[1] << 37;
+        [a.0, mma.b.0, u64::from(mma.n) | majors[0] << 32 | majors[1] << 33 | types]
     });
     let loc = e.hw.line(t);
     let group = e.hw.group_mut(t).open_group();

@@ -3,6 +3,8 @@
 use crate::drive::current::{aside, block, given, op};
 use crate::exec::wgmma;
 use crate::wgmma::groups::Mma;
+pub use crate::wgmma::held::Sum;
+use crate::wgmma::held::bits;
 pub use crate::wgmma::operand::{Major, OperandType};
 use std::panic::Location;
 
@@ -31,27 +33,39 @@ pub fn wait_group_after<const N: u32>(x: f32) {
     wait_group::<N>();
 }
 
-/// `wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T`, N twice the length of `d`; `a` and `b` are
-/// descriptors and the majors of what they describe
+/// `wgmma.mma_async.sync.aligned.m64nNkK.S.A.B`, N twice the length of `d`, A and B the `types`, K of 32
+/// bytes; `a` and `b` are descriptors and the majors of what they describe
 #[track_caller]
-pub fn mma_ss(d: &mut [f32], a: (u64, Major), b: (u64, Major), scale_d: bool, dtype: OperandType) {
-    let mma = Mma { a: Some(a), b, n: 2 * d.len() as u32, scale_d, dtype };
-    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, None));
+pub fn mma_ss<S: Sum>(
+    d: &mut [S],
+    a: (u64, Major),
+    b: (u64, Major),
+    scale_d: bool,
+    types: [OperandType; 2],
+) {
+    let mma = Mma { a: Some(a), b, n: 2 * d.len() as u32, scale_d, types };
+    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, bits(d), mma, None));
 }
 
 /// The same with A from registers, which hold patterns from here on
 #[track_caller]
-pub fn mma_rs(d: &mut [f32], a: &mut [u32; 4], b: (u64, Major), scale_d: bool, dtype: OperandType) {
-    let mma = Mma { a: None, b, n: 2 * d.len() as u32, scale_d, dtype };
-    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, d, mma, Some(a)));
+pub fn mma_rs<S: Sum>(
+    d: &mut [S],
+    a: &mut [u32; 4],
+    b: (u64, Major),
+    scale_d: bool,
+    types: [OperandType; 2],
+) {
+    let mma = Mma { a: None, b, n: 2 * d.len() as u32, scale_d, types };
+    block("wgmma.mma_async", 0, |e, t| wgmma::mma(e, t, bits(d), mma, Some(a)));
 }
 
 /// No instruction: the accumulator has its values again if a wait covers its wgmmas.
 #[track_caller]
-pub fn fence_operand(d: &mut [f32]) {
+pub fn fence_operand<S: Sum>(d: &mut [S]) {
     aside("fence_operand", |e, t| {
         let (held, member) = e.hw.held_mut(t);
-        held.give_back(member, d)
+        held.give_back(member, bits(d))
     });
 }
 

@@ -6,5 +6,6 @@ pub(crate) mod landing;
 pub(crate) mod loc;
 pub(crate) mod scope;
 pub mod tensor_map;
+pub(crate) mod tf32;
 pub(crate) mod wait;
 pub(crate) mod word;

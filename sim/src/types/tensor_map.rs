@@ -64,17 +64,28 @@ pub enum DataType {
     F16,
     Bf16,
     F32,
+    /// f32 in global memory, which a load rounds to tf32.
+    Tf32,
 }
 
 impl DataType {
-    const ALL: [Self; 8] =
-        [Self::U8, Self::U16, Self::U32, Self::I32, Self::U64, Self::F16, Self::Bf16, Self::F32];
+    const ALL: [Self; 9] = [
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::Tf32,
+    ];
     /// Bytes of an element.
     pub const fn size(self) -> u32 {
         match self {
             Self::U8 => 1,
             Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U32 | Self::I32 | Self::F32 | Self::Tf32 => 4,
             Self::U64 => 8,
         }
     }
@@ -245,6 +256,7 @@ fn element_type(value: u32) -> Option<DataType> {
         6 => DataType::F16,
         7 => DataType::F32,
         10 => DataType::Bf16,
+        11 => DataType::Tf32,
         _ => return None,
     })
 }

@@ -9,7 +9,7 @@ pub trait Inert {
 macro_rules! inert {
     ($($t:ty = $v:expr;)*) => {$(impl Inert for $t { fn inert() -> Self { $v } })*};
 }
-inert! { () = (); bool = true; u16 = 0; u32 = 0; u64 = 0; f32 = 0.0; }
+inert! { () = (); bool = true; u8 = 0; u16 = 0; u32 = 0; u64 = 0; f32 = 0.0; }
 
 impl<const N: usize> Inert for [u32; N] {
     fn inert() -> Self {
@@ -47,7 +47,7 @@ macro_rules! words {
         }
     })*};
 }
-words! { u16; u32 = |v| v; u64; f32 = |v| v.to_bits(); }
+words! { u8; u16; u32 = |v| v; u64; f32 = |v| v.to_bits(); }
 
 macro_rules! vectors {
     ($($n:literal),*) => {$(impl Word for [u32; $n] {

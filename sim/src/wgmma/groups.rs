@@ -4,7 +4,9 @@
 //! operands count as being read until a `wait_group` retires the group: a write to them in between
 //! is reported. Groups are the warp group's: the first thread whose wait covers one retires it.
 
-use super::operand::{self, Major, Operand, OperandType};
+use super::operand::{Major, Operand, OperandType};
+use super::product::{self, Types};
+use super::short::{self, Factors, is_short};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::shared::{Conflict, Shared};
@@ -19,7 +21,8 @@ pub(crate) struct Mma {
     pub b: (u64, Major),
     pub n: u32,
     pub scale_d: bool,
-    pub dtype: OperandType,
+    /// The elements of A and of B.
+    pub types: Types,
 }
 
 /// The operands of an instruction that lie in shared memory.
@@ -28,8 +31,8 @@ pub(crate) type Operands = [Option<Operand>; 2];
 impl Mma {
     /// What its descriptors describe: A, if it is in shared memory, and B.
     pub fn operands(&self) -> Result<Operands, Fault> {
-        let a = self.a.map(|d| Operand::new(d, 64)).transpose()?;
-        Ok([a, Some(Operand::new(self.b, self.n)?)])
+        let a = self.a.map(|d| Operand::new(d, 64, self.types[0])).transpose()?;
+        Ok([a, Some(Operand::new(self.b, self.n, self.types[1])?)])
     }
 }
 
@@ -46,10 +49,13 @@ pub(crate) struct WarpGroup {
     meet: Option<(Mma, Loc)>,
     come: u128,
     fragments: Vec<[u32; 4]>,
-    /// A*B of the last instruction, row-major 64 by N.
+    /// A*B of the last instruction, row-major 64 by N. None where sums are short.
     product: Vec<f32>,
+    /// The operands of the last instruction: 64 rows of A; B by rows along K.
     a: Vec<f32>,
     b: Vec<f32>,
+    /// The exponents of A and of B where sums are short.
+    factors: [Factors; 2],
     open: Vec<InFlight>,
     committed: VecDeque<Vec<InFlight>>,
     /// Groups that some thread has committed, and those of each thread.
@@ -73,6 +79,7 @@ impl WarpGroup {
             product: Vec::new(),
             a: Vec::new(),
             b: Vec::new(),
+            factors: [Factors::default(), Factors::default()],
             open: Vec::new(),
             committed: VecDeque::new(),
             commits: 0,
@@ -151,22 +158,24 @@ impl WarpGroup {
         mma: Mma,
     ) -> Result<Result<Operands, Conflict>, Fault> {
         let [a, b] = mma.operands()?;
-        let decode = operand::decoder(mma.dtype);
         let mut conflict = None;
-        self.a.resize(64 * 16, 0.0);
-        self.b.resize(16 * mma.n as usize, 0.0);
+        let (n, k) = (mma.n as usize, mma.types[0].k() as usize);
+        self.a.resize(64 * k, 0.0);
+        self.b.resize(k * n, 0.0);
         if a.is_none() {
-            operand::from_fragments(&self.fragments, decode, &mut self.a);
+            product::from_fragments(&self.fragments, mma.types[0], &mut self.a);
         }
-        // Both matrices are row-major here: 64 rows of 16, and 16 of N.
-        let n = mma.n as usize;
-        for (o, out, along_m_or_n, along_k) in [(&a, &mut self.a, 16, 1), (&b, &mut self.b, 1, n)] {
+        // Distances from an element to the next along M or N, and along K.
+        let of_a = (&a, mma.types[0], &mut self.a, [k, 1]);
+        let of_b = (&b, mma.types[1], &mut self.b, [1, n]);
+        for (o, dtype, out, [along_m_or_n, along_k]) in [of_a, of_b] {
             let Some(o) = o else { continue };
+            let (decode, elements) = (product::decoder(dtype), k / 2);
             let step = if o.major() == Major::K { along_k } else { along_m_or_n };
             o.for_each_chunk(|row, k, addr| match smem.hold_chunk(addr) {
                 Ok(bytes) => {
                     let at = row as usize * along_m_or_n + k as usize * along_k;
-                    operand::spread(decode, bytes, &mut out[at..], step);
+                    product::spread(decode, bytes, &mut out[at..], step, elements);
                 }
                 Err(c) => conflict = conflict.or(Some(c)),
             });
@@ -178,13 +187,28 @@ impl WarpGroup {
     pub fn multiply(&mut self, operands: Operands, mma: Mma, loc: Loc) {
         let n = mma.n as usize;
         self.open.push(InFlight { operands, loc });
-        self.product.resize(64 * n, 0.0);
-        operand::product(&self.a, &self.b, n, &mut self.product);
+        if is_short(mma.types[0]) {
+            // Short sums depend on what they are added to.
+            let [a, b] = &mut self.factors;
+            a.take(&self.a, mma.types[0]);
+            b.take(&self.b, mma.types[1]);
+        } else {
+            self.product.resize(64 * n, 0.0);
+            product::product(&self.a, &self.b, n, &mut self.product);
+        }
     }
 
     /// Adds the product of the last instruction to the accumulators of the threads from one on.
-    pub fn add(&self, mma: Mma, first: usize, values: &mut [f32]) {
-        operand::add(&self.product, mma.n as usize, mma.scale_d, first, values);
+    pub fn add(&self, mma: Mma, first: usize, values: &mut [u32]) {
+        let (n, scale_d) = (mma.n as usize, mma.scale_d);
+        match mma.types[0] {
+            OperandType::E4m3 | OperandType::E5m2 => {
+                let [a, b] = [(&self.a[..], &self.factors[0]), (&self.b[..], &self.factors[1])];
+                short::add(a, b, n, scale_d, first, values);
+            }
+            OperandType::S8 => product::add_s32(&self.product, n, scale_d, first, values),
+            _ => product::add(&self.product, n, scale_d, first, values),
+        }
     }
 
     /// The protocol state: the groups in flight, and who has committed them.
@@ -239,7 +263,8 @@ mod tests {
     fn mma() -> Mma {
         let (start, leading) = (u64::from(SMEM_BASE >> 4), 128 >> 4);
         let b = start | leading << 16;
-        Mma { a: None, b: (b, Major::K), n: 8, scale_d: false, dtype: OperandType::Bf16 }
+        let types = [OperandType::Bf16; 2];
+        Mma { a: None, b: (b, Major::K), n: 8, scale_d: false, types }
     }
 
     #[test]

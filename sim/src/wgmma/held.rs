@@ -12,8 +12,8 @@
 //! fragment, until it is given back. Other values at this address are a suspicion only: the fragment may have been moved
 //! before, and another one made in its place. If it has not been given back when the thread returns, it was not moved.
 //!
-//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic, and an accumulator
-//! that is written as a whole.
+//! What leaves no value behind is not seen: a comparison with a pattern, `max`, integer arithmetic (so also of sums of
+//! integers), and an accumulator that is written as a whole.
 //!
 //! PTX manual, *wgmma.mma_async* and *wgmma.fence*.
 
@@ -21,6 +21,23 @@ use super::pool::{Kept, Look, Name, Pool, named};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::loc::{Loc, same_line};
+
+/// The type of sums: `f32`, or `i32` for those of 8-bit integers.
+pub trait Sum: Copy + sealed::Sealed {}
+impl Sum for f32 {}
+impl Sum for i32 {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for i32 {}
+}
+
+/// The bits of sums, which is how the model keeps them.
+pub(crate) fn bits<S: Sum>(d: &mut [S]) -> &mut [u32] {
+    // SAFETY: `f32` and `i32` have the size and the alignment of `u32`, and no bits that are not a value.
+    unsafe { std::slice::from_raw_parts_mut(d.as_mut_ptr().cast(), d.len()) }
+}
 
 /// Registers of A that a wgmma reads, until they are given back.
 struct Source {
@@ -125,8 +142,8 @@ pub(crate) struct Held {
     members: Vec<Member>,
     /// Threads that have executed `wgmma.fence` since they started, or got registers back.
     fenced: u128,
-    accumulators: Pool<f32>,
-    fragments: Pool<u32>,
+    accumulators: Pool,
+    fragments: Pool,
 }
 
 impl Held {
@@ -261,7 +278,7 @@ impl Held {
 
     /// All threads have come to a wgmma of a group. `add` adds its product to accumulators, or replaces
     /// them: those of the threads from one on, which it gets with their values.
-    pub fn issued(&mut self, at: (Loc, u64), add: impl FnMut(usize, &mut [f32])) {
+    pub fn issued(&mut self, at: (Loc, u64), add: impl FnMut(usize, &mut [u32])) {
         self.accumulators.issued(at, add);
         self.fragments.issued(at, |_, _| ());
     }
@@ -271,7 +288,7 @@ impl Held {
     pub fn write(
         &mut self,
         t: usize,
-        d: &mut [f32],
+        d: &mut [u32],
         scale_d: bool,
         at: (Loc, u64),
     ) -> Result<(), Fault> {
@@ -281,7 +298,7 @@ impl Held {
                 return Ok(());
             }
             Look::Part(i) if scale_d => {
-                let name = named(d[i].to_bits()).expect("it was found");
+                let name = named(d[i]).expect("it was found");
                 return Err(self.changed("an accumulator", name, t));
             }
             Look::Part(_) | Look::Not => {}
@@ -298,12 +315,12 @@ impl Held {
     }
 
     /// `fence_operand`: puts values back into an accumulator that no wgmma writes any more.
-    pub fn give_back(&mut self, t: usize, d: &mut [f32]) -> Result<(), Fault> {
+    pub fn give_back(&mut self, t: usize, d: &mut [u32]) -> Result<(), Fault> {
         let retired = self.retired(t);
         match self.accumulators.look(t, d) {
             Look::Not => self.member(t).pin(d.as_ptr() as usize),
             Look::Part(i) => {
-                let name = named(d[i].to_bits()).expect("it was found");
+                let name = named(d[i]).expect("it was found");
                 return Err(self.changed("an accumulator", name, t));
             }
             Look::Whole(slot) if self.accumulators.group(slot) <= retired => {

@@ -4,3 +4,5 @@ pub(crate) mod groups;
 pub(crate) mod held;
 pub(crate) mod operand;
 pub(crate) mod pool;
+pub(crate) mod product;
+pub(crate) mod short;

@@ -1,21 +1,49 @@
-//! wgmma's operands: where a descriptor says they lie, and the product of what lies there.
+//! wgmma's operands: where a descriptor says they lie.
 //!
 //! PTX manual, *Asynchronous Warpgroup Level Matrix Shared Memory Layout* and *Matrix Descriptor
-//! Format*. An instruction reads 16 elements along K of each row (M of A, N of B). In a K-major operand
-//! the elements of a row are contiguous, in an MN-major one those of a column.
+//! Format*. An instruction reads 32 bytes along K of each row (M of A, N of B). In a K-major operand
+//! the elements of a row are contiguous, in an MN-major one, whose elements have 16 bits, those of a
+//! column.
 
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::types::tensor_map::Swizzle;
-use half::f16;
 
-/// The element type of A and B.
+/// Bytes of each row along K that an instruction multiplies.
+const K_BYTES: u32 = 32;
+/// Bytes of a chunk: what the swizzles move as a whole.
+const CHUNK: u32 = 16;
+
+/// The element type of A or of B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperandType {
     /// `.bf16`
     Bf16,
     /// `.f16`
     F16,
+    /// `.tf32`, in 32 bits, of which the 13 lowest are not read
+    Tf32,
+    /// `.e4m3`
+    E4m3,
+    /// `.e5m2`
+    E5m2,
+    /// `.s8`
+    S8,
+}
+
+impl OperandType {
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Self::Bf16 | Self::F16 => 2,
+            Self::Tf32 => 4,
+            Self::E4m3 | Self::E5m2 | Self::S8 => 1,
+        }
+    }
+    /// Elements of each row that an instruction multiplies: 8, 16 or 32.
+    pub(crate) fn k(self) -> u32 {
+        K_BYTES / self.bytes()
+    }
 }
 
 /// The extent along which the elements of an operand are contiguous.
@@ -27,9 +55,10 @@ pub enum Major {
     Mn,
 }
 
-/// An operand in shared memory: `rows` rows (M of A, N of B) of 16 elements along K.
+/// An operand in shared memory: `rows` rows (M of A, N of B) of 32 bytes along K.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operand {
+    dtype: OperandType,
     major: Major,
     start: u32,
     leading: u32,
@@ -42,7 +71,11 @@ impl Operand {
     /// Takes a descriptor apart: start address >> 4 in bits 0 to 13, leading offset >> 4 in 16 to
     /// 29, stride offset >> 4 in 32 to 45, base offset in 49 to 51, swizzle in 62 and 63 (1 is
     /// 128 B, 2 is 64 B, 3 is 32 B).
-    pub fn new((descriptor, major): (u64, Major), rows: u32) -> Result<Self, Fault> {
+    pub fn new(
+        (descriptor, major): (u64, Major),
+        rows: u32,
+        dtype: OperandType,
+    ) -> Result<Self, Fault> {
         let field = |shift: u32| ((descriptor >> shift & 0x3fff) as u32) << 4;
         let swizzle = match descriptor >> 62 {
             0 => Swizzle::None,
@@ -51,8 +84,13 @@ impl Operand {
             _ => Swizzle::B32,
         };
         let (start, leading, stride) = (field(0), field(16), field(32));
-        let o = Self { major, start, leading, stride, swizzle, rows };
+        let o = Self { dtype, major, start, leading, stride, swizzle, rows };
         let fault = |message| Err(Fault::new(Rule::Descriptor, message));
+        if major == Major::Mn && dtype.bytes() != 2 {
+            return fault(format!(
+                "an MN-major operand of {dtype:?}: only bf16 and f16 have both majors"
+            ));
+        }
         if descriptor >> 49 & 7 != 0 {
             let base = descriptor >> 49 & 7;
             return fault(format!(
@@ -78,8 +116,9 @@ impl Operand {
                  multiple of {repeat}, plus a step along K inside the first row"
             ));
         }
-        (start % span + 32 > span).then(|| {
-            format!("16 elements from {start:#x} on leave the {span} bytes of the swizzle")
+        (start % span + K_BYTES > span).then(|| {
+            let k = self.dtype.k();
+            format!("{k} elements from {start:#x} on leave the {span} bytes of the swizzle")
         })
     }
 
@@ -128,25 +167,18 @@ impl Operand {
         self.major
     }
 
-    /// Address of 8 elements: K-major from column `k` (0 or 8) of a row on, MN-major from row `row` (a
-    /// multiple of 8) of a column on.
-    fn address(&self, row: u32, k: u32) -> u32 {
-        match self.major {
-            Major::K => self.k_major(row, k),
-            Major::Mn => self.mn_major(row, k),
-        }
-    }
-
-    fn k_major(&self, row: u32, k: u32) -> u32 {
+    /// Address of a chunk of a row of a K-major operand: its first 16 bytes (0) or its second (1).
+    fn k_major(&self, row: u32, chunk: u32) -> u32 {
         let group = self.start + row / 8 * self.stride;
         if self.swizzle == Swizzle::None {
             // Core matrices of 8 rows of 16 bytes; `leading` leads to the next along K.
-            return group + k / 8 * self.leading + row % 8 * 16;
+            return group + chunk * self.leading + row % 8 * CHUNK;
         }
-        self.swizzle.apply(group + row % 8 * self.swizzle.span() + k * 2)
+        self.swizzle.apply(group + row % 8 * self.swizzle.span() + chunk * CHUNK)
     }
 
-    /// The canonical layouts of MN-major operands, with eight elements of 16 bits in T:
+    /// Address of 8 elements of column `k` of an MN-major operand, from row `row` on, a multiple of 8.
+    /// The canonical layouts, with eight elements of 16 bits in T:
     /// `((T,1,m),(8,k)):((1,T,SBO),(1T,LBO))` without a swizzle, and with one over U chunks of 16 bytes
     /// `((T,U,m),(8,k)):((1,T,LBO),(UT,SBO))`.
     fn mn_major(&self, row: u32, k: u32) -> u32 {
@@ -159,18 +191,19 @@ impl Operand {
         self.swizzle.apply(panel + 2 * row % span + k / 8 * self.stride + k % 8 * span)
     }
 
-    /// Calls `f` with row, column and address of each 16 bytes.
+    /// Calls `f` with row, column and address of the first element of each 16 bytes.
     pub fn for_each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
         match self.major {
             Major::K => {
+                let second = CHUNK / self.dtype.bytes();
                 for row in 0..self.rows {
-                    f(row, 0, self.address(row, 0));
-                    f(row, 8, self.address(row, 8));
+                    f(row, 0, self.k_major(row, 0));
+                    f(row, second, self.k_major(row, 1));
                 }
             }
             Major::Mn => {
                 for row in (0..self.rows).step_by(8) {
-                    (0..16).for_each(|k| f(row, k, self.address(row, k)));
+                    (0..16).for_each(|k| f(row, k, self.mn_major(row, k)));
                 }
             }
         }
@@ -185,7 +218,7 @@ impl Operand {
         }
         let span = self.swizzle.span();
         let last = match self.major {
-            Major::K => groups * self.stride + 32,
+            Major::K => groups * self.stride + K_BYTES,
             Major::Mn => 2 * (self.rows - 1) / span * self.leading + self.stride + span,
         };
         let end = self.start + last + 7 * span;
@@ -197,111 +230,6 @@ impl Operand {
         let mut found = false;
         self.for_each_chunk(|_, _, a| found |= a == addr & !15);
         found
-    }
-}
-
-/// Turns 16 bytes into 8 floats.
-pub(crate) type Decode = fn(&[u8], &mut [f32]);
-
-/// The decoder of an element type.
-pub(crate) fn decoder(dtype: OperandType) -> Decode {
-    fn with(bytes: &[u8], out: &mut [f32], f: impl Fn(u16) -> f32) {
-        for (o, b) in out.iter_mut().zip(bytes.chunks_exact(2)) {
-            *o = f(u16::from_le_bytes([b[0], b[1]]));
-        }
-    }
-    match dtype {
-        OperandType::Bf16 => |b, o| with(b, o, |h| f32::from_bits(u32::from(h) << 16)),
-        OperandType::F16 => |b, o| with(b, o, |h| f16::from_bits(h).to_f32()),
-    }
-}
-
-/// Decodes 8 elements into every `step`th of `out`.
-pub(crate) fn spread(decode: Decode, bytes: &[u8], out: &mut [f32], step: usize) {
-    if step == 1 {
-        return decode(bytes, &mut out[..8]);
-    }
-    let mut values = [0.0; 8];
-    decode(bytes, &mut values);
-    for (out, value) in out.iter_mut().step_by(step).zip(values) {
-        *out = value;
-    }
-}
-
-/// A from registers: the fragment of `mma.m16n8k16`, a slab of 16 rows per warp. Register i of
-/// lane l holds columns `2 (l % 4) + 8 (i / 2)` and + 1 of row `l / 4 + 8 (i % 2)`.
-pub(crate) fn from_fragments(fragments: &[[u32; 4]], decode: Decode, a: &mut [f32]) {
-    for (t, regs) in fragments.iter().enumerate() {
-        for (i, r) in regs.iter().enumerate() {
-            let row = t / 32 * 16 + t % 32 / 4 + 8 * (i % 2);
-            let col = 2 * (t % 4) + 8 * (i / 2);
-            decode(&r.to_le_bytes(), &mut a[row * 16 + col..row * 16 + col + 2]);
-        }
-    }
-}
-
-/// `d = a * b`: a is 64 by 16, b is 16 by n, all row-major. The 16 products of an element are
-/// summed before the accumulator is added, as the tensor core does.
-pub(crate) fn product(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
-        return unsafe { product_avx2(a, b, n, d) };
-    }
-    product_with::<8>(a, b, n, d);
-}
-
-/// The same in wider vectors. No product is fused with its sum, so each element is the same.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn product_avx2(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
-    if n.is_multiple_of(16) {
-        product_with::<16>(a, b, n, d);
-    } else {
-        product_with::<8>(a, b, n, d);
-    }
-}
-
-/// `BLOCK` columns at a time, of which n is a multiple.
-#[inline(always)] // Into callers with other instruction sets.
-fn product_with<const BLOCK: usize>(a: &[f32], b: &[f32], n: usize, d: &mut [f32]) {
-    for (rows, d) in a.chunks_exact(16 * 4).zip(d.chunks_exact_mut(4 * n)) {
-        for col in (0..n).step_by(BLOCK) {
-            // Four rows at a time: each part of b is loaded once for all of them.
-            let mut sum = [[0.0f32; BLOCK]; 4];
-            for k in 0..16 {
-                let b: &[f32; BLOCK] =
-                    b[k * n + col..][..BLOCK].try_into().expect("n is a multiple of it");
-                for (r, sum) in sum.iter_mut().enumerate() {
-                    let x = rows[r * 16 + k];
-                    for (s, &y) in sum.iter_mut().zip(b) {
-                        *s += x * y;
-                    }
-                }
-            }
-            for (r, sum) in sum.iter().enumerate() {
-                d[r * n + col..][..BLOCK].copy_from_slice(sum);
-            }
-        }
-    }
-}
-
-/// Adds a product of 64 by n to accumulators, or replaces these without `scale_d`: the threads' from
-/// `first` on, each in the order of its registers.
-///
-/// PTX manual, *wgmma D fragments*: thread t has rows `16 (t / 32) + (t % 32) / 4` and + 8; register
-/// `4 j + 2 h + e` is row half h, column `8 j + 2 (t % 4) + e`.
-pub(crate) fn add(product: &[f32], n: usize, scale_d: bool, first: usize, values: &mut [f32]) {
-    for (t, part) in (first..).zip(values.chunks_exact_mut(n / 2)) {
-        let row = t / 32 * 16 + t % 32 / 4;
-        let half = |row: usize| product[row * n..][..n].chunks_exact(8);
-        let at = t % 4 * 2;
-        for (part, (top, bottom)) in part.chunks_exact_mut(4).zip(half(row).zip(half(row + 8))) {
-            let new = [top[at], top[at + 1], bottom[at], bottom[at + 1]];
-            for (d, new) in part.iter_mut().zip(new) {
-                *d = if scale_d { *d + new } else { new };
-            }
-        }
     }
 }
 

@@ -13,28 +13,6 @@ const SLOTS: usize = 64;
 /// Registers of a thread, twice: no more can be held that somebody still wants.
 const REGISTERS: usize = 512;
 
-/// A register's value.
-pub(crate) trait Value: Copy {
-    fn bits(self) -> u32;
-    fn of(bits: u32) -> Self;
-}
-impl Value for f32 {
-    fn bits(self) -> u32 {
-        self.to_bits()
-    }
-    fn of(bits: u32) -> Self {
-        Self::from_bits(bits)
-    }
-}
-impl Value for u32 {
-    fn bits(self) -> u32 {
-        self
-    }
-    fn of(bits: u32) -> Self {
-        bits
-    }
-}
-
 /// Whether a value may be a pattern.
 #[inline]
 pub(crate) fn suspicious(bits: u32) -> bool {
@@ -80,7 +58,7 @@ pub(crate) struct Kept {
 }
 
 /// Registers of 128 threads that one accumulation, or one fragment, has.
-struct Slot<T> {
+struct Slot {
     generation: u32,
     /// Registers per thread; 0: the slot is free.
     regs: usize,
@@ -95,10 +73,10 @@ struct Slot<T> {
     before: u128,
     /// Threads that have come with it to the wgmma in progress.
     come: u128,
-    values: Vec<T>,
+    values: Vec<u32>,
 }
 
-impl<T> Slot<T> {
+impl Slot {
     /// Whether thread `t` got the values that are here.
     fn gave(&self, t: usize) -> bool {
         (self.taken | self.before) >> t & 1 == 1
@@ -106,9 +84,9 @@ impl<T> Slot<T> {
 }
 
 /// What wgmmas of a warp group hold, of one kind.
-pub(crate) struct Pool<T> {
+pub(crate) struct Pool {
     fragment: bool,
-    slots: Vec<Slot<T>>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
     /// Registers per thread that the slots in use have.
     live: usize,
@@ -117,7 +95,7 @@ pub(crate) struct Pool<T> {
     ages: u64,
 }
 
-impl<T: Value> Pool<T> {
+impl Pool {
     pub fn new(fragment: bool) -> Self {
         Self { fragment, slots: Vec::new(), free: Vec::new(), live: 0, fresh: None, ages: 0 }
     }
@@ -139,7 +117,7 @@ impl<T: Value> Pool<T> {
         EXPONENT | MARK | kind | self.slots[slot].generation << 13 | (slot as u32) << 7
     }
 
-    fn known(&self, name: Name) -> Option<&Slot<T>> {
+    fn known(&self, name: Name) -> Option<&Slot> {
         let slot = self.slots.get(name.slot)?;
         let known = name.fragment == self.fragment
             && name.generation == slot.generation
@@ -153,21 +131,20 @@ impl<T: Value> Pool<T> {
     }
 
     /// What the registers of thread `t` hold.
-    pub fn look(&self, t: usize, regs: &[T]) -> Look {
-        if let Some(name) = named(regs[0].bits())
+    pub fn look(&self, t: usize, regs: &[u32]) -> Look {
+        if let Some(name) = named(regs[0])
             && let Some(slot) = self.known(name)
             && slot.regs == regs.len()
             && slot.taken >> t & 1 == 0
         {
             let base = self.base(name.slot);
             // No early exit: this is each wgmma's.
-            let other = (base..).zip(regs).fold(0, |other, (want, x)| other | (want ^ x.bits()));
+            let other = (base..).zip(regs).fold(0, |other, (want, x)| other | (want ^ x));
             if other == 0 {
                 return Look::Whole(name.slot);
             }
         }
-        let any =
-            regs.iter().position(|x| named(x.bits()).is_some_and(|n| self.known(n).is_some()));
+        let any = regs.iter().position(|x| named(*x).is_some_and(|n| self.known(n).is_some()));
         any.map_or(Look::Not, Look::Part)
     }
 
@@ -178,7 +155,7 @@ impl<T: Value> Pool<T> {
 
     /// All threads have come to a wgmma, and hold registers for it: `change` changes what is kept of
     /// these, for one or more threads from one on. What the next wgmma begins is another.
-    pub fn issued(&mut self, (loc, group): (Loc, u64), mut change: impl FnMut(usize, &mut [T])) {
+    pub fn issued(&mut self, (loc, group): (Loc, u64), mut change: impl FnMut(usize, &mut [u32])) {
         self.fresh = None;
         for slot in self.slots.iter_mut().filter(|s| s.come != 0) {
             (slot.loc, slot.group) = (loc, group);
@@ -194,7 +171,7 @@ impl<T: Value> Pool<T> {
     }
 
     /// The wgmma in progress holds a slot's registers as well; gives the values of thread `t`.
-    pub fn again(&mut self, slot: usize, t: usize, (loc, group): (Loc, u64)) -> &mut [T] {
+    pub fn again(&mut self, slot: usize, t: usize, (loc, group): (Loc, u64)) -> &mut [u32] {
         let slot = &mut self.slots[slot];
         (slot.loc, slot.group) = (loc, group);
         &mut slot.values[t * slot.regs..][..slot.regs]
@@ -205,7 +182,7 @@ impl<T: Value> Pool<T> {
     pub fn keep(
         &mut self,
         t: usize,
-        regs: &mut [T],
+        regs: &mut [u32],
         at: (Loc, u64),
         over: impl Fn(u64) -> bool,
     ) -> usize {
@@ -220,7 +197,7 @@ impl<T: Value> Pool<T> {
         let values = &mut self.slots[slot].values[t * n..][..n];
         values.copy_from_slice(regs);
         for (r, pattern) in regs.iter_mut().zip(base..) {
-            *r = T::of(pattern);
+            *r = pattern;
         }
         slot
     }
@@ -231,7 +208,7 @@ impl<T: Value> Pool<T> {
         &mut self,
         n: usize,
         (loc, group): (Loc, u64),
-        any: T,
+        any: u32,
         over: impl Fn(u64) -> bool,
     ) -> usize {
         while self.live + n > REGISTERS || (self.free.is_empty() && self.slots.len() == SLOTS) {
@@ -287,7 +264,7 @@ impl<T: Value> Pool<T> {
     }
 
     /// Thread `t` gets the values of its registers back.
-    pub fn take(&mut self, slot: usize, t: usize, regs: &mut [T]) {
+    pub fn take(&mut self, slot: usize, t: usize, regs: &mut [u32]) {
         let s = &mut self.slots[slot];
         regs.copy_from_slice(&s.values[t * s.regs..][..s.regs]);
         s.taken |= 1 << t;
@@ -297,11 +274,11 @@ impl<T: Value> Pool<T> {
     }
 
     /// Whether registers of thread `t` hold what it got back last.
-    pub fn unchanged(&self, t: usize, regs: &[T]) -> bool {
+    pub fn unchanged(&self, t: usize, regs: &[u32]) -> bool {
         let n = regs.len();
-        let same = |s: &Slot<T>| {
+        let same = |s: &Slot| {
             let values = s.values[t * n..][..n].iter();
-            values.zip(regs).all(|(v, r)| v.bits() == r.bits())
+            values.eq(regs)
         };
         self.slots.iter().any(|s| s.gave(t) && s.values.len() == 128 * n && same(s))
     }

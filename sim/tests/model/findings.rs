@@ -269,7 +269,7 @@ fn an_operand_overwritten_before_the_wait() {
         let mut d = [0.0; 32];
         let (a, b) = (descriptor(smem(0)), descriptor(smem(2048)));
         wgmma::fence();
-        wgmma::mma_ss(&mut d, a, b, false, wgmma::OperandType::F16); // THE WGMMA
+        wgmma::mma_ss(&mut d, a, b, false, [wgmma::OperandType::F16; 2]); // THE WGMMA
         wgmma::commit_group();
         shared::st(smem(tid() * 16), 1u32); // OVERWRITES ITS OPERAND
         wgmma::wait_group::<0>();
@@ -295,7 +295,7 @@ fn two_panels(zeros: u32, after: impl Fn()) {
         descriptor(smem(0)),
         (b, wgmma::Major::Mn),
         false,
-        wgmma::OperandType::F16,
+        [wgmma::OperandType::F16; 2],
     );
     wgmma::commit_group();
     after();
@@ -340,7 +340,7 @@ fn descriptors_of_mn_major_operands() {
             wgmma::fence();
             let a = descriptor(smem(0));
             let b = (b, wgmma::Major::Mn);
-            wgmma::mma_ss(&mut d, a, b, false, wgmma::OperandType::F16);
+            wgmma::mma_ss(&mut d, a, b, false, [wgmma::OperandType::F16; 2]);
         });
         assert!(report.message.contains(says), "{report}");
     }
@@ -351,7 +351,7 @@ fn wgmma_out_of_order() {
     let mma = |a: (u64, wgmma::Major)| {
         let mut d = [0.0; 4];
         wgmma::fence();
-        wgmma::mma_ss(&mut d, a, descriptor(smem(0)), false, wgmma::OperandType::Bf16);
+        wgmma::mma_ss(&mut d, a, descriptor(smem(0)), false, [wgmma::OperandType::Bf16; 2]);
     };
     breaks(Rule::BrokenWarpgroup, Shape(96, 1, 4096), || mma(descriptor(smem(0))));
     breaks(Rule::BrokenWarpgroup, Shape(128, 1, 4096), || {

@@ -102,7 +102,7 @@ fn kernel<const BN: u32, const REGS: usize>(p: &Aligned<Gemm>) {
         wgmma::fence();
         for k in 0..4 {
             let [a, b] = [a, b].map(|descriptor| (descriptor + k * 2, wgmma::Major::K));
-            wgmma::mma_ss(&mut d, a, b, i > 0 || k > 0, wgmma::OperandType::Bf16);
+            wgmma::mma_ss(&mut d, a, b, i > 0 || k > 0, [wgmma::OperandType::Bf16; 2]);
         }
         wgmma::commit_group();
         wgmma::wait_group::<0>();

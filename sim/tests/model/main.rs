@@ -23,5 +23,6 @@ mod seeds;
 mod spins;
 mod tensor_core;
 mod tensor_maps;
+mod tensor_types;
 mod trace;
 mod words;

@@ -358,7 +358,7 @@ fn multiply() {
     let mut d = [0.0; 32];
     wgmma::fence();
     let (a, b) = (descriptor(smem(0)), descriptor(smem(2048)));
-    wgmma::mma_ss(&mut d, a, b, false, wgmma::OperandType::F16); // MULTIPLIES
+    wgmma::mma_ss(&mut d, a, b, false, [wgmma::OperandType::F16; 2]); // MULTIPLIES
     wgmma::commit_group();
 }
 

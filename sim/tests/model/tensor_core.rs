@@ -18,6 +18,7 @@ fn half(x: f32, dtype: OperandType) -> u16 {
     match dtype {
         OperandType::Bf16 => bf16::from_f32(x).to_bits(),
         OperandType::F16 => f16::from_f32(x).to_bits(),
+        _ => unreachable!("{dtype:?} does not have 16 bits"),
     }
 }
 
@@ -124,9 +125,9 @@ fn product_of<const REGS: usize>(
         for k in (0..K).step_by(16) {
             if from_registers {
                 let regs = &mut fragments[k as usize / 16];
-                wgmma::mma_rs(&mut d, regs, lb.descriptor(k), k > 0, dtype);
+                wgmma::mma_rs(&mut d, regs, lb.descriptor(k), k > 0, [dtype; 2]);
             } else {
-                wgmma::mma_ss(&mut d, la.descriptor(k), lb.descriptor(k), k > 0, dtype);
+                wgmma::mma_ss(&mut d, la.descriptor(k), lb.descriptor(k), k > 0, [dtype; 2]);
             }
         }
         wgmma::commit_group();

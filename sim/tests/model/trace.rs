@@ -277,7 +277,7 @@ fn warp_groups_share_the_tensor_core() {
         let mut d = [0.0; N as usize / 2];
         wgmma::fence();
         for _ in 0..3 {
-            wgmma::mma_ss(&mut d, operand, operand, true, OperandType::Bf16);
+            wgmma::mma_ss(&mut d, operand, operand, true, [OperandType::Bf16; 2]);
             wgmma::commit_group();
         }
         wgmma::wait_group::<1>();

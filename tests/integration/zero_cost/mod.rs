@@ -17,7 +17,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use warpipe::gpu_kernels::gemm::{INSTANCES, KernelSchedule};
+use warpipe::gpu_kernels::gemm::KernelSchedule;
+use warpipe::gpu_kernels::gemm::table::all_instances;
 use warpipe::host::{Device, Dtype, SimConfig, data};
 use warpipe::isa::kernel::{Image, KernelMeta};
 
@@ -149,10 +150,11 @@ fn no_main_loop_moves_what_it_multiplies() {
             assert_eq!(sass::hgmmas(&kernel.code), 0, "{name} has HGMMA in no loop");
             return false;
         };
-        // Four steps of 16 columns, for each block of 64 rows that a warp group has of its own, or for
-        // each half of the tile's columns.
-        let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == *name);
+        // Four steps of 32 bytes along K, for each block of 64 rows that a warp group has of its own, or for
+        // each half of the tile's columns, or for each part of 64 columns that is promoted.
+        let instance = all_instances().find(|i| i.desc.meta.name() == *name);
         let parts = instance.map_or(1, |i| match i.kernel_schedule {
+            KernelSchedule::SplitN if i.promotes => i.bn / 64,
             KernelSchedule::SplitN => 2,
             _ => i.bm / 64 / i.groups,
         });
@@ -165,7 +167,7 @@ fn no_main_loop_moves_what_it_multiplies() {
         assert!(meets.is_empty(), "{name} meets in its main loop: {meets:?}");
         name.starts_with("gemm_")
     });
-    assert_eq!(gemms.count(), INSTANCES.len(), "every instance was looked at");
+    assert_eq!(gemms.count(), all_instances().count(), "every instance was looked at");
 }
 
 /// What a CTA does before its first load is time in which its SM does nothing. It waits for no access to
@@ -201,7 +203,7 @@ fn nothing_long_stands_before_the_first_load() {
         assert!(moves.is_empty(), "{name} moves coordinates in its loading loop: {moves:?}");
         true
     });
-    assert_eq!(gemms.count(), INSTANCES.len(), "every instance was looked at");
+    assert_eq!(gemms.count(), all_instances().count(), "every instance was looked at");
 }
 
 /// The twin is a twin: the same result to the last bit, on the model.

@@ -9,6 +9,9 @@ const ADDRESSES: &[&str] = &["--package", "warpipe-sim", "--lib", "wgmma::operan
 /// Products on the model, and what it reports of operands.
 const PRODUCTS: &[&str] = &["--package", "warpipe-sim", "--test", "model", "mn_major"];
 
+/// The unit tests of sums of 8-bit floats.
+const SHORT_SUMS: &[&str] = &["--package", "warpipe-sim", "--lib", "wgmma::short"];
+
 const OPERAND: &str = "sim/src/wgmma/operand.rs";
 
 /// All faults.
@@ -56,6 +59,20 @@ pub const FAULTS: &[Mutation] = &[
             OPERAND,
             "if start % span + span.min(2 * rows) > span {",
             "if start % span > span {",
+        )],
+    },
+    Mutation {
+        case: "model_k_major_bytes_as_halves",
+        tests: ADDRESSES,
+        edits: &[(OPERAND, "CHUNK / self.dtype.bytes();", "CHUNK / 2;")],
+    },
+    Mutation {
+        case: "model_short_sums_of_twelve_bits",
+        tests: SHORT_SUMS,
+        edits: &[(
+            "sim/src/wgmma/short.rs",
+            "const POINT: f32 = 8192.0;",
+            "const POINT: f32 = 4096.0;",
         )],
     },
 ];

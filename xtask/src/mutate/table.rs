@@ -207,8 +207,8 @@ mutations! {
             => "    pub fn fragment(&self, fragment: usize) -> [f32; 8] { core::array::from_fn(|i| self.acc.regs[0].as_ref()[8 * fragment + i]) }\n    #[device]\n    pub fn next(";
     "15_sum_rescaled_in_flight":
         in "pipeline/src/mma/accumulator.rs",
-            "impl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n"
-            => "impl<const N: usize, const BLOCKS: usize> Clone for TallAccumulator<N, BLOCKS> where M64<N>: Shape { fn clone(&self) -> Self { *self } }\nimpl<const N: usize, const BLOCKS: usize> Copy for TallAccumulator<N, BLOCKS> where M64<N>: Shape {}\nimpl<const N: usize, const BLOCKS: usize> TallAccumulator<N, BLOCKS>\n";
+            "impl<const N: usize, const BLOCKS: usize, S> TallAccumulator<N, BLOCKS, S>\n"
+            => "impl<const N: usize, const BLOCKS: usize> Clone for TallAccumulator<N, BLOCKS> where M64<N>: Shape { fn clone(&self) -> Self { *self } }\nimpl<const N: usize, const BLOCKS: usize> Copy for TallAccumulator<N, BLOCKS> where M64<N>: Shape {}\nimpl<const N: usize, const BLOCKS: usize, S> TallAccumulator<N, BLOCKS, S>\n";
     "16_queries_released_in_flight":
         in "pipeline/src/ring/consumer.rs",
             "pub fn keep(self) -> FullSlot<St, Rd, Tag, Cl> {\n        self.slot"
@@ -403,16 +403,16 @@ mutations! {
             => "(A, B) 1 is B behind (A);\n    (A, B) 2 is B behind (A);";
     "44_another_accumulator":
         in "pipeline/src/mma/operand.rs",
-            "impl<E, MA, MB, const BM: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, N, K, MB, SB>)"
-            => "impl<E, MA, MB, const BM: usize, const BN: usize, const N: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaStage<N> for (TileOf<E, BM, K, MA, SA>, TileOf<E, BN, K, MB, SB>)";
+            "    const BM: usize,\n    const N: usize,\n    const K: usize,\n    const SA: usize,\n    const SB: usize,\n> MmaStage<N, S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, N, K, MB, SB>)"
+            => "    const BM: usize,\n    const BN: usize,\n    const N: usize,\n    const K: usize,\n    const SA: usize,\n    const SB: usize,\n> MmaStage<N, S> for (TileOf<EA, BM, K, MA, SA>, TileOf<EB, BN, K, MB, SB>)";
     "44_one_operand":
         in "pipeline/src/mma/operand.rs",
-            "impl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for"
-            => "impl<T: TileShape> Sealed for (T,) {}\nimpl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\nimpl<E, MA, MB, const BM: usize, const BN: usize, const K: usize, const SA: usize, const SB: usize>\n    MmaTiles for";
+            "/// The tile of A has the rows of all warp groups that share it."
+            => "impl<T: TileShape> Sealed for (T,) {}\nimpl<T: TileShape, const N: usize> MmaStage<N> for (T,) {}\nimpl<T: TileShape> MmaTiles for (T,) {\n    const COLUMNS: usize = T::ROWS;\n    unsafe fn issue<Rd: MmaReaders, const N: usize, const BLOCKS: usize>(_: u32, _: u32, _: usize, _: &mut [<M64<N> as Shape>::Regs; BLOCKS], _: bool) where M64<N>: Shape {}\n}\n/// The tile of A has the rows of all warp groups that share it.";
     "44_f32_operands":
-        in "isa/src/wgmma/shape.rs",
+        in "isa/src/wgmma/element.rs",
             "    impl Sealed for half::f16 {}"
-            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }\n    impl super::MulBy<f32> for f32 { type Sum = f32; }";
     "44_slot_of_reads":
         in "pipeline/src/ring/readers.rs",
             "impl<Ro: Role> MmaReaders for Mma<Ro> {}"
@@ -427,8 +427,8 @@ mutations! {
             => "impl<Ro: Role> Sealed for Ro {}\nimpl<Ro: Role> Readers for Ro { type Role = Ro; const GROUPS: usize = 1; const ARRIVALS: usize = 1; const MULTICAST: bool = false; const ASYNC: bool = false; }\nimpl Sealed for Tma {}";
     "44_element":
         in "pipeline/src/tile/shape.rs",
-            "impl Sealed for f32 {}"
-            => "impl Sealed for u8 {}\nimpl Element for u8 { const DTYPE: Dtype = Dtype::U8; }\nimpl Sealed for f32 {}";
+            "    f32 as F32;"
+            => "    f32 as F32;\n    u8 as U8;";
     "44_values_k_major":
         in "pipeline/src/mma/operand.rs",
             "impl<const N: usize, E, const K: usize, MB, const SB: usize, Rd, Tag, Cl> Operands<N>\n    for (AFragment<E, K>, FullSlot<(TileOf<E, N, K, MB, SB>,), Rd, Tag, Cl>)"
@@ -445,18 +445,26 @@ mutations! {
             => "type Retired = RetiredSlot<(TileOf<E, R, C, MB, SB>,), Rd, Tag, Cl>;";
     "44_operands_of_another_role":
         in "pipeline/src/mma/accumulator.rs",
-            "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
-            => "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl>\n    where\n        Op: Operands<N, BLOCKS>,";
+            "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>\n    where\n        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,"
+            => "    pub fn start<Op, Ro, Cl>(\n        group: &Warpgroup<Ro, Cl>,\n        operands: Op,\n    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, 0, S>\n    where\n        Op: Operands<N, BLOCKS, S>,";
         in "pipeline/src/mma/accumulator.rs",
-            "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS, Role = Ro, Cluster = Cl>,"
-            => "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER>\n    where\n        Op: Operands<N, BLOCKS>,";
+            "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>\n    where\n        Op: Operands<N, BLOCKS, S, Role = Ro, Cluster = Cl>,"
+            => "    ) -> InFlight<'_, N, BLOCKS, Op, Ro, Cl, NEWER, S>\n    where\n        Op: Operands<N, BLOCKS, S>,";
     "44_f32_weights":
-        in "isa/src/wgmma/shape.rs",
+        in "isa/src/wgmma/element.rs",
             "    impl Sealed for half::f16 {}"
-            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }";
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}\n    impl<M: super::Major> super::OperandMajor<M> for f32 {}\n    impl super::Operand for f32 { const TYPE: super::OperandType = super::OperandType::F16; }\n    impl super::MulBy<f32> for f32 { type Sum = f32; }";
         in "pipeline/src/mma/a_fragment.rs",
             "impl Pack for f16 {"
             => "impl Pack for f32 { fn pack(low: f32, _high: f32) -> u32 { low.to_bits() } }\nimpl Pack for f16 {";
+    "44_e4m3_mn_major":
+        in "isa/src/wgmma/element.rs",
+            "impl OperandMajor<KMajor> for F8E4M3 {}"
+            => "impl<M: Major> OperandMajor<M> for F8E4M3 {}";
+    "44_mixed_elements":
+        in "isa/src/wgmma/element.rs",
+            "F8E4M3 as E4m3, by F8E4M3, F8E5M2 => f32;"
+            => "F8E4M3 as E4m3, by F8E4M3, F8E5M2, bf16 => f32;";
     "48_fragment_in_two_batches":
         in "pipeline/src/mma/a_fragment.rs",
             "impl<E, const K: usize> AFragment<E, K>\n"

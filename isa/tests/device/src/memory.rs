@@ -25,6 +25,7 @@ unsafe fn word<T: Word>(s: u32, p: *mut T) {
 fn word_ops(s: u32, p: u64) {
     // SAFETY: assembled, never run.
     unsafe {
+        word(s, p as *mut u8);
         word(s, p as *mut u16);
         word(s, p as *mut u32);
         word(s, p as *mut u64);
@@ -58,6 +59,11 @@ fn cvt_ops(out: DeviceSliceMut<u64>, lo: f32, hi: f32, v: u32) {
     let [c, d] = cvt::f16x2_to_f32(v);
     keep(&out, 2, (a + b).to_bits());
     keep(&out, 3, (c + d).to_bits());
+    keep(&out, 4, u32::from(cvt::e4m3x2(lo, hi)));
+    keep(&out, 5, u32::from(cvt::e5m2x2(lo, hi)));
+    keep(&out, 6, cvt::e4m3x2_to_f16x2(v as u16));
+    keep(&out, 7, cvt::e5m2x2_to_f16x2(v as u16));
+    keep(&out, 8, cvt::tf32(lo).to_bits());
 }
 
 #[kernel(threads = 32)]

@@ -7,31 +7,36 @@ fn held() -> Held {
     held
 }
 
+/// Adds 1 to a float, given as bits.
+fn plus_one(bits: &mut u32) {
+    *bits = (f32::from_bits(*bits) + 1.0).to_bits();
+}
+
 /// Issues `d += 1` for all threads, whose accumulators are `d`.
 fn add_one(held: &mut Held, d: &mut [[f32; 4]], group: u64) -> Result<(), Fault> {
     let at = (Location::caller(), group);
     for (t, d) in d.iter_mut().enumerate() {
-        held.write(t, d, true, at)?;
+        held.write(t, bits(d), true, at)?;
     }
-    held.issued(at, |_, values| values.iter_mut().for_each(|x| *x += 1.0));
+    held.issued(at, |_, values| values.iter_mut().for_each(plus_one));
     Ok(())
 }
 
 #[test]
 fn values_come_back_after_the_wait() {
     let mut h = held();
-    let mut d = vec![[0.0; 4]; 128];
+    let mut d = vec![[0.0f32; 4]; 128];
     add_one(&mut h, &mut d, 1).unwrap();
     add_one(&mut h, &mut d, 2).unwrap();
     h.waited(5, 1);
-    h.give_back(5, &mut d[5]).unwrap();
+    h.give_back(5, bits(&mut d[5])).unwrap();
     assert!(d[5][0].is_nan(), "group 2 is in flight");
     assert_eq!(h.used(5, d[5][3].to_bits()).unwrap_err().rule, Rule::RegistersInFlight);
     let scaled = (d[5][3] * std::hint::black_box(0.5)).to_bits();
     assert_eq!(h.used(5, scaled).unwrap_err().rule, Rule::RegistersInFlight);
     h.waited(5, 2);
     assert_eq!(h.used(5, d[5][3].to_bits()).unwrap_err().rule, Rule::RegistersUnfenced);
-    h.give_back(5, &mut d[5]).unwrap();
+    h.give_back(5, bits(&mut d[5])).unwrap();
     assert_eq!(d[5], [2.0; 4]);
 }
 
@@ -39,24 +44,22 @@ fn values_come_back_after_the_wait() {
 #[test]
 fn threads_may_come_with_different_registers() {
     let mut h = held();
-    let mut d = vec![[0.0; 4]; 128];
+    let mut d = vec![[0.0f32; 4]; 128];
     add_one(&mut h, &mut d, 1).unwrap();
     d.iter_mut().skip(64).for_each(|d| *d = [7.0; 4]);
     let at = (Location::caller(), 1);
     for (t, d) in d.iter_mut().enumerate() {
-        h.write(t, d, t < 64, at).unwrap();
+        h.write(t, bits(d), t < 64, at).unwrap();
     }
     let mut come = Vec::new();
     h.issued(at, |first, values| {
         come.push((first, values.len()));
-        for x in values {
-            *x += 1.0;
-        }
+        values.iter_mut().for_each(plus_one);
     });
     assert_eq!(come, (0..128).map(|t| (t, 4)).collect::<Vec<_>>());
     for (t, d) in d.iter_mut().enumerate() {
         h.waited(t, 1);
-        h.give_back(t, d).unwrap();
+        h.give_back(t, bits(d)).unwrap();
         assert_eq!(*d, [if t < 64 { 2.0 } else { 8.0 }; 4], "thread {t}");
     }
 }
@@ -65,23 +68,23 @@ fn threads_may_come_with_different_registers() {
 fn what_was_changed_in_flight_is_found() {
     for change in [0.0, f32::NAN] {
         let mut h = held();
-        let mut d = vec![[0.0; 4]; 128];
+        let mut d = vec![[0.0f32; 4]; 128];
         add_one(&mut h, &mut d, 1).unwrap();
         d[0][2] = change;
         assert_eq!(add_one(&mut h, &mut d, 1).unwrap_err().rule, Rule::RegistersInFlight);
         h.waited(0, 1);
-        assert_eq!(h.give_back(0, &mut d[0]).unwrap_err().rule, Rule::RegistersInFlight);
+        assert_eq!(h.give_back(0, bits(&mut d[0])).unwrap_err().rule, Rule::RegistersInFlight);
     }
 }
 
 #[test]
 fn a_fence_comes_before_what_the_thread_has_written() {
     let mut h = held();
-    let mut d = vec![[0.0; 4]; 128];
+    let mut d = vec![[0.0f32; 4]; 128];
     add_one(&mut h, &mut d, 1).unwrap();
     for (t, d) in d.iter_mut().enumerate() {
         h.waited(t, 1);
-        h.give_back(t, d).unwrap();
+        h.give_back(t, bits(d)).unwrap();
     }
     let same = d.clone();
     add_one(&mut h, &mut d, 2).expect("nobody has written the registers");
@@ -94,13 +97,13 @@ fn a_fence_comes_before_what_the_thread_has_written() {
 fn slots_are_used_again() {
     let mut h = held();
     for group in 1..=1000 {
-        let mut d = vec![[0.0; 4]; 128];
+        let mut d = vec![[0.0f32; 4]; 128];
         add_one(&mut h, &mut d, group).unwrap();
         for (t, d) in d.iter_mut().enumerate() {
             h.fence(t);
             h.waited(t, group);
             if group % 2 == 0 {
-                h.give_back(t, d).unwrap();
+                h.give_back(t, bits(d)).unwrap();
                 assert_eq!(*d, [1.0; 4]);
                 h.fence(t);
             }
@@ -181,17 +184,33 @@ fn a_fragment_that_was_moved_is_not_found() {
 #[test]
 fn one_fence_may_serve_two_batches() {
     let mut h = held();
-    let (mut d, mut e) = (vec![[0.0; 4]; 128], vec![[0.0; 4]; 128]);
+    let (mut d, mut e) = (vec![[0.0f32; 4]; 128], vec![[0.0f32; 4]; 128]);
     for (t, e) in e.iter_mut().enumerate() {
-        h.give_back(t, e).unwrap();
+        h.give_back(t, bits(e)).unwrap();
         h.fence(t);
     }
     add_one(&mut h, &mut d, 1).unwrap();
     for (t, d) in d.iter_mut().enumerate() {
         h.waited(t, 1);
-        h.give_back(t, d).unwrap();
+        h.give_back(t, bits(d)).unwrap();
     }
     add_one(&mut h, &mut e, 2).expect("written before the fence");
-    let mut f = vec![[0.0; 4]; 128];
+    let mut f = vec![[0.0f32; 4]; 128];
     assert_eq!(add_one(&mut h, &mut f, 2).unwrap_err().rule, Rule::RegistersUnfenced);
+}
+
+/// Sums of integers are held as those of floats are.
+#[test]
+fn integers_come_back_after_the_wait() {
+    let mut h = held();
+    let at = (Location::caller(), 1);
+    let mut d = vec![[-5i32, 7]; 128];
+    for (t, d) in d.iter_mut().enumerate() {
+        h.write(t, bits(d), true, at).unwrap();
+    }
+    h.issued(at, |_, values| values.iter_mut().for_each(|x| *x = x.wrapping_add(3)));
+    assert_eq!(h.used(9, d[9][1].cast_unsigned()).unwrap_err().rule, Rule::RegistersInFlight);
+    h.waited(9, 1);
+    h.give_back(9, bits(&mut d[9])).unwrap();
+    assert_eq!(d[9], [-2, 10]);
 }

@@ -2,22 +2,6 @@ use super::*;
 use std::collections::BTreeMap;
 
 #[test]
-fn a_product_of_sixteen_terms() {
-    let a: Vec<f32> = (0..64 * 16).map(|i| (i % 7) as f32 - 3.0).collect();
-    for n in [8, 24, 64, 256] {
-        let b: Vec<f32> = (0..16 * n).map(|i| (i % 5) as f32 - 2.0).collect();
-        let mut d = vec![f32::NAN; 64 * n];
-        product(&a, &b, n, &mut d);
-        for i in 0..64 {
-            for j in 0..n {
-                let want: f32 = (0..16).map(|k| a[i * 16 + k] * b[k * n + j]).sum();
-                assert_eq!(d[i * n + j], want);
-            }
-        }
-    }
-}
-
-#[test]
 fn an_operand_lies_in_what_is_around_it() {
     let field = |bytes: u32, shift: u32| u64::from(bytes >> 4) << shift;
     for (swizzle, major) in (0..4u64).flat_map(|s| [(s, Major::K), (s, Major::Mn)]) {
@@ -31,7 +15,9 @@ fn an_operand_lies_in_what_is_around_it() {
         ] {
             let descriptor =
                 swizzle << 62 | field(start, 0) | field(leading, 16) | field(stride, 32);
-            let Ok(operand) = Operand::new((descriptor, major), rows) else { continue };
+            let Ok(operand) = Operand::new((descriptor, major), rows, OperandType::F16) else {
+                continue;
+            };
             let (first, end) = operand.around();
             operand.for_each_chunk(|_, _, at| assert!(first <= at && at + 16 <= end));
             assert!(first <= start && start - first < 128);
@@ -92,7 +78,7 @@ fn mn_major_operands_lie_in_the_canonical_layouts() {
             let strides = if code == 0 { [sbo / 2, lbo / 2] } else { [lbo / 2, sbo / 2] };
             let field = |bytes: u32, shift: u32| u64::from(bytes >> 4) << shift;
             let descriptor = code << 62 | field(start, 0) | field(lbo, 16) | field(sbo, 32);
-            let operand = Operand::new((descriptor, Major::Mn), rows).unwrap();
+            let operand = Operand::new((descriptor, Major::Mn), rows, OperandType::Bf16).unwrap();
             let want = canonical(swizzle, start, strides, rows);
             assert_eq!(want.len(), 16 * rows as usize);
             assert_eq!(elements(&operand), want, "swizzle {code}, {rows} rows");
@@ -104,7 +90,8 @@ fn mn_major_operands_lie_in_the_canonical_layouts() {
 #[test]
 fn a_part_of_an_mn_major_panel() {
     let descriptor = |start: u64| 1 << 62 | start >> 4 | 1024 >> 4 << 32;
-    let operand = |start, rows| Operand::new((descriptor(start), Major::Mn), rows);
+    let operand =
+        |start, rows| Operand::new((descriptor(start), Major::Mn), rows, OperandType::Bf16);
     let whole = elements(&operand(2048, 64).unwrap());
     let part = elements(&operand(2048 + 2 * 40, 24).unwrap());
     assert_eq!(part.len(), 24 * 16);
@@ -112,16 +99,22 @@ fn a_part_of_an_mn_major_panel() {
     assert!(operand(2048 + 2 * 40, 32).is_err(), "it leaves the panel");
 }
 
+/// A K-major operand has the same bytes whatever its elements are: only the number of elements differs.
 #[test]
-fn accumulators_get_their_parts_of_a_product() {
-    let n = 16;
-    let product: Vec<f32> = (0..64 * n).map(|i| i as f32).collect();
-    let mut all = vec![0.5; 64 * n];
-    add(&product, n, true, 0, &mut all);
-    // Thread 37 has rows 17 and 25; its register 5 is column 11 of row 17, and register 6 column 10 of 25.
-    let part = &all[37 * n / 2..][..n / 2];
-    assert_eq!((part[5], part[6]), ((17 * n + 11) as f32 + 0.5, (25 * n + 10) as f32 + 0.5));
-    let mut one = vec![f32::NAN; n / 2];
-    add(&product, n, false, 37, &mut one);
-    assert!(one.iter().zip(part).all(|(replaced, added)| replaced + 0.5 == *added));
+fn k_major_operands_of_every_size() {
+    let descriptor = 1 << 62 | 2048 >> 4 | 1024 >> 4 << 32;
+    let chunks = |dtype| {
+        let mut all = Vec::new();
+        Operand::new((descriptor, Major::K), 24, dtype)
+            .unwrap()
+            .for_each_chunk(|row, k, at| all.push((row, k * dtype.bytes(), at)));
+        all
+    };
+    let halves = chunks(OperandType::F16);
+    assert_eq!(halves.len(), 48);
+    for dtype in [OperandType::E4m3, OperandType::S8, OperandType::Tf32] {
+        assert_eq!(chunks(dtype), halves, "{dtype:?}");
+        let fault = Operand::new((descriptor, Major::Mn), 24, dtype).unwrap_err();
+        assert_eq!(fault.rule, Rule::Descriptor, "{dtype:?} is K-major only");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{BOX, World, init, init_cluster, load, meet, smem, tid, warp_id};
 use half::bf16;
-use isa::wgmma::{self, KMajor, M64, Shape as _, Swizzle};
+use isa::wgmma::{self, KMajor, M64, Shape, Swizzle};
 use isa::{barrier, cluster, cp_async_bulk as bulk, fence, mbarrier, shared, thread, warp};
 
 shipped! { "rings.rs":
@@ -233,7 +233,7 @@ unsafe fn multiply(sums: &mut <M64<8> as wgmma::Shape>::Regs, a: u32, b: u32) {
     // SAFETY: the group's threads come together, as the caller says; the operands lie in shared memory.
     unsafe {
         wgmma::fence();
-        M64::<8>::mma::<bf16, KMajor, KMajor>(sums, describe(a), describe(b), true);
+        M64::<8>::mma::<bf16, bf16, KMajor, KMajor>(sums, describe(a), describe(b), true);
     }
 }
 
@@ -256,7 +256,7 @@ fn zero_operands(threads: u32) {
 pub fn a_wgmma_wait_for_one_group_of_two(_: &World, bug: bool) {
     zero_operands(256);
     let a = A + 2048 * (tid() / 128);
-    let mut sums = M64::<8>::ZERO;
+    let mut sums = <M64<8> as Shape>::ZERO;
     // SAFETY: whole groups multiply. B is written behind the batches that read it, but for the bug.
     unsafe {
         multiply(&mut sums, a, B); //~ WP018 WP034
@@ -281,7 +281,7 @@ pub fn a_wgmma_wait_for_one_group_of_two(_: &World, bug: bool) {
 pub fn a_release_without_a_wgmma_wait(w: &World, bug: bool) {
     let [full, empty] = init([1, 128]);
     zero_operands(160);
-    let mut sums = M64::<8>::ZERO;
+    let mut sums = <M64<8> as Shape>::ZERO;
     // SAFETY: a whole group multiplies. The slot is released behind its batch, but for the bug.
     unsafe {
         if tid() == 128 {

@@ -1,4 +1,4 @@
-//! The order of a plan's runs that share memory: its staging copies and its stream-K workspaces.
+//! The order of a plan's runs that share memory: staging copies and workspaces.
 //!
 //! Runs on one stream are in order anyway. A run on another stream waits, on the device, for the run before
 //! it; the host does not wait.
@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Who used the shared memory last.
 #[derive(Default)]
-pub(super) struct Turns(Mutex<State>);
+pub(crate) struct Turns(Mutex<State>);
 
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct State {
     last: Option<Last>,
     /// Marks the end of the last run for a run on another stream. Made at the first such run.
     event: Option<Event>,
@@ -29,7 +29,7 @@ struct Last {
 
 /// The turn of one run. While it lives, no other run is queued, so that the copies and launches of two
 /// threads do not mix.
-pub(super) struct Turn<'t> {
+pub(crate) struct Turn<'t> {
     state: MutexGuard<'t, State>,
 }
 

@@ -1,0 +1,171 @@
+//! The decode kernel: persistent, warp-specialised, bound by the memory that holds K and V.
+//!
+//! ```text
+//! warp 0   TMA  K, V ──► rings "K" and "V" ─┐
+//! warp 1   TMA  Q    ──► ring "Q" ──────────┴► S = Q·Kᵀ ─► softmax ─► O += P·V ─► part of the tile
+//!                                              the CTA that comes last: all parts of the tile ─► O, LSE
+//! ```
+//!
+//! One warp group multiplies. It needs less time for a block of keys than the memory needs to deliver it, so it waits
+//! for each product, and nothing overlaps but the loads.
+//!
+//! (FlashDecoding, Dao et al. 2023; FlashAttention-3 `PackGQA`, `num_splits`; the deal of the keys is that of stream-K,
+//! Osama et al. 2023.)
+#![forbid(unsafe_code)]
+
+use super::args::{DecodeArgs, Entries, Entry};
+use super::combine::combine;
+use crate::attention::softmax::Softmax;
+use crate::attention::{Place, Score, SoftCap};
+use core::f32::consts::LOG2_E;
+use isa::wgmma::{M64, OperandMajor, Shape};
+use pipeline::cta::{Role, Unshared};
+use pipeline::mma::{AShape, Pack};
+use pipeline::prelude::*;
+use pipeline::tile::{KMajor, MnMajor};
+
+names! {
+    /// The ring of queries.
+    Queries = "Q",
+    /// The ring of keys.
+    Keys = "K",
+    /// The ring of values.
+    Values = "V",
+}
+
+type Alone = Cluster<1, 1>;
+type VTile<E, const BN: usize, const D: usize> = Tile<E, D, BN, MnMajor>;
+
+/// Queries, in boxes of a tile's 64 rows: (head dim, head of those that share keys, query, head of the keys, sequence).
+pub type MapQ<E, const D: usize> = TensorMap<Tile<E, 64, D>, Unshared, 5>;
+/// Keys, in boxes of a block: (head dim, row of a page, head, end of a page).
+pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Unshared, 4>;
+/// Values, in boxes of a block.
+pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 4>;
+
+/// The shared memory of a kernel: a tile of queries, and `STAGES` blocks of keys and of values.
+pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = SmemPlan<(
+    Ring<1, (Tile<E, 64, D>,), Tma, Mma<Math>, Queries, Alone>,
+    Ring<STAGES, (Tile<E, BN, D>,), Tma, Mma<Math>, Keys, Alone>,
+    Ring<STAGES, (VTile<E, BN, D>,), Tma, Mma<Math>, Values, Alone>,
+)>;
+
+/// Runs one CTA: all entries of its list.
+#[inline(always)]
+pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usize>(
+    cta: Cta<(Load, Math), Alone, Plan<Math, E, BN, D, STAGES>>,
+    q: &MapQ<E, D>,
+    k: &MapK<E, BN, D>,
+    v: &MapV<E, BN, D>,
+    args: &DecodeArgs<'_>,
+) where
+    Load: Role,
+    Math: Role,
+    E: Pack + OperandMajor<KMajor> + OperandMajor<MnMajor>,
+    M64<BN>: Shape + AShape,
+    M64<D>: Shape,
+{
+    q.prefetch(&cta);
+    k.prefetch(&cta);
+    v.prefetch(&cta);
+    let (cta, (queries, keys, values)) = cta.init();
+
+    cta.specialize(
+        |load| {
+            load.two_warps(
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut keys = keys.producer.by(&one);
+                    let mut values = values.producer.by(&one);
+                    for entry in Entries::new(args, one.coord().cluster_id(), &one) {
+                        for block in entry.blocks.clone() {
+                            let page = entry.page::<BN>(args, block, &one);
+                            let (row, at) = entry.keys_at::<BN>(args, page, block, args.k_page);
+                            keys.acquire().load((k.tile_of(at, row, 0, Peers::ALONE),));
+                            let (row, at) = entry.keys_at::<BN>(args, page, block, args.v_page);
+                            values.acquire().load((v.tile_of(at, 0, row, Peers::ALONE),));
+                        }
+                    }
+                    keys.tail();
+                    values.tail();
+                },
+                |warp| {
+                    let Some(one) = warp.elect() else { return };
+                    let mut queries = queries.producer.by(&one);
+                    for entry in Entries::new(args, one.coord().cluster_id(), &one) {
+                        let [head, sequence] = entry.place.coords();
+                        let at = [entry.query, head, sequence];
+                        if !entry.blocks.is_empty() {
+                            queries.acquire().load((q.tile_of(at, entry.head, 0, Peers::ALONE),));
+                        }
+                    }
+                    queries.tail();
+                },
+            );
+        },
+        |group| {
+            let mut queries = queries.consumer.by(&group);
+            let mut keys = keys.consumer.by(&group);
+            let mut values = values.consumer.by(&group);
+            let scale = if args.cap > 0.0 { LOG2_E } else { args.scale_log2 };
+            for entry in Entries::new(args, group.coord().cluster_id(), &group) {
+                let mut sum = Accumulator::<D>::zeros();
+                let mut softmax = Softmax::none();
+                if !entry.blocks.is_empty() {
+                    let mut block = entry.blocks.start;
+                    let mut product = Accumulator::start(&group, (queries.wait(), keys.wait()));
+                    loop {
+                        let (mut scores, (q, key)) = product.finish();
+                        key.release();
+                        change(&group, &mut scores, args, &entry, block);
+                        let by = softmax.next(&group, &mut scores, scale);
+                        sum.map_rows(by, |x, by| x * by);
+                        let p = scores.to_a::<E>();
+                        let (next, value) = sum.add(&group, (p, values.wait())).finish();
+                        value.release();
+                        sum = next;
+                        block += 1;
+                        if block == entry.blocks.end {
+                            break q.release();
+                        }
+                        product = Accumulator::start(&group, (q.keep(), keys.wait()));
+                    }
+                }
+                let total = softmax.total(&group, scale);
+                sum.map_rows(total.inverse, |x, by| x * by);
+                let rows = entry.rows(args);
+                if let Some(tile) = args.tiles.store(&group, entry.part, rows, &sum, total.lse) {
+                    combine::<E, _, _, D>(&group, &tile, args, &entry);
+                }
+            }
+        },
+    );
+}
+
+/// Caps the scores of a block, and hides those of keys that their row does not see.
+#[inline(always)]
+fn change<Math: Role, const BN: usize>(
+    group: &Warpgroup<Math, Alone>,
+    scores: &mut Accumulator<BN>,
+    args: &DecodeArgs<'_>,
+    entry: &Entry,
+    block: u32,
+) where
+    M64<BN>: Shape,
+{
+    if args.cap > 0.0 {
+        scores.map(|x| x * args.scale);
+        let nowhere = Place { batch: 0, head: 0, query: 0, key: 0, diagonal: 0 };
+        SoftCap { cap: args.cap }.apply(group, scores, nowhere);
+    }
+    let (first, last) = (entry.seen(args, 0), entry.seen(args, 63));
+    let (from, end) = (first.0.max(last.0), first.1.min(last.1));
+    let key = (block * BN as u32) as i32;
+    if key < from || key + BN as i32 > end {
+        let seen = group.rows().map(|row| {
+            let (from, end) = entry.seen(args, row);
+            (from - key, end - key)
+        });
+        scores.mask(group, seen);
+    }
+}

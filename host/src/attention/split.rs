@@ -1,0 +1,321 @@
+//! Work lists of the decode kernels: which keys of which head each CTA multiplies.
+//!
+//! A tile is the queries of up to 64 heads that share their keys, of one sequence. Its keys are split, so that all
+//! CTAs have equally many blocks of them. The blocks of all tiles stand in one row, which is cut into equal pieces
+//! (stream-K), or each tile is cut into equally many parts (split-K), whichever ends sooner: a CTA whose piece crosses
+//! the seam of two tiles has two parts to finish.
+
+use super::problem::AttentionProblem;
+use super::work::TileShape;
+use gpu_kernels::attention::args::Matrix;
+use gpu_kernels::attention::decode::args::{END, Entry, ROWS};
+use pipeline::grid::SplitPart;
+use std::ops::Range;
+
+/// Time of a part beside its key blocks (the wait for Q, the last softmax, the combination), in key blocks.
+const START: u64 = 3;
+
+/// The rows of tiles: 2^`row_heads` heads of some queries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RowShape {
+    /// The logarithm to base 2 of the heads.
+    pub row_heads: u32,
+}
+
+impl RowShape {
+    /// The heads that share keys, rounded up to a power of 2, as far as they fit.
+    pub fn of(readers: u32) -> Self {
+        Self { row_heads: readers.next_power_of_two().min(ROWS).ilog2() }
+    }
+    /// Heads of a tile.
+    pub fn heads(self) -> u32 {
+        1 << self.row_heads
+    }
+    /// Queries of a tile.
+    pub fn queries(self) -> u32 {
+        ROWS >> self.row_heads
+    }
+}
+
+/// Parts of the CTAs of a grid, as the decode kernels read them.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct SplitList {
+    /// The entries; entry c is the first one of CTA c.
+    pub entries: Vec<Entry>,
+    /// Tiles.
+    pub tiles: u64,
+    /// Key blocks of all tiles.
+    pub blocks: u64,
+    /// Parts of the tile that has most.
+    pub most_parts: u32,
+    /// Time of the busiest CTA relative to the average.
+    pub imbalance: f64,
+}
+
+/// A tile with the blocks that it meets.
+#[derive(Clone)]
+struct Tile {
+    query: u32,
+    head: u32,
+    place: Matrix,
+    keys: u32,
+    blocks: Range<u32>,
+}
+
+/// A range of a tile's blocks.
+type Piece = (usize, Range<u32>);
+
+impl SplitList {
+    /// Slots of the workspace for any lengths: two for each CTA's whole tiles, and two for its parts of others.
+    pub fn slots(ctas: u32) -> u32 {
+        4 * ctas
+    }
+
+    /// Most entries for any lengths.
+    pub fn most_entries(problem: &AttentionProblem, ctas: u32) -> u64 {
+        tile_count(problem) + 2 * u64::from(ctas)
+    }
+
+    /// Splits the keys of a checked problem among `ctas` CTAs. Some may have nothing to do.
+    pub fn new(problem: &AttentionProblem, bn: u32, ctas: u32) -> Self {
+        let tiles = tiles(problem, bn);
+        let deals = [even(&tiles, ctas), in_a_row(&tiles, ctas)];
+        let time = |pieces: &[Piece]| -> u64 {
+            pieces.iter().map(|(_, blocks)| blocks.len() as u64 + START).sum()
+        };
+        let most = |lists: &Vec<Vec<Piece>>| lists.iter().map(|list| time(list)).max().unwrap_or(0);
+        let [a, b] = deals;
+        let lists = if !a.is_empty() && most(&a) <= most(&b) { a } else { b };
+        let blocks = tiles.iter().map(|tile| tile.blocks.len() as u64).sum();
+        let sum: u64 = lists.iter().map(|list| time(list)).sum();
+        let imbalance =
+            if sum > 0 { most(&lists) as f64 * f64::from(ctas) / sum as f64 } else { 1.0 };
+        let (entries, most_parts) = entries(&tiles, &lists, ctas);
+        Self { entries, tiles: tiles.len() as u64, blocks, most_parts, imbalance }
+    }
+
+    /// What the kernel reads.
+    pub fn words(&self) -> Vec<u32> {
+        self.entries.iter().flat_map(Entry::words).flatten().collect()
+    }
+}
+
+/// Tiles of a problem.
+pub(super) fn tile_count(problem: &AttentionProblem) -> u64 {
+    let heads = problem.heads;
+    let shape = RowShape::of(heads.q / heads.kv);
+    let [queries, _] = problem.sequences.longest();
+    let of_head = u64::from(queries.div_ceil(shape.queries()))
+        * u64::from((heads.q / heads.kv).div_ceil(shape.heads()));
+    of_head * u64::from(heads.kv) * u64::from(problem.sequences.batch())
+}
+
+fn tiles(problem: &AttentionProblem, bn: u32) -> Vec<Tile> {
+    let heads = problem.heads;
+    let readers = heads.q / heads.kv;
+    let shape = RowShape::of(readers);
+    let mut tiles = Vec::new();
+    for batch in 0..problem.sequences.batch() {
+        let [queries, keys] = problem.sequences.lengths(batch);
+        for tile in 0..queries.div_ceil(shape.queries()) {
+            let blocks = problem.key_blocks(tile, batch, TileShape { bm: shape.queries(), bn });
+            let query = tile * shape.queries();
+            for kv_head in 0..heads.kv {
+                let place = Matrix(kv_head | batch << 16);
+                for head in (0..readers).step_by(shape.heads() as usize) {
+                    tiles.push(Tile { query, head, place, keys, blocks: blocks.clone() });
+                }
+            }
+        }
+    }
+    tiles
+}
+
+/// Each tile in equally many parts, and each part on a CTA of its own; nothing if there are more tiles than CTAs.
+fn even(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
+    let parts = ctas / tiles.len().max(1) as u32;
+    if parts == 0 {
+        return Vec::new();
+    }
+    let mut lists = Vec::new();
+    for (index, tile) in tiles.iter().enumerate() {
+        let count = tile.blocks.len() as u32;
+        let parts = parts.min(count).max(1);
+        let cut = |part: u32| {
+            tile.blocks.start + (u64::from(count) * u64::from(part) / u64::from(parts)) as u32
+        };
+        lists.extend((0..parts).map(|part| vec![(index, cut(part)..cut(part + 1))]));
+    }
+    lists
+}
+
+/// All tiles in a row, cut into equal pieces.
+fn in_a_row(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
+    let time = |tile: &Tile| tile.blocks.len() as u64 + START;
+    let all: u64 = tiles.iter().map(time).sum();
+    // A CTA has time for a part and some blocks of it.
+    let ctas = (all / (2 * START)).clamp(1, ctas.into()) as u32;
+    // Each seam between two CTAs may split a tile, which then starts twice.
+    let all = all + u64::from(ctas - 1) * START;
+    let end_of = |cta: u32| (u128::from(all) * u128::from(cta + 1) / u128::from(ctas)) as u64;
+    let mut lists = vec![Vec::new(); ctas as usize];
+    let (mut cta, mut at) = (0, 0);
+    for (index, tile) in tiles.iter().enumerate() {
+        let mut blocks = tile.blocks.clone();
+        loop {
+            // The blocks that the CTA has time for. The last CTA takes what is left.
+            let room = end_of(cta).saturating_sub(at + START).min(u64::from(u32::MAX)) as u32;
+            let rest = blocks.len() as u32;
+            if rest <= room || cta + 1 == ctas {
+                lists[cta as usize].push((index, blocks.clone()));
+                at += u64::from(rest) + START;
+                break;
+            }
+            if room > 0 {
+                lists[cta as usize].push((index, blocks.start..blocks.start + room));
+                blocks.start += room;
+            }
+            at = end_of(cta);
+            cta += 1;
+        }
+        while cta + 1 < ctas && at >= end_of(cta) {
+            cta += 1;
+        }
+    }
+    lists
+}
+
+/// The entries of all lists, and the most parts of a tile.
+fn entries(tiles: &[Tile], lists: &[Vec<Piece>], ctas: u32) -> (Vec<Entry>, u32) {
+    let mut parts = vec![0u32; tiles.len()];
+    for &(tile, _) in lists.iter().flatten() {
+        parts[tile] += 1;
+    }
+    // The first slots are for whole tiles: a CTA uses its two in turn.
+    let mut slot = 2 * ctas;
+    let mut first = vec![0; tiles.len()];
+    for (tile, &parts) in parts.iter().enumerate().filter(|(_, parts)| **parts > 1) {
+        first[tile] = slot;
+        slot += parts;
+    }
+    let none = Entry {
+        query: 0,
+        head: 0,
+        place: Matrix(0),
+        keys: 0,
+        blocks: 0..0,
+        part: SplitPart { first: 0, part: 0, parts: 0 },
+        next: END,
+    };
+    let mut entries = vec![none; ctas as usize];
+    let mut done = vec![0; tiles.len()];
+    for (cta, list) in lists.iter().enumerate() {
+        for (i, (tile, blocks)) in list.iter().enumerate() {
+            let Tile { query, head, place, keys, .. } = tiles[*tile].clone();
+            let whole = parts[*tile] == 1;
+            let first = if whole { 2 * cta as u32 + i as u32 % 2 } else { first[*tile] };
+            let part = SplitPart { first, part: done[*tile], parts: parts[*tile] };
+            done[*tile] += 1;
+            let next = entries.len() as u32;
+            let next = match (i + 1 < list.len(), i) {
+                (false, _) => END,
+                (true, 0) => next,
+                (true, _) => next + 1,
+            };
+            let entry = Entry { query, head, place, keys, blocks: blocks.clone(), part, next };
+            if i == 0 { entries[cta] = entry } else { entries.push(entry) }
+        }
+    }
+    (entries, parts.iter().copied().max().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::{Heads, Mask, Sequences};
+    use isa::kernel::Dtype;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Follows the lists as the kernel does.
+    fn lists(list: &SplitList, ctas: u32) -> Vec<Vec<Entry>> {
+        let follow = |cta: u32| {
+            let (mut at, mut entries) = (cta, Vec::new());
+            while at != END && list.entries[at as usize].part.parts > 0 {
+                let entry = list.entries[at as usize].clone();
+                at = entry.next;
+                entries.push(entry);
+            }
+            entries
+        };
+        (0..ctas).map(follow).collect()
+    }
+
+    proptest! {
+        /// Each block of each tile is in one part, each part has a slot, and no two parts that may be stored at the
+        /// same time share one.
+        #[test]
+        fn every_block_once(
+            keys in proptest::collection::vec(0u32..3000, 1..9), q in 1u32..20, kv in 1u32..4, readers in 1u32..80,
+            ctas in 1u32..140, causal: bool,
+        ) {
+            let sequences = Sequences::Cache { q, keys, capacity: 4096 };
+            let heads = Heads { q: kv * readers, kv, dim: 64 };
+            let mask = if causal { Mask::CAUSAL } else { Mask::FULL };
+            let problem = AttentionProblem { mask, ..AttentionProblem::bshd(Dtype::Bf16, heads, sequences) };
+            let list = SplitList::new(&problem, 64, ctas);
+            let wanted = tiles(&problem, 64);
+            prop_assert_eq!(wanted.len() as u64, tile_count(&problem));
+            prop_assert!(list.entries.len() as u64 <= SplitList::most_entries(&problem, ctas));
+            let mut found: HashMap<_, Vec<Entry>> = HashMap::new();
+            for (cta, entries) in lists(&list, ctas).into_iter().enumerate() {
+                for (i, entry) in entries.into_iter().enumerate() {
+                    prop_assert!(entry.part.first + entry.part.parts <= SplitList::slots(ctas));
+                    if entry.part.parts == 1 {
+                        prop_assert_eq!(entry.part.first, 2 * cta as u32 + i as u32 % 2);
+                    } else {
+                        prop_assert!(entry.part.first >= 2 * ctas);
+                    }
+                    found.entry((entry.query, entry.head, entry.place.0)).or_default().push(entry);
+                }
+            }
+            prop_assert_eq!(found.len(), wanted.len());
+            let mut slots = Vec::new();
+            for tile in wanted {
+                let mut parts = found.remove(&(tile.query, tile.head, tile.place.0)).unwrap();
+                parts.sort_by_key(|entry| entry.part.part);
+                let mut at = tile.blocks.start;
+                for (i, entry) in parts.iter().enumerate() {
+                    let SplitPart { first, part, parts: count } = entry.part;
+                    prop_assert_eq!((part, count), (i as u32, parts.len() as u32));
+                    prop_assert_eq!(entry.blocks.start, at);
+                    prop_assert!(!entry.blocks.is_empty() || tile.blocks.is_empty());
+                    at = entry.blocks.end;
+                    if count > 1 {
+                        slots.push(first + part);
+                    }
+                }
+                prop_assert_eq!(at, tile.blocks.end);
+            }
+            let all = slots.len();
+            slots.sort_unstable();
+            slots.dedup();
+            prop_assert_eq!(slots.len(), all);
+        }
+    }
+
+    #[test]
+    fn equal_lengths_are_dealt_evenly() {
+        let of = |batch: u32, keys: u32| {
+            let sequences = Sequences::Equal { batch, q: 1, kv: keys };
+            let heads = Heads { q: 64, kv: 8, dim: 128 };
+            SplitList::new(&AttentionProblem::bshd(Dtype::Bf16, heads, sequences), 64, 132)
+        };
+        // Eight tiles in sixteen parts each.
+        assert_eq!((of(1, 1024).tiles, of(1, 1024).most_parts), (8, 16));
+        for (batch, keys) in [(1, 65536), (3, 8192), (16, 1024), (64, 65536)] {
+            let list = of(batch, keys);
+            assert!(list.imbalance < 1.06, "{batch} x {keys}: {}", list.imbalance);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Tiles whose parts several CTAs compute, and which the CTA that comes last finishes (split-K with few rows).
+//!
+//! Invariant: a part is read only after all parts of its tile were stored. The groups that store count in the tile's
+//! first slot; the one that counts last gets [`SplitTile`], the only way to read. It reads the parts in their order,
+//! so the rounding is the same in every run, whichever CTA comes last. No CTA waits for another.
+//!
+//! ```text
+//!   CTA 7:  keys 0..500 of tile 3    ──► store part 0; counts 1 of 2
+//!   CTA 8:  keys 500..900 of tile 3  ──► store part 1; counts 2 of 2 ──► SplitTile: part 0 + part 1 ──► result
+//! ```
+
+use crate::cta::{ClusterShape, Role, Warpgroup};
+use crate::mma::{Accumulator, GROUP_ROWS, Rows};
+use isa::device;
+use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
+use isa::slice::{DeviceSliceMut, SliceAbi};
+use isa::wgmma::{M64, Shape};
+
+/// Four sums: what a thread loads in one instruction.
+type Quad = [f32; 4];
+/// Quads of a slot's counter: 128 bytes, a cache line of its own.
+const COUNTER: u32 = 8;
+
+/// The workspace of tiles that are split: a slot of 64 rows of `N` sums and a value for each row, for every part.
+///
+/// All bytes must be 0 before the first launch; every launch leaves the counters 0. The host allocates
+/// [`SplitTiles::bytes`]. ([`Partials`](super::Partials) is for tiles with many rows, whose first CTA keeps its own
+/// sums in registers and waits for the others. CUDA sample `threadFenceReduction`; FlashAttention
+/// `flash_fwd_combine`.)
+///
+/// ```
+/// # use warpipe_pipeline::{grid::{Part, SplitPart, SplitTiles}, mma::Rows, prelude::*};
+/// # roles! { Math = 1 x 232 registers }
+/// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+/// /// Sums up one column of a tile of 8 rows in the group that comes last.
+/// fn column(tiles: &SplitTiles<'_>, group: &Group, part: SplitPart, sum: &Accumulator<128>) -> Option<f32> {
+///     let tile = tiles.store(group, part, 8, sum, Rows::splat(1.0))?;
+///     let row = group.thread() % 8;
+///     let parts = 0..tile.parts();
+///     Some(parts.map(|part| tile.value(part, row) * tile.sums(part, row, 0)[0]).sum())
+/// }
+/// assert_eq!(SplitTiles::bytes(132, 128), 132 * (128 + 64 * 4 + 64 * 128 * 4));
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct SplitTiles<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
+
+/// One part of a tile. See the example of [`SplitTiles`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SplitPart {
+    /// The slot of the tile's part 0; part p has slot `first` + p.
+    pub first: u32,
+    /// The number of this part, below `parts`.
+    pub part: u32,
+    /// The parts of the tile, each of which one warp group of one CTA stores once in a launch.
+    pub parts: u32,
+}
+
+/// A tile all of whose parts are stored. See the example of [`SplitTiles`].
+#[derive(Clone, Copy)]
+pub struct SplitTile<'a, const N: usize> {
+    tiles: SplitTiles<'a>,
+    first: u32,
+    parts: u32,
+}
+
+/// The quads of a slot: its counter, a value for each row, and the sums.
+const fn slot_quads(columns: usize) -> u32 {
+    COUNTER + (GROUP_ROWS / 4 + GROUP_ROWS * columns / 4) as u32
+}
+
+impl<'a> SplitTiles<'a> {
+    /// The size of the workspace in bytes, for `slots` parts of 64 rows and `columns` columns.
+    ///
+    /// See the example of [`SplitTiles`].
+    #[must_use]
+    pub const fn bytes(slots: u64, columns: u64) -> u64 {
+        slots * slot_quads(columns as usize) as u64 * size_of::<Quad>() as u64
+    }
+
+    /// The address of a slot. If the workspace has no such slot, it is 0, so that the first access faults and ends the
+    /// grid.
+    #[inline(always)]
+    fn slot<const N: usize>(&self, slot: u32) -> *mut Quad {
+        let quads = const { slot_quads(N) as u64 };
+        let first = u64::from(slot) * quads;
+        let memory = self.0.address as *mut Quad;
+        // Address 0 is never mapped.
+        if first + quads <= self.0.elements {
+            memory.wrapping_add(first as usize)
+        } else {
+            core::ptr::null_mut()
+        }
+    }
+
+    /// Stores the first `rows` rows of `sum`, and a value for each, as a part of its tile. Returns the tile in the
+    /// group that is the last of all parts to do so.
+    ///
+    /// A part is stored once in a launch, and all parts of a tile state the same number of parts.
+    ///
+    /// Waits for the group's other threads, and not for other groups. (PTX `st.global`, `barrier.cta.sync`,
+    /// `fence.acq_rel.gpu`, `atom.global.add`, `barrier.cta.red.or`; CUDA `__threadfence`, `atomicInc`,
+    /// `__syncthreads_or`.) See the example of [`SplitTiles`].
+    #[device]
+    pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, Cl>,
+        part: SplitPart,
+        rows: u32,
+        sum: &Accumulator<N>,
+        values: Rows,
+    ) -> Option<SplitTile<'a, N>>
+    where
+        M64<N>: Shape,
+    {
+        let SplitPart { first, part, parts } = part;
+        let slot = self.slot::<N>(first + part);
+        let (own, column) = (group.rows(), group.place(0).1);
+        for half in 0..2 {
+            let row = own.0[half];
+            if row < rows {
+                if column == 0 {
+                    // SAFETY: inside the slot, which no other grid has. One lane of one group writes the word, and
+                    // nobody reads it before all parts have counted.
+                    unsafe { isa::global::st(value_at(slot, row), values.0[half].to_bits()) }
+                }
+                let line = sums_at::<N>(slot, row, 0).cast::<[u32; 2]>();
+                for eight in 0..N / 8 {
+                    let quad = sum.quad(eight);
+                    let pair = [quad[2 * half], quad[2 * half + 1]].map(f32::to_bits);
+                    let at = line.wrapping_add(4 * eight + column as usize / 2);
+                    // SAFETY: as above.
+                    unsafe { isa::global::st(at, pair) }
+                }
+            }
+        }
+        group.sync();
+        let mut last = parts == 1;
+        if parts > 1 && group.thread() == 0 {
+            let counter = self.slot::<N>(first).cast::<u32>();
+            // SAFETY: all CTAs access the word with atomic operations only. The group has synchronised, so the fence
+            // covers the stores of all its threads; the second one orders what the group reads after the count.
+            unsafe {
+                isa::fence::acq_rel_gpu();
+                last = isa::global::atomic_add_u32(counter, 1) + 1 == parts;
+                isa::fence::acq_rel_gpu();
+                if last {
+                    isa::global::atomic_exch_u32(counter, 0);
+                }
+            }
+        }
+        if parts > 1 {
+            last = group.any(last);
+        }
+        last.then_some(SplitTile { tiles: *self, first, parts })
+    }
+}
+
+impl<const N: usize> SplitTile<'_, N> {
+    /// The parts of the tile. See the example of [`SplitTiles`].
+    #[inline(always)]
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    /// The value of row `row` in a part. Only the rows that were stored have one.
+    ///
+    /// (PTX `ld.global.f32`.) See the example of [`SplitTiles`].
+    #[device]
+    #[must_use]
+    pub fn value(&self, part: u32, row: u32) -> f32 {
+        // SAFETY: inside the slot. All parts were stored, and nobody writes them again in this launch.
+        f32::from_bits(unsafe { isa::global::ld(value_at(self.slot(part), row).cast_const()) })
+    }
+
+    /// The sums of row `row` of a part, in columns 4 `quad` to 4 `quad` + 3.
+    ///
+    /// (PTX `ld.global.v4`.) See the example of [`SplitTiles`].
+    #[device]
+    #[must_use]
+    pub fn sums(&self, part: u32, row: u32, quad: u32) -> [f32; 4] {
+        let at = sums_at::<N>(self.slot(part), row, quad).cast::<[u32; 4]>();
+        // SAFETY: as in `value`.
+        unsafe { isa::global::ld(at.cast_const()) }.map(f32::from_bits)
+    }
+
+    /// The address of a part's slot; 0 if the tile has no such part.
+    #[inline(always)]
+    fn slot(&self, part: u32) -> *mut Quad {
+        if part < self.parts {
+            self.tiles.slot::<N>(self.first + part)
+        } else {
+            core::ptr::null_mut()
+        }
+    }
+}
+
+/// The address of a row's value.
+#[inline(always)]
+fn value_at(slot: *mut Quad, row: u32) -> *mut u32 {
+    let values = slot.wrapping_add(COUNTER as usize).cast::<u32>();
+    values.wrapping_add(row as usize % GROUP_ROWS)
+}
+
+/// The address of quad `quad` of a row's sums.
+#[inline(always)]
+fn sums_at<const N: usize>(slot: *mut Quad, row: u32, quad: u32) -> *mut Quad {
+    let (row, quad) = (row as usize % GROUP_ROWS, quad as usize % (N / 4));
+    slot.wrapping_add(COUNTER as usize + GROUP_ROWS / 4 + row * (N / 4) + quad)
+}
+
+// SAFETY: the parameter is that of a slice of quads that the kernel may write. A checked launch passes the address
+// and length of a live buffer that no other argument has.
+unsafe impl KernelArg for SplitTiles<'_> {
+    type Abi = SliceAbi;
+    const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
+    #[inline(always)]
+    unsafe fn from_abi(abi: SliceAbi) -> Self {
+        Self(abi, core::marker::PhantomData)
+    }
+}
+
+// SAFETY: `LAYOUT` is that of a slice of such elements. Access to the memory needs a token that exists only after
+// the wait. The launch owns the memory, so there is no buffer of the user to borrow.
+unsafe impl ByValue for SplitTiles<'_> {
+    const LAYOUT: u64 = <super::DependentSliceMut<'_, Quad> as ByValue>::LAYOUT;
+}
+
+// SAFETY: storing needs a `Warpgroup` token, which exists only after the wait for the primary grids, and reading what
+// storing returns.
+unsafe impl AfterWait for SplitTiles<'_> {}

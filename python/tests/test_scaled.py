@@ -1,0 +1,79 @@
+"""scaled_mm: quantised operands with scales, on the model of the SM and on a GPU."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import warpipe  # noqa: E402
+
+E4M3 = torch.float8_e4m3fn
+
+
+def operands(m, n, k, scales, device="cpu"):
+    generator = torch.Generator().manual_seed(m + n + k)
+    a, weight = (torch.randn(rows, k, generator=generator).to(E4M3) for rows in (m, n))
+    sizes = ((m, 1), (1, n)) if scales == "row" else ((), (1,))
+    scale_a, scale_b = (torch.rand(size, generator=generator) + 0.5 for size in sizes)
+    return tuple(t.to(device) for t in (a, weight, scale_a, scale_b))
+
+
+def reference(a, weight, scale_a, scale_b):
+    return (a.double() * scale_a) @ (weight.double().t() * scale_b)
+
+
+def close(result, right, eps):
+    error = torch.linalg.norm(result.double() - right) / torch.linalg.norm(right)
+    assert error < eps, error
+
+
+@pytest.mark.parametrize("scales", ["tensor", "row"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_products_on_the_model(scales, fast):
+    a, weight, scale_a, scale_b = operands(20, 48, 272, scales)
+    result = warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, use_fast_accum=fast)
+    assert (result.dtype, result.shape) == (torch.bfloat16, (20, 48))
+    close(result, reference(a, weight, scale_a, scale_b), 3e-3)
+
+
+def test_out_is_written_in_place():
+    a, weight, scale_a, scale_b = operands(20, 48, 272, "tensor")
+    whole = torch.full((20, 64), 7.0, dtype=torch.bfloat16)
+    out = whole[:, 8:56]
+    assert warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, out=out) is out
+    close(out, reference(a, weight, scale_a, scale_b), 3e-3)
+    assert (whole[:, :8] == 7).all() and (whole[:, 56:] == 7).all()
+
+
+def test_refusals_name_what_is_right():
+    a, weight, scale_a, scale_b = operands(20, 48, 272, "row")
+    with pytest.raises(TypeError, match="a has elements of type bfloat16; float8_e4m3fn is right"):
+        warpipe.scaled_mm(a.bfloat16(), weight.t(), scale_a, scale_b)
+    with pytest.raises(ValueError, match=r"b .*its columns must have adjacent elements"):
+        warpipe.scaled_mm(a, weight.t().contiguous(), scale_a, scale_b)
+    with pytest.raises(ValueError, match=r"scale_a \[19, 1\]: 1 value for the whole tensor, or 20, is right"):
+        warpipe.scaled_mm(a, weight.t(), scale_a[1:], scale_b)
+    with pytest.raises(TypeError, match="scale_b has elements of type bfloat16; float32 is right"):
+        warpipe.scaled_mm(a, weight.t(), scale_a, scale_b.bfloat16())
+    with pytest.raises(ValueError, match=r"b \[256, 48\].*must have K = 272"):
+        warpipe.scaled_mm(a, weight[:, :256].t(), scale_a, scale_b)
+    with pytest.raises(TypeError, match="out has elements of type float64"):
+        warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, out=torch.empty(20, 48, dtype=torch.float64))
+    with pytest.raises(TypeError, match="tensors of torch are right"):
+        warpipe.scaled_mm([1], [2], scale_a, scale_b)
+
+
+@pytest.mark.parametrize("scales", ["tensor", "row"])
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("shape", [(4096, 2112, 7168), (300, 520, 1040), (128, 7168, 4096), (16, 4096, 4096), (1, 512, 64)])
+def test_products_on_a_gpu(gpu, shape, scales, fast):
+    a, weight, scale_a, scale_b = operands(*shape, scales, gpu)
+    call = lambda out=None: warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, use_fast_accum=fast, out=out)  # noqa: E731
+    result = call()
+    close(result, reference(a, weight, scale_a, scale_b), 5e-3 if fast else 3e-3)
+    graph, out = torch.cuda.CUDAGraph(), torch.zeros_like(result)
+    with torch.cuda.graph(graph):
+        call(out)
+    for _ in range(3):
+        out.zero_()
+        graph.replay()
+        assert torch.equal(out, result)
