@@ -3,6 +3,8 @@
 //! `cargo run --release -p warpipe-bench --example fit_predictions` fits [`Calibration`] to records of
 //! `warpipe bench --record` (docs/performance.md).
 
+use super::kernel_times::{self, KernelTimes};
+
 /// Declares the constants as fields of [`Calibration`], so that a fit can go through them.
 macro_rules! calibration {
     ($($(#[doc = $doc:literal])* $name:ident = $value:expr;)*) => {
@@ -10,11 +12,13 @@ macro_rules! calibration {
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Calibration {
             $($(#[doc = $doc])* pub $name: f64,)*
+            /// What single kernels take more or less than the constants say.
+            pub kernels: [KernelTimes; kernel_times::H200.len()],
         }
 
         impl Calibration {
             /// One NVIDIA H200.
-            pub const H200: Self = Self { $($name: $value,)* };
+            pub const H200: Self = Self { $($name: $value,)* kernels: kernel_times::H200 };
 
             /// The constants with their names, to change them.
             pub fn constants(&mut self) -> Vec<(&'static str, &mut f64)> {
@@ -26,79 +30,83 @@ macro_rules! calibration {
 
 calibration! {
     /// Launch, start and end of a kernel that does almost nothing.
-    launch_us = 1.46;
+    launch_us = 1.34;
+    /// Added to `launch_us` where a grid occupies both SMs of some pair (TPC): the dependent grid then finds no room
+    /// beside it, and starts when this grid's CTAs exit.
+    crowded_us = 0.298;
     /// Added to each k tile of two cooperative warp groups: barriers and issue.
-    k_tile_us = 0.0529;
+    k_tile_us = 0.0425;
     /// The same for one warp group: a slot waits for one arrival fewer.
-    k_tile_one_group_us = 0.0373;
+    k_tile_one_group_us = 0.0289;
     /// The same for three warp groups.
-    k_tile_three_groups_us = 0.0623;
+    k_tile_three_groups_us = 0.0745;
     /// The same for ping-pong: one warp group issues while the other one computes.
-    k_tile_pingpong_us = 0.0412;
+    k_tile_pingpong_us = 0.025;
     /// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
     /// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
-    mma_us_per_element = 1.61e-5;
+    mma_us_per_element = 1.52e-5;
     /// Bytes per microsecond from the L2 cache to all CTAs together. CTAs that load the same lines at about the same
     /// time share a request, so this is more than the cache delivers.
-    l2_bytes_per_us = 19.7e6;
+    l2_bytes_per_us = 33.9e6;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 128 bytes: each row of a TMA box touches
     /// two lines.
-    l2_bytes_per_us_two_lines = 14.1e6;
+    l2_bytes_per_us_two_lines = 16.8e6;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 32 bytes: each row of a TMA box touches
     /// five sectors of two lines.
-    l2_bytes_per_us_partial_sectors = 10.7e6;
+    l2_bytes_per_us_partial_sectors = 13.3e6;
     /// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
-    larger_operand = 0.554;
+    larger_operand = 0.65;
     /// Bytes per microsecond into one SM.
-    sm_bytes_per_us = 292e3;
+    sm_bytes_per_us = 558e3;
+    /// What a byte that a CTA requests costs beside a byte that comes into its SM, as a factor. With multicast a CTA
+    /// requests only its part of the bytes that come in.
+    requested = 1.77;
     /// Factor of the time into an SM where more CTAs run than there are pairs of SMs (TPCs): both SMs of a pair
     /// then load.
-    shared_pair = 1.35;
+    shared_pair = 1.48;
     /// Factor of the time into an SM where each row of a TMA box touches two lines.
-    two_lines_into_sm = 1.04;
+    two_lines_into_sm = 1.12;
     /// The same where it touches five sectors.
-    partial_sectors_into_sm = 1.6;
+    partial_sectors_into_sm = 1.5;
     /// Added to each k tile for each row of a cluster tile that lies outside of the tensors, in each of the clusters
     /// that run: TMA fills such rows with zeros more slowly than it loads rows, and the clusters hinder one another.
-    row_outside_us = 1.98e-5;
-    /// Fixed time of an epilogue of warp groups that store together.
-    epilogue_us = 0.108;
+    row_outside_us = 2.03e-5;
+    /// Fixed time of an epilogue.
+    epilogue_us = 0.0913;
     /// Time of an epilogue for each element of the tile: 0.9 µs for a tile of 128 x 256 in halves.
-    epilogue_us_per_element = 3.38e-5;
+    epilogue_us_per_element = 3.91e-5;
     /// Least time of the stream-K fix-up: until a CTA has another one's partials.
-    fixup_us = 0.397;
+    fixup_us = 0.278;
     /// Added to `fixup_us` for each CTA whose partials are added: its flag and its partials are loaded one after
     /// the other.
-    fixup_giver_us = 0.526;
+    fixup_giver_us = 0.431;
     /// Added to `fixup_us` for each element of the tile: partials are stored.
-    fixup_store_us_per_element = 8.69e-5;
+    fixup_store_us_per_element = 6.09e-5;
     /// The same for each CTA whose partials are added: partials are loaded.
-    fixup_load_us_per_element = 2.83e-5;
+    fixup_load_us_per_element = 2.64e-5;
     /// Added to `fixup_us` for each element of the tiles of all CTAs: the partials of all tiles pass through the L2
     /// cache at the same time.
-    fixup_traffic_us_per_element = 3.82e-7;
+    fixup_traffic_us_per_element = 3.12e-7;
     /// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
-    fixup_of_memory = 0.92;
+    fixup_of_memory = 1.05;
     /// Bytes per microsecond from memory.
-    memory_bytes_per_us = 4.68e6;
+    memory_bytes_per_us = 4.34e6;
     /// Time until the first bytes arrive from memory.
-    memory_us = 0.249;
-    /// Fraction by which the memory time grows if all SMs are idle: idle SMs have no loads in flight.
-    memory_of_idle = 0.171;
+    memory_us = 0.175;
     /// Fraction of the time of the bytes that is added to the time of the busiest cluster. The first tiles of
     /// all clusters come from memory, and nothing is multiplied meanwhile.
-    memory_not_hidden = 0.149;
+    memory_not_hidden = 0.0975;
     /// Extra bytes from memory, as a fraction, of an operand that several clusters load.
-    read_again = 0.128;
+    read_again = 0.205;
     /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
-    written = 0.572;
+    written = 0.312;
     /// Added to `written` where rows of D begin inside a sector of 32 bytes.
-    written_partial_sectors = 0.352;
+    written_partial_sectors = 0.307;
     /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
     /// data-parallel tiles: its end overlaps with the start of the dependent grid.
-    two_fit_gain_us = 0.619;
+    two_fit_gain_us = 0.836;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
-    two_fit_loss_us = 0.0813;
+    two_fit_loss_us = 0.0825;
 }
 
 /// Bytes of a line of the L2 cache.

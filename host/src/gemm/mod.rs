@@ -11,6 +11,7 @@
 mod calibration;
 mod choice;
 mod info;
+mod kernel_times;
 mod layout;
 mod operand;
 mod pick;
@@ -22,6 +23,7 @@ mod scaled;
 
 pub use calibration::Calibration;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
+pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
 pub use predict::{Candidate, Prediction, candidates, predict};

@@ -41,7 +41,8 @@ pub struct Prediction {
     pub finished: u64,
     /// Launch, start and end of the kernel.
     pub launch_us: f64,
-    /// Until the first tiles have come from memory.
+    /// Until the first tiles have come from memory, with the kernel's own part of it
+    /// ([`KernelTimes`](super::KernelTimes)); so it may be below 0.
     pub start_us: f64,
     /// One k tile.
     pub k_tile_us: f64,
@@ -73,11 +74,12 @@ impl Prediction {
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
         let ctas = clusters * u64::from(i.cluster_m * i.cluster_n);
         let busy = (clusters as f64 / product.active.max(1) as f64).min(1.0);
+        let crowded = product.shares_pairs(ctas);
         let elements = f64::from(i.bm * i.bn);
-        let fixup_us = match contributors(clusters, streamed) {
+        let fixup_us = match givers(clusters, streamed, k_tiles) {
             0 => 0.0,
             n => {
-                let n = n as f64;
+                let n = f64::from(n);
                 c.fixup_us
                     + c.fixup_giver_us * n
                     + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
@@ -91,18 +93,16 @@ impl Prediction {
             tiles: tiling.tiles,
             cluster_tiles,
             k_tiles,
-            rounds: (cluster_tiles - streamed).div_ceil(clusters),
+            rounds: cluster_tiles.saturating_sub(streamed).div_ceil(clusters),
             run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
-            launch_us: c.launch_us,
-            start_us: c.memory_not_hidden * bytes_us,
+            launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
+            start_us: product.fixed_us + c.memory_not_hidden * bytes_us,
             k_tile_us: product.k_tile_us(clusters, ctas),
             epilogue_us: product.epilogue_us,
             pingpong: pingpong(i),
             fixup_us,
-            memory_us: c.memory_us
-                + bytes_us * (1.0 + c.memory_of_idle * (1.0 - busy))
-                + fixup_us * c.fixup_of_memory,
+            memory_us: c.memory_us + bytes_us + fixup_us * c.fixup_of_memory,
             bytes_us,
             power_us: product.power_us,
             ctas,
@@ -127,8 +127,9 @@ impl Prediction {
     /// The exposed part of the epilogues, of data-parallel and of split tiles.
     pub fn epilogues_us(&self) -> f64 {
         if self.pingpong {
+            // While one warp group computes and stores a tile, the other one computes a tile.
             let main_loop = self.k_tiles as f64 * self.k_tile_us;
-            let exposed = (self.epilogue_us - main_loop).max(0.0);
+            let exposed = (self.epilogue_us - main_loop).max(0.0) / 2.0;
             return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * exposed;
         }
         (self.rounds + self.finished) as f64 * self.epilogue_us
@@ -136,7 +137,8 @@ impl Prediction {
 
     /// Time of the busiest cluster.
     pub fn busiest_us(&self) -> f64 {
-        self.start_us + self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
+        let main_loop = self.whole_us() + self.run_us();
+        (self.start_us + main_loop + self.epilogues_us() + self.fixup_us).max(0.0)
     }
 
     /// The smooth maximum of the three concurrent terms, and the launch.
@@ -239,6 +241,9 @@ pub(super) struct Tiled<'t> {
     issue_us: f64,
     /// Added to each k tile for each cluster.
     outside_us: f64,
+    /// Factor of the time of a k tile, and time besides the tiles, that this kernel was measured to have.
+    step: f64,
+    fixed_us: f64,
     epilogue_us: f64,
     bytes_us: f64,
     power_us: f64,
@@ -260,6 +265,9 @@ impl<'t> Tiled<'t> {
         // Multicast: each CTA loads its part of the rows and receives all of them.
         let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
         let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
+        let own = (f64::from(i.bm) / f64::from(i.cluster_n)
+            + f64::from(i.bn) / f64::from(i.cluster_m))
+            * bytes;
         let (l2_rate, into_sm) = match rows {
             Rows::WholeLines => (c.l2_bytes_per_us, 1.0),
             Rows::TwoLines => (c.l2_bytes_per_us_two_lines, c.two_lines_into_sm),
@@ -279,9 +287,9 @@ impl<'t> Tiled<'t> {
         // Epilogue tiles have rows of 128 bytes and are stored whole.
         let columns = 128 / problem.out.size() as u32;
         let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
-        // One warp group writes 64 rows in the time in which two write 128. In ping-pong the fixed part of an epilogue
-        // overlaps with the other group's main loop.
-        let (stored, fixed) = if pingpong(i) { (2 * stored, 0.0) } else { (stored, c.epilogue_us) };
+        // One warp group writes 64 rows in the time in which two write 128.
+        let stored = if pingpong(i) { 2 * stored } else { stored };
+        let (step, fixed_us) = c.of_kernel(i);
         Self {
             instance,
             c,
@@ -291,10 +299,13 @@ impl<'t> Tiled<'t> {
             // 64 columns of 16 bits take as long as 128 of 8 bits.
             mma_us: c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
             l2_us: (a + b) / l2_rate,
-            sm_us: f64::from(i.bm + i.bn) * bytes / c.sm_bytes_per_us * into_sm,
+            sm_us: (f64::from(i.bm + i.bn) * bytes + c.requested * own) / c.sm_bytes_per_us
+                * into_sm,
             issue_us,
             outside_us: c.row_outside_us * outside,
-            epilogue_us: fixed + c.epilogue_us_per_element * f64::from(stored),
+            step,
+            fixed_us,
+            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * f64::from(stored),
             bytes_us: bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us,
             // A multiplication of 8 bits takes about half the energy of one of 16.
             power_us: power_us(
@@ -308,20 +319,24 @@ impl<'t> Tiled<'t> {
     /// Time of one k tile of the main loop. The tensor cores, the L2 cache and the path into the SM work
     /// concurrently; the slowest decides.
     fn k_tile_us(&self, clusters: u64, ctas: u64) -> f64 {
-        // A grid's first CTAs each get a pair of SMs of their own.
-        let pairs = self.active * u64::from(self.instance.desc.meta.cluster_size()) / 2;
-        let pair = if ctas > pairs { self.c.shared_pair } else { 1.0 };
-        self.issue_us
-            + longest([self.mma_us, ctas as f64 * self.l2_us, self.sm_us * pair])
-            + clusters as f64 * self.outside_us
+        let pair = if self.shares_pairs(ctas) { self.c.shared_pair } else { 1.0 };
+        let longest = longest([self.mma_us, ctas as f64 * self.l2_us, self.sm_us * pair]);
+        self.step * (self.issue_us + longest + clusters as f64 * self.outside_us)
+    }
+
+    /// Whether a grid of `ctas` CTAs occupies both SMs of some pair (TPC). A grid's first CTAs each get a pair of their
+    /// own. A grid that leaves one SM of each pair free also has room beside it for the dependent grid.
+    fn shares_pairs(&self, ctas: u64) -> bool {
+        let i = self.instance;
+        2 * ctas > self.active * u64::from(i.cluster_m * i.cluster_n)
     }
 
     /// No schedule takes less time than this.
     pub fn least_us(&self) -> f64 {
-        let k_tile_us = self.issue_us + self.mma_us.max(self.sm_us);
+        let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
         let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
-        self.power_us.max(self.bytes_us).max(k_tiles as f64 * k_tile_us) + self.c.launch_us
-            - self.c.two_fit_gain_us
+        let busiest_us = k_tiles as f64 * k_tile_us + self.fixed_us;
+        self.power_us.max(self.bytes_us).max(busiest_us) + self.c.launch_us - self.c.two_fit_gain_us
     }
 
     /// The predictions of all schedules that are worth trying.
@@ -344,13 +359,39 @@ fn resident(sms: u32, size: u32) -> u64 {
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
 }
 
-/// Most clusters that store partials for the one that finishes a split tile.
-fn contributors(clusters: u64, streamed: u64) -> u64 {
-    if streamed == 0 {
+/// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
+/// k tiles of `streamed` tiles (`gpu_kernels::gemm::scheduler::StreamK`).
+///
+/// A run that begins inside a tile gives to that tile and may begin the next one. So a tile of which n runs would have
+/// equal parts may have n - 1 givers, or n where runs do not begin with tiles.
+fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
+    let small = |number: u64| u32::try_from(number).ok();
+    let (Some(clusters), Some(streamed), Some(k_tiles), Some(all)) =
+        (small(clusters), small(streamed), small(k_tiles), small(streamed.saturating_mul(k_tiles)))
+    else {
+        // No kernel has so many k tiles.
+        return u32::MAX;
+    };
+    let runs = clusters.min(all);
+    if runs == 0 {
         return 0;
     }
-    let uneven = clusters > streamed && !clusters.is_multiple_of(streamed);
-    (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
+    // The first `longer` runs have one extra k tile.
+    let (run, longer) = (all / runs, all % runs);
+    let beyond = longer * (run + 1);
+    let of = |k_tile: u32| {
+        if k_tile < beyond { k_tile / (run + 1) } else { longer + (k_tile - beyond) / run }
+    };
+    // No tile has more.
+    let limit = (k_tiles - 1).div_ceil(run);
+    let mut most = 0;
+    for tile in 0..streamed {
+        most = most.max(of((tile + 1) * k_tiles - 1) - of(tile * k_tiles));
+        if most == limit {
+            break;
+        }
+    }
+    most
 }
 
 /// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. An
@@ -487,4 +528,31 @@ pub(super) fn best<'t>(
         });
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::givers;
+    use gpu_kernels::gemm::scheduler::{StreamK, TileScheduler, TileSchedulerParams};
+    use pipeline::cta::{Cluster, ClusterShape};
+
+    /// The scheduler itself says who gives.
+    #[test]
+    fn givers_are_those_of_the_scheduler() {
+        type Alone = Cluster<1, 1>;
+        for (clusters, streamed, k_tiles) in
+            [(45, 15, 98), (60, 15, 98), (66, 22, 64), (132, 1, 500), (7, 3, 2), (66, 65, 3), (4, 4, 9)]
+        {
+            let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
+            let peers = |cluster| {
+                let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
+                let works: Vec<_> = scheduler.clone().collect();
+                let owned = works.iter().filter(|work| work.computes_epilogue());
+                owned.map(|work| scheduler.peers(work).count()).max()
+            };
+            let most = (0..clusters).filter_map(peers).max();
+            assert_eq!(most, Some(givers(clusters.into(), streamed.into(), k_tiles.into()) as usize), "{clusters} {streamed} {k_tiles}");
+        }
+        assert_eq!(givers(66, 0, 64), 0);
+    }
 }
