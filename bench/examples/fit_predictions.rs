@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p warpipe-bench --example fit_predictions
 //! ```
-//! Every third shape is held out: the fit does not see it. The program prints how near the picked kernels come to the
+//! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come to the
 //! fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and the rows
 //! for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
 //!
@@ -13,26 +13,31 @@
 //!   time), with weights that fall off as the predicted time rises above the shortest one, so that it changes smoothly
 //!   where the picked pair jumps.
 //! - The mean error of the predicted times of the pairs that come near the fastest. It keeps the constants physical.
-//! - The size of what single kernels have of their own, so that the physics explains what it can.
+//! - The size of what single kernels have of their own, so that the physics explains what it can; and how far the
+//!   constants go from where they were, so that those which the shapes say little about stay.
 
 #[path = "../tests/integration/recorded.rs"]
 mod recorded;
 
 use host::gemm::Calibration;
 use rayon::prelude::*;
-use recorded::{Product, Ratios, read};
+use recorded::{Product, Ratios, SUITES, read};
 use std::error::Error;
 
 /// Predictions within about this fraction of the shortest one count as candidates for the pick.
-const NEAR: f64 = 0.03;
+const NEAR: f64 = 0.02;
 /// Weight of the squared loss: a shape that loses much counts more than several that lose little.
 const SQUARE_WEIGHT: f64 = 3.0;
 /// Weight of the kernels' own factors, as the mean square of ln(factor).
 const STEP_WEIGHT: f64 = 0.05;
 /// Weight of the kernels' own times, as the mean square in microseconds.
 const FIXED_WEIGHT: f64 = 0.02;
+/// Weight of the constants' distances from where they were, as squares of ln(factor).
+const DRIFT_WEIGHT: f64 = 3e-4;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
+/// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
+const SUITE_WEIGHT: f64 = 5.0;
 /// Pairs that take longer than this many times the fastest are no part of the fit.
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.
@@ -57,12 +62,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The weight of a shape.
+fn weight(product: &Product) -> f64 {
+    let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
+    let suite = if product.file == SUITES { SUITE_WEIGHT } else { 1.0 };
+    held * suite
+}
+
 /// The part of the score that a shape adds.
 fn loss(product: &Product, calibration: &Calibration) -> f64 {
-    let pairs: Vec<_> = product
-        .predicted(calibration)
-        .filter(|(_, us)| *us < HOPELESS * product.best_us)
-        .collect();
+    let pairs: Vec<_> =
+        product.predicted(calibration).filter(|(_, us)| *us < HOPELESS * product.best_us).collect();
     let shortest = pairs.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
     let (mut weights, mut lost) = (0.0, 0.0);
     let (mut near, mut error) = (0.0, 0.0);
@@ -77,19 +87,24 @@ fn loss(product: &Product, calibration: &Calibration) -> f64 {
         error += matters * (predicted / us).ln().abs();
     }
     let lost = lost / weights;
-    let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
-    held * (lost + SQUARE_WEIGHT * lost * lost + error / near)
+    weight(product) * (lost + SQUARE_WEIGHT * lost * lost + error / near)
 }
 
 /// Changes one constant at a time as long as that improves the score.
 fn fitted(products: &[Product], first: &Calibration) -> Calibration {
     let seen: Vec<&Product> = products.iter().filter(|p| !p.held_out).collect();
+    let origin: Vec<f64> = { *first }.constants().into_iter().map(|(_, value)| *value).collect();
+    let weights: f64 = seen.iter().map(|p| weight(p)).sum();
     let score = |c: &Calibration| {
-        let lost = seen.par_iter().map(|p| loss(p, c)).sum::<f64>() / seen.len() as f64;
+        let lost = seen.par_iter().map(|p| loss(p, c)).sum::<f64>() / weights;
         let own = |times: &host::gemm::KernelTimes| {
             STEP_WEIGHT * times.step.ln().powi(2) + FIXED_WEIGHT * times.fixed_us.powi(2)
         };
-        lost + c.kernels.iter().map(own).sum::<f64>() / c.kernels.len() as f64
+        let mut copy = *c;
+        let drift = copy.constants().into_iter().zip(&origin);
+        let drift: f64 = drift.map(|((_, value), from)| (*value / from).ln().powi(2)).sum();
+        lost + DRIFT_WEIGHT * drift
+            + c.kernels.iter().map(own).sum::<f64>() / c.kernels.len() as f64
     };
     let mut best = *first;
     let mut least = score(&best);
@@ -134,8 +149,12 @@ fn change(c: &mut Calibration, i: usize, by: f64) {
 
 /// Prints how near the picked pairs come to the fastest ones, and how exact the predictions of the fastest are.
 fn report(when: &str, calibration: &Calibration, products: &[Product]) {
-    for (name, held_out) in [("fitted", false), ("held out", true)] {
-        let of = products.iter().filter(|p| p.held_out == held_out);
+    for name in ["suites", "fitted", "held out"] {
+        let of = products.iter().filter(|p| match name {
+            SUITES => p.file == SUITES,
+            "fitted" => p.file != SUITES && !p.held_out,
+            _ => p.held_out,
+        });
         let picked = |p: &Product| {
             let shortest = p.predicted(calibration).min_by(|a, b| a.0.total_cmp(&b.0));
             (p.best_us / shortest.map_or(f64::NAN, |pair| pair.1), p.shape)
@@ -156,7 +175,10 @@ fn report(when: &str, calibration: &Calibration, products: &[Product]) {
 
 /// A constant with three digits, as Rust writes it.
 fn short(value: f64) -> String {
-    let digits = 2 - value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32;
-    let scale = 10f64.powi(digits);
-    format!("{:?}", (value * scale).round() / scale)
+    let (digits, exponent) = format!("{value:.2e}").split_once('e').map_or_else(
+        || (value.to_string(), 0),
+        |(digits, exponent)| (digits.to_owned(), exponent.parse().unwrap_or(0)),
+    );
+    let plain: f64 = format!("{digits}e{exponent}").parse().unwrap_or(value);
+    if (-3..5).contains(&exponent) { format!("{plain:?}") } else { format!("{digits}e{exponent}") }
 }

@@ -1,10 +1,11 @@
 //! What the picker picks, against what was measured: docs/data/records has the times of many kernels and schedules for
 //! shapes that were drawn at random, on one H200.
 
-use super::recorded::{Product, Ratios, read};
+use super::recorded::{Product, Ratios, SUITES, read};
 use gpu_kernels::gemm::INSTANCES;
-use host::gemm::{Calibration, Candidate, candidates};
+use host::gemm::{Calibration, Candidate, candidates, pick};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Time of the fastest measured pair divided by that of the first measured one in the picker's order, and whether that
 /// is the picker's choice itself.
@@ -37,6 +38,11 @@ fn what_is_picked_is_near_the_fastest() {
         measured += usize::from(first);
         ratios.push((ratio, product));
     }
+    let start = Instant::now();
+    for product in &products {
+        pick(&INSTANCES, &product.problem, false, 132).expect("an instance");
+    }
+    println!("a pick takes {:.1?}", start.elapsed() / products.len() as u32);
     // The others were not worth timing when the records were made.
     println!("{measured} of {} choices were measured", products.len());
     assert!(measured * 100 >= products.len() * MEASURED);
@@ -44,18 +50,20 @@ fn what_is_picked_is_near_the_fastest() {
     let of = |name: &str, chosen: &dyn Fn(&Product) -> bool| {
         let chosen = ratios.iter().filter(|(_, p)| chosen(p)).map(|&(ratio, p)| (ratio, p.shape));
         let Ratios { count, mean, least, low } = Ratios::of(chosen);
-        println!("{name}: {count} shapes, {mean:.4} of the fastest, least {least:.3?}, {low} below 0.88");
+        println!(
+            "{name}: {count} shapes, {mean:.4} of the fastest, least {least:.3?}, {low} below 0.88"
+        );
         (mean, least.0)
     };
-    let held_out = of("held out", &|p| p.held_out && p.file != "suites");
-    let seen = of("fitted", &|p| !p.held_out && p.file != "suites");
-    let suites = of("suites", &|p| p.file == "suites");
+    let held_out = of("held out", &|p| p.held_out);
+    let seen = of("fitted", &|p| !p.held_out && p.file != SUITES);
+    let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    assert!(held_out.0 > 0.97 && held_out.1 > 0.80, "{held_out:?}");
-    assert!(seen.0 > 0.975 && seen.1 > 0.82, "{seen:?}");
-    assert!(suites.0 > 0.97 && suites.1 > 0.86, "{suites:?}");
+    assert!(held_out.0 > 0.975 && held_out.1 > 0.78, "{held_out:?}");
+    assert!(seen.0 > 0.98 && seen.1 > 0.83, "{seen:?}");
+    assert!(suites.0 > 0.975 && suites.1 > 0.88, "{suites:?}");
 }
 
 /// Least percentage of shapes whose first choice was measured.

@@ -31,12 +31,7 @@ enum Kind {
 use Kind::{Cooperative, Pingpong, Swapped, TwoFit};
 
 impl KernelTimes {
-    const fn of(
-        tile: [u32; 2],
-        cluster: [u32; 2],
-        kind: Kind,
-        [step, fixed_us]: [f64; 2],
-    ) -> Self {
+    const fn of(tile: [u32; 2], cluster: [u32; 2], kind: Kind, [step, fixed_us]: [f64; 2]) -> Self {
         Self { tile, cluster, kind, step, fixed_us }
     }
 
@@ -45,11 +40,13 @@ impl KernelTimes {
     pub fn are_of(&self, i: &Instance) -> bool {
         let kind = match i.kernel_schedule {
             KernelSchedule::Pingpong => Pingpong,
-            KernelSchedule::Cooperative | KernelSchedule::SplitN => match (i.swap_ab, i.two_fit()) {
-                (true, false) => Swapped,
-                (true, true) => TwoFit,
-                (false, _) => Cooperative,
-            },
+            KernelSchedule::Cooperative | KernelSchedule::SplitN => {
+                match (i.swap_ab, i.two_fit()) {
+                    (true, false) => Swapped,
+                    (true, true) => TwoFit,
+                    (false, _) => Cooperative,
+                }
+            }
         };
         self.tile == [i.bm, i.bn]
             && self.cluster == [i.cluster_m, i.cluster_n]
@@ -75,43 +72,43 @@ impl Calibration {
 
 /// One NVIDIA H200.
 pub(super) const H200: [KernelTimes; 39] = [
-    KernelTimes::of([64, 64], [1, 1], Cooperative, [1.007, 0.043]),
-    KernelTimes::of([64, 64], [1, 4], Cooperative, [0.941, -0.011]),
-    KernelTimes::of([64, 64], [2, 2], Cooperative, [1.011, 0.199]),
-    KernelTimes::of([64, 64], [4, 1], Cooperative, [0.904, 0.144]),
-    KernelTimes::of([64, 96], [4, 1], Cooperative, [0.887, 0.102]),
-    KernelTimes::of([64, 128], [1, 1], Cooperative, [1.026, 0.243]),
-    KernelTimes::of([64, 128], [2, 1], Cooperative, [1.005, 0.228]),
-    KernelTimes::of([64, 128], [4, 1], Cooperative, [0.916, 0.108]),
-    KernelTimes::of([128, 64], [1, 2], Cooperative, [1.010, 0.157]),
-    KernelTimes::of([128, 64], [2, 1], Cooperative, [0.940, 0.187]),
-    KernelTimes::of([128, 96], [4, 1], Cooperative, [0.924, 0.052]),
-    KernelTimes::of([128, 112], [1, 2], Cooperative, [0.981, -0.010]),
-    KernelTimes::of([128, 112], [2, 1], Cooperative, [1.005, 0.059]),
-    KernelTimes::of([128, 128], [1, 1], Cooperative, [0.993, 0.230]),
-    KernelTimes::of([128, 128], [2, 1], Cooperative, [0.968, 0.318]),
-    KernelTimes::of([128, 160], [2, 1], Cooperative, [0.961, 0.124]),
-    KernelTimes::of([128, 176], [2, 1], Cooperative, [0.953, 0.143]),
-    KernelTimes::of([128, 192], [2, 1], Cooperative, [0.922, 0.273]),
-    KernelTimes::of([128, 208], [2, 1], Cooperative, [0.948, 0.268]),
-    KernelTimes::of([128, 224], [2, 1], Cooperative, [0.943, 0.166]),
-    KernelTimes::of([128, 256], [2, 1], Cooperative, [0.933, 0.271]),
-    KernelTimes::of([192, 80], [1, 2], Cooperative, [0.895, 0.227]),
-    KernelTimes::of([192, 96], [1, 2], Cooperative, [0.926, 0.073]),
-    KernelTimes::of([192, 128], [1, 2], Cooperative, [0.850, 0.395]),
-    KernelTimes::of([192, 160], [2, 1], Cooperative, [0.864, 0.294]),
-    KernelTimes::of([192, 192], [2, 1], Cooperative, [0.999, 0.055]),
-    KernelTimes::of([64, 128], [1, 1], Pingpong, [1.006, -0.186]),
-    KernelTimes::of([64, 224], [2, 1], Pingpong, [1.079, -0.384]),
-    KernelTimes::of([64, 256], [2, 1], Pingpong, [1.056, -0.257]),
-    KernelTimes::of([128, 128], [1, 1], Pingpong, [1.007, -0.395]),
-    KernelTimes::of([128, 128], [2, 1], Pingpong, [1.022, -0.256]),
-    KernelTimes::of([128, 176], [2, 1], Pingpong, [0.923, -0.216]),
-    KernelTimes::of([64, 16], [1, 1], Swapped, [0.929, 0.234]),
-    KernelTimes::of([64, 32], [1, 1], Swapped, [0.993, 0.161]),
-    KernelTimes::of([64, 32], [4, 1], Swapped, [0.964, 0.157]),
-    KernelTimes::of([64, 48], [1, 1], Swapped, [1.046, 0.066]),
-    KernelTimes::of([128, 16], [1, 1], Swapped, [0.892, 0.194]),
-    KernelTimes::of([64, 16], [1, 1], TwoFit, [1.119, 0.010]),
-    KernelTimes::of([64, 32], [1, 1], TwoFit, [1.155, -0.155]),
+    KernelTimes::of([64, 64], [1, 1], Cooperative, [1.002, 0.003]),
+    KernelTimes::of([64, 64], [1, 4], Cooperative, [0.881, -0.022]),
+    KernelTimes::of([64, 64], [2, 2], Cooperative, [0.937, 0.109]),
+    KernelTimes::of([64, 64], [4, 1], Cooperative, [0.869, 0.048]),
+    KernelTimes::of([64, 96], [4, 1], Cooperative, [0.834, 0.099]),
+    KernelTimes::of([64, 128], [1, 1], Cooperative, [1.016, 0.133]),
+    KernelTimes::of([64, 128], [2, 1], Cooperative, [0.981, 0.294]),
+    KernelTimes::of([64, 128], [4, 1], Cooperative, [0.876, 0.030]),
+    KernelTimes::of([128, 64], [1, 2], Cooperative, [1.021, 0.053]),
+    KernelTimes::of([128, 64], [2, 1], Cooperative, [0.910, 0.155]),
+    KernelTimes::of([128, 96], [4, 1], Cooperative, [0.931, -0.057]),
+    KernelTimes::of([128, 112], [1, 2], Cooperative, [0.972, -0.095]),
+    KernelTimes::of([128, 112], [2, 1], Cooperative, [0.971, 0.038]),
+    KernelTimes::of([128, 128], [1, 1], Cooperative, [1.009, 0.093]),
+    KernelTimes::of([128, 128], [2, 1], Cooperative, [0.989, 0.097]),
+    KernelTimes::of([128, 160], [2, 1], Cooperative, [0.975, -0.004]),
+    KernelTimes::of([128, 176], [2, 1], Cooperative, [0.968, 0.077]),
+    KernelTimes::of([128, 192], [2, 1], Cooperative, [0.944, 0.094]),
+    KernelTimes::of([128, 208], [2, 1], Cooperative, [1.013, -0.019]),
+    KernelTimes::of([128, 224], [2, 1], Cooperative, [0.991, -0.040]),
+    KernelTimes::of([128, 256], [2, 1], Cooperative, [0.989, 0.075]),
+    KernelTimes::of([192, 80], [1, 2], Cooperative, [0.914, 0.081]),
+    KernelTimes::of([192, 96], [1, 2], Cooperative, [0.943, -0.051]),
+    KernelTimes::of([192, 128], [1, 2], Cooperative, [0.887, 0.146]),
+    KernelTimes::of([192, 160], [2, 1], Cooperative, [0.969, 0.121]),
+    KernelTimes::of([192, 192], [2, 1], Cooperative, [1.070, -0.017]),
+    KernelTimes::of([64, 128], [1, 1], Pingpong, [1.039, -0.280]),
+    KernelTimes::of([64, 224], [2, 1], Pingpong, [1.098, -0.209]),
+    KernelTimes::of([64, 256], [2, 1], Pingpong, [1.129, -0.244]),
+    KernelTimes::of([128, 128], [1, 1], Pingpong, [1.005, -0.243]),
+    KernelTimes::of([128, 128], [2, 1], Pingpong, [0.987, -0.039]),
+    KernelTimes::of([128, 176], [2, 1], Pingpong, [0.983, 0.015]),
+    KernelTimes::of([64, 16], [1, 1], Swapped, [0.886, 0.253]),
+    KernelTimes::of([64, 32], [1, 1], Swapped, [0.963, 0.133]),
+    KernelTimes::of([64, 32], [4, 1], Swapped, [0.910, 0.117]),
+    KernelTimes::of([64, 48], [1, 1], Swapped, [1.012, 0.039]),
+    KernelTimes::of([128, 16], [1, 1], Swapped, [0.914, 0.148]),
+    KernelTimes::of([64, 16], [1, 1], TwoFit, [1.041, 0.002]),
+    KernelTimes::of([64, 32], [1, 1], TwoFit, [1.151, -0.193]),
 ];

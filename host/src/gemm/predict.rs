@@ -48,6 +48,8 @@ pub struct Prediction {
     pub k_tile_us: f64,
     /// One epilogue.
     pub epilogue_us: f64,
+    /// What a cluster's later tiles save of each epilogue: their first stages are loaded meanwhile.
+    pub prefetched_us: f64,
     /// Whether the next tile's main loop hides the epilogue.
     pub pingpong: bool,
     /// Stream-K fix-up: other clusters' partials are loaded and reduced. 0 if no tile is split.
@@ -87,6 +89,7 @@ impl Prediction {
             }
         };
         let cluster_tiles = tiling.clusters();
+        let k_tile_us = product.k_tile_us(clusters, ctas);
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
@@ -98,8 +101,9 @@ impl Prediction {
             finished: streamed.div_ceil(clusters),
             launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
             start_us: product.fixed_us + c.memory_not_hidden * bytes_us,
-            k_tile_us: product.k_tile_us(clusters, ctas),
+            k_tile_us,
             epilogue_us: product.epilogue_us,
+            prefetched_us: product.prefetched_us(k_tile_us),
             pingpong: pingpong(i),
             fixup_us,
             memory_us: c.memory_us + bytes_us + fixup_us * c.fixup_of_memory,
@@ -132,7 +136,8 @@ impl Prediction {
             let exposed = (self.epilogue_us - main_loop).max(0.0) / 2.0;
             return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * exposed;
         }
-        (self.rounds + self.finished) as f64 * self.epilogue_us
+        let later = (self.rounds + u64::from(self.schedule.streamed > 0)).saturating_sub(1);
+        (self.rounds + self.finished) as f64 * self.epilogue_us - later as f64 * self.prefetched_us
     }
 
     /// Time of the busiest cluster.
@@ -322,6 +327,13 @@ impl<'t> Tiled<'t> {
         let pair = if self.shares_pairs(ctas) { self.c.shared_pair } else { 1.0 };
         let longest = longest([self.mma_us, ctas as f64 * self.l2_us, self.sm_us * pair]);
         self.step * (self.issue_us + longest + clusters as f64 * self.outside_us)
+    }
+
+    /// Time that loads save behind an epilogue: k tiles of a full ring wait for the tensor cores alone.
+    fn prefetched_us(&self, k_tile_us: f64) -> f64 {
+        let waits = (k_tile_us - self.issue_us - self.mma_us).max(0.0);
+        let ring = self.k_tiles.min(u64::from(self.instance.stages));
+        self.epilogue_us.min(ring as f64 * waits)
     }
 
     /// Whether a grid of `ctas` CTAs occupies both SMs of some pair (TPC). A grid's first CTAs each get a pair of their
@@ -540,9 +552,15 @@ mod tests {
     #[test]
     fn givers_are_those_of_the_scheduler() {
         type Alone = Cluster<1, 1>;
-        for (clusters, streamed, k_tiles) in
-            [(45, 15, 98), (60, 15, 98), (66, 22, 64), (132, 1, 500), (7, 3, 2), (66, 65, 3), (4, 4, 9)]
-        {
+        for (clusters, streamed, k_tiles) in [
+            (45, 15, 98),
+            (60, 15, 98),
+            (66, 22, 64),
+            (132, 1, 500),
+            (7, 3, 2),
+            (66, 65, 3),
+            (4, 4, 9),
+        ] {
             let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
             let peers = |cluster| {
                 let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
@@ -551,7 +569,11 @@ mod tests {
                 owned.map(|work| scheduler.peers(work).count()).max()
             };
             let most = (0..clusters).filter_map(peers).max();
-            assert_eq!(most, Some(givers(clusters.into(), streamed.into(), k_tiles.into()) as usize), "{clusters} {streamed} {k_tiles}");
+            assert_eq!(
+                most,
+                Some(givers(clusters.into(), streamed.into(), k_tiles.into()) as usize),
+                "{clusters} {streamed} {k_tiles}"
+            );
         }
         assert_eq!(givers(66, 0, 64), 0);
     }
