@@ -545,7 +545,7 @@ pub(super) fn best<'t>(
 #[cfg(test)]
 mod tests {
     use super::givers;
-    use gpu_kernels::gemm::scheduler::{StreamK, TileScheduler, TileSchedulerParams};
+    use gpu_kernels::gemm::scheduler::{StreamK, TileSchedulerParams};
     use pipeline::cta::{Cluster, ClusterShape};
 
     /// The scheduler itself says who gives.
