@@ -104,7 +104,7 @@ calibration! {
     written_partial_sectors = 0.375;
     /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
     /// data-parallel tiles: its end overlaps with the start of the dependent grid.
-    two_fit_gain_us = 0.7;
+    two_fit_gain_us = 1.4;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
     two_fit_loss_us = 0.105;
 }
