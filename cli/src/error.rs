@@ -87,6 +87,8 @@ pub enum Error {
 
     #[error("{operand} = {name} has shape {shape:?}; expected {want}")]
     Shape { operand: char, name: String, shape: Vec<usize>, want: String },
+    #[error("the block table = {name} is {dtype} {shape:?}; {want} is right")]
+    BlockTable { name: String, dtype: String, shape: Vec<usize>, want: String },
     #[error("{}: not a list of lengths: {reason}", file.display())]
     Lengths { file: PathBuf, reason: String },
     #[error("Q, K, V and O take {need} bytes; {have} bytes of memory are free")]

@@ -70,12 +70,11 @@ impl Gpu {
     fn kernels(&mut self, size: &Size) -> Result<Kernels, host::Error> {
         let Some(fast) = size.fast_accum else { return Ok(Kernels::Plain(Arc::clone(&self.gemm))) };
         let place = &mut self.scaled[usize::from(fast)];
-        let loaded = match place {
-            Some(loaded) => loaded,
-            None => {
-                let gemm = ScaledGemm::scaled(&self.device, &warpipe::GEMM_IMAGE, fast)?;
-                place.insert(Arc::new(gemm))
-            }
+        let loaded = if let Some(loaded) = place {
+            loaded
+        } else {
+            let gemm = ScaledGemm::scaled(&self.device, &warpipe::GEMM_IMAGE, fast)?;
+            place.insert(Arc::new(gemm))
         };
         Ok(Kernels::Scaled(Arc::clone(loaded)))
     }

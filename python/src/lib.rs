@@ -32,8 +32,11 @@ mod torch;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::attention::lengths::{CacheSeqlens, sequence_lengths};
+    #[pymodule_export]
     use crate::attention::python::{
-        AttentionPlan, attention, attention_describe, attention_fast, attention_run, plan_attention,
+        AttentionPlan, attention, attention_describe, attention_fast, attention_run,
+        attention_varlen, attention_with_kvcache, plan_attention,
     };
     #[pymodule_export]
     use crate::doctor::doctor;

@@ -108,6 +108,14 @@ pub enum Refusal {
         /// The factor.
         beta: f32,
     },
+    /// Lengths that do not belong to the tensors.
+    #[error("{name} {what}")]
+    Lengths {
+        /// The argument.
+        name: String,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
     /// An option with a value that it cannot have.
     #[error("{name} is {have}; {need} is right")]
     Option {

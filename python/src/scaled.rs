@@ -22,7 +22,7 @@ fn rows(name: &'static str, view: &View, order: Order) -> Result<Layout, Refusal
             "its columns must have adjacent elements, as weight.t() of a weight [N, K]",
         )),
         Layout::Copy => Err(view.refuse(name, "its rows must have adjacent elements")),
-        rows => Ok(rows),
+        rows @ Layout::Rows(_) => Ok(rows),
     }
 }
 

@@ -165,6 +165,12 @@ impl Torch {
         ty == self.tensor.as_ptr() || ty == self.parameter.as_ptr()
     }
 
+    /// Whether an object is a tensor, of any subclass.
+    pub fn is_tensor(&self, object: &Bound<'_, PyAny>) -> bool {
+        self.is_plain(object)
+            || object.is_instance(self.tensor.bind(object.py())).unwrap_or_default()
+    }
+
     /// A tensor; `None` for another object, and for a tensor of a subclass.
     pub fn view(&self, object: &Bound<'_, PyAny>) -> Option<View> {
         // The table is that of the tensor type, and a parameter is one.

@@ -47,3 +47,37 @@ def assert_lse(lse, want):
     lse = np.asarray(lse, dtype=np.float64)
     assert lse.shape == want.shape and (np.isneginf(lse) == np.isneginf(want)).all()
     np.testing.assert_allclose(lse, want, rtol=1e-5, atol=1e-4)
+
+
+def varlen(q, k, v, starts_q, starts_k, **options):
+    """O [total_q, H, D] and LSE [H, total_q] of packed sequences."""
+    out, lse = np.zeros(q.shape), np.full((q.shape[1], q.shape[0]), -np.inf)
+    for (s, e), (a, z) in zip(zip(starts_q, starts_q[1:]), zip(starts_k, starts_k[1:])):
+        if s < e and a < z:
+            o, sums = reference(q[None, s:e], k[None, a:z], v[None, a:z], **options)
+            out[s:e], lse[:, s:e] = o[0], sums[0]
+    return out, lse
+
+
+def cached(q, k, v, keys, **options):
+    """O [B, S, H, D] and LSE [B, H, S] of queries with the first keys of a cache."""
+    out, lse = np.zeros(q.shape), np.full((q.shape[0], q.shape[2], q.shape[1]), -np.inf)
+    for b, rows in enumerate(keys):
+        if rows > 0:
+            o, sums = reference(q[b : b + 1], k[b : b + 1, :rows], v[b : b + 1, :rows], **options)
+            out[b], lse[b] = o[0], sums[0]
+    return out, lse
+
+
+def in_pages(cache, keys, page_rows):
+    """The keys of a cache in pages, and the block table. What is no key is NaN, and pages that nobody has are -1."""
+    batch, per = cache.shape[0], -(-cache.shape[1] // page_rows)
+    pages = np.full((batch * per + 2, page_rows, *cache.shape[2:]), np.nan, cache.dtype)
+    table = np.full((batch, per), -1, np.int32)
+    order = np.random.default_rng(3).permutation(len(pages))
+    for b, rows in enumerate(keys):
+        for i in range(-(-rows // page_rows)):
+            part = cache[b, i * page_rows : min(rows, (i + 1) * page_rows)]
+            table[b, i] = order[b * per + i]
+            pages[table[b, i], : len(part)] = part
+    return pages, table

@@ -41,12 +41,13 @@ class _Versioned(ctypes.Structure):
 
 
 class FakeCuda:
-    """A tensor of float16 that says that it lies on a GPU. Counts the capsules that are not given back."""
+    """A tensor that says that it lies on a GPU. Counts the capsules that are not given back."""
 
-    def __init__(self, shape, strides, addr=0x10000, device=0, kind=2, version=(1, 0), flags=0, offset=0):
+    def __init__(self, shape, strides, addr=0x10000, device=0, kind=2, version=(1, 0), flags=0, offset=0, dtype=(2, 16)):
         self.shape, self.strides = shape, strides
         self.addr, self.device_id, self.kind = addr, device, kind
         self.version, self.flags, self.offset = version, flags, offset
+        self.dtype = dtype  # DLPack's code and bits: float16
         self.lent = 0
         self.streams = []
         self._alive = []
@@ -63,7 +64,7 @@ class FakeCuda:
         strides = None if self.strides is None else (ctypes.c_int64 * ndim)(*self.strides)
         pointer = ctypes.POINTER(ctypes.c_int64)
         tensor = _Tensor(
-            self.addr, self.kind, self.device_id, ndim, 2, 16, 1,
+            self.addr, self.kind, self.device_id, ndim, *self.dtype, 1,
             ctypes.cast(shape, pointer), ctypes.cast(strides, pointer), self.offset,
         )  # fmt: skip
 

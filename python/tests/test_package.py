@@ -49,6 +49,13 @@ def test_attention_has_the_arguments_of_its_plan():
     ]  # fmt: skip
 
 
+def test_sequences_have_the_arguments_of_flash_attention():
+    more = ["causal", "window", "scale", "softcap", "return_lse", "out"]
+    of = lambda function: list(inspect.signature(function).parameters)  # noqa: E731
+    assert of(warpipe.attention_varlen) == ["q", "k", "v", "cu_seqlens_q", "cu_seqlens_k", *more]
+    assert of(warpipe.attention_with_kvcache) == ["q", "k_cache", "v_cache", "cache_seqlens", "block_table", *more]
+
+
 def test_types_are_as_a_checker_sees_them(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     source = tmp_path / "uses.py"
@@ -87,8 +94,9 @@ def test_the_benchmark_refuses_what_it_cannot_time():
         (["--shape", "0x1x1"], "at least 1"),
         (["--shape", "5x5"], "M, N, K"),
         (["--suite", "cube"], "square, llm"),
-        (["attend"], "no kind attend; there are: gemm, attention"),
-        (["attention", "--suite", "square"], "no suite square of attention; there are: table, gqa"),
+        (["attend"], "no kind attend; there are: gemm, scaled, attention"),
+        (["attention", "--suite", "square"], "no suite square of attention; there are: table, gqa, decode"),
+        (["attention", "--suite", "decode", "--mask", "causal"], "no shape of suite decode has --mask causal"),
         (["attention", "--shape", "1x64x4x3x64"], "4 heads of queries are no multiple of 3"),
         (["attention", "--shape", "64x64x64"], "B, S, H, Hkv, D"),
         (["attention", "--out-dtype", "f32"], "--out-dtype is for products"),
@@ -131,8 +139,8 @@ def test_attention_is_counted_and_drawn():
 
     full, causal = Attention((2, 4, 8, 2, 64)), Attention((2, 4, 8, 2, 64), causal=True)
     assert full.flops() == 4 * 64 * 2 * 8 * 16 and causal.flops() == 4 * 64 * 2 * 8 * 10
-    assert [len(rows) for rows in Attention.suites.values()] == [36, 24]
-    assert all(shape[0] * shape[1] == 16384 for rows in Attention.suites.values() for shape, _ in rows)
+    assert [len(rows) for rows in Attention.suites.values()] == [36, 24, 16]
+    assert all(shape[0] * shape[1] == 16384 for name in ("table", "gqa") for shape, _ in Attention.suites[name])
     timings = [Timing("warpipe", [10.0]), Timing("cudnn", [11.0]), Timing("flash", [15.0])]
     lines = [Line(work, "", "graph", 4, 100, timings, {}) for work in (full, causal)]
     lines.append(Line(full, "", "graph", 4, 100, timings[:2], {}, {"flash": "no kernel"}))
@@ -142,6 +150,29 @@ def test_attention_is_counted_and_drawn():
     bars = [bar for bar in picture.iter("{http://www.w3.org/2000/svg}rect") if len(bar)]
     assert len(bars) == 3 + 3 + 2
     assert "| - |" in report.as_markdown()
+
+
+def test_the_rate_of_a_cache_is_that_of_reading_it():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from warpipe.bench import Attention, Line, Report, Timing
+    from warpipe.bench.picture import svg
+
+    work = Attention((2, 1000, 8, 2, 64), queries=1)
+    assert work.bytes_read() == 2 * 2 * 1000 * 2 * 64 * 2 and work.flops() == 4 * 64 * 2 * 8 * 1000
+    line = Line(work, "", "graph", 4, 100, [Timing("warpipe", [10.0]), Timing("flash", [20.0])], {})
+    assert line.unit == "GB/s" and line.rates() == {"warpipe": pytest.approx(102.4), "flash": pytest.approx(51.2)}
+    assert "102.4 GB/s" in str(line) and "B=2 S=1000 1 queries" in str(line)
+    report = Report({}, {}, [line])
+    assert "| warpipe, GB/s |" in report.as_markdown() and "GB/s</text>" in svg(report, "graph")
+    assert report.as_json()["lines"][0]["timings"][0]["rate"] == pytest.approx(102.4)
+    # What is compared: the first contender's own result, on the CPU.
+    q, k, v = (torch.randn(2, rows, heads, 64).half() for rows, heads in ((1, 8), (100, 2), (100, 2)))
+    work = Attention((2, 100, 8, 2, 64), dtype="f16", queries=1)
+    ours = work.contenders()[0]
+    assert ours.name == "warpipe" and work.error((q, k, v, None), ours.eager((q, k, v, None))) < 1
+    assert work.error((q, k, v, None), ours.eager((q, k, -v, None))) > 10
+    with pytest.raises(ValueError, match="full mask"):
+        Attention((2, 100, 8, 2, 64), causal=True, queries=1)
 
 
 def test_the_benchmark_finds_wrong_attention():

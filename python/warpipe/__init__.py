@@ -2,7 +2,8 @@
 
 ``matmul(a, b)`` is ``torch.matmul`` for matrices, ``linear(x, weight)`` is
 ``torch.nn.functional.linear``, ``attention(q, k, v)`` is
-``torch.nn.functional.scaled_dot_product_attention``, ``scaled_mm(a, b, scale_a, scale_b)`` is
+``torch.nn.functional.scaled_dot_product_attention``, ``attention_varlen`` and
+``attention_with_kvcache`` are flash-attention's for packed sequences and caches, ``scaled_mm(a, b, scale_a, scale_b)`` is
 ``torch._scaled_mm`` for float8_e4m3fn. Tensors on a GPU are read and written in place, on the stream
 on which their library works. Arrays of the host are computed on the SM model: the GPU's kernels,
 run on the CPU, which is slow and finds every violation of their protocol.
@@ -15,16 +16,30 @@ from __future__ import annotations
 import sys as _sys
 
 from ._dispatch import CopyWarning, Doctor, doctor, plan, plan_attention, scaled_mm
-from ._native import AttentionPlan, Error, Plan, __version__, attention, linear, matmul
+from ._native import (
+    AttentionPlan,
+    CacheSeqlens,
+    Error,
+    Plan,
+    __version__,
+    attention,
+    attention_varlen,
+    attention_with_kvcache,
+    linear,
+    matmul,
+)
 
 __all__ = [
     "AttentionPlan",
+    "CacheSeqlens",
     "CopyWarning",
     "Doctor",
     "Error",
     "Plan",
     "__version__",
     "attention",
+    "attention_varlen",
+    "attention_with_kvcache",
     "doctor",
     "linear",
     "matmul",

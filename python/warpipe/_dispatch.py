@@ -11,6 +11,10 @@ from typing import Any, Literal
 from . import _native
 
 
+#: Operands of attention.
+_HEADS = ("q", "k", "v", "k_cache", "v_cache")
+
+
 class CopyWarning(UserWarning):
     """An operand on a GPU was copied, because TMA can't read it as it lies."""
 
@@ -58,22 +62,29 @@ def call(
     return out
 
 
-def attend(q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any = None) -> Any:
-    """Computes attention of tensors of any library. The options are causal, window, scale, softcap, layout, lse."""
-    if _is_torch(q) or _is_torch(k) or _is_torch(v):
-        from . import torch as library
+def attend(
+    q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any = None, sequences: tuple | None = None
+) -> Any:
+    """Computes attention of tensors of any library. The options are causal, window, scale, softcap, layout, lse.
 
-        return library._attend(q, k, v, options, out, check)
+    The sequences are ("packed", cu_seqlens_q, cu_seqlens_k), ("cache", cache_seqlens, block_table), or None.
+    """
+    if _is_torch(q) or _is_torch(k) or _is_torch(v):
+        from . import _torch_attention as library
+
+        return library._attend(q, k, v, options, out, check, sequences)
     if out is not None and _module(out) in ("jax", "jaxlib"):
         raise ValueError("out is an array of jax, which nobody may write")
-    (shape, _), element, lse_shape, place, copies = _native.attention_describe(q, k, v, options, out, check)
+    sequences = read_lengths(sequences)
+    (shape, _), element, lse_shape, place, copies = _native.attention_describe(q, k, v, options, out, check, sequences)
     return_lse = options[5]
     stream, lse = 0, None
     if place == "cpu":
         result = _numpy_empty(shape, element) if out is None else out
         lse = _numpy_empty(lse_shape, "float32") if return_lse else None
     else:
-        for name, copied in zip(("q", "k", "v"), copies):
+        cache = sequences is not None and sequences[0] == "cache"
+        for name, copied in zip(("q", "k_cache", "v_cache") if cache else ("q", "k", "v"), copies):
             if copied:
                 raise ValueError(
                     f"{name} must have heads of adjacent elements, and strides that are multiples of 8: copy it in its "
@@ -90,11 +101,22 @@ def attend(q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any = None) 
             raise ValueError(f"{what}: warpipe does not allocate arrays of {_module(q)}")
         else:
             result = out
-    _native.attention_run(q, k, v, options, result, lse, stream)
+    _native.attention_run(q, k, v, options, result, lse, stream, sequences)
     if place == "cpu":
         result = _like(q, result) if out is None else out
         lse = _like(q, lse)
     return (result, lse) if return_lse else result
+
+
+def read_lengths(sequences: tuple | None) -> tuple | None:
+    """The same with lists of numbers, for which this waits if they are on a GPU."""
+    if sequences is None:
+        return None
+    kind, first, second = sequences
+    if kind == "packed":
+        starts = _native.sequence_lengths("cu_seqlens_q", first)
+        return kind, starts, starts if first is second else _native.sequence_lengths("cu_seqlens_k", second)
+    return kind, _native.sequence_lengths("cache_seqlens", first), second
 
 
 def scaled_mm(
@@ -213,7 +235,7 @@ def dtype_name(dtype: Any) -> str | None:
 def warn_copy(name: str, tensor: Any, depth: int) -> None:
     """Says that an operand is copied in every call."""
     shape, strides = list(tensor.shape), list(tensor.stride())
-    rows = "heads of adjacent elements at multiples of 8" if name in ("q", "k", "v") else "rows of adjacent K elements"
+    rows = "heads of adjacent elements at multiples of 8" if name in _HEADS else "rows of adjacent K elements"
     advice = "pass w.t() of a weight w [N, K]" if name == "b" else "pass it contiguous"
     warnings.warn(
         f"warpipe copies {name} {shape} with strides {strides} in every call, because TMA reads {rows}; {advice}",

@@ -168,6 +168,116 @@ def attention(
     Streams and exceptions are as for ``matmul``. There is no backward pass.
     """
 
+_Lengths = Sequence[int] | _Tensor
+
+@overload
+def attention_varlen(
+    q: _T,
+    k: _Tensor,
+    v: _Tensor,
+    cu_seqlens_q: _Lengths,
+    cu_seqlens_k: _Lengths | None = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    return_lse: Literal[False] = False,
+    out: _Tensor | None = None,
+) -> _T: ...
+@overload
+def attention_varlen(
+    q: _T,
+    k: _Tensor,
+    v: _Tensor,
+    cu_seqlens_q: _Lengths,
+    cu_seqlens_k: _Lengths | None = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    return_lse: Literal[True],
+    out: _Tensor | None = None,
+) -> tuple[_T, _T]:
+    """``attention`` of packed sequences, as flash-attention's ``flash_attn_varlen_func``.
+
+    ``q`` is [total_q, H, D], ``k`` and ``v`` are [total_k, H_kv, D]. Sequence b has the rows from ``cu_seqlens_q[b]`` to
+    ``cu_seqlens_q[b + 1]`` of ``q``, and those of ``cu_seqlens_k`` of ``k`` and ``v``; without ``cu_seqlens_k`` they are
+    the same. A list begins with 0 and ends with the number of all rows. A sequence may have no queries, or no keys.
+
+    The lists are lists of Python, or tensors [B + 1] of int32 or int64. The host plans with the numbers: those of a
+    CUDA tensor are copied to it, for which the call waits for the stream. A plan is kept for each list.
+
+    Options, result and ``out`` are as for ``attention``; LSE is [H, total_q].
+    """
+
+@overload
+def attention_with_kvcache(
+    q: _T,
+    k_cache: _Tensor,
+    v_cache: _Tensor,
+    cache_seqlens: _Lengths | int | CacheSeqlens,
+    block_table: _Tensor | None = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    return_lse: Literal[False] = False,
+    out: _Tensor | None = None,
+) -> _T: ...
+@overload
+def attention_with_kvcache(
+    q: _T,
+    k_cache: _Tensor,
+    v_cache: _Tensor,
+    cache_seqlens: _Lengths | int | CacheSeqlens,
+    block_table: _Tensor | None = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int | None] | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    return_lse: Literal[True],
+    out: _Tensor | None = None,
+) -> tuple[_T, _T]:
+    """``attention`` of a few queries with a cache, as flash-attention's ``flash_attn_with_kvcache``.
+
+    ``q`` is [B, S, H, D]. ``k_cache`` and ``v_cache`` are [B, capacity, H_kv, D]; the first ``cache_seqlens[b]`` rows of
+    sequence b are its keys, and the others are not used. The caller has written the keys of the queries themselves.
+    With a ``block_table`` [B, pages of a sequence] of int32, the caches are [pages, rows of a page, H_kv, D]: key j of
+    sequence b is row j mod rows of page ``block_table[b, j / rows]``. A page has a multiple of 64 rows. A number that no
+    page has, such as -1, stands for a page of zeros.
+
+    ``cache_seqlens`` is a list, one number for all sequences, a tensor [B] of int32 or int64, or a ``CacheSeqlens``. The
+    host splits the keys among the CTAs: the numbers of a CUDA tensor are copied to it, for which the call waits for
+    the stream. Other lengths of the same tensors need no new plan, but a copy of the lists in the order of the stream.
+
+    Options, result, ``out`` and LSE are as for ``attention``.
+    """
+
+class CacheSeqlens:
+    """Lengths of a cache's sequences that can be changed, also for CUDA graphs that were captured with them.
+
+    A graph of ``attention_with_kvcache`` has the lengths of its capture. If they were a ``CacheSeqlens``, ``set`` gives
+    it others. It serves any number of calls, such as those of all layers of a model.
+    """
+
+    def __init__(self, lengths: _Lengths) -> None: ...
+    def set(self, lengths: _Lengths, *, stream: int | None = None) -> None:
+        """Replaces the lengths for all later calls, and for graphs that are launched behind this in the stream.
+
+        ``stream`` is a ``CUstream``; by default it is torch's current one, or without torch the legacy default stream.
+        Launch the graphs on the same stream, or behind it. A ``ValueError`` says that there are more keys than room in one of the caches, or that the stream is being
+        captured; then nothing has changed.
+        """
+
+    def tolist(self) -> list[int]:
+        """The lengths."""
+
+    def __len__(self) -> int: ...
+
 class AttentionPlan:
     """Attention that was planned: which kernel computes it, and how. Printed, it is a text of several lines."""
 
@@ -181,13 +291,19 @@ class AttentionPlan:
 
 _Options = tuple[bool, Sequence[int | None] | None, float | None, float | None, str, bool]
 
-def attention_fast(q: Any, k: Any, v: Any, options: _Options, out: Any) -> tuple[Any, Any] | None: ...
+#: ("packed", cu_seqlens_q, cu_seqlens_k), or ("cache", cache_seqlens, block_table).
+_Sequences = tuple[str, Any, Any] | None
+
+def attention_fast(
+    q: Any, k: Any, v: Any, options: _Options, out: Any, sequences: _Sequences = None
+) -> tuple[Any, Any] | None: ...
 def attention_describe(
-    q: Any, k: Any, v: Any, options: _Options, out: Any, plan: Any
+    q: Any, k: Any, v: Any, options: _Options, out: Any, plan: Any, sequences: _Sequences = None
 ) -> tuple[list[tuple[int, ...]], str, tuple[int, ...], str, list[bool]]: ...
+def sequence_lengths(name: str, lengths: Any) -> Any: ...
 def plan_attention(q: Any, k: Any, v: Any, options: _Options, out: Any) -> AttentionPlan: ...
 def attention_run(
-    q: Any, k: Any, v: Any, options: _Options, out: Any, lse: Any, stream: int
+    q: Any, k: Any, v: Any, options: _Options, out: Any, lse: Any, stream: int, sequences: _Sequences = None
 ) -> None: ...
 
 def fast(

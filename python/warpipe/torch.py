@@ -1,13 +1,13 @@
-"""torch's operators ``warpipe::matmul``, ``warpipe::linear`` and ``warpipe::attention``.
+"""torch's operators ``warpipe::matmul`` and ``warpipe::linear``, and those of attention.
 
 Importing this module registers them, with shapes for ``torch.compile`` and formulas for autograd. Calls of
 ``warpipe.matmul`` in compiled code become these operators; in eager code they run directly, unless a gradient is
-recorded or a tensor subclass is involved. Attention has no formula: its backward pass raises an exception.
+recorded or a tensor subclass is involved. Attention is in ``_torch_attention``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -305,149 +305,5 @@ def _traced(op, a, b, c, alpha, beta, out, out_dtype):
     return out
 
 
-def _attend_eager(
-    q: Tensor, k: Tensor, v: Tensor, options: tuple, out: Optional[Tensor], check: Any = None
-) -> tuple[Tensor, Optional[Tensor]]:
-    """Computes attention of plain tensors, with copies where they are needed."""
-    if check is None:
-        done = _native.attention_fast(q, k, v, options, out)
-        if done is not None:
-            return done
-    q, k, v = (t.detach() for t in (q, k, v))
-    (shape, strides), element, lse_shape, place, copies = _native.attention_describe(q, k, v, options, out, check)
-    tensors = []
-    for name, tensor, copied in zip(("q", "k", "v"), (q, k, v), copies):
-        if copied:
-            warn_copy(name, tensor, 5)
-            tensor = tensor.contiguous()
-        tensors.append(tensor)
-    device = q.device
-    result = torch.empty_strided(shape, strides, dtype=_DTYPES[element], device=device) if out is None else out
-    lse = torch.empty(lse_shape, dtype=torch.float32, device=device) if options[5] else None
-    if place == "cpu":
-        _native.attention_run(*tensors, options, result, lse, 0)
-    else:
-        with torch.cuda.device(device):
-            _native.attention_run(*tensors, options, result, lse, _stream(q))
-    return result, lse
-
-
-@torch.library.custom_op("warpipe::attention", mutates_args=())
-def _attention_op(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    window: Optional[Sequence[int]],
-    scale: Optional[float],
-    softcap: Optional[float],
-    layout: str,
-    return_lse: bool,
-) -> tuple[Tensor, Tensor]:
-    options = (causal, window, scale, softcap, layout, return_lse)
-    out, lse = _attend_eager(q, k, v, options, None)
-    return out, _no_lse(q) if lse is None else lse
-
-
-@torch.library.custom_op("warpipe::attention_out", mutates_args=("out",))
-def _attention_out_op(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool,
-    window: Optional[Sequence[int]],
-    scale: Optional[float],
-    softcap: Optional[float],
-    layout: str,
-    return_lse: bool,
-    out: Tensor,
-) -> Tensor:
-    options = (causal, window, scale, softcap, layout, return_lse)
-    lse = _attend_eager(q, k, v, options, out)[1]
-    return _no_lse(q) if lse is None else lse
-
-
-def _no_lse(q: Tensor) -> Tensor:
-    """What an operator returns for LSE where it is not asked for."""
-    return q.new_empty((0,), dtype=torch.float32)
-
-
-def _fake_lse(q: Tensor, layout: str, return_lse: bool) -> Tensor:
-    if not return_lse:
-        return _no_lse(q)
-    batch, first, second, _ = q.shape
-    heads, rows = (second, first) if layout == "bshd" else (first, second)
-    return q.new_empty((batch, heads, rows), dtype=torch.float32)
-
-
-@_attention_op.register_fake
-def _(q, k, v, causal, window, scale, softcap, layout, return_lse):
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        torch._check(tensor.dim() == 4, lambda: f"attention: {name} has {tensor.dim()} dimensions; 4 are needed")
-        torch._check(tensor.dtype == q.dtype, lambda: f"attention: {name} of {tensor.dtype} and q of {q.dtype}")
-    torch._check(layout in ("bshd", "bhsd"), lambda: f"attention: layout is {layout!r}; 'bshd' or 'bhsd' is right")
-    torch._check_type(
-        q.dtype in (torch.float16, torch.bfloat16), lambda: f"attention: q of {q.dtype}; float16 or bfloat16"
-    )
-    # The result has the order of q in memory.
-    bshd = layout == "bshd"
-    h, s = (2, 1) if bshd else (1, 2)
-    heads, rows, dim = q.shape[h], q.shape[s], q.shape[3]
-    heads_inside = q.stride(h) < q.stride(s) if heads > 1 and rows > 1 else bshd
-    head, row = (dim, heads * dim) if heads_inside else (rows * dim, dim)
-    strides = (heads * rows * dim, *((row, head) if bshd else (head, row)), 1)
-    return q.new_empty_strided(q.shape, strides), _fake_lse(q, layout, return_lse)
-
-
-@_attention_out_op.register_fake
-def _(q, k, v, causal, window, scale, softcap, layout, return_lse, out):
-    return _fake_lse(q, layout, return_lse)
-
-
-def _no_gradient(ctx: Any, *grads: Tensor) -> Any:
-    raise NotImplementedError(
-        "warpipe.attention has no backward pass; call it under torch.no_grad(), or use torch's attention for training"
-    )
-
-
-_attention_op.register_autograd(_no_gradient)
-
-
-def _attend(q: Any, k: Any, v: Any, options: tuple, out: Any, check: Any) -> Any:
-    """A call with tensors of torch that the native fast path did not take."""
-    tensors = [(n, t) for n, t in zip(("q", "k", "v", "out"), (q, k, v, out)) if t is not None or n != "out"]
-    for n, tensor in tensors:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{n} is a {type(tensor).__name__}; a tensor of torch is needed, as the others are")
-    grad = torch.is_grad_enabled() and any(t.requires_grad for _, t in tensors)
-    if grad and out is not None:
-        raise ValueError("out can't be combined with gradients: a tensor of the call requires one")
-    seen = torch._C._len_torch_dispatch_stack() > 0 or any(
-        type(t) not in (Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(t)
-        for _, t in tensors
-    )
-    if grad or seen:
-        return _attend_by_operator(q, k, v, options, out)
-    result, lse = _attend_eager(q, k, v, options, out, check)
-    return (result, lse) if options[5] else result
-
-
-def _attend_by_operator(q: Tensor, k: Tensor, v: Tensor, options: tuple, out: Optional[Tensor]) -> Any:
-    """Calls the operator of torch, which all that intercepts operators sees."""
-    causal, window, *others = options
-    if window is not None:
-        window = [-1 if keys is None else keys for keys in window]
-    ops = torch.ops.warpipe
-    if out is None:
-        result, lse = ops.attention(q, k, v, causal, window, *others)
-    else:
-        lse = ops.attention_out(q, k, v, causal, window, *others, out)
-        result = out
-    return (result, lse) if options[5] else result
-
-
-@torch.compiler.substitute_in_graph(_native.attention, skip_signature_check=True)
-def _traced_attention(
-    q, k, v, *, causal=False, window=None, scale=None, softcap=None, layout="bshd", return_lse=False, out=None
-):
-    return _attend_by_operator(q, k, v, (causal, window, scale, softcap, layout, return_lse), out)
+# Registers the operators of attention.
+from . import _torch_attention  # noqa: E402, F401

@@ -40,6 +40,57 @@ fn generated_operands() {
     passes("--heads 1 --seq 20 --seq-q 150 --head-dim 64 --causal --lse");
 }
 
+/// Caches, and caches in pages, of generated operands and of files.
+#[test]
+fn queries_with_a_cache() {
+    let folder = Folder::new();
+    folder.bytes("keys.txt", b"100\n0\n65\n");
+    let keys = folder.arg("keys.txt");
+    let shape = format!("--heads 4 --kv-heads 1 --head-dim 64 --lse --cache-seqlens {keys}");
+    let report = passes(&shape);
+    let plan = &report["plan"];
+    assert!(plan["kernel"].as_str().unwrap().ends_with("_decode"), "{plan}");
+    assert_eq!(
+        (&plan["cached_keys"], &plan["seq_kv"], &plan["seq_q"]),
+        (&165.into(), &100.into(), &1.into())
+    );
+    assert_eq!(report["kv_bytes"], 2 * 165 * 64 * 2);
+    passes(&format!("{shape} --seq 200 --seq-q 3 --causal --layout bhsd"));
+    let report = passes(&format!("{shape} --seq 200 --page-size 64 --seed 5"));
+    assert_eq!(report["plan"]["seq_kv"], 256);
+
+    // Two pages of 64 rows in use, of three.
+    let (q, kv) = ([2, 1, 4, 16], [3, 64, 2, 16]);
+    write(&folder, "in.safetensors", &[("q", &q), ("ke", &kv), ("val", &kv)]);
+    let table: Vec<u8> = [2i32, -1, 0, 1].iter().flat_map(|page| page.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::I32, vec![2, 2], &table).unwrap();
+    folder.bytes("table.safetensors", &safetensors::serialize([("pages", view)], None).unwrap());
+    folder.bytes("keys.txt", b"[60, 100]");
+    let [q, k, v] = ["q", "ke", "val"].map(|name| folder.arg(&format!("in.safetensors:{name}")));
+    let (table, out) = (folder.arg("table.safetensors:pages"), folder.arg("out.safetensors"));
+    let files = ["--q", &q, "--k", &k, "--v", &v, "--cache-seqlens", &keys];
+    let paged = [&files[..], &["--block-table", &table, "--check", "--out", &out]].concat();
+    assert_eq!(attention(&paged).0, 0);
+    assert_eq!(read(&folder, "out.safetensors", "o").1, [2, 1, 4, 16]);
+
+    let refuses = |more: &[&str], words: &str| {
+        let run = ["attention", "--device", "sim", "--check"];
+        refused(&[&run[..], &files[..], more].concat(), &[words]);
+    };
+    // Without the block table, K has three sequences.
+    refuses(&[], "K = ");
+    refuses(&["--block-table", &k], "i32 or u32");
+    for (lengths, words) in [
+        ("60 100", "60 and 100; one number"),
+        ("60 60 60", "3 numbers"),
+        ("60", "1 sequences"),
+        ("60\n129", "sequence 1 has 129 keys"),
+    ] {
+        folder.bytes("keys.txt", lengths.as_bytes());
+        refuses(&["--block-table", &table], words);
+    }
+}
+
 #[test]
 fn the_seed_decides() {
     let error = |seed| {

@@ -35,6 +35,7 @@ mod races;
 mod regions;
 mod registers;
 mod shipped;
+mod splits;
 mod tensor_core;
 mod tensor_maps;
 mod transfers;
@@ -148,6 +149,7 @@ const FAMILIES: &[Family] = &[
     exits::FAMILY,
     registers::FAMILY,
     attention::FAMILY,
+    splits::FAMILY,
     launches::FAMILY,
     tensor_maps::FAMILY,
 ];

@@ -1,5 +1,6 @@
 //! `warpipe attention`: attention forward, with operands from files or generated, on a GPU or on the SM model.
 
+mod lengths;
 pub mod operands;
 pub mod shape;
 
@@ -35,7 +36,7 @@ const LSE_NAME: &str = "lse";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Q from a .safetensors file, in the order of --layout
-    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["k", "v"], conflicts_with_all = ["batch", "heads", "kv_heads", "seq", "seq_q", "head_dim", "dtype", "seed"])]
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["k", "v"], conflicts_with_all = ["batch", "heads", "kv_heads", "seq", "seq_q", "head_dim", "page_size", "dtype", "seed"])]
     q: Option<TensorRef>,
     /// K from a .safetensors file
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["q", "v"])]
@@ -43,6 +44,10 @@ pub struct Args {
     /// V from a .safetensors file
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["q", "k"])]
     v: Option<TensorRef>,
+    /// The pages of each sequence from a .safetensors file, i32 [batch, pages of a sequence]: K and V are [pages, rows of
+    /// a page, heads, dim], and --cache-seqlens has the keys
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["q", "cache_seqlens"])]
+    block_table: Option<TensorRef>,
     #[command(flatten)]
     shape: ShapeArgs,
     /// Element type of generated operands: bf16 or f16 [default: bf16]
@@ -80,6 +85,8 @@ struct Report {
     simulated: bool,
     check: Option<AttentionCheck>,
     bench: Option<Timing>,
+    /// Bytes of the keys and values that the sequences have.
+    kv_bytes: u64,
     out: Option<String>,
 }
 
@@ -92,6 +99,7 @@ pub struct Results {
 /// Buffers of a run. O and LSE are NaN before it, so that a check finds elements that are not written.
 struct Buffers {
     inputs: [Buffer; 3],
+    block_table: Option<Buffer>,
     o: Buffer,
     lse: Option<Buffer>,
 }
@@ -106,12 +114,20 @@ impl Buffers {
         let [q, k, v] = &operands.data;
         let lse = operands.problem.lse.then(|| poisoned(Operand::Lse)).transpose()?;
         let inputs = [device.upload(q)?, device.upload(k)?, device.upload(v)?];
-        Ok(Self { inputs, o: poisoned(Operand::O)?, lse })
+        let table = operands.block_table.as_ref();
+        let bytes = table.map(|pages| pages.iter().flat_map(|page| page.to_le_bytes()));
+        let block_table =
+            bytes.map(|bytes| device.upload(&bytes.collect::<Vec<_>>())).transpose()?;
+        Ok(Self { inputs, block_table, o: poisoned(Operand::O)?, lse })
     }
 
     fn bind<'p>(&mut self, plan: &'p AttentionPlan) -> Result<BoundAttention<'p>, host::Error> {
         let [q, k, v] = &self.inputs;
-        plan.bind(q, k, v, &mut self.o, self.lse.as_mut().map(ViewMut::from))
+        let lse = self.lse.as_mut().map(ViewMut::from);
+        match &self.block_table {
+            Some(table) => plan.bind_paged(q, k, v, table, &mut self.o, lse),
+            None => plan.bind(q, k, v, &mut self.o, lse),
+        }
     }
 
     fn results(&self) -> Result<Results, host::Error> {
@@ -142,10 +158,18 @@ pub fn judge(operands: &Operands, results: &Results) -> Result<AttentionCheck, h
     let problem = &operands.problem;
     let value = |bytes: &[u8]| decode(bytes, problem.dtype);
     let [q, k, v] = operands.data.each_ref().map(|bytes| value(bytes));
-    let (q, k, v) = (q?, k?, v?);
-    let reference = reference::Attention { problem, q: &q, k: &k, v: &v };
+    let (q, k, v, o) = (q?, k?, v?, value(&results.o)?);
     let lse = results.lse.as_ref().map(|lse| decode(lse, Dtype::F32)).transpose()?;
-    reference.check(&value(&results.o)?, lse.as_deref())
+    let check = |problem, k: &[f32], v: &[f32]| {
+        reference::Attention { problem, q: &q, k, v }.check(&o, lse.as_deref())
+    };
+    match &operands.block_table {
+        None => check(problem, &k, &v),
+        Some(table) => {
+            let all = reference::gather_pages(problem, table, &k, &v)?;
+            check(&all.problem, &all.k, &all.v)
+        }
+    }
 }
 
 /// Bound attention, to be timed.
@@ -206,10 +230,18 @@ pub fn run(args: &Args) -> Result<(), Error> {
         simulated: device.is_sim(),
         check,
         bench,
+        kv_bytes: kv_bytes(&operands.problem),
         out: output.filter(|_| verdict.is_ok()).map(|output| output.name()),
     };
     say(&if args.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
     verdict
+}
+
+/// Bytes of the keys and values that the sequences have.
+fn kv_bytes(problem: &AttentionProblem) -> u64 {
+    let heads = problem.heads;
+    let row = u64::from(heads.kv) * u64::from(heads.dim) * problem.dtype.size() as u64;
+    2 * problem.sequences.keys() * row
 }
 
 /// Writes O and LSE.
@@ -237,8 +269,11 @@ fn write(
 impl Args {
     /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
-        let inputs: Vec<&Path> =
-            [&self.q, &self.k, &self.v].into_iter().flatten().map(|t| t.file.as_path()).collect();
+        let inputs: Vec<&Path> = [&self.q, &self.k, &self.v, &self.block_table]
+            .into_iter()
+            .flatten()
+            .map(|t| t.file.as_path())
+            .collect();
         if self.q.is_some() && self.out.is_none() && !self.check && !self.bench {
             let usage = "the result is not used: give --out FILE[:TENSOR], --check or --bench";
             return Err(Error::Usage(usage.to_owned()));
@@ -255,7 +290,7 @@ impl Args {
 
     fn operands(&self) -> Result<Operands, Error> {
         if let (Some(q), Some(k), Some(v)) = (&self.q, &self.k, &self.v) {
-            return Operands::read([q, k, v], &self.shape);
+            return Operands::read([q, k, v], self.block_table.as_ref(), &self.shape);
         }
         let problem = self.shape.generated(self.dtype.unwrap_or(Dtype::Bf16))?;
         Operands::generate(problem, self.seed.unwrap_or(0))
@@ -282,7 +317,8 @@ impl fmt::Display for Report {
             let samples = samples_us.len();
             writeln!(
                 f,
-                "bench   {median_us:.2} us (least {min_us:.2}), {tflops:.1} TFLOP/s over the visible pairs; {samples} samples"
+                "bench   {median_us:.2} us (least {min_us:.2}), {tflops:.1} TFLOP/s over the visible pairs, {:.0} GB/s of keys and values; {samples} samples",
+                self.kv_bytes as f64 / median_us / 1e3
             )?;
         }
         if let Some(file) = &self.out {

@@ -15,6 +15,8 @@ pub struct Operands {
     pub problem: AttentionProblem,
     /// Q, K and V.
     pub data: [Vec<u8>; 3],
+    /// The numbers of the pages, for a cache in pages.
+    pub block_table: Option<Vec<u32>>,
 }
 
 impl Operands {
@@ -28,11 +30,19 @@ impl Operands {
             host::data::encode(&values, problem.dtype)
         };
         let data = [make(0, Operand::Q)?, make(1, Operand::K)?, make(2, Operand::V)?];
-        Ok(Self { problem, data })
+        let block_table = match problem.sequences {
+            Sequences::Paged { pages, .. } => Some(shuffled(pages, seed)),
+            _ => None,
+        };
+        Ok(Self { problem, data, block_table })
     }
 
-    /// Reads Q, K and V, whose shapes state the problem's sizes.
-    pub fn read(tensors: [&TensorRef; 3], shape: &ShapeArgs) -> Result<Self, Error> {
+    /// Reads Q, K, V and the block table, whose shapes state the problem's sizes.
+    pub fn read(
+        tensors: [&TensorRef; 3],
+        block_table: Option<&TensorRef>,
+        shape: &ShapeArgs,
+    ) -> Result<Self, Error> {
         let [q, k, v] = tensors.map(tensor_file::read);
         let (q, k, v) = (q?, k?, v?);
         let dtype = dtype('Q', &q)?;
@@ -43,20 +53,37 @@ impl Operands {
                 return Err(Error::Dtype { operand, name, dtype, right });
             }
         }
-        let packed = shape.sequences()?;
+        let keys = shape.cache_keys()?;
+        let packed = if keys.is_none() { shape.sequences()? } else { None };
         let of = |operand, tensor| Sizes::of(operand, tensor, shape.layout(), packed.is_some());
         let (of_q, of_k, of_v) = (of('Q', &q)?, of('K', &k)?, of('V', &v)?);
         if of_v != of_k {
             let want = format!("the shape of K, {:?}", k.shape);
             return Err(Error::Shape { operand: 'V', name: v.name, shape: v.shape, want });
         }
-        if (of_k.batch, of_k.dim) != (of_q.batch, of_q.dim) {
+        let batch = if block_table.is_some() { of_k.batch } else { of_q.batch };
+        if (of_k.batch, of_k.dim) != (batch, of_q.dim) {
             let want = format!("the batch and the head dim of Q, {:?}", q.shape);
             return Err(Error::Shape { operand: 'K', name: k.name, shape: k.shape, want });
         }
-        let sequences = match packed {
-            None => Sequences::Equal { batch: of_q.batch, q: of_q.rows, kv: of_k.rows },
-            Some(packed) => {
+        if let Some(keys) = keys.as_ref().filter(|keys| keys.len() != of_q.batch as usize) {
+            let want = format!("{} sequences, as --cache-seqlens has", keys.len());
+            return Err(Error::Shape { operand: 'Q', name: q.name, shape: q.shape, want });
+        }
+        let table = block_table.map(|table| BlockTable::read(table, of_q.batch)).transpose()?;
+        let sequences = match (packed, keys, &table) {
+            (None, Some(keys), Some(table)) => Sequences::Paged {
+                q: of_q.rows,
+                keys,
+                pages: of_k.batch,
+                page_rows: of_k.rows,
+                sequence_pages: table.columns,
+            },
+            (None, Some(keys), None) => {
+                Sequences::Cache { q: of_q.rows, keys, capacity: of_k.rows }
+            }
+            (None, None, _) => Sequences::Equal { batch: of_q.batch, q: of_q.rows, kv: of_k.rows },
+            (Some(packed), ..) => {
                 for (operand, tensor, have, want) in
                     [('Q', &q, of_q.rows, packed.rows()[0]), ('K', &k, of_k.rows, packed.rows()[1])]
                 {
@@ -72,7 +99,47 @@ impl Operands {
         let heads = Heads { q: of_q.heads, kv: of_k.heads, dim: of_q.dim };
         let problem = shape.problem(dtype, heads, sequences)?;
         check_memory(&problem)?;
-        Ok(Self { problem, data: [q.data, k.data, v.data] })
+        let block_table = table.map(|table| table.pages);
+        Ok(Self { problem, data: [q.data, k.data, v.data], block_table })
+    }
+}
+
+/// All numbers below `pages`, in an order that the seed decides.
+fn shuffled(pages: u32, seed: u64) -> Vec<u32> {
+    let keys = host::data::normal(seed, pages as usize);
+    let mut order: Vec<u32> = (0..pages).collect();
+    order.sort_by(|&a, &b| keys[a as usize].total_cmp(&keys[b as usize]));
+    order
+}
+
+/// A block table of a file.
+struct BlockTable {
+    pages: Vec<u32>,
+    /// Pages of a sequence.
+    columns: u32,
+}
+
+impl BlockTable {
+    /// Reads [batch, pages of a sequence]. A negative number, and one that no page has, is a page of zeros.
+    fn read(reference: &TensorRef, batch: u32) -> Result<Self, Error> {
+        let table = tensor_file::read(reference)?;
+        let refused = |want: String| Error::BlockTable {
+            name: table.name.clone(),
+            dtype: table.dtype.to_string(),
+            shape: table.shape.clone(),
+            want,
+        };
+        if !matches!(table.dtype, FileDtype::I32 | FileDtype::U32) {
+            return Err(refused("i32 or u32".to_owned()));
+        }
+        let columns = match table.shape[..] {
+            [rows, columns] if rows == batch as usize => u32::try_from(columns).ok(),
+            _ => None,
+        };
+        let want = || format!("[{batch}, pages of a sequence], as Q has {batch} sequences");
+        let columns = columns.ok_or_else(|| refused(want()))?;
+        let pages = table.data.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
+        Ok(Self { pages: pages.collect(), columns })
     }
 }
 

@@ -1,12 +1,11 @@
 //! The options that state an attention problem: sizes, lengths, mask, factors and layout.
 
+use super::lengths;
 use crate::args::finite;
 use crate::error::Error;
-use crate::tensor_file::one_line;
 use host::attention::{AttentionProblem, Heads, Mask, Sequences};
 use isa::kernel::Dtype;
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 const SIZES: &str = "Sizes of generated operands";
@@ -55,11 +54,12 @@ pub struct ShapeArgs {
     /// Heads of K and V, of which --heads is a multiple [default: --heads]
     #[arg(help_heading = SIZES, long, value_name = "H", requires = "heads")]
     pub kv_heads: Option<u32>,
-    /// Keys of a sequence, and queries without --seq-q
+    /// Keys of a sequence, and queries without --seq-q; with --cache-seqlens, the room for a sequence's keys [default: the
+    /// most keys]
     #[arg(help_heading = SIZES, long, value_name = "S")]
     pub seq: Option<u32>,
-    /// Queries of a sequence
-    #[arg(help_heading = SIZES, long, value_name = "S", requires = "seq")]
+    /// Queries of a sequence [default: --seq, or 1 with --cache-seqlens]
+    #[arg(help_heading = SIZES, long, value_name = "S")]
     pub seq_q: Option<u32>,
     /// Elements of a head, a multiple of 8 up to 256
     #[arg(help_heading = SIZES, long, value_name = "D")]
@@ -68,6 +68,12 @@ pub struct ShapeArgs {
     /// number for both; or the same as a JSON array
     #[arg(help_heading = WHAT, long, value_name = "FILE", conflicts_with_all = ["batch", "seq", "seq_q"])]
     pub varlen: Option<PathBuf>,
+    /// Queries with a cache of keys: the keys of each sequence, a line for each, or the same as a JSON array
+    #[arg(help_heading = WHAT, long, value_name = "FILE", conflicts_with_all = ["batch", "varlen"])]
+    pub cache_seqlens: Option<PathBuf>,
+    /// The cache is in pages of so many rows, a multiple of 64
+    #[arg(help_heading = SIZES, long, value_name = "ROWS", requires_all = ["cache_seqlens", "heads"])]
+    pub page_size: Option<u32>,
     /// A query sees the keys up to its diagonal. The last query and the last key are on the diagonal
     #[arg(help_heading = WHAT, long)]
     pub causal: bool,
@@ -94,7 +100,8 @@ impl ShapeArgs {
         let Self { batch, heads, seq, head_dim, varlen, causal, window, .. } = self;
         let sizes = batch.is_some() || heads.is_some() || seq.is_some() || head_dim.is_some();
         let factors = self.scale.is_some() || self.softcap.is_some();
-        let rest = self.layout.is_some() || self.lse || varlen.is_some();
+        let lists = varlen.is_some() || self.cache_seqlens.is_some();
+        let rest = self.layout.is_some() || self.lse || lists;
         sizes || factors || rest || *causal || window.is_some()
     }
 
@@ -102,13 +109,16 @@ impl ShapeArgs {
     pub fn sized(&self) -> bool {
         self.heads.is_some()
             && self.head_dim.is_some()
-            && (self.seq.is_some() || self.varlen.is_some())
+            && (self.seq.is_some() || self.varlen.is_some() || self.cache_seqlens.is_some())
     }
 
     /// The sequences of the file of lengths, or those of the options.
     pub fn sequences(&self) -> Result<Option<Sequences>, Error> {
         if let Some(file) = &self.varlen {
-            return Ok(Some(Sequences::packed(lengths(file)?)));
+            return Ok(Some(Sequences::packed(lengths::both(file)?)));
+        }
+        if let Some(keys) = self.cache_keys()? {
+            return Ok(Some(self.cache(keys)));
         }
         let equal = |kv| Sequences::Equal {
             batch: self.batch.unwrap_or(1),
@@ -116,6 +126,23 @@ impl ShapeArgs {
             kv,
         };
         Ok(self.seq.map(equal))
+    }
+
+    /// The keys of each sequence of a cache.
+    pub fn cache_keys(&self) -> Result<Option<Vec<u32>>, Error> {
+        self.cache_seqlens.as_deref().map(lengths::keys).transpose()
+    }
+
+    /// A cache with the sizes of the options. It has as many pages as all sequences may need.
+    fn cache(&self, keys: Vec<u32>) -> Sequences {
+        let longest = keys.iter().copied().max().unwrap_or(0);
+        let (q, capacity) = (self.seq_q.unwrap_or(1), self.seq.unwrap_or(longest.max(1)));
+        let Some(page_rows) = self.page_size else {
+            return Sequences::Cache { q, keys, capacity };
+        };
+        let sequence_pages = capacity.div_ceil(page_rows.max(1));
+        let pages = sequence_pages.saturating_mul(keys.len() as u32);
+        Sequences::Paged { q, keys, pages, page_rows, sequence_pages }
     }
 
     /// The problem with tensors of these sizes.
@@ -140,7 +167,7 @@ impl ShapeArgs {
         let (Some(q), Some(dim), Some(sequences)) = (self.heads, self.head_dim, self.sequences()?)
         else {
             let usage = "no operands: give --q, --k and --v FILE:TENSOR, or --heads, --head-dim and --seq (or \
-                         --varlen) for generated data";
+                         --varlen or --cache-seqlens) for generated data";
             return Err(Error::Usage(usage.to_owned()));
         };
         self.problem(dtype, Heads { q, kv: self.kv_heads.unwrap_or(q), dim }, sequences)
@@ -165,53 +192,6 @@ impl ShapeArgs {
                 Err(Error::Usage(usage))
             }
         }
-    }
-}
-
-/// One sequence in a file of lengths.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Length {
-    Both(u32),
-    Each([u32; 2]),
-}
-
-/// Reads `[queries, keys]` of each sequence.
-fn lengths(file: &Path) -> Result<Vec<[u32; 2]>, Error> {
-    let refuse = |reason: String| Error::Lengths { file: file.into(), reason };
-    let text = std::fs::read_to_string(file).map_err(|e| refuse(one_line(&e.to_string())))?;
-    let lengths = if text.trim_start().starts_with('[') {
-        json(&text).map_err(refuse)?
-    } else {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        lines
-            .map(|(i, line)| self::line(line).map_err(|e| refuse(format!("line {}: {e}", i + 1))))
-            .collect::<Result<_, _>>()?
-    };
-    if lengths.is_empty() {
-        return Err(refuse("no lengths".to_owned()));
-    }
-    Ok(lengths)
-}
-
-fn json(text: &str) -> Result<Vec<[u32; 2]>, String> {
-    let each = |length| match length {
-        Length::Both(length) => [length; 2],
-        Length::Each(lengths) => lengths,
-    };
-    let lengths: Vec<Length> = serde_json::from_str(text).map_err(|e| one_line(&e.to_string()))?;
-    Ok(lengths.into_iter().map(each).collect())
-}
-
-fn line(text: &str) -> Result<[u32; 2], String> {
-    let words = text.split([' ', '\t', ',']).filter(|word| !word.is_empty());
-    let numbers = words
-        .map(|word| word.parse().map_err(|_| format!("{word:?} is no number of tokens")))
-        .collect::<Result<Vec<u32>, _>>()?;
-    match numbers[..] {
-        [both] => Ok([both; 2]),
-        [q, kv] => Ok([q, kv]),
-        _ => Err(format!("{} numbers; expected queries and keys, or one number", numbers.len())),
     }
 }
 
@@ -257,16 +237,5 @@ mod tests {
         assert_eq!(problem.sequences.batch(), 3);
         assert!(args(&shape[..4]).generated(Dtype::Bf16).is_err());
         assert!(!args(&[]).any() && args(&["--lse"]).any());
-    }
-
-    #[test]
-    fn lengths_as_lines_and_as_json() {
-        assert_eq!(line("3 5"), Ok([3, 5]));
-        assert_eq!(line("7,"), Ok([7, 7]));
-        for bad in ["x", "1 2 3", "-1", "99999999999"] {
-            assert!(line(bad).is_err(), "{bad}");
-        }
-        assert_eq!(json("[3, [4, 5]]"), Ok(vec![[3, 3], [4, 5]]));
-        assert!(json("[[1, 2, 3]]").is_err() && json("[").is_err());
     }
 }

@@ -6,12 +6,11 @@ use crate::attention::operands::Operands;
 use crate::attention::shape::ShapeArgs;
 use crate::attention::{judge, once};
 use crate::error::Error;
-use host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
+use host::attention::{Attention, AttentionKernel, AttentionProblem, Heads, Mask, Sequences};
 use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
 use isa::kernel::Dtype;
 use std::sync::{Arc, OnceLock};
-use warpipe::gpu_kernels::attention::Instance;
 
 struct AttentionCase {
     kernel: String,
@@ -25,33 +24,39 @@ struct AttentionCase {
 pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let device = Device::sim(SimConfig::default());
     let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
+    let table: Vec<AttentionKernel> = attention.kernels().collect();
     let shape = &args.attention;
-    let problem = |instance: Option<&Instance>| match instance {
-        _ if shape.sized() => shape.generated(instance.map_or(args.dtype, |i| i.dtype)),
-        None => reach(args, 64, None),
-        Some(instance) => reach(args, instance.head_dim, Some(instance)),
-    };
-    let mut chosen = Vec::new();
-    if args.all_instances {
-        chosen.extend(0..attention.instances().len());
-    } else if let Some(name) = &args.instance {
-        chosen.push(named(attention.instances(), name)?);
-    }
     let case = |index: usize, problem: AttentionProblem| -> Result<Box<dyn Case>, Error> {
         attention.plan_with(&problem, index)?;
-        let kernel = attention.instances()[index].desc.meta.name().to_owned();
+        let kernel = table[index].name().to_owned();
         let operands = Arc::new(Operands::generate(problem, 0)?);
         Ok(Box::new(AttentionCase { kernel, index, operands, good: OnceLock::new() }))
     };
-    if chosen.is_empty() {
-        let problem = problem(None)?;
-        let index = attention.plan(&problem)?.describe().index;
-        return Ok(vec![case(index, problem)?]);
+    let chosen: Vec<usize> = match &args.instance {
+        _ if args.all_instances => (0..table.len()).collect(),
+        Some(name) => vec![named(&table, name)?],
+        None => {
+            let problem =
+                if shape.sized() { shape.generated(args.dtype)? } else { reach(args, 64, None)? };
+            let index = attention.plan(&problem)?.describe().index;
+            return Ok(vec![case(index, problem)?]);
+        }
+    };
+    let mut cases = Vec::new();
+    for index in chosen {
+        let kernel = table[index];
+        if shape.sized() {
+            cases.push(case(index, shape.generated(kernel.dtype())?)?);
+            continue;
+        }
+        let [_, _, dim] = kernel.tile();
+        let problem = reach(args, dim, Some(kernel))?;
+        if let (AttentionKernel::Split(_), Sequences::Cache { .. }) = (kernel, &problem.sequences) {
+            cases.push(case(index, in_pages(&problem))?);
+        }
+        cases.push(case(index, problem)?);
     }
-    chosen
-        .into_iter()
-        .map(|index| case(index, problem(Some(&attention.instances()[index]))?))
-        .collect()
+    Ok(cases)
 }
 
 /// One problem on a model with `sms` SMs, with the named instance or the picker's. Without sizes, two tiles for each of
@@ -64,21 +69,23 @@ pub fn case(
 ) -> Result<Box<dyn Case>, Error> {
     let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
     let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
-    let table = attention.instances();
-    let index = instance.map(|name| named(table, name)).transpose()?;
+    let table: Vec<AttentionKernel> = attention.kernels().collect();
+    let index = instance.map(|name| named(&table, name)).transpose()?;
+    let kernel = index.map(|index| table[index]);
     let problem = if shape.sized() {
         shape.generated(dtype)?
     } else {
-        let dtype = index.map_or(dtype, |index| table[index].dtype);
-        let dim = index.map_or(64, |index| table[index].head_dim);
+        let dtype = kernel.map_or(dtype, |kernel| kernel.dtype());
+        let dim = kernel.map_or(64, |kernel| kernel.tile()[2]);
         let heads = Heads {
             q: shape.heads.unwrap_or(4),
             kv: shape.kv_heads.or(shape.heads).unwrap_or(4),
             dim: shape.head_dim.unwrap_or(dim),
         };
-        let default = Sequences::Equal { batch: shape.batch.unwrap_or(1), q: 256, kv: 512 };
+        let q = if let Some(AttentionKernel::Split(_)) = kernel { 3 } else { 256 };
+        let default = Sequences::Equal { batch: shape.batch.unwrap_or(1), q, kv: 512 };
         let problem = shape.problem(dtype, heads, shape.sequences()?.unwrap_or(default))?;
-        let softcap = index.is_some_and(|index| table[index].soft_cap).then_some(2.0);
+        let softcap = kernel.is_some_and(|kernel| kernel.soft_cap()).then_some(2.0);
         AttentionProblem { softcap: problem.softcap.or(softcap), ..problem }
     };
     let plan = match index {
@@ -94,17 +101,17 @@ pub fn case(
 pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
     let device = Device::sim(SimConfig::default());
     let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
-    let table = attention.instances();
+    let table: Vec<AttentionKernel> = attention.kernels().collect();
     let chosen: Vec<usize> = match &args.instance {
         _ if args.all_instances => (0..table.len()).collect(),
-        Some(name) => vec![named(table, name)?],
+        Some(name) => vec![named(&table, name)?],
         None => vec![attention.plan(&reach(args, 64, None)?)?.describe().index],
     };
     let dimensions = args.steps.map_or_else(|| vec![Steps::K, Steps::Tiles], |steps| vec![steps]);
     let mut families: Vec<Box<dyn Family>> = Vec::new();
     for index in chosen {
         for &steps in &dimensions {
-            families.push(Box::new(Tiled { index, steps, instance: table[index] }));
+            families.push(Box::new(Tiled { index, steps, kernel: table[index] }));
         }
     }
     Ok(families)
@@ -114,27 +121,33 @@ pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
 struct Tiled {
     index: usize,
     steps: Steps,
-    instance: Instance,
+    kernel: AttentionKernel,
 }
 
 /// Key blocks of each tile, where the tiles are the steps.
 const BLOCKS: u32 = 2;
+/// Rows of a page of a cache.
+const PAGE_ROWS: u32 = 64;
 
 impl Tiled {
     /// A problem of so many steps. The last tile has a few rows only: the kernel does the same with it, and the result
-    /// is compared sooner.
+    /// is compared sooner. A tile of a decode kernel has the queries of a sequence.
     fn problem(&self, steps: u32) -> AttentionProblem {
-        let Instance { bm, bn, dtype, head_dim, .. } = self.instance;
+        let [bm, bn, dim] = self.kernel.tile();
         let (tiles, blocks) = match self.steps {
             Steps::K => (1, steps),
             Steps::Tiles => (steps, BLOCKS),
         };
-        let heads = Heads { q: 1, kv: 1, dim: head_dim };
-        let sequences = Sequences::Equal { batch: 1, q: bm * (tiles - 1) + 8, kv: bn * blocks - 8 };
+        let heads = Heads { q: 1, kv: 1, dim };
+        let kv = bn * blocks - 8;
+        let sequences = match self.kernel {
+            AttentionKernel::Tiles(_) => Sequences::Equal { batch: 1, q: bm * (tiles - 1) + 8, kv },
+            AttentionKernel::Split(_) => Sequences::Equal { batch: tiles, q: 8, kv },
+        };
         AttentionProblem {
-            softcap: self.instance.soft_cap.then_some(2.0),
+            softcap: self.kernel.soft_cap().then_some(2.0),
             lse: true,
-            ..AttentionProblem::bshd(dtype, heads, sequences)
+            ..AttentionProblem::bshd(self.kernel.dtype(), heads, sequences)
         }
     }
 }
@@ -145,13 +158,13 @@ impl Family for Tiled {
             Steps::K => "a block of keys, of one tile".to_owned(),
             Steps::Tiles => format!("a tile of the CTA, of {BLOCKS} blocks of keys"),
         };
-        format!("{}, a step is {step}", self.instance.desc.meta.name())
+        format!("{}, a step is {step}", self.kernel.name())
     }
 
     fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure> {
         let operands = Operands::generate(self.problem(trial.steps), trial.data);
         let case = AttentionCase {
-            kernel: self.instance.desc.meta.name().to_owned(),
+            kernel: self.kernel.name().to_owned(),
             index: self.index,
             operands: Arc::new(operands.map_err(|e| Failure::Other(e.to_string()))?),
             good: OnceLock::new(),
@@ -160,9 +173,9 @@ impl Family for Tiled {
     }
 }
 
-/// Row of the instance with this name, or with a name that ends so.
-fn named(table: &[Instance], name: &str) -> Result<usize, Error> {
-    let names: Vec<&str> = table.iter().map(|i| i.desc.meta.name()).collect();
+/// Index of the kernel with this name, or with a name that ends so.
+fn named(table: &[AttentionKernel], name: &str) -> Result<usize, Error> {
+    let names: Vec<&str> = table.iter().map(AttentionKernel::name).collect();
     let exact = names.iter().position(|have| *have == name);
     let ends: Vec<usize> = (0..names.len()).filter(|&i| names[i].ends_with(name)).collect();
     match (exact, &ends[..]) {
@@ -175,24 +188,51 @@ fn named(table: &[Instance], name: &str) -> Result<usize, Error> {
     }
 }
 
-/// A small problem with partial tiles and blocks, several tiles for a CTA, rows without keys, and shared heads.
-fn reach(args: &Args, dim: u32, instance: Option<&Instance>) -> Result<AttentionProblem, Error> {
+/// A small problem with partial tiles and blocks, several tiles for a CTA, rows without keys, and shared heads. One for
+/// a decode kernel has a cache, with a tile whose keys are split, one with few keys, and one without.
+fn reach(
+    args: &Args,
+    dim: u32,
+    kernel: Option<AttentionKernel>,
+) -> Result<AttentionProblem, Error> {
     let shape = &args.attention;
     let heads = Heads {
         q: shape.heads.unwrap_or(2),
         kv: shape.kv_heads.or(shape.heads).unwrap_or(1),
         dim: shape.head_dim.unwrap_or(dim),
     };
-    let default = Sequences::Equal { batch: shape.batch.unwrap_or(1), q: 300, kv: 200 };
+    let default = match kernel {
+        Some(AttentionKernel::Split(_)) => {
+            Sequences::Cache { q: 3, keys: vec![500, 0, 1, 70], capacity: 512 }
+        }
+        _ => Sequences::Equal { batch: shape.batch.unwrap_or(1), q: 300, kv: 200 },
+    };
     let sequences = shape.sequences()?.unwrap_or(default);
-    let problem = shape.problem(instance.map_or(args.dtype, |i| i.dtype), heads, sequences)?;
+    let dtype = kernel.map_or(args.dtype, |kernel| kernel.dtype());
+    let problem = shape.problem(dtype, heads, sequences)?;
     let masked = shape.causal || shape.window.is_some();
     Ok(AttentionProblem {
         mask: if masked { problem.mask } else { Mask::CAUSAL },
-        softcap: problem.softcap.or(instance.is_some_and(|i| i.soft_cap).then_some(2.0)),
+        softcap: problem.softcap.or(kernel.is_some_and(|i| i.soft_cap()).then_some(2.0)),
         lse: true,
         ..problem
     })
+}
+
+/// The same problem with its cache in pages of 64 rows.
+fn in_pages(problem: &AttentionProblem) -> AttentionProblem {
+    let Sequences::Cache { q, keys, capacity } = &problem.sequences else { return problem.clone() };
+    let sequence_pages = capacity.div_ceil(PAGE_ROWS);
+    let sequences = Sequences::Paged {
+        q: *q,
+        keys: keys.clone(),
+        pages: sequence_pages * keys.len() as u32,
+        page_rows: PAGE_ROWS,
+        sequence_pages,
+    };
+    let AttentionProblem { dtype, heads, mask, scale, softcap, lse, .. } = *problem;
+    let plain = AttentionProblem::bshd(dtype, heads, sequences);
+    AttentionProblem { mask, scale, softcap, lse, ..plain }
 }
 
 impl Case for AttentionCase {
@@ -200,6 +240,11 @@ impl Case for AttentionCase {
         let AttentionProblem { heads, sequences, mask, .. } = &self.operands.problem;
         let (Heads { q, kv, dim }, [rows, keys]) = (heads, sequences.rows());
         let batch = sequences.batch();
+        let keys = match sequences {
+            Sequences::Cache { .. } => format!("a cache of {keys}"),
+            Sequences::Paged { sequence_pages, .. } => format!("{sequence_pages} pages of {keys}"),
+            _ => keys.to_string(),
+        };
         format!("{} {batch} x {q}/{kv} heads of {dim}, {rows} x {keys}, {mask}", self.kernel)
     }
 

@@ -161,6 +161,19 @@ impl Builder {
         }
     }
 
+    /// Adds special functions of a thread.
+    fn special(&mut self, e: &Event, count: u32) {
+        self.work(e.from);
+        let mma = if self.mma.is_some() { "; wgmmas in flight" } else { "" };
+        self.push(
+            e.until,
+            Kind::Special,
+            None,
+            format!("{count} special functions{mma}"),
+            Map::new(),
+        );
+    }
+
     /// Adds a wait. `of` is its slot and step.
     fn wait(&mut self, e: &Event, of: Option<(u32, u32)>, name: String) {
         self.work(e.from);
@@ -236,6 +249,7 @@ impl Actor {
                     let what = if read { "read" } else { "written" };
                     b.wait(e, None, format!("waits for stores to be {what}"));
                 }
+                What::Special { count } => b.special(e, count),
                 What::CopyWait { .. } => b.wait(e, None, "waits for cp.async".to_owned()),
                 What::Sync { id } => b.wait(e, None, format!("waits at named barrier {id}")),
                 What::ClusterWait => b.wait(e, None, "waits for the cluster".to_owned()),

@@ -34,7 +34,7 @@ const STYLE: &str = "\
 text{font:12px sans-serif;fill:#222}.small{font-size:10px}.in{font-size:9px;fill:#fff;text-anchor:middle}\
 .dark{fill:#222}.head{font-size:15px;font-weight:bold}.name{text-anchor:end}.tick{text-anchor:middle;fill:#666;font-size:10px}\
 .grid{stroke:#000;stroke-opacity:.08}.base{fill:#f4f4f4}.wait{fill:url(#waits)}.mma{fill:#2f7d5b}.waitmma{fill:url(#both)}\
-.work{fill:#b9a3cf}.tensor0{fill:#2f7d5b}.tensor1{fill:#7fbf9f}.read{fill:#7b5ea7}.write{fill:#d5c8e6}\
+.work{fill:#b9a3cf}.special{fill:#d1495b}.tensor0{fill:#2f7d5b}.tensor1{fill:#7fbf9f}.read{fill:#7b5ea7}.write{fill:#d5c8e6}\
 .held{fill:#9ecae1}.full{fill:#2171b5}.say{font-size:11px;fill:#b22222}\
 .arrow{fill:none;stroke:#444;stroke-width:.7;stroke-opacity:.5;marker-end:url(#head)}\
 .back{fill:none;stroke:#b22222;stroke-width:.8;stroke-opacity:.55;marker-end:url(#headb)}";
@@ -222,6 +222,7 @@ impl Page {
             Kind::Wait => shape.set("class", "wait"),
             Kind::WaitMma => shape.set("class", "waitmma"),
             Kind::Mma => shape.set("class", "mma"),
+            Kind::Special => shape.set("class", "special"),
             Kind::Work => shape.set("class", "work"),
             Kind::Tensor => shape.set("class", format!("tensor{}", slice.slot.unwrap_or(0).min(1))),
             Kind::StoreRead => shape.set("class", "read"),
@@ -347,10 +348,11 @@ impl Page {
 
     fn legend(&mut self) {
         self.y += 14.0;
-        let entries: [(&str, &str, f64); 9] = [
+        let entries: [(&str, &str, f64); 10] = [
             ("wait", "waits", 1.0),
             ("waitmma", "waits, wgmmas in flight", 1.0),
             ("mma", "waits for its wgmmas; the tensor core, busy", 1.0),
+            ("special", "special functions, such as those of a softmax", 1.0),
             ("work", "other work, epilogue", 1.0),
             ("#0072b2", "slot filling", 0.28),
             ("#0072b2", "full, not read yet", 0.62),

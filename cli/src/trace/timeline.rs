@@ -60,6 +60,8 @@ pub enum Kind {
     Issue,
     /// Other work with wgmmas in flight.
     Mma,
+    /// Special functions.
+    Special,
     /// Other work.
     Work,
     /// A load in flight.
@@ -221,7 +223,11 @@ impl Timeline {
             Place::Groups => {
                 let kinds = [&[Kind::Wait][..], &[Kind::Mma, Kind::WaitMma], &[Kind::Work]];
                 let [waits, mma, other] = kinds.map(share);
-                format!("{name}: waits {waits}, has wgmmas in flight {mma}, works {other}")
+                let special = match lane.time(Kind::Special) {
+                    0 => String::new(),
+                    _ => format!(", computes special functions {}", share(&[Kind::Special])),
+                };
+                format!("{name}: waits {waits}, has wgmmas in flight {mma}{special}, works {other}")
             }
             Place::Tensor => format!("{name}: busy {}", share(&[Kind::Tensor])),
             Place::Loads => format!("{name}: {count} copies"),

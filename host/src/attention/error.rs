@@ -43,7 +43,7 @@ pub enum AttentionError {
     /// A sequence is empty or too long.
     #[error("attention with {what} = {rows}; it must be 1 to 2^29")]
     Length {
-        /// "seq_q" or "seq_kv".
+        /// "seq_q", "seq_kv", or "pages".
         what: &'static str,
         /// Its value.
         rows: u32,

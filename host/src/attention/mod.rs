@@ -7,6 +7,7 @@
 
 mod area;
 mod error;
+mod kernel;
 mod mask;
 mod operand;
 mod pick;
@@ -20,6 +21,7 @@ mod strides;
 mod work;
 
 pub use error::AttentionError;
+pub use kernel::AttentionKernel;
 pub use mask::Mask;
 pub use plan::{AttentionInfo, AttentionPlan};
 pub use problem::{AttentionProblem, Heads, MAX_HEAD_DIM};
@@ -33,7 +35,7 @@ use crate::error::Error;
 use crate::launch::Module;
 use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeArgs, DecodeInstance};
 use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed};
-use isa::kernel::{Image, KernelArg, KernelDesc, ParamKind};
+use isa::kernel::{Image, KernelArg, ParamKind};
 
 /// The attention kernels of an image, loaded on a device.
 pub struct Attention {
@@ -83,8 +85,8 @@ impl Attention {
         }
         let module = device.load(image)?;
         let attention = Self { device: device.clone(), module, instances, decode };
-        for desc in attention.kernels() {
-            attention.module.check(desc)?;
+        for kernel in attention.kernels() {
+            attention.module.check(kernel.desc())?;
         }
         Ok(attention)
     }
@@ -106,8 +108,9 @@ impl Attention {
 
     /// All kernels, in the order of [`AttentionInfo::index`]: those of [`Attention::instances`], then those of
     /// [`Attention::decode_instances`].
-    pub fn kernels(&self) -> impl Iterator<Item = &'static KernelDesc> + use<> {
-        self.instances.iter().map(|i| i.desc).chain(self.decode.iter().map(|i| i.desc))
+    pub fn kernels(&self) -> impl Iterator<Item = AttentionKernel> + use<> {
+        let tiles = self.instances.iter().map(AttentionKernel::Tiles);
+        tiles.chain(self.decode.iter().map(AttentionKernel::Split))
     }
 
     /// Plans attention with the kernel whose head dim is the smallest that holds the problem's. If the queries of all

@@ -2,6 +2,7 @@
 
 use super::Attention;
 use super::error::AttentionError;
+use super::kernel::AttentionKernel;
 use super::problem::AttentionProblem;
 use super::sequences::Sequences;
 use super::split::RowShape;
@@ -10,79 +11,44 @@ use super::work::TileShape;
 use gpu_kernels::attention::Instance;
 use gpu_kernels::attention::decode::DecodeInstance;
 use gpu_kernels::attention::decode::args::ROWS;
-use isa::kernel::KernelDesc;
 use std::fmt::Write;
 
-/// A row of the table, and why it was chosen.
+/// A kernel, its index in [`Attention::kernels`], and why it was chosen.
 pub(super) struct Pick {
+    pub kernel: AttentionKernel,
     pub index: usize,
     pub why: String,
 }
 
-/// A kernel of either table.
-pub(super) enum Row {
-    Tiles(&'static Instance),
-    Split(&'static DecodeInstance),
-}
-
-impl Row {
-    /// Row `index` of [`Attention::kernels`].
-    pub fn of(attention: &Attention, index: usize) -> Self {
-        match attention.instances.get(index) {
-            Some(instance) => Self::Tiles(instance),
-            None => Self::Split(&attention.decode[index - attention.instances.len()]),
-        }
-    }
-    pub fn desc(&self) -> &'static KernelDesc {
-        match self {
-            Self::Tiles(instance) => instance.desc,
-            Self::Split(instance) => instance.desc,
-        }
-    }
-    /// Queries or rows of a tile, keys of a block, and columns of both.
-    pub fn tile(&self) -> [u32; 3] {
-        match self {
-            Self::Tiles(i) => [i.bm, i.bn, i.head_dim],
-            Self::Split(i) => [ROWS, i.bn, i.head_dim],
-        }
-    }
-    pub fn stages(&self) -> u32 {
-        match self {
-            Self::Tiles(instance) => instance.stages,
-            Self::Split(instance) => instance.stages,
-        }
-    }
-    fn fits(&self, problem: &AttentionProblem) -> bool {
+impl AttentionKernel {
+    fn fits(self, problem: &AttentionProblem) -> bool {
         match self {
             Self::Tiles(instance) => fits(instance, problem),
             Self::Split(instance) => fits_split(instance, problem),
         }
     }
-    fn in_words(&self) -> String {
+    fn in_words(self) -> String {
         match self {
             Self::Tiles(instance) => in_words(instance),
-            Self::Split(i) => split_in_words(i),
+            Self::Split(instance) => split_in_words(instance),
         }
     }
 }
 
-/// The row that the caller asks for.
+/// The kernel that the caller asks for.
 pub(super) fn asked_for(
     attention: &Attention,
     problem: &AttentionProblem,
     index: usize,
 ) -> Result<Pick, AttentionError> {
-    let count = attention.kernels().count();
-    let have = if index < count {
-        let row = Row::of(attention, index);
-        if row.fits(problem) {
-            return Ok(Pick { index, why: "the caller asked for it".to_owned() });
+    let have = match attention.kernels().nth(index) {
+        Some(kernel) if kernel.fits(problem) => {
+            return Ok(Pick { kernel, index, why: "the caller asked for it".to_owned() });
         }
-        format!("it computes {}", row.in_words())
-    } else {
-        "the table has no such row".to_owned()
+        Some(kernel) => format!("it computes {}", kernel.in_words()),
+        None => "the table has no such row".to_owned(),
     };
-    Err(AttentionError::WrongInstance { index, count, have })
+    Err(AttentionError::WrongInstance { index, count: attention.kernels().count(), have })
 }
 
 /// Picks a decode kernel for caches, and for few queries; otherwise a kernel of tiles.
@@ -105,7 +71,7 @@ pub(super) fn pick(
             } else {
                 format!("the keys are in a cache, so they are split; {columns} columns hold a head")
             };
-            Ok(Pick { index, why })
+            Ok(Pick { kernel: AttentionKernel::Split(instance), index, why })
         }
         _ => pick_tiles(attention.instances, problem),
     }
@@ -147,7 +113,10 @@ fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
 
 /// Picks the kernel with the fewest columns that hold a head: TMA fills the others with zeros, which the tensor cores
 /// multiply too. Among these, the one that computes its blocks of scores in the least time.
-fn pick_tiles(table: &[Instance], problem: &AttentionProblem) -> Result<Pick, AttentionError> {
+fn pick_tiles(
+    table: &'static [Instance],
+    problem: &AttentionProblem,
+) -> Result<Pick, AttentionError> {
     let fitting = || table.iter().enumerate().filter(|(_, instance)| fits(instance, problem));
     let Some(columns) = fitting().map(|(_, instance)| instance.head_dim).min() else {
         return Err(AttentionError::NoInstance {
@@ -184,7 +153,7 @@ fn pick_tiles(table: &[Instance], problem: &AttentionProblem) -> Result<Pick, At
             "; tiles of {that} are expected to take {factor:.2} times as long as those of {this}"
         );
     }
-    Ok(Pick { index, why })
+    Ok(Pick { kernel: AttentionKernel::Tiles(instance), index, why })
 }
 
 fn table_in_words(table: &[Instance]) -> String {

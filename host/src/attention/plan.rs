@@ -1,7 +1,8 @@
 //! A plan holds everything about attention that does not depend on the addresses of its operands.
 
 use super::Attention;
-use super::pick::{Pick, Row, asked_for, pick};
+use super::kernel::AttentionKernel;
+use super::pick::{Pick, asked_for, pick};
 use super::problem::{AttentionProblem, Heads};
 use super::sequences::Sequences;
 use super::split_plan::SplitPlan;
@@ -74,10 +75,12 @@ pub struct AttentionInfo {
     pub heads_kv: u32,
     /// Queries of a sequence, or of all packed sequences.
     pub seq_q: u32,
-    /// Keys of a sequence, or of all packed sequences.
+    /// Keys of a sequence, or of all packed sequences, or those that the cache of a sequence has room for.
     pub seq_kv: u32,
     /// Whether the sequences are packed.
     pub packed: bool,
+    /// Keys of all sequences, for a cache.
+    pub cached_keys: Option<u64>,
     /// Elements of a head.
     pub head_dim: u32,
     /// The mask, in words.
@@ -126,12 +129,11 @@ impl AttentionPlan {
     ) -> Result<Self, Error> {
         problem.check()?;
         let Attention { device, module, .. } = attention;
-        let Pick { index, why } = match asked {
+        let Pick { kernel, index, why } = match asked {
             None => pick(attention, problem)?,
             Some(index) => asked_for(attention, problem, index)?,
         };
-        let row = Row::of(attention, index);
-        let desc = row.desc();
+        let desc = kernel.desc();
         let meta = &desc.meta;
         let cluster = meta.cluster_size();
         let clusters = module.max_active_clusters(desc)?.min(device.sms() / cluster);
@@ -143,9 +145,9 @@ impl AttentionPlan {
                 right: "the device has no room for one such cluster",
             });
         }
-        let mut info = AttentionInfo::of(device, problem, &row, (index, why));
-        let lists = match row {
-            Row::Tiles(instance) => {
+        let mut info = AttentionInfo::of(device, problem, kernel, (index, why));
+        let lists = match kernel {
+            AttentionKernel::Tiles(instance) => {
                 let shape = TileShape { bm: instance.bm, bn: instance.bn };
                 let work = WorkList::new(problem, shape, clusters);
                 // A plan may be made during a capture.
@@ -164,7 +166,7 @@ impl AttentionPlan {
                     table: problem.sequences.table().map(|words| constant(&words)).transpose()?,
                 })
             }
-            Row::Split(instance) => {
+            AttentionKernel::Split(instance) => {
                 let (split, list) = SplitPlan::new(device, problem, instance, clusters)?;
                 info.ctas = clusters;
                 (info.tiles, info.blocks, info.imbalance) =
@@ -206,20 +208,25 @@ impl AttentionInfo {
     fn of(
         device: &Device,
         problem: &AttentionProblem,
-        row: &Row,
+        kernel: AttentionKernel,
         (index, why): (usize, String),
     ) -> Self {
-        let (Heads { q, kv, dim }, [seq_q, seq_kv]) = (problem.heads, problem.sequences.rows());
-        let meta = &row.desc().meta;
+        let (Heads { q, kv, dim }, sequences) = (problem.heads, &problem.sequences);
+        let [seq_q, seq_kv] = sequences.rows();
+        let meta = &kernel.desc().meta;
         Self {
             device: device.describe(),
             dtype: problem.dtype.name(),
-            batch: problem.sequences.batch(),
+            batch: sequences.batch(),
             heads_q: q,
             heads_kv: kv,
             seq_q,
-            seq_kv,
-            packed: matches!(problem.sequences, Sequences::Packed { .. }),
+            seq_kv: match sequences.cached() {
+                true => u32::try_from(sequences.capacity()).unwrap_or(u32::MAX),
+                false => seq_kv,
+            },
+            packed: matches!(sequences, Sequences::Packed { .. }),
+            cached_keys: sequences.cached().then(|| sequences.keys()),
             head_dim: dim,
             mask: problem.mask.to_string(),
             scale: problem.scale(),
@@ -228,8 +235,8 @@ impl AttentionInfo {
             kernel: meta.name().into(),
             index,
             why,
-            tile: row.tile(),
-            stages: row.stages(),
+            tile: kernel.tile(),
+            stages: kernel.stages(),
             threads: meta.threads,
             smem_bytes: meta.smem_bytes,
             ctas: 0,
@@ -246,10 +253,14 @@ impl AttentionInfo {
 impl fmt::Display for AttentionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch, heads_q, heads_kv, seq_q, seq_kv, head_dim, dtype, .. } = self;
-        let packed = if self.packed { " in all" } else { "" };
+        let keys = match self.cached_keys {
+            Some(keys) => format!("{keys} keys in caches of {seq_kv} each"),
+            None if self.packed => format!("{seq_kv} keys in all"),
+            None => format!("{seq_kv} keys"),
+        };
         writeln!(
             f,
-            "attention {dtype}: {batch} sequences, {heads_q} query and {heads_kv} key heads of {head_dim}, {seq_q} queries and {seq_kv} keys{packed}, {} on {}",
+            "attention {dtype}: {batch} sequences, {heads_q} query and {heads_kv} key heads of {head_dim}, {seq_q} queries and {keys}, {} on {}",
             self.mask, self.device
         )?;
         write!(f, "  scale {}", self.scale)?;

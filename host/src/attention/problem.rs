@@ -325,6 +325,14 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_without_pages() {
+        let (keys, sequence_pages) = (vec![0], 1);
+        let paged = Sequences::Paged { q: 1, keys, pages: 0, page_rows: 64, sequence_pages };
+        let text = refusal(&AttentionProblem::bshd(Dtype::Bf16, HEADS, paged));
+        assert!(text.contains("pages = 0; it must be 1"), "{text}");
+    }
+
+    #[test]
     fn layouts() {
         let p = equal(2, 16, 16);
         let with = |q: Strides| AttentionProblem { q, ..p.clone() };

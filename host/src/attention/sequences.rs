@@ -94,6 +94,11 @@ impl Sequences {
         }
     }
 
+    /// Keys of all sequences.
+    pub fn keys(&self) -> u64 {
+        (0..self.batch()).map(|b| u64::from(self.lengths(b)[1])).sum()
+    }
+
     /// The batch, and the first rows in Q and in K, of sequence `b` in its tensors. The keys of a paged cache are where
     /// the block table says.
     pub fn first_rows(&self, b: u32) -> (u32, [u32; 2]) {
@@ -181,7 +186,9 @@ impl Sequences {
         if batch == 0 || batch > most {
             return Err(AttentionError::Batch { batch, most });
         }
-        for (what, rows) in [("seq_q", self.rows()[0]), ("seq_kv", self.rows()[1])] {
+        let [seq_q, seq_kv] = self.rows();
+        let pages = if let Self::Paged { pages, .. } = self { *pages } else { 1 };
+        for (what, rows) in [("seq_q", seq_q), ("seq_kv", seq_kv), ("pages", pages)] {
             if rows == 0 || rows > MAX_ROWS {
                 return Err(AttentionError::Length { what, rows });
             }

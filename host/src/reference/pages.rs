@@ -33,8 +33,8 @@ pub fn gather_pages(
     if have < need {
         return Err(AttentionError::Elements { operand: Operand::BlockTable, need, have }.into());
     }
-    let sequences =
-        Sequences::Cache { q: *q, keys: keys.clone(), capacity: page_rows * sequence_pages };
+    let capacity = page_rows.saturating_mul(*sequence_pages);
+    let sequences = Sequences::Cache { q: *q, keys: keys.clone(), capacity };
     let plain = AttentionProblem::bshd(problem.dtype, problem.heads, sequences);
     let gathered =
         AttentionProblem { k: plain.k, v: plain.v, sequences: plain.sequences, ..problem.clone() };

@@ -1,6 +1,7 @@
 //! The fast path for torch's CUDA tensors, as for products: see `crate::torch`.
 
 use super::engine;
+use super::lengths::Given;
 use super::python::Arguments;
 use super::{Call, Size};
 use crate::layout::{Element, Place};
@@ -15,7 +16,8 @@ pub type Results = (Py<PyAny>, Option<Py<PyAny>>);
 /// Runs a call, or returns `None` if it is not for the fast path.
 pub fn fast(py: Python<'_>, call: &Arguments<'_, '_>) -> PyResult<Option<Results>> {
     let Some(torch) = Torch::get(py) else { return Ok(None) };
-    let tensors = [Some(call.q), Some(call.k), Some(call.v), call.out];
+    let [a, b] = call.given.tensors(torch);
+    let tensors = [Some(call.q), Some(call.k), Some(call.v), call.out, a, b];
     if torch.takes(py, &tensors)? { plain(py, call) } else { Ok(None) }
 }
 
@@ -30,7 +32,15 @@ pub fn plain(py: Python<'_>, call: &Arguments<'_, '_>) -> PyResult<Option<Result
         return Ok(None);
     }
     let out = out.flatten();
-    let checked = Call { options: call.options, q, k, v, out };
+    let table = match call.given {
+        Given::Cache(_, Some(table)) => match torch.view(table) {
+            None => return Ok(None),
+            view => view,
+        },
+        _ => None,
+    };
+    let sequences = call.given.read(&q, table)?;
+    let checked = Call { options: call.options, sequences, q, k, v, out };
     let attended = checked.check().map_err(|e| refuse(&e))?;
     if let Some(size) = &call.planned {
         planned(size, &attended.size).map_err(|e| refuse(&e))?;
@@ -58,8 +68,10 @@ pub fn plain(py: Python<'_>, call: &Arguments<'_, '_>) -> PyResult<Option<Result
     if out.place != q.place || lse.as_ref().is_some_and(|(_, view)| view.place != q.place) {
         return Ok(None);
     }
-    let at = [q.addr, k.addr, v.addr, out.addr, lse.as_ref().map_or(0, |(_, view)| view.addr)];
-    engine::run(&attended, at, device, torch.stream(py, device)?)?;
+    let lse_addr = lse.as_ref().map_or(0, |(_, view)| view.addr);
+    let table = attended.block_table.map_or(0, |table| table.addr);
+    let at = [q.addr, k.addr, v.addr, out.addr, lse_addr, table];
+    engine::run(&attended, &checked.sequences, at, device, torch.stream(py, device)?)?;
     Ok(Some((result.unbind(), lse.map(|(tensor, _)| tensor.unbind()))))
 }
 

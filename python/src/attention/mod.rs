@@ -12,11 +12,20 @@ pub mod engine;
 #[cfg(feature = "module")]
 pub mod fast;
 #[cfg(feature = "module")]
+pub mod lengths;
+#[cfg(feature = "module")]
 pub mod model;
+mod options;
+#[cfg(feature = "module")]
+mod problem;
 #[cfg(feature = "module")]
 pub mod python;
+mod sequences;
 #[cfg(test)]
 mod tests;
+
+pub use options::{Axes, Options};
+pub use sequences::{Form, Sequences};
 
 /// TMA takes strides that are multiples of this many elements of two bytes.
 const UNIT: i64 = 8;
@@ -26,50 +35,20 @@ const FARTHEST: i64 = 1 << 39;
 /// Elements of a head that some kernel computes, if they are a multiple of 8.
 const HEAD_DIMS: std::ops::RangeInclusive<i64> = 8..=256;
 
-/// Order of a tensor's dimensions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Axes {
-    /// `[batch, seq, heads, dim]`, as flash-attention has it.
-    Bshd,
-    /// `[batch, heads, seq, dim]`, as torch's `scaled_dot_product_attention` has it.
-    Bhsd,
-}
-
-impl Axes {
-    /// The order of this name.
-    ///
-    /// # Errors
-    /// A [`Refusal`] for another name.
-    pub fn named(name: &str) -> Result<Self, Refusal> {
-        match name {
-            "bshd" => Ok(Self::Bshd),
-            "bhsd" => Ok(Self::Bhsd),
-            other => Err(Refusal::Option {
-                name: "layout",
-                have: format!("{other:?}"),
-                need: "\"bshd\" or \"bhsd\"",
-            }),
-        }
-    }
-
-    /// Values of the four dimensions as batch, heads, seq, dim; and the reverse.
-    fn turn(self, [a, b, c, d]: [i64; 4]) -> [i64; 4] {
-        if self == Self::Bhsd { [a, b, c, d] } else { [a, c, b, d] }
-    }
-}
-
 /// Sizes, element type and options of a call: what a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Size {
-    /// Sequences.
+    /// What the sequences are.
+    pub form: Form,
+    /// Sequences; 1 if they are packed.
     pub batch: u32,
     /// Heads of Q and O.
     pub heads_q: u32,
     /// Heads of K and V.
     pub heads_kv: u32,
-    /// Queries of a sequence.
+    /// Queries of a sequence, or of all packed ones.
     pub seq_q: u32,
-    /// Keys of a sequence.
+    /// Keys of a sequence, or of all packed ones; rows of a sequence's cache, or of a page.
     pub seq_kv: u32,
     /// Elements of a head.
     pub dim: u32,
@@ -79,77 +58,14 @@ pub struct Size {
     pub options: Options,
 }
 
-/// Options of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Options {
-    /// Order of the tensors' dimensions.
-    pub axes: Axes,
-    /// Keys that a query sees before its diagonal; `None` for all.
-    pub left: Option<u32>,
-    /// Keys that a query sees behind its diagonal; `None` for all.
-    pub right: Option<u32>,
-    /// Bits of the scores' factor; `None` for the usual one.
-    scale: Option<u32>,
-    /// Bits of the soft-cap.
-    softcap: Option<u32>,
-    /// Whether LSE is asked for.
-    pub lse: bool,
-}
-
-impl Options {
-    /// Options as Python states them. In a window, `None` and -1 are no limit. A causal mask ends at the diagonal.
-    ///
-    /// # Errors
-    /// A [`Refusal`] for a window that is none.
-    pub fn new(
-        axes: Axes,
-        causal: bool,
-        window: Option<&[Option<i64>]>,
-        [scale, softcap]: [Option<f32>; 2],
-        lse: bool,
-    ) -> Result<Self, Refusal> {
-        let refuse = |have: &[Option<i64>]| {
-            let numbers: Vec<String> = have
-                .iter()
-                .map(|keys| keys.map_or_else(|| "None".to_owned(), |keys| keys.to_string()))
-                .collect();
-            let need = "(left, right) with numbers of keys, and None or -1 for no limit,";
-            Refusal::Option { name: "window", have: format!("({})", numbers.join(", ")), need }
-        };
-        let limit = |keys: Option<i64>| match keys {
-            None | Some(-1) => Ok(None),
-            // A window wider than any sequence has no limit.
-            Some(keys @ 0..) => Ok(u32::try_from(keys).ok()),
-            Some(_) => Err(()),
-        };
-        let [left, right] = match window {
-            None => [None, None],
-            Some(&[left, right]) => match (limit(left), limit(right)) {
-                (Ok(left), Ok(right)) => [left, right],
-                _ => return Err(refuse(&[left, right])),
-            },
-            Some(other) => return Err(refuse(other)),
-        };
-        let right = if causal { Some(0) } else { right };
-        let bits = |factor: Option<f32>| factor.map(f32::to_bits);
-        Ok(Self { axes, left, right, scale: bits(scale), softcap: bits(softcap), lse })
-    }
-
-    /// Factor of the scores; `None` for `1 / sqrt(dim)`.
-    pub fn scale(&self) -> Option<f32> {
-        self.scale.map(f32::from_bits)
-    }
-
-    /// The soft-cap.
-    pub fn softcap(&self) -> Option<f32> {
-        self.softcap.map(f32::from_bits)
-    }
-}
-
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, heads_q, heads_kv, seq_q, seq_kv, dim, element, options } = self;
-        let layout = if options.axes == Axes::Bshd { "bshd" } else { "bhsd" };
+        let Self { batch, heads_q, heads_kv, seq_q, seq_kv, dim, element, options, .. } = self;
+        let layout = match options.axes {
+            Axes::Bshd => "bshd",
+            Axes::Bhsd => "bhsd",
+            Axes::Packed => "packed",
+        };
         write!(
             f,
             "{element} {layout} with B = {batch}, H = {heads_q} and {heads_kv}, S = {seq_q} and {seq_kv}, D = {dim}"
@@ -161,10 +77,12 @@ impl fmt::Display for Size {
 pub type Strides = [u64; 3];
 
 /// The tensors of a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// Options.
     pub options: Options,
+    /// What the sequences are.
+    pub sequences: Sequences,
     /// Queries.
     pub q: View,
     /// Keys.
@@ -176,10 +94,14 @@ pub struct Call {
 }
 
 /// A call that was checked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Attended {
     /// Sizes and options.
     pub size: Size,
+    /// The starts of packed sequences, those of queries before those of keys; or the keys of a cache's sequences.
+    pub lengths: Vec<u32>,
+    /// The block table of a cache in pages.
+    pub block_table: Option<View>,
     /// Memory of all tensors.
     pub place: Place,
     /// Strides of Q, K, V and O. Those of a tensor that needs a copy are the copy's.
@@ -190,7 +112,7 @@ pub struct Attended {
     pub out_shape: Dims,
     /// Strides of a result that the caller allocates: the order of Q in memory, without gaps.
     pub out_strides: Dims,
-    /// Shape of LSE, f32: batch, heads, queries.
+    /// Shape of LSE, f32: batch, heads, queries; heads and queries of packed sequences.
     pub lse_shape: Dims,
 }
 
@@ -207,16 +129,15 @@ impl Call {
     /// # Errors
     /// A [`Refusal`] for shapes, types, places and strides.
     pub fn check(&self) -> Result<Attended, Refusal> {
-        let Self { options, q, k, v, out } = *self;
+        let Self { options, q, out, .. } = *self;
         let size = self.size()?;
         self.check_elements()?;
         let place = q.place;
         if let Place::Other(_) = place {
             return Err(Refusal::Device { name: "q", place });
         }
-        let mut copies = [false; 3];
-        let mut strides = [[0; 3]; 4];
-        for (i, (name, tensor)) in [("q", q), ("k", k), ("v", v)].into_iter().enumerate() {
+        let (mut copies, mut strides) = ([false; 3], [[0; 3]; 4]);
+        for (i, (name, tensor)) in self.inputs().into_iter().enumerate() {
             if tensor.place != place {
                 return Err(Refusal::Place { name, have: tensor.place, first: "q", need: place });
             }
@@ -228,40 +149,52 @@ impl Call {
             }
             strides[i] = lies.unwrap_or_else(|| packed(&tensor.shape, options.axes));
         }
-        let [batch, heads, rows, dim] = options.axes.turn(four("q", &q)?);
-        // Q's rows lie between its heads, or its heads between its rows. What has no order has that of the shape.
-        let [_, by_head, by_row, _] = options.axes.turn(strides_of(&q));
-        let heads_inside =
-            if heads > 1 && rows > 1 { by_head < by_row } else { options.axes == Axes::Bshd };
-        let [head, row] = if heads_inside {
-            [dim, dim.saturating_mul(heads)]
-        } else {
-            [dim.saturating_mul(rows), dim]
-        };
-        let sequence = dim.saturating_mul(heads).saturating_mul(rows);
-        let short = |list: &[i64]| Dims::new(list).unwrap_or(Dims::EMPTY);
-        let out_strides = short(&options.axes.turn([sequence, head, row, 1]));
+        let lengths = self.sequences.lengths(&size, &q)?;
+        let axes = options.axes;
+        let sizes = self.sizes("q", &q)?;
+        let out_strides = order_of(sizes, strides_of(&q, axes), axes);
         let all = View { strides: out_strides, ..q };
         strides[3] = match out {
             Some(out) => self.check_out(&out)?,
-            None => in_place(&all, options.axes).unwrap_or([0; 3]),
+            None => in_place(&all, axes).unwrap_or([0; 3]),
         };
+        let lse = [sizes[0], sizes[1], sizes[2]];
+        let lse = if axes == Axes::Packed { &lse[1..] } else { &lse[..] };
         Ok(Attended {
             size,
+            lengths,
+            block_table: self.sequences.block_table(),
             place,
             strides,
             copies,
             out_shape: q.shape,
             out_strides,
-            lse_shape: short(&[batch, heads, rows]),
+            lse_shape: Dims::new(lse).unwrap_or(Dims::EMPTY),
         })
+    }
+
+    /// Q, K and V by their names in Python.
+    pub fn inputs(&self) -> [(&'static str, View); 3] {
+        let [k, v] = match self.sequences {
+            Sequences::Cache { .. } => ["k_cache", "v_cache"],
+            Sequences::Equal | Sequences::Packed { .. } => ["k", "v"],
+        };
+        [("q", self.q), (k, self.k), (v, self.v)]
+    }
+
+    /// The sizes of a tensor: batch, heads, rows, dim.
+    fn sizes(&self, name: &'static str, view: &View) -> Result<[i64; 4], Refusal> {
+        let (axes, have) = (self.options.axes, view.shape.as_slice());
+        let refused = Refusal::Dimensions { name, have: have.len(), need: axes.count() };
+        axes.spread(have, 1).ok_or(refused)
     }
 
     fn size(&self) -> Result<Size, Refusal> {
         let axes = self.options.axes;
-        let [batch, heads_q, seq_q, dim] = axes.turn(four("q", &self.q)?);
-        let [batch_kv, heads_kv, seq_kv, dim_kv] = axes.turn(four("k", &self.k)?);
-        four("v", &self.v)?;
+        let [(_, q), (k_name, k), (v_name, v)] = self.inputs();
+        let [batch, heads_q, seq_q, dim] = self.sizes("q", &q)?;
+        let [batch_kv, heads_kv, seq_kv, dim_kv] = self.sizes(k_name, &k)?;
+        self.sizes(v_name, &v)?;
         let refuse = |name, view: &View, what| {
             Err(Refusal::Shape { name, shape: view.shape.to_string(), what })
         };
@@ -269,23 +202,36 @@ impl Call {
             let (least, most) = (HEAD_DIMS.start(), HEAD_DIMS.end());
             let what =
                 format!("D is {dim}; it must be a multiple of {UNIT}, from {least} to {most}");
-            return refuse("q", &self.q, what);
+            return refuse("q", &q, what);
         }
-        if (batch, dim) != (batch_kv, dim_kv) {
-            let (q, dims) =
-                (self.q.shape, if axes == Axes::Bshd { "[B, S, H, D]" } else { "[B, H, S, D]" });
-            let what = format!("q is {q}, so k {dims} must have B = {batch} and D = {dim}");
-            return refuse("k", &self.k, what);
+        let form = self.sequences.form(&q, &k)?;
+        // The batches of K in pages are the pages.
+        let paged = matches!(form, Form::Paged { .. });
+        if dim != dim_kv || !paged && batch != batch_kv {
+            let with = |with| if with { format!("B = {batch} and ") } else { String::new() };
+            let (with, dims) = match form {
+                Form::Paged { .. } => (with(false), "[pages, rows of a page, H, D]"),
+                Form::Packed => (with(false), axes.dimensions()),
+                Form::Cache => (with(true), "[B, capacity, H, D]"),
+                Form::Equal => (with(true), axes.dimensions()),
+            };
+            let what = format!("q is {}, so {k_name} {dims} must have {with}D = {dim}", q.shape);
+            return refuse(k_name, &k, what);
         }
         if heads_kv == 0 || heads_q % heads_kv != 0 {
-            let what = format!("q has {heads_q} heads, which is no multiple of k's {heads_kv}");
-            return refuse("k", &self.k, what);
+            let what =
+                format!("q has {heads_q} heads, which is no multiple of {k_name}'s {heads_kv}");
+            return refuse(k_name, &k, what);
         }
-        if self.v.shape != self.k.shape {
-            return refuse("v", &self.v, format!("k is {}, and v must be, too", self.k.shape));
+        if v.shape != k.shape {
+            return refuse(
+                v_name,
+                &v,
+                format!("{k_name} is {}, and {v_name} must be, too", k.shape),
+            );
         }
-        if let Some(out) = self.out.filter(|out| out.shape != self.q.shape) {
-            return refuse("out", &out, format!("the result is {}", self.q.shape));
+        if let Some(out) = self.out.filter(|out| out.shape != q.shape) {
+            return refuse("out", &out, format!("the result is {}", q.shape));
         }
         let short = |name: &'static str, view: &View, size: i64| {
             u32::try_from(size).map_err(|_| Refusal::Shape {
@@ -295,13 +241,14 @@ impl Call {
             })
         };
         Ok(Size {
-            batch: short("q", &self.q, batch)?,
-            heads_q: short("q", &self.q, heads_q)?,
-            heads_kv: short("k", &self.k, heads_kv)?,
-            seq_q: short("q", &self.q, seq_q)?,
-            seq_kv: short("k", &self.k, seq_kv)?,
-            dim: short("q", &self.q, dim)?,
-            element: self.q.element,
+            form,
+            batch: short("q", &q, batch)?,
+            heads_q: short("q", &q, heads_q)?,
+            heads_kv: short(k_name, &k, heads_kv)?,
+            seq_q: short("q", &q, seq_q)?,
+            seq_kv: short(k_name, &k, seq_kv)?,
+            dim: short("q", &q, dim)?,
+            element: q.element,
             options: self.options,
         })
     }
@@ -312,11 +259,10 @@ impl Call {
             let need = "float16 or bfloat16".into();
             return Err(Refusal::Element { name: "q", have, need });
         }
-        for (name, tensor) in [("k", Some(self.k)), ("v", Some(self.v)), ("out", self.out)] {
-            if let Some(other) = tensor.map(|t| t.element).filter(|&other| other != have) {
-                let need = format!("{have}, the type of q,");
-                return Err(Refusal::Element { name, have: other, need });
-            }
+        let others = self.inputs().into_iter().chain(self.out.map(|out| ("out", out)));
+        if let Some((name, other)) = others.into_iter().find(|(_, t)| t.element != have) {
+            let need = format!("{have}, the type of q,");
+            return Err(Refusal::Element { name, have: other.element, need });
         }
         Ok(())
     }
@@ -341,7 +287,7 @@ impl Call {
         };
         out.check_alignment("out")?;
         let (out_start, out_end) = out.range();
-        for (name, input) in [("q", self.q), ("k", self.k), ("v", self.v)] {
+        for (name, input) in self.inputs() {
             let (start, end) = input.range();
             let empty = start == end || out_start == out_end;
             let host = self.q.place == Place::Host;
@@ -353,20 +299,28 @@ impl Call {
     }
 }
 
-/// The four sizes of a tensor.
-fn four(name: &'static str, view: &View) -> Result<[i64; 4], Refusal> {
-    let have = view.shape.as_slice();
-    have.try_into().map_err(|_| Refusal::Dimensions { name, have: have.len(), need: "4" })
+fn strides_of(view: &View, axes: Axes) -> [i64; 4] {
+    axes.spread(view.strides.as_slice(), 0).unwrap_or([0; 4])
 }
 
-fn strides_of(view: &View) -> [i64; 4] {
-    view.strides.as_slice().try_into().unwrap_or([0; 4])
+/// Strides of a new result without gaps: its rows lie between its heads, or its heads between its rows, as those of
+/// `strides` do. What has no order has that of the shape.
+fn order_of(sizes: [i64; 4], strides: [i64; 4], axes: Axes) -> Dims {
+    let ([_, heads, rows, dim], [_, by_head, by_row, _]) = (sizes, strides);
+    let heads_inside = if heads > 1 && rows > 1 { by_head < by_row } else { axes != Axes::Bhsd };
+    let [head, row] = if heads_inside {
+        [dim, dim.saturating_mul(heads)]
+    } else {
+        [dim.saturating_mul(rows), dim]
+    };
+    let sequence = dim.saturating_mul(heads).saturating_mul(rows);
+    axes.gather([sequence, head, row, 1])
 }
 
 /// Strides of a tensor that TMA reads, or writes, as it lies. The host's tensors are copied in any case.
 fn in_place(view: &View, axes: Axes) -> Option<Strides> {
-    let sizes = axes.turn(view.shape.as_slice().try_into().ok()?);
-    let strides = axes.turn(strides_of(view));
+    let sizes = axes.spread(view.shape.as_slice(), 1)?;
+    let strides = strides_of(view, axes);
     let mut found = [0; 3];
     for (place, (size, stride)) in found.iter_mut().zip(sizes.into_iter().zip(strides)) {
         if size > 1 {
@@ -381,8 +335,8 @@ fn in_place(view: &View, axes: Axes) -> Option<Strides> {
 
 /// Strides of a tensor without gaps.
 fn packed(shape: &Dims, axes: Axes) -> Strides {
-    let sizes = axes.turn(shape.as_slice().try_into().unwrap_or([0; 4]));
-    let strides = axes.turn(shape.contiguous().as_slice().try_into().unwrap_or([0; 4]));
+    let sizes = axes.spread(shape.as_slice(), 1).unwrap_or([0; 4]);
+    let strides = axes.spread(shape.contiguous().as_slice(), 0).unwrap_or([0; 4]);
     let of = |i: usize| if sizes[i] > 1 { strides[i] as u64 } else { 0 };
     [of(0), of(1), of(2)]
 }

@@ -1,35 +1,18 @@
 //! Attention of host tensors, on the SM model.
 
-use super::{Attended, Axes, Call, Size};
+use super::problem::without_gaps;
+use super::{Attended, Call};
 use crate::layout::{Order, View};
-use crate::model::{Model, dtype, gather, on_the_model, scatter};
+use crate::model::{Model, gather, on_the_model, scatter};
 use crate::python::raise;
 use pyo3::prelude::*;
-use warpipe::host::ViewMut;
-use warpipe::host::attention::{AttentionInfo, AttentionProblem, Heads, Operand, Sequences};
-use warpipe::host::{self, Error};
-
-/// The host crate's description of attention of tensors without gaps.
-fn problem(size: &Size) -> AttentionProblem {
-    let heads = Heads { q: size.heads_q, kv: size.heads_kv, dim: size.dim };
-    let sequences = Sequences::Equal { batch: size.batch, q: size.seq_q, kv: size.seq_kv };
-    let plain = match size.options.axes {
-        Axes::Bshd => AttentionProblem::bshd(dtype(size.element), heads, sequences),
-        Axes::Bhsd => AttentionProblem::bhsd(dtype(size.element), heads, sequences),
-    };
-    let options = &size.options;
-    AttentionProblem {
-        mask: host::attention::Mask { left: options.left, right: options.right },
-        scale: options.scale(),
-        softcap: options.softcap(),
-        lse: options.lse,
-        ..plain
-    }
-}
+use warpipe::host::attention::{AttentionInfo, AttentionProblem, Operand};
+use warpipe::host::{Error, ViewMut};
 
 /// The plan of a call on the model.
 pub fn describe(call: &Attended) -> PyResult<AttentionInfo> {
-    let plan = on_the_model(|model| model.attention.plan(&problem(&call.size)));
+    let problem = without_gaps(&call.size, &call.lengths);
+    let plan = on_the_model(|model| model.attention.plan(&problem));
     Ok(plan.map_err(|e| raise(&e))?.describe().clone())
 }
 
@@ -46,10 +29,12 @@ pub fn run(
     }
     // SAFETY: `call` was checked, so no stride is negative and the elements of each tensor lie in its memory. The
     // caller holds the tensors.
-    let [q, k, v] = [call.q, call.k, call.v].map(|t| unsafe { gather(&t, Order::Rows) });
-    let size = checked.size;
-    let computed = py.detach(move || on_the_model(|model| attend(model, &size, [&q, &k, &v])));
-    let (o, sums) = computed.map_err(|e| raise(&e))?;
+    let bytes = |t: &View| unsafe { gather(t, Order::Rows) };
+    let [q, k, v] = [&call.q, &call.k, &call.v].map(bytes);
+    let table = checked.block_table.as_ref().map(bytes);
+    let problem = without_gaps(&checked.size, &checked.lengths);
+    let attend = move |model: &Model| attend(model, &problem, [&q, &k, &v], table.as_deref());
+    let (o, sums) = py.detach(|| on_the_model(attend)).map_err(|e| raise(&e))?;
     // SAFETY: as above, and both are writable and apart from the operands.
     unsafe {
         scatter(out, &o);
@@ -60,17 +45,26 @@ pub fn run(
     Ok(())
 }
 
-fn attend(model: &Model, size: &Size, [q, k, v]: [&[u8]; 3]) -> Result<(Vec<u8>, Vec<u8>), Error> {
-    let problem = problem(size);
+fn attend(
+    model: &Model,
+    problem: &AttentionProblem,
+    [q, k, v]: [&[u8]; 3],
+    block_table: Option<&[u8]>,
+) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let device = &model.device;
     // Before anything is copied.
     problem.check()?;
-    let plan = model.attention.plan(&problem)?;
+    let plan = model.attention.plan(problem)?;
     let (q, k, v) = (device.upload(q)?, device.upload(k)?, device.upload(v)?);
+    let table = block_table.map(|table| device.upload(table)).transpose()?;
     let mut o = device.alloc(problem.bytes(Operand::O)? as usize)?;
     let bytes = if problem.lse { problem.bytes(Operand::Lse)? as usize } else { 0 };
     let mut lse = device.alloc(bytes)?;
     let sums = problem.lse.then_some(()).map(|()| ViewMut::from(&mut lse));
-    plan.run(&q, &k, &v, &mut o, sums)?;
+    let bound = match &table {
+        None => plan.bind(&q, &k, &v, &mut o, sums)?,
+        Some(table) => plan.bind_paged(&q, &k, &v, table, &mut o, sums)?,
+    };
+    bound.run(&device.stream())?;
     Ok((o.to_vec()?, lse.to_vec()?))
 }

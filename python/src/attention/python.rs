@@ -1,6 +1,7 @@
 //! What Python sees of attention: the functions, and the class of a plan.
 
 use super::fast::{self, Results, planned};
+use super::lengths::{Carried, Given};
 use super::{Attended, Axes, Call, Options, Size, engine, model};
 use crate::interchange::Imported;
 use crate::layout::{Element, Place, View};
@@ -16,9 +17,9 @@ use pyo3::types::{PyDict, PyTuple};
 pub struct Named(bool, Option<Vec<Option<i64>>>, Option<f32>, Option<f32>, String, bool);
 
 impl Named {
-    fn options(&self) -> PyResult<Options> {
+    fn options(&self, given: Given<'_, '_>) -> PyResult<Options> {
         let Self(causal, window, scale, softcap, layout, lse) = self;
-        let axes = Axes::named(layout).map_err(|e| refuse(&e))?;
+        let axes = given.axes(Axes::named(layout).map_err(|e| refuse(&e))?);
         let made = Options::new(axes, *causal, window.as_deref(), [*scale, *softcap], *lse);
         made.map_err(|e| refuse(&e))
     }
@@ -39,15 +40,17 @@ pub struct Arguments<'a, 'py> {
     pub v: &'a Bound<'py, PyAny>,
     /// Where the result goes.
     pub out: Option<&'a Bound<'py, PyAny>>,
+    /// Lengths of the sequences.
+    pub given: Given<'a, 'py>,
     /// Options.
     pub options: Options,
     /// Sizes of the plan that is called.
     pub planned: Option<Size>,
 }
 
-impl Arguments<'_, '_> {
+impl<'py> Arguments<'_, 'py> {
     /// Runs the call: the fast path for torch's CUDA tensors, or else `warpipe._dispatch.attend`.
-    fn run(&self, py: Python<'_>, named: &Named) -> PyResult<Py<PyAny>> {
+    fn run(&self, py: Python<'py>, named: &Named) -> PyResult<Py<PyAny>> {
         static DISPATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if let Some((out, lse)) = fast::fast(py, self)? {
             return match lse {
@@ -58,7 +61,15 @@ impl Arguments<'_, '_> {
         let dispatch = DISPATCH.import(py, "warpipe._dispatch", "attend")?;
         let check = AttentionCheck { size: self.planned };
         dispatch
-            .call1((self.q, self.k, self.v, named.as_tuple(py)?, self.out, check))
+            .call1((
+                self.q,
+                self.k,
+                self.v,
+                named.as_tuple(py)?,
+                self.out,
+                check,
+                self.given.carried(py)?,
+            ))
             .map(Bound::unbind)
     }
 }
@@ -75,35 +86,94 @@ pub struct AttentionCheck {
 /// float16, or all are bfloat16, and are used in place if the elements of a head are adjacent.
 #[pyfunction]
 #[pyo3(signature = (q, k, v, *, causal=false, window=None, scale=None, softcap=None, layout="bshd", return_lse=false, out=None))]
-pub fn attention(
-    py: Python<'_>,
-    q: &Bound<'_, PyAny>,
-    k: &Bound<'_, PyAny>,
-    v: &Bound<'_, PyAny>,
+pub fn attention<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    v: &Bound<'py, PyAny>,
     causal: bool,
     window: Option<Vec<Option<i64>>>,
     scale: Option<f32>,
     softcap: Option<f32>,
     layout: &str,
     return_lse: bool,
-    out: Option<&Bound<'_, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let named = Named(causal, window, scale, softcap, layout.to_owned(), return_lse);
-    Arguments { q, k, v, out, options: named.options()?, planned: None }.run(py, &named)
+    let (options, given) = (named.options(Given::Equal)?, Given::Equal);
+    Arguments { q, k, v, out, given, options, planned: None }.run(py, &named)
+}
+
+/// Attention of packed sequences, as flash-attention's `flash_attn_varlen_func`.
+///
+/// `q` is [total_q, H, D], `k` and `v` are [total_k, H_kv, D]. Sequence b has the rows from `cu_seqlens_q[b]` to
+/// `cu_seqlens_q[b + 1]` of `q`, and those of `cu_seqlens_k` of `k` and `v`. The lists are on the host: the call waits
+/// for the stream of a list on a GPU.
+#[pyfunction]
+#[pyo3(signature = (q, k, v, cu_seqlens_q, cu_seqlens_k=None, *, causal=false, window=None, scale=None, softcap=None, return_lse=false, out=None))]
+pub fn attention_varlen<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    v: &Bound<'py, PyAny>,
+    cu_seqlens_q: &Bound<'py, PyAny>,
+    cu_seqlens_k: Option<&Bound<'py, PyAny>>,
+    causal: bool,
+    window: Option<Vec<Option<i64>>>,
+    scale: Option<f32>,
+    softcap: Option<f32>,
+    return_lse: bool,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let given = Given::Packed(cu_seqlens_q, cu_seqlens_k.unwrap_or(cu_seqlens_q));
+    let named = Named(causal, window, scale, softcap, "bshd".to_owned(), return_lse);
+    let options = named.options(given)?;
+    Arguments { q, k, v, out, given, options, planned: None }.run(py, &named)
+}
+
+/// Attention of a few queries with a cache of keys and values, as flash-attention's `flash_attn_with_kvcache`.
+///
+/// `q` is [B, S, H, D], `k_cache` and `v_cache` are [B, capacity, H_kv, D], of which the first `cache_seqlens[b]` rows
+/// of sequence b are keys. With a `block_table` [B, pages of a sequence] of int32, the caches are pages
+/// [pages, rows of a page, H_kv, D]. The lengths are on the host: the call waits for the stream of lengths on a GPU.
+#[pyfunction]
+#[pyo3(signature = (q, k_cache, v_cache, cache_seqlens, block_table=None, *, causal=false, window=None, scale=None, softcap=None, return_lse=false, out=None))]
+pub fn attention_with_kvcache<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k_cache: &Bound<'py, PyAny>,
+    v_cache: &Bound<'py, PyAny>,
+    cache_seqlens: &Bound<'py, PyAny>,
+    block_table: Option<&Bound<'py, PyAny>>,
+    causal: bool,
+    window: Option<Vec<Option<i64>>>,
+    scale: Option<f32>,
+    softcap: Option<f32>,
+    return_lse: bool,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let given = Given::Cache(cache_seqlens, block_table);
+    let named = Named(causal, window, scale, softcap, "bshd".to_owned(), return_lse);
+    let (options, k, v) = (named.options(given)?, k_cache, v_cache);
+    Arguments { q, k, v, out, given, options, planned: None }.run(py, &named)
 }
 
 /// The fast path alone, for the operator of torch: `None` if the call needs a copy, or is not on a GPU.
 #[pyfunction]
+#[pyo3(signature = (q, k, v, options, out, sequences=None))]
 #[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
-pub fn attention_fast(
-    py: Python<'_>,
-    q: &Bound<'_, PyAny>,
-    k: &Bound<'_, PyAny>,
-    v: &Bound<'_, PyAny>,
+pub fn attention_fast<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    v: &Bound<'py, PyAny>,
     options: Named,
-    out: Option<&Bound<'_, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
+    sequences: Option<Carried<'py>>,
 ) -> PyResult<Option<Results>> {
-    fast::plain(py, &Arguments { q, k, v, out, options: options.options()?, planned: None })
+    let given = Given::of(sequences.as_ref());
+    let options = options.options(given)?;
+    fast::plain(py, &Arguments { q, k, v, out, given, options, planned: None })
 }
 
 /// The tensors of a call, imported and checked.
@@ -115,21 +185,31 @@ struct Checked<'py> {
 
 fn check<'py>(
     [q, k, v]: [&Bound<'py, PyAny>; 3],
+    given: Given<'_, 'py>,
     options: &Named,
     out: Option<&Bound<'py, PyAny>>,
     stream: Option<i64>,
 ) -> PyResult<Checked<'py>> {
-    let options = options.options()?;
-    let mut tensors = Vec::with_capacity(4);
+    let options = options.options(given)?;
+    let mut tensors = Vec::with_capacity(5);
     let mut import = |name: &str, tensor: &Bound<'py, PyAny>| -> PyResult<View> {
         let imported = Imported::new(name, tensor, stream)?;
         let view = imported.view;
         tensors.push(imported);
         Ok(view)
     };
-    let (q, k, v) = (import("q", q)?, import("k", k)?, import("v", v)?);
+    let [k_name, v_name] = match given {
+        Given::Cache(..) => ["k_cache", "v_cache"],
+        _ => ["k", "v"],
+    };
+    let (q, k, v) = (import("q", q)?, import(k_name, k)?, import(v_name, v)?);
     let out = out.map(|out| import("out", out)).transpose()?;
-    let call = Call { options, q, k, v, out };
+    let table = match given {
+        Given::Cache(_, Some(table)) => Some(import("block_table", table)?),
+        _ => None,
+    };
+    let sequences = given.read(&q, table)?;
+    let call = Call { options, sequences, q, k, v, out };
     let attended = call.check().map_err(|e| refuse(&e))?;
     Ok(Checked { call, attended, _tensors: tensors })
 }
@@ -139,6 +219,7 @@ type Description<'py> = ([Bound<'py, PyTuple>; 2], String, Bound<'py, PyTuple>, 
 
 /// Checks a call.
 #[pyfunction]
+#[pyo3(signature = (q, k, v, options, out, plan, sequences=None))]
 #[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
 pub fn attention_describe<'py>(
     py: Python<'py>,
@@ -148,8 +229,10 @@ pub fn attention_describe<'py>(
     options: Named,
     out: Option<&Bound<'py, PyAny>>,
     plan: Option<PyRef<'py, AttentionCheck>>,
+    sequences: Option<Carried<'py>>,
 ) -> PyResult<Description<'py>> {
-    let Checked { attended, .. } = check([q, k, v], &options, out, None)?;
+    let given = Given::of(sequences.as_ref());
+    let Checked { attended, .. } = check([q, k, v], given, &options, out, None)?;
     if let Some(size) = plan.and_then(|plan| plan.size) {
         planned(&size, &attended.size).map_err(|e| refuse(&e))?;
     }
@@ -161,20 +244,24 @@ pub fn attention_describe<'py>(
 
 /// Runs a call whose tensors need no copy. `stream` is a `CUstream`; host tensors go to the SM model.
 #[pyfunction]
+#[pyo3(signature = (q, k, v, options, out, lse, stream, sequences=None))]
 #[expect(clippy::needless_pass_by_value, reason = "Python passes it so")]
-pub fn attention_run(
-    py: Python<'_>,
-    q: &Bound<'_, PyAny>,
-    k: &Bound<'_, PyAny>,
-    v: &Bound<'_, PyAny>,
+pub fn attention_run<'py>(
+    py: Python<'py>,
+    q: &Bound<'py, PyAny>,
+    k: &Bound<'py, PyAny>,
+    v: &Bound<'py, PyAny>,
     options: Named,
-    out: &Bound<'_, PyAny>,
-    lse: Option<&Bound<'_, PyAny>>,
+    out: &Bound<'py, PyAny>,
+    lse: Option<&Bound<'py, PyAny>>,
     stream: i64,
+    sequences: Option<Carried<'py>>,
 ) -> PyResult<()> {
     // DLPack: 1 is the legacy default stream, 0 is ambiguous.
     let exported = Some(if stream == 0 { 1 } else { stream });
-    let Checked { call, attended, _tensors } = &check([q, k, v], &options, Some(out), exported)?;
+    let given = Given::of(sequences.as_ref());
+    let Checked { call, attended, _tensors } =
+        &check([q, k, v], given, &options, Some(out), exported)?;
     let sums = lse.map(|lse| Imported::new("lse", lse, exported)).transpose()?;
     let sums = sums.as_ref().map(|sums| sums.view);
     check_lse(attended, sums.as_ref())?;
@@ -186,8 +273,9 @@ pub fn attention_run(
         }
         Place::Cuda(device) => {
             let lse = sums.map_or(0, |sums| sums.addr);
-            let at = [call.q.addr, call.k.addr, call.v.addr, out.addr, lse];
-            engine::run(attended, at, device, stream as u64)
+            let table = attended.block_table.map_or(0, |table| table.addr);
+            let at = [call.q.addr, call.k.addr, call.v.addr, out.addr, lse, table];
+            engine::run(attended, &call.sequences, at, device, stream as u64)
         }
         Place::Other(_) => Err(refuse(&Refusal::Device { name: "q", place: attended.place })),
     }
@@ -224,16 +312,16 @@ pub struct AttentionPlan {
 impl AttentionPlan {
     /// Attention of tensors of the planned sizes and type, with the planned options.
     #[pyo3(signature = (q, k, v, *, out=None))]
-    fn __call__(
+    fn __call__<'py>(
         &self,
-        py: Python<'_>,
-        q: &Bound<'_, PyAny>,
-        k: &Bound<'_, PyAny>,
-        v: &Bound<'_, PyAny>,
-        out: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        q: &Bound<'py, PyAny>,
+        k: &Bound<'py, PyAny>,
+        v: &Bound<'py, PyAny>,
+        out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (options, planned) = (self.size.options, Some(self.size));
-        Arguments { q, k, v, out, options, planned }.run(py, &self.named)
+        let (options, planned, given) = (self.size.options, Some(self.size), Given::Equal);
+        Arguments { q, k, v, out, given, options, planned }.run(py, &self.named)
     }
 
     /// The plan as a dictionary: sizes, mask, kernel, tile, grid, work.
@@ -260,7 +348,7 @@ pub fn plan_attention(
     options: Named,
     out: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<AttentionPlan> {
-    let Checked { attended, .. } = check([q, k, v], &options, out, None)?;
+    let Checked { attended, .. } = check([q, k, v], Given::Equal, &options, out, None)?;
     let info = match attended.place {
         Place::Cuda(device) => engine::describe(device, &attended)?,
         _ => model::describe(&attended)?,

@@ -18,7 +18,7 @@ fn options(axes: Axes) -> Options {
 fn call() -> Call {
     let kv = [2, 50, 2, 64];
     let (q, k, v) = (at(0x10000, &[2, 100, 4, 64]), at(0x20000, &kv), at(0x30000, &kv));
-    Call { options: options(Axes::Bshd), q, k, v, out: None }
+    Call { options: options(Axes::Bshd), sequences: Sequences::Equal, q, k, v, out: None }
 }
 
 /// The same view with heads and rows exchanged, as `transpose(1, 2)`.
@@ -35,7 +35,7 @@ fn both_orders_of_the_dimensions_are_the_same_attention() {
     let by_rows = call().check().unwrap();
     let plain = call();
     let [q, k, v] = [plain.q, plain.k, plain.v].map(turned);
-    let by_heads = Call { options: options(Axes::Bhsd), q, k, v, out: None }.check().unwrap();
+    let by_heads = Call { options: options(Axes::Bhsd), q, k, v, ..plain }.check().unwrap();
     assert_eq!(by_rows.strides, by_heads.strides);
     assert_eq!(by_rows.strides[0], [25600, 64, 256]);
     assert_eq!(by_rows.strides[3], by_rows.strides[0], "the result lies as q does");
@@ -144,10 +144,85 @@ fn windows() {
 #[test]
 fn sizes_near_the_limits_do_not_overflow() {
     let huge = strided(at(0x10000, &[i64::MAX; 4]), &[i64::MAX; 4]);
-    let call = Call { q: huge, k: huge, v: huge, out: Some(huge), ..call() };
-    assert!(call.check().is_err());
+    let all = Call { q: huge, k: huge, v: huge, out: Some(huge), ..call() };
+    assert!(all.check().is_err());
     let huge = strided(at(0x10000, &[1 << 62, 1 << 30, 1 << 31, 64]), &[i64::MAX, i64::MAX, 8, 1]);
-    assert!(Call { q: huge, k: huge, v: huge, out: Some(huge), ..call }.check().is_err());
+    assert!(Call { q: huge, k: huge, v: huge, out: Some(huge), ..all }.check().is_err());
     let rows = at(0x10000, &[1, u32::MAX.into(), 65536, 256]);
-    let _ = Call { q: rows, k: rows, v: rows, ..call }.check();
+    let _ = Call { q: rows, k: rows, v: rows, ..call() }.check();
+}
+
+/// [100, 4, 64] in two sequences, and two heads of 50 keys.
+fn packed_call(starts_q: &[i64], starts_k: &[i64]) -> Call {
+    let (q, kv) = (at(0x10000, &[100, 4, 64]), [50, 2, 64]);
+    let sequences = Sequences::Packed { q: starts_q.to_vec(), k: starts_k.to_vec() };
+    let (k, v) = (at(0x20000, &kv), at(0x30000, &kv));
+    Call { options: options(Axes::Packed), sequences, q, k, v, out: None }
+}
+
+/// Two sequences with one query each, and a cache for 128 keys; or pages of 64.
+fn cache_call(keys: &[i64], block_table: Option<View>) -> Call {
+    let kv = if block_table.is_some() { [9, 64, 2, 64] } else { [2, 128, 2, 64] };
+    let sequences = Sequences::Cache { keys: keys.to_vec(), owner: None, block_table };
+    let (q, k, v) = (at(0x10000, &[2, 1, 4, 64]), at(0x20000, &kv), at(0x30000, &kv));
+    Call { options: options(Axes::Bshd), sequences, q, k, v, out: None }
+}
+
+fn table(shape: &[i64]) -> View {
+    View { element: Element { code: 0, bits: 32, lanes: 1 }, ..at(0x40004, shape) }
+}
+
+#[test]
+fn packed_sequences_are_one_batch() {
+    let checked = packed_call(&[0, 30, 100], &[0, 0, 50]).check().unwrap();
+    assert_eq!(checked.lengths, [0, 30, 100, 0, 0, 50]);
+    assert_eq!(checked.strides[0], [0, 64, 256]);
+    assert_eq!(checked.out_strides.as_slice(), [256, 64, 1]);
+    assert_eq!(checked.lse_shape.as_slice(), [4, 100]);
+    let Size { form, batch, seq_q, seq_kv, .. } = checked.size;
+    assert_eq!((form, [batch, seq_q, seq_kv]), (Form::Packed, [1, 100, 50]));
+    let text = |q: &[i64], k: &[i64]| packed_call(q, k).check().unwrap_err().to_string();
+    let good = &[0, 1, 50];
+    assert!(text(&[0, 99], &[0, 50]).contains("cu_seqlens_q ends with 99; q has 100 rows"));
+    assert!(text(&[0, 3, 2, 100], good).contains("cu_seqlens_q[2] is 2; it must be at least 3"));
+    assert!(text(&[-1, 100], good).contains("cu_seqlens_q begins with -1"));
+    assert!(text(&[100], good).contains("cu_seqlens_q has 1 numbers"));
+    assert!(text(&[], good).contains("cu_seqlens_q has 0 numbers"));
+    assert!(text(&[0, 100], good).contains("cu_seqlens_k has 3 numbers, and cu_seqlens_q 2"));
+    let four = Call { q: call().q, ..packed_call(&[0, 100], &[0, 50]) };
+    assert!(four.check().unwrap_err().to_string().contains("q has 4 dimensions; 3 are needed"));
+    let wide = Call { k: at(0x20000, &[50, 2, 32]), ..packed_call(&[0, 100], &[0, 50]) };
+    assert!(wide.check().unwrap_err().to_string().contains("k [total, H, D] must have D = 64"));
+}
+
+#[test]
+fn caches_and_pages() {
+    let checked = cache_call(&[128, 0], None).check().unwrap();
+    assert_eq!((checked.size.form, checked.size.seq_kv), (Form::Cache, 128));
+    assert_eq!(checked.lengths, [128, 0]);
+    let paged = cache_call(&[1, 192], Some(table(&[2, 3]))).check().unwrap();
+    assert_eq!(paged.size.form, Form::Paged { pages: 9, sequence_pages: 3 });
+    assert_eq!([paged.size.batch, paged.size.seq_kv], [2, 64]);
+    assert_eq!(paged.block_table, Some(table(&[2, 3])));
+    let text = |call: Call| call.check().unwrap_err().to_string();
+    let pages = |table: View| text(cache_call(&[1, 2], Some(table)));
+    assert!(text(cache_call(&[1], None)).contains("cache_seqlens has 1 numbers; q [2, 1, 4, 64]"));
+    assert!(text(cache_call(&[1, 129], None)).contains("cache_seqlens[1] is 129; it must be 0 to"));
+    assert!(
+        text(cache_call(&[-1, 1], None)).contains("cache_seqlens[0] is -1; it must be 0 to 128")
+    );
+    let beyond = cache_call(&[1, 193], Some(table(&[2, 3])));
+    assert!(text(beyond).contains("is 193; it must be 0 to 192, 3 pages of 64"));
+    assert!(pages(table(&[3, 3])).contains("block_table [3, 3]: q has 2 sequences"));
+    assert!(pages(table(&[2])).contains("block_table has 1 dimensions; exactly 2"));
+    assert!(pages(at(0x40000, &[2, 3])).contains("type bfloat16; int32"));
+    assert!(pages(strided(table(&[2, 3]), &[4, 1])).contains("must be adjacent"));
+    let host = View { place: Place::Host, ..table(&[2, 3]) };
+    assert!(pages(host).contains("block_table is on cpu and q is on cuda:0"));
+    let empty = at(0x20000, &[0, 64, 2, 64]);
+    let none = Call { k: empty, v: empty, ..cache_call(&[0, 0], Some(table(&[2, 3]))) };
+    assert!(text(none).contains("k_cache [0, 64, 2, 64]: a cache in pages has at least one"));
+    let other = at(0x20000, &[3, 128, 2, 64]);
+    let more = Call { k: other, v: other, ..cache_call(&[0, 0], None) };
+    assert!(text(more).contains("k_cache [B, capacity, H, D] must have B = 2 and D = 64"));
 }

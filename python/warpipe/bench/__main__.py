@@ -15,7 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("kind", nargs="?", default="gemm", help="gemm, scaled or attention")
     parser.add_argument(
-        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; attention: table or gqa; repeatable"
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; attention: table, gqa or decode; repeatable"
     )
     parser.add_argument(
         "--shape", action="append", default=[], help="MxNxK, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
@@ -97,7 +97,9 @@ def _workloads(kind, options):
     if kind.kind != "attention" and options.mask:
         raise ValueError("--mask is for attention")
     if options.mask:
-        shapes = [row for row in shapes if row[2]["causal"] == (options.mask == "causal")]
+        shapes = [row for row in shapes if row[2].get("causal", False) == (options.mask == "causal")]
+        if not shapes:
+            raise ValueError(f"no shape of suite {', '.join(options.suite)} has --mask {options.mask}")
     return [(suite, kind(shape, **more, **row)) for suite, shape, row in shapes]
 
 

@@ -1,7 +1,8 @@
-"""Attention in turn with torch's backends, and with FlashAttention-3 if it is installed."""
+"""Attention in turn with torch's backends, and with FlashAttention if it is installed."""
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, Callable, Sequence
 
@@ -27,10 +28,17 @@ def _rows(heads: int, heads_kv: int, dim: int, lengths: Sequence[int]) -> list[t
     return [(shape, {"causal": causal}) for causal in (False, True) for shape in shapes]
 
 
+def _decode_rows() -> list[tuple[tuple[int, ...], dict[str, Any]]]:
+    """One query for each sequence, with a cache of S keys."""
+    lengths = (1024, 4096, 16384, 65536)
+    return [((batch, length, 64, 8, 128), {"queries": 1}) for batch in (1, 4, 16, 64) for length in lengths]
+
+
 class Attention(Workload):
     """O = softmax(Q K^T) V of sequences of equal lengths, full or causal.
 
-    The tensors are [B, S, H, D] in memory. torch gets them as views [B, H, S, D].
+    The tensors are [B, S, H, D] in memory. torch gets them as views [B, H, S, D]. With ``queries``, a sequence has that many
+    of them, and K and V are a cache, which is full; the rate is then that of reading K and V.
     """
 
     kind = "attention"
@@ -44,45 +52,59 @@ class Attention(Workload):
             for heads, heads_kv in ((64, 64), (64, 8), (32, 32), (32, 8))
             for row in _rows(heads, heads_kv, 128, (1024, 4096, 16384))
         ],
+        "decode": _decode_rows(),
     }
 
-    def __init__(self, shape: Sequence[int], dtype: str = "bf16", causal: bool = False) -> None:
-        super().__init__(shape, dtype=dtype, causal=causal)
+    def __init__(
+        self, shape: Sequence[int], dtype: str = "bf16", causal: bool = False, queries: int | None = None
+    ) -> None:
+        more = {} if queries is None else {"queries": queries}
+        super().__init__(shape, dtype=dtype, causal=causal, **more)
         if dtype not in _TYPES:
             raise ValueError(f"attention of {dtype}; bf16 or f16 is right")
         _, _, heads, heads_kv, _ = self.shape
         if heads % heads_kv:
             raise ValueError(f"{heads} heads of queries are no multiple of {heads_kv} of keys")
-        self.dtype, self.causal = _TYPES[dtype], causal
+        if queries is not None and causal:
+            raise ValueError("attention of queries with a cache is timed with a full mask")
+        self.dtype, self.causal, self.queries = _TYPES[dtype], causal, queries
 
     def operands(self, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         batch, rows, heads, heads_kv, dim = self.shape
         generator = torch.Generator("cuda").manual_seed(seed)
 
-        def normal(heads: int) -> Tensor:
+        def normal(heads: int, rows: int = rows) -> Tensor:
             # Made in pieces, so that the f32 values do not need three times the memory.
             out = torch.empty(batch, rows, heads, dim, dtype=self.dtype, device="cuda")
             for piece in out.view(-1, dim).split(1 << 20):
                 piece.copy_(torch.randn(piece.shape, generator=generator, device="cuda"))
             return out
 
-        q = normal(heads)
+        q = normal(heads, self.queries or rows)
         return q, normal(heads_kv), normal(heads_kv), torch.empty_like(q)
 
     def bytes_of_a_set(self) -> int:
         batch, rows, heads, heads_kv, dim = self.shape
-        return batch * rows * (heads + 2 * heads_kv) * dim * self.dtype.itemsize
+        return batch * ((self.queries or rows) * heads + 2 * rows * heads_kv) * dim * self.dtype.itemsize
+
+    def bytes_read(self) -> int | None:
+        if self.queries is None:
+            return None
+        batch, rows, _, heads_kv, dim = self.shape
+        return batch * rows * 2 * heads_kv * dim * self.dtype.itemsize
 
     def flops(self) -> float:
         batch, rows, heads, _, dim = self.shape
         # Pairs of a query and a key that it sees.
-        pairs = rows * (rows + 1) / 2 if self.causal else rows * rows
+        pairs = rows * (rows + 1) / 2 if self.causal else rows * (self.queries or rows)
         return 4.0 * batch * heads * dim * pairs
 
     def contenders(self) -> list[Contender]:
-        causal = self.causal
+        causal, keys = self.causal, self.shape[1]
 
         def ours(o: Any, out: Tensor | None = None) -> Tensor:
+            if self.queries is not None:
+                return warpipe.attention_with_kvcache(o[0], o[1], o[2], keys, out=out)
             return warpipe.attention(o[0], o[1], o[2], causal=causal, out=out)
 
         contenders = [Contender("warpipe", lambda o: ours(o, o[3]), ours)]
@@ -91,14 +113,14 @@ class Attention(Workload):
         for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
             call = self._torch(backend)
             contenders.append(Contender(name, call, call))
-        fa3 = _flash_attention_3()
-        if fa3 is not None:
-
-            def third(o: Any) -> Tensor:
-                result = fa3(o[0], o[1], o[2], causal=causal)
-                return result[0] if isinstance(result, tuple) else result
-
-            contenders.append(Contender("fa3", third, third))
+        if self.queries is None:
+            libraries = [("fa3", "flash_attn_interface", "flash_attn_func")]
+        else:
+            libraries = [(name, module, "flash_attn_with_kvcache") for name, module in _WITH_KVCACHE]
+        for name, module, function in libraries:
+            call = _flash_attention(module, function, causal)
+            if call is not None:
+                contenders.append(Contender(name, call, call))
         return contenders
 
     def _torch(self, backend: Any) -> Callable[[Any], Tensor]:
@@ -119,8 +141,9 @@ class Attention(Workload):
     def error(self, operands: Any, result: Tensor) -> float:
         q, k, v, _ = operands
         batch, rows, heads, heads_kv, _ = self.shape
+        queries = self.queries or rows
         # The first and the last sequence and head, with 64 queries from the first to the last.
-        picked = torch.linspace(0, rows - 1, min(rows, 64), device=q.device).long().unique()
+        picked = torch.linspace(0, queries - 1, min(queries, 64), device=q.device).long().unique()
         wrong = right = 0.0
         for b in {0, batch - 1}:
             for h in {0, heads - 1}:
@@ -135,21 +158,35 @@ class Attention(Workload):
         return math.sqrt(wrong / right) / _BOUNDS[self.dtype]
 
     def panel(self) -> tuple[str, str]:
-        _, rows, heads, heads_kv, dim = self.shape
+        batch, rows, heads, heads_kv, dim = self.shape
         mask = "causal" if self.causal else "full"
         shared = f"{heads} heads on {heads_kv}" if heads != heads_kv else f"{heads} heads"
+        if self.queries is not None:
+            return f"head dim {dim}, {shared}, {self.queries} queries with a cache, B={batch}, by S", f"{rows}"
         return f"head dim {dim}, {shared}, {mask}, by S", f"{rows}"
 
     def describe(self) -> str:
         batch, rows, heads, heads_kv, dim = self.shape
         shared = f"{heads}/{heads_kv}" if heads != heads_kv else str(heads)
         mask = "causal" if self.causal else "full"
+        if self.queries is not None:
+            mask = f"{self.queries} queries"
         return f"D={dim} H={shared} B={batch} S={rows} {mask} {self.options['dtype']}"
 
 
-def _flash_attention_3() -> Callable[..., Any] | None:
+#: Packages with a function for caches: FlashAttention-3 and -2.
+_WITH_KVCACHE = (("fa3", "flash_attn_interface"), ("fa2", "flash_attn"))
+
+
+def _flash_attention(module: str, function: str, causal: bool) -> Callable[[Any], Tensor] | None:
+    """A function of FlashAttention on q, k and v, if its package is installed. A whole cache has keys."""
     try:
-        from flash_attn_interface import flash_attn_func
-    except ImportError:
+        loaded = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError):
         return None
-    return flash_attn_func
+
+    def call(o: Any) -> Tensor:
+        result = loaded(o[0], o[1], o[2], causal=causal)
+        return result[0] if isinstance(result, tuple) else result
+
+    return call

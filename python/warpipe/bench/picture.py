@@ -11,7 +11,7 @@ _WIDTH, _HEIGHT, _GAP, _LEFT = 360, 200, 50, 50
 
 
 def svg(report: Report, mode: str) -> str:
-    """The lines of one mode as SVG: TFLOP/s from 0 up, two panels side by side."""
+    """The lines of one mode as SVG: rates from 0 up, two panels side by side."""
     panels: dict[str, list[tuple[str, Line]]] = {}
     for line in report.lines:
         if line.mode == mode:
@@ -19,7 +19,7 @@ def svg(report: Report, mode: str) -> str:
             panels.setdefault(title, []).append((label, line))
     names = list(dict.fromkeys(t.name for line in report.lines for t in line.timings))
     colors = {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(names)}
-    top = max((rate for lines in panels.values() for _, line in lines for rate in line.tflops().values()), default=1.0)
+    top = max((rate for lines in panels.values() for _, line in lines for rate in line.rates().values()), default=1.0)
     step = 100 if top > 250 else 20 if top > 50 else 1
     top = step * -(-top // step)
     width, height = 2 * (_WIDTH + _LEFT) + 20, 60 + -(-len(panels) // 2) * (_HEIGHT + _GAP)
@@ -31,7 +31,8 @@ def svg(report: Report, mode: str) -> str:
         x = _LEFT + 110 * i
         parts.append(f'<rect x="{x}" y="12" width="10" height="10" fill="{colors[name]}"/>')
         parts.append(f'<text x="{x + 15}" y="21">{escape(name)}</text>')
-    parts.append(f'<text x="{width - 60}" y="21">TFLOP/s</text>')
+    unit = " or ".join(dict.fromkeys(line.unit for lines in panels.values() for _, line in lines))
+    parts.append(f'<text x="{width - 10}" y="21" text-anchor="end">{unit}</text>')
     for i, (title, lines) in enumerate(panels.items()):
         x, y = _LEFT + (i % 2) * (_WIDTH + _LEFT), 60 + (i // 2) * (_HEIGHT + _GAP)
         parts += _panel(title, lines, colors, (x, y), top, step)
@@ -59,7 +60,7 @@ def _panel(
         left = x + group * i
         bar = 0.8 * group / len(colors)
         for j, (name, color) in enumerate(colors.items()):
-            rate = line.tflops().get(name)
+            rate = line.rates().get(name)
             if rate is not None:
                 tall = _HEIGHT * rate / top
                 parts.append(

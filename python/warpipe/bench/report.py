@@ -38,12 +38,22 @@ class Line:
         """Rate of each contender in TFLOP/s."""
         return {t.name: self.workload.flops() / t.median_us / 1e6 for t in self.timings}
 
+    @property
+    def unit(self) -> str:
+        """The unit of the rates."""
+        return "TFLOP/s" if self.workload.bytes_read() is None else "GB/s"
+
+    def rates(self) -> dict[str, float]:
+        """Rate of each contender in TFLOP/s, or in GB/s where the memory bounds it."""
+        read = self.workload.bytes_read()
+        return self.tflops() if read is None else {t.name: read / t.median_us / 1e3 for t in self.timings}
+
     def wrong(self) -> list[str]:
         """Contenders whose results are wrong."""
         return [name for name, error in self.errors.items() if not error <= 1.0]
 
     def as_json(self) -> dict[str, Any]:
-        tflops = self.tflops()
+        tflops, rates = self.tflops(), self.rates()
         return {
             "kind": self.workload.kind,
             "suite": self.suite,
@@ -52,6 +62,7 @@ class Line:
             **self.workload.options,
             "sets": self.sets,
             "launches": self.launches,
+            "unit": self.unit,
             "ratio": self.ratio,
             "ratios": self.ratios(),
             "errors": self.errors,
@@ -62,6 +73,7 @@ class Line:
                     "median_us": t.median_us,
                     "min_us": t.min_us,
                     "tflops": tflops[t.name],
+                    "rate": rates[t.name],
                     "host_us": t.host_us,
                     "samples_us": t.samples_us,
                 }
@@ -70,12 +82,12 @@ class Line:
         }
 
     def __str__(self) -> str:
-        tflops, ratios = self.tflops(), self.ratios()
+        rates, ratios = self.rates(), self.ratios()
         parts = [f"{self.workload.describe():<40} {self.mode:<5}"]
         for t in self.timings:
             host = "" if t.host_us is None else f" host {t.host_us:5.1f} us"
             ratio = f" ({ratios[t.name]:.3f})" if t.name in ratios else ""
-            parts.append(f"{t.name} {t.median_us:9.2f} us {tflops[t.name]:6.1f} TFLOP/s{host}{ratio}")
+            parts.append(f"{t.name} {t.median_us:9.2f} us {rates[t.name]:6.1f} {self.unit}{host}{ratio}")
         parts.append("" if self.ratio is None else f"ratio {self.ratio:.3f}")
         if self.wrong():
             parts.append(f"WRONG: {', '.join(self.wrong())}")
@@ -124,11 +136,12 @@ class Report:
         }
 
     def as_markdown(self) -> str:
-        """A table of rates in TFLOP/s, with the ratio to each rival in brackets."""
+        """A table of rates, with the ratio to each rival in brackets."""
+        unit = " or ".join(dict.fromkeys(line.unit for line in self.lines))
         names = list(dict.fromkeys(t.name for line in self.lines for t in line.timings))
         text = ["; ".join(f"{key} {value}" for key, value in self.machine.items()) + ".", ""]
         for mode in dict.fromkeys(line.mode for line in self.lines):
-            text += [f"| {mode} | " + " | ".join(f"{name}, TFLOP/s" for name in names) + " |"]
+            text += [f"| {mode} | " + " | ".join(f"{name}, {unit}" for name in names) + " |"]
             text += ["|---|" + "---|" * len(names)]
             for line in self.lines:
                 if line.mode == mode:
@@ -142,14 +155,14 @@ class Report:
 
 
 def _cells(line: Line, names: list[str]) -> list[str]:
-    tflops, ratios, wrong = line.tflops(), line.ratios(), line.wrong()
+    rates, ratios, wrong = line.rates(), line.ratios(), line.wrong()
     cells = []
     for name in names:
-        if name not in tflops:
+        if name not in rates:
             cells.append("-")
             continue
         ratio = f" ({ratios[name]:.3f})" if name in ratios else ""
-        cells.append(f"{tflops[name]:.0f}{ratio}" + (" WRONG" if name in wrong else ""))
+        cells.append(f"{rates[name]:.0f}{ratio}" + (" WRONG" if name in wrong else ""))
     return cells
 
 

@@ -58,6 +58,10 @@ class Workload(ABC):
     def flops(self) -> float:
         """Floating-point operations of one launch."""
 
+    def bytes_read(self) -> int | None:
+        """Bytes that one launch has to read, for a kernel whose rate is that of the memory."""
+        return None
+
     @abstractmethod
     def contenders(self) -> list[Contender]:
         """Who takes part; warpipe is the first. A contender whose call raises an exception is left out."""

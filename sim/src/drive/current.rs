@@ -254,6 +254,17 @@ pub(crate) fn given(name: &'static str, bits: u32) {
     }
 }
 
+/// A special function, which is no step, but takes time.
+#[inline]
+pub(crate) fn special() {
+    if inside() {
+        with(|e| {
+            let t = e.current;
+            e.timed(|time| time.special(t));
+        });
+    }
+}
+
 /// Ends the thread: its run has failed, and the report is written.
 fn stop() -> ! {
     loop {

@@ -5,23 +5,34 @@
 //! are without `.ftz`; with it, they are zeros of their sign. What is not a number is the canonical NaN.
 
 use super::cvt::canonical;
-use crate::drive::current::given;
+use crate::drive::current::{given, special};
 
-/// Declares functions of one operand, each with the exact result in f64 or f32.
+/// Declares functions of one operand, each with the exact result in f64 or f32, and with what the time counts.
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident($x:ident) = $exact:expr;)+) => {$(
+    ($time:ident: $($(#[$doc:meta])* $name:ident($x:ident) = $exact:expr;)+) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name($x: f32) -> f32 {
             given(stringify!($name), $x.to_bits());
+            $time();
             canonical($exact)
         }
     )+};
 }
 
-unary! {
+/// The time counts nothing.
+fn nothing() {}
+
+unary! { nothing:
     /// `sqrt.rn.f32`
     sqrt(x) = x.sqrt();
+    /// `abs.f32`
+    abs(x) = x.abs();
+    /// `cvt.rmi.f32.f32`
+    floor(x) = x.floor();
+}
+
+unary! { special:
     /// `sqrt.approx.f32`; the chip's relative error is at most 2^-23
     sqrt_approx(x) = x.sqrt();
     /// `rsqrt.approx.f32`; the chip's relative error is at most 2^-22.9
@@ -38,10 +49,6 @@ unary! {
     lg2_approx(x) = log2(f64::from(x)) as f32;
     /// `tanh.approx.f32`; the chip's relative error is at most 2^-11
     tanh_approx(x) = f64::from(x).tanh() as f32;
-    /// `abs.f32`
-    abs(x) = x.abs();
-    /// `cvt.rmi.f32.f32`
-    floor(x) = x.floor();
 }
 
 /// A number whose subnormals are zeros of their sign.

@@ -185,6 +185,11 @@ pub enum What {
     },
     /// A wait at the cluster's barrier.
     ClusterWait,
+    /// Special functions of the thread, and the arithmetic between them.
+    Special {
+        /// How many.
+        count: u32,
+    },
     /// A fence.
     Fence {
         /// Which, as PTX calls it.

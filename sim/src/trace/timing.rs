@@ -34,6 +34,8 @@ struct Clock {
     now: u64,
     /// When it began to wait.
     since: Option<u64>,
+    /// Since when it has computed special functions, and how many.
+    special: Option<(u64, u32)>,
     /// When its bulk groups have been read and written.
     bulk: Vec<(u64, u64)>,
     /// When each of its `cp.async`s lands.
@@ -121,7 +123,17 @@ impl Timing {
     /// The thread executes an instruction.
     pub fn begin(&mut self, t: u32, step: u64) {
         self.step = step;
+        if let Some((from, count)) = self.threads[t as usize].special.take() {
+            self.note(t, from, self.clock(t), None, What::Special { count });
+        }
         self.threads[t as usize].now += cycles::INSTRUCTION;
+    }
+
+    /// The thread computes a special function.
+    pub fn special(&mut self, t: u32) {
+        let clock = &mut self.threads[t as usize];
+        clock.special.get_or_insert((clock.now, 0)).1 += 1;
+        clock.now += cycles::SPECIAL;
     }
 
     /// The thread goes to sleep.

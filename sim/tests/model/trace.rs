@@ -2,7 +2,7 @@
 
 use crate::common::tid;
 use sim::ops::wgmma::{self, Major, OperandType};
-use sim::ops::{barrier, cp_async_bulk as bulk, debug, fence, mbarrier, shared, thread};
+use sim::ops::{barrier, cp_async_bulk as bulk, debug, fence, math, mbarrier, shared, thread};
 use sim::trace::{Cause, Event, Trace, Tracing, What, cycles};
 use sim::{Config, GlobalMemory, Grid, Report, Rule, Schedule, Stats, launch};
 use std::sync::Arc;
@@ -231,6 +231,29 @@ fn a_run_that_fails_leaves_what_came_before() {
     let trace = &tracing.take()[0];
     assert!(!trace.finished);
     assert_eq!(trace.events.iter().filter(|e| matches!(e.what, What::Arrive { .. })).count(), 1);
+}
+
+#[test]
+fn special_functions_take_time() {
+    let tracing = Arc::new(Tracing::new(0, 10_000));
+    let config = Config { trace: Some(Arc::clone(&tracing)), ..Config::default() };
+    let grid = Grid { grid: [1, 1, 1], ..GRID };
+    launch(&config, &GlobalMemory::new(), &grid, &|| {
+        if tid() == 40 {
+            let sum: f32 = (0..10).map(|i| math::ex2_approx(i as f32)).sum();
+            assert_eq!(math::abs(sum), 1023.0);
+        }
+        barrier::sync_unaligned(3, 64);
+    })
+    .unwrap();
+    let trace = &tracing.take()[0];
+    let special = |e: &&Event| matches!(e.what, What::Special { .. });
+    let found: Vec<_> = trace.events.iter().filter(special).collect();
+    let [e] = found[..] else { panic!("{found:?}") };
+    assert_eq!((e.thread, e.what), (40, What::Special { count: 10 }));
+    assert_eq!((e.from, e.until), (0, 10 * cycles::SPECIAL));
+    let waited = of(trace, 0).find(|e| e.what == What::Sync { id: 3 }).expect("it waited");
+    assert_eq!(waited.until, 10 * cycles::SPECIAL + cycles::INSTRUCTION);
 }
 
 #[test]
