@@ -162,7 +162,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "predicted = launch + the longest of {{whole tiles + run + epilogues + fix-up, memory, power}} + outside"
+            "predicted = launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}}"
         )?;
         writeln!(
             f,

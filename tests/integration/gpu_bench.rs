@@ -39,6 +39,10 @@ fn shapes_of_every_kind_are_right_and_give_the_same_bits_again() {
             // The check sees rounding: an error of 0 would be a check of nothing.
             assert!(line["error"].as_f64() > Some(1e-9), "{line}");
         }
+        // cuBLASLt is there or it is not; if it is, the fastest of its kernels is no slower than its first.
+        let (first, fastest) = (&lines[0]["cublaslt"], &lines[0]["fastest"]);
+        assert_eq!(first.is_null(), fastest.is_null(), "{}", lines[0]);
+        assert!(fastest["median_us"].as_f64() <= first["median_us"].as_f64(), "{}", lines[0]);
         assert!(lines[0]["sets"].as_u64() > Some(1));
         assert!(report["machine"]["copy_gbs"].as_f64() > Some(500.0), "{report}");
     }
@@ -73,6 +77,46 @@ fn all_instances_and_one_of_them() {
     let (code, _, stderr) =
         outcome(&warpipe([&["bench"], &one[..], &["--schedule", "99999/0"]].concat()));
     assert!(code != 0 && stderr.contains("99999 clusters"), "{stderr}");
+}
+
+#[test]
+fn isolated_launches_take_longer_than_launches_in_a_row() {
+    let Some(_gpu) = gpu("isolated_launches_take_longer_than_launches_in_a_row") else { return };
+    let report = bench(&["--shape", "512x512x512", "--isolated", "--vs", "cublaslt"]);
+    let line = &report["lines"][0];
+    let (alone, row) = (line["isolated"]["us"].as_f64(), line["median_us"].as_f64());
+    // Both times are of the same kernel; the host's delay of some 5 us would show.
+    assert!(alone > row && alone < row.map(|us| us + 6.0), "{line}");
+    assert_eq!(line["isolated"]["fastest_us"].is_null(), line["fastest"].is_null(), "{line}");
+}
+
+#[test]
+fn a_record_has_the_picker_s_choice_and_times_of_many_kernels() {
+    let Some(_gpu) = gpu("a_record_has_the_picker_s_choice_and_times_of_many_kernels") else {
+        return;
+    };
+    let folder = Folder::new();
+    let file = folder.arg("times.jsonl");
+    let shapes = ["bench", "--suite", "random", "--random-shapes", "3", "--random-m", "1..2000"];
+    let sizes = ["--random-n", "128..2000", "--random-k", "128..2000", "--vs", "cublaslt"];
+    let options = ["--record", &file, "--record-plans", "20"];
+    let (code, stdout, stderr) = outcome(&warpipe([&shapes[..], &sizes, &options].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert!(stdout.contains("3 shapes, geometric mean"), "{stdout}");
+    let text = std::fs::read_to_string(&file).expect("the record");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((lines.len(), &lines[0]["format"]), (4, &"warpipe times 1".into()));
+    for line in &lines[1..] {
+        let runs = line["runs"].as_array().expect("runs");
+        assert!((5..=20).contains(&runs.len()), "{line}");
+        let us = |run: &Value| run[3].as_f64().expect("a time");
+        // The fastest come first, and were timed in turn.
+        assert!(us(&runs[0]) > 0.5 && runs[0][4] == true, "{line}");
+        assert!(runs.iter().all(|run| us(run) >= 0.8 * us(&runs[0])), "{line}");
+        let picked = &runs[line["picked"].as_u64().expect("an index") as usize];
+        assert!(picked[4] == true, "{line}");
+    }
 }
 
 #[test]

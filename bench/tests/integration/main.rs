@@ -5,3 +5,5 @@ mod gpu;
 
 mod gpu_cublaslt;
 mod model;
+mod picker;
+mod recorded;

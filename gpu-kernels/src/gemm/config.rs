@@ -26,6 +26,8 @@ roles! {
     Math2 = 2 x 232 registers,
     /// One consumer warp group. The registers of an SM are enough for two such CTAs.
     Math1 = 1 x 216 registers,
+    /// Three consumer warp groups. A thread has up to 96 accumulators.
+    Math3 = 3 x 152 registers,
 }
 
 // A thread that records a trace keeps three more registers.
@@ -37,6 +39,8 @@ roles! {
     Math2 = 2 x 224 registers,
     /// As above.
     Math1 = 1 x 200 registers,
+    /// As above.
+    Math3 = 3 x 144 registers,
 }
 
 /// One GEMM kernel: D = epilogue(A·Bᵀ), in tiles of `BM` x `BN`.

@@ -1,7 +1,7 @@
 //! The macro [`gemm_kernels!`](crate::gemm_kernels!), which turns one line into a compiled kernel.
 #![forbid(unsafe_code)]
 
-use super::config::{Math1, Math2};
+use super::config::{Math1, Math2, Math3};
 use pipeline::cta::{Role, SMEM_LIMIT};
 use pipeline::mma::GROUP_ROWS;
 use pipeline::tile::ROW_BYTES;
@@ -18,6 +18,9 @@ impl MathRole<1> for Math {
 }
 impl MathRole<2> for Math {
     type Role = Math2;
+}
+impl MathRole<3> for Math {
+    type Role = Math3;
 }
 
 /// The most stages of A and B that fit into the shared memory of a CTA, beside the rest of the plan. (CUTLASS

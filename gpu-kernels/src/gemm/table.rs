@@ -100,16 +100,32 @@ product! {
         _128x64_1x2(128 x 64, cluster 1 x 2, Cooperative);
         _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative);
+        _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
+        _128x160_2x1(128 x 160, cluster 2 x 1, Cooperative);
+        _192x192_2x1(192 x 192, cluster 2 x 1, Cooperative);
+        _192x160_2x1(192 x 160, cluster 2 x 1, Cooperative);
+        _192x128_1x2(192 x 128, cluster 1 x 2, Cooperative);
+        _192x96_1x2(192 x 96, cluster 1 x 2, Cooperative);
+        _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
+        _128x96_4x1(128 x 96, cluster 4 x 1, Cooperative);
+        _64x128_4x1(64 x 128, cluster 4 x 1, Cooperative);
+        _64x96_4x1(64 x 96, cluster 4 x 1, Cooperative);
+        _64x64_4x1(64 x 64, cluster 4 x 1, Cooperative);
+        _64x64_1x4(64 x 64, cluster 1 x 4, Cooperative);
+        _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _128x128_2x1_pp(128 x 128, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
     }
-    // For a D of few rows: the tile has 16 or 32 columns, which are D's rows. The names have D's tile. Those with `_x2`
-    // leave room on the SM for a CTA of the dependent grid.
+    // For a D of few rows: the tile has 16, 32 or 48 columns, which are D's rows. The names have D's tile. Those with
+    // `_x2` leave room on the SM for a CTA of the dependent grid.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
+        _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
+        _48x64t_1x1(64 x 48, cluster 1 x 1, Cooperative, operands swapped);
+        _16x128t_1x1(128 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
         _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
     }

@@ -1,76 +1,121 @@
 //! Constants of the predictions: times and rates of one NVIDIA H200.
 //!
-//! The constants are fitted to the measurements in docs/data/h200-candidates.txt. The fit weighs which
-//! kernel and schedule they pick more than the times they predict (docs/performance.md).
+//! `cargo run --release -p warpipe-bench --example fit_predictions` fits [`Calibration`] to records of
+//! `warpipe bench --record` (docs/performance.md).
 
-/// Launch, start and end of a kernel that does almost nothing, in microseconds.
-pub(super) const LAUNCH_US: f64 = 1.45;
-/// Added to [`LAUNCH_US`] for a cluster: its CTAs start together and synchronise.
-pub(super) const CLUSTER_US: f64 = 0.18;
-/// Least time of a k tile, however small the tile: barriers, TMA and issue.
-pub(super) const K_TILE_US: f64 = 0.026;
-/// [`K_TILE_US`] for tiles of one warp group: a slot waits for one arrival fewer.
-pub(super) const K_TILE_ONE_GROUP_US: f64 = 0.02;
-/// [`K_TILE_US`] for ping-pong: one warp group issues while the other one computes.
-pub(super) const K_TILE_PINGPONG_US: f64 = 0.0063;
-/// Added to each k tile for a cluster: its CTAs wait for one another's slots.
-pub(super) const CLUSTER_K_TILE_US: f64 = 0.005;
-/// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
-/// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
-pub(super) const MMA_US_PER_ELEMENT: f64 = 0.0168e-3;
-/// Bytes per microsecond from the L2 cache to all CTAs together.
-pub(super) const L2_BYTES_PER_US: f64 = 38e6;
-/// [`L2_BYTES_PER_US`] where the row pitch is not a multiple of 128 bytes: each row of a TMA box then
-/// touches two lines.
-pub(super) const L2_BYTES_PER_US_TWO_LINES: f64 = 6.2e6;
+use super::kernel_times::{self, KernelTimes};
+
+/// Declares the constants as fields of [`Calibration`], so that a fit can go through them.
+macro_rules! calibration {
+    ($($(#[doc = $doc:literal])* $name:ident = $value:expr;)*) => {
+        /// Constants of a GPU that the predictions are made of. Times are in microseconds.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct Calibration {
+            $($(#[doc = $doc])* pub $name: f64,)*
+            /// What single kernels take more or less than the constants say.
+            pub kernels: [KernelTimes; kernel_times::H200.len()],
+        }
+
+        impl Calibration {
+            /// One NVIDIA H200.
+            pub const H200: Self = Self { $($name: $value,)* kernels: kernel_times::H200 };
+
+            /// The constants with their names, to change them.
+            pub fn constants(&mut self) -> Vec<(&'static str, &mut f64)> {
+                vec![$((stringify!($name), &mut self.$name),)*]
+            }
+        }
+    };
+}
+
+calibration! {
+    /// Launch, start and end of a kernel that does almost nothing.
+    launch_us = 1.16;
+    /// Added to `launch_us` where a grid occupies both SMs of some pair (TPC): the dependent grid then finds no room
+    /// beside it, and starts when this grid's CTAs exit.
+    crowded_us = 0.253;
+    /// Added to each k tile of two cooperative warp groups: barriers and issue.
+    k_tile_us = 0.0641;
+    /// The same for one warp group: a slot waits for one arrival fewer.
+    k_tile_one_group_us = 0.0466;
+    /// The same for three warp groups.
+    k_tile_three_groups_us = 0.0896;
+    /// The same for ping-pong: one warp group issues while the other one computes.
+    k_tile_pingpong_us = 0.0181;
+    /// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
+    /// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
+    mma_us_per_element = 1.41e-5;
+    /// Bytes per microsecond from the L2 cache to all CTAs together. CTAs that load the same lines at about the same
+    /// time share a request, so this is more than the cache delivers.
+    l2_bytes_per_us = 5.08e7;
+    /// `l2_bytes_per_us` where the row pitch is not a multiple of 128 bytes: each row of a TMA box touches
+    /// two lines.
+    l2_bytes_per_us_two_lines = 1.42e7;
+    /// `l2_bytes_per_us` where the row pitch is not a multiple of 32 bytes: each row of a TMA box touches
+    /// five sectors of two lines.
+    l2_bytes_per_us_partial_sectors = 1.10e7;
+    /// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
+    larger_operand = 0.423;
+    /// Bytes per microsecond into one SM.
+    sm_bytes_per_us = 3.37e5;
+    /// What a byte that a CTA requests costs beside a byte that comes into its SM, as a factor. With multicast a CTA
+    /// requests only its part of the bytes that come in.
+    requested = 0.4;
+    /// Factor of the time into an SM where more CTAs run than there are pairs of SMs (TPCs): both SMs of a pair
+    /// then load.
+    shared_pair = 1.45;
+    /// Factor of the time into an SM where each row of a TMA box touches two lines.
+    two_lines_into_sm = 1.07;
+    /// The same where it touches five sectors.
+    partial_sectors_into_sm = 1.47;
+    /// Added to each k tile for each row of a cluster tile that lies outside of the tensors, in each of the clusters
+    /// that run: TMA fills such rows with zeros more slowly than it loads rows, and the clusters hinder one another.
+    row_outside_us = 2.19e-5;
+    /// Fixed time of an epilogue.
+    epilogue_us = 0.287;
+    /// Time of an epilogue for each element of the tile: 0.9 µs for a tile of 128 x 256 in halves.
+    epilogue_us_per_element = 4.35e-5;
+    /// Least time of the stream-K fix-up: until a CTA has another one's partials.
+    fixup_us = 0.29;
+    /// Added to `fixup_us` for each CTA whose partials are added: its flag and its partials are loaded one after
+    /// the other.
+    fixup_giver_us = 0.407;
+    /// Added to `fixup_us` for each element of the tile: partials are stored.
+    fixup_store_us_per_element = 5.07e-5;
+    /// The same for each CTA whose partials are added: partials are loaded.
+    fixup_load_us_per_element = 2.52e-5;
+    /// Added to `fixup_us` for each element of the tiles of all CTAs: the partials of all tiles pass through the L2
+    /// cache at the same time.
+    fixup_traffic_us_per_element = 3.97e-7;
+    /// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
+    fixup_of_memory = 1.16;
+    /// Bytes per microsecond from memory.
+    memory_bytes_per_us = 4.21e6;
+    /// Time until the first bytes arrive from memory.
+    memory_us = 0.252;
+    /// Fraction of the time of the bytes that is added to the time of the busiest cluster. The first tiles of
+    /// all clusters come from memory, and nothing is multiplied meanwhile.
+    memory_not_hidden = 0.054;
+    /// Extra bytes from memory, as a fraction, of an operand that several clusters load.
+    read_again = 0.184;
+    /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
+    written = 0.225;
+    /// Added to `written` where rows of D begin inside a sector of 32 bytes.
+    written_partial_sectors = 0.375;
+    /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
+    /// data-parallel tiles: its end overlaps with the start of the dependent grid.
+    two_fit_gain_us = 1.4;
+    /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
+    two_fit_loss_us = 0.105;
+}
+
 /// Bytes of a line of the L2 cache.
 pub(super) const LINE_BYTES: u64 = 128;
-/// Bytes per microsecond into one SM.
-pub(super) const SM_BYTES_PER_US: f64 = 191e3;
-/// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
-pub(super) const LARGER_OPERAND: f64 = 0.125;
-/// Added to a k tile for each row of a TMA box that lies outside of the tensor, beyond the first
-/// [`OUTSIDE_FREE`] rows. TMA fills such rows with zeros more slowly than it loads rows from L2.
-pub(super) const OUTSIDE_US: f64 = 3.0e-3;
-/// Rows outside of the tensor that cost nothing.
-pub(super) const OUTSIDE_FREE: f64 = 15.0;
-/// Fixed time of an epilogue that no main loop hides.
-pub(super) const EPILOGUE_US: f64 = 0.22;
-/// Added to [`EPILOGUE_US`] for each element of the tile: 0.33 µs for a tile of 128 x 256.
-pub(super) const EPILOGUE_US_PER_ELEMENT: f64 = 0.33 / (128.0 * 256.0);
-/// Time of a k tile of a split tile, relative to one of a data-parallel tile. The clusters are at
-/// different columns of A and B, so fewer loads hit L2.
-pub(super) const SPLIT_K_TILE_FACTOR: f64 = 1.1;
-/// [`SPLIT_K_TILE_FACTOR`] where the row pitch is not a multiple of 128 bytes. Half of each line belongs
-/// to the next k tile, and clusters at other columns do not use it.
-pub(super) const SPLIT_K_TILE_FACTOR_TWO_LINES: f64 = 1.2;
-/// Least time of the stream-K fix-up: until a CTA has another one's partials.
-pub(super) const FIXUP_US: f64 = 0.27;
-/// Added to [`FIXUP_US`] for each element of the tile, which is stored once and loaded once.
-pub(super) const FIXUP_US_PER_ELEMENT: f64 = 9.5 / (128.0 * 256.0);
-/// Bytes per microsecond from memory.
-pub(super) const MEMORY_BYTES_PER_US: f64 = 4.22e6;
-/// Time until the first bytes arrive from memory.
-pub(super) const MEMORY_US: f64 = 1.28;
-/// Idle SMs have no loads in flight. If nearly all SMs are idle, each this many bytes beyond
-/// [`STARTING_BYTES`] lose a microsecond.
-pub(super) const IDLE_BYTES_PER_US: f64 = 45e6;
-/// Bytes that are in flight from the start.
-pub(super) const STARTING_BYTES: f64 = 4e6;
-/// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
-pub(super) const FIXUP_OF_MEMORY: f64 = 0.3;
-/// Loads that hit L2 delay loads from memory: each this many bytes lose a microsecond.
-pub(super) const FETCHED_BYTES_PER_US: f64 = 160e6;
-/// Extra bytes from memory, as a fraction, of an operand that several clusters load.
-pub(super) const READ_AGAIN: f64 = 0.25;
-/// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
-/// data-parallel tiles: its end overlaps with the start of the dependent grid.
-pub(super) const TWO_FIT_GAIN_US: f64 = 1.3;
-/// The same gain applies to one round of tiles that occupies this fraction of the device. The dependent
+/// Bytes of a sector, a quarter of a line.
+pub(super) const SECTOR_BYTES: u64 = 32;
+/// `two_fit_gain_us` applies also to one round of tiles that occupies this fraction of the device. The dependent
 /// grid then finds free SMs, but too few to start all of its CTAs.
 pub(super) const TWO_FIT_BUSY: std::ops::Range<f64> = 0.5..0.9;
-/// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
-pub(super) const TWO_FIT_LOSS_US: f64 = 0.6;
 /// Most bytes that a CTA prefetches into L2.
 pub(super) const PREFETCH_BYTES: u32 = 64 * 1024;
 /// Prefetch pays when the memory time is at least this fraction of the busiest cluster's time. Below
@@ -85,6 +130,6 @@ pub(super) const THROTTLED_TILE_US: f64 = 10.0;
 pub(super) const POWER_FLOPS_PER_US: f64 = 720e6;
 /// A product that takes longer than this is held by the power limit from start to end.
 pub(super) const HELD_US: f64 = 3000.0;
-/// Bytes from L2 that cost a microsecond in a product longer than [`HELD_US`]. At 16384 cubed, of two
-/// otherwise equally fast kernels the one that fetches twice as much was 7 % slower.
-pub(super) const POWER_BYTES_PER_US: f64 = 3.5e9;
+/// Bytes from L2 that cost a microsecond in a product longer than [`HELD_US`]. At 16384 cubed, twice the bytes are
+/// 3 % of the time. In turn with cuBLASLt alone they were 7 %, in a record of many kernels nothing.
+pub(super) const POWER_BYTES_PER_US: f64 = 2e8;

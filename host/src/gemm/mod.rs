@@ -11,6 +11,7 @@
 mod calibration;
 mod choice;
 mod info;
+mod kernel_times;
 mod layout;
 mod operand;
 mod pick;
@@ -20,10 +21,12 @@ mod problem;
 mod run;
 mod scaled;
 
+pub use calibration::Calibration;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
+pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
-pub use predict::{Candidate, Prediction, candidates};
+pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};

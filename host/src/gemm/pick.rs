@@ -1,7 +1,7 @@
 //! Picks the instance, its schedule and its raster swizzle.
 
 use super::GemmProblem;
-use super::predict::{Candidate, candidates};
+use super::predict::best;
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::divmod::FastDivmod;
@@ -159,13 +159,7 @@ impl Schedule {
 /// # Errors
 /// [`Error::NoInstance`] if no instance computes the problem. It lists what the table has.
 pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Result<Pick, Error> {
-    // `min_by` copies each candidate several times, which takes longer than the prediction.
-    let mut best: Option<Candidate<'_>> = None;
-    candidates(table, problem, c, sms).for_each(|candidate| {
-        if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
-            best = Some(candidate);
-        }
-    });
+    let best = best(table, problem, c, sms);
     let Some(best) = best else {
         return Err(Error::NoInstance {
             ab: dtype_name(problem.ab),

@@ -1,10 +1,11 @@
 //! A plan holds everything about a product that does not depend on the addresses of its operands.
 
+use super::calibration::Calibration;
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
 use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
-use super::predict::{Prediction, schedule, schedules};
+use super::predict::{Prediction, Tiled, schedule};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -183,7 +184,8 @@ impl<E: Epilogue> Gemm<E> {
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
         let active = self.active(instance)?;
-        Ok(schedules(instance, problem, active).map(|p| (p.predicted_us, p.schedule)).collect())
+        let tiled = Tiled::new(instance, problem, active, &Calibration::H200);
+        Ok(tiled.schedules().map(|p| (p.predicted_us, p.schedule)).collect())
     }
 
     /// Number of clusters of an instance that run at one time, with at most one CTA on each SM. Where two
@@ -223,7 +225,8 @@ impl<E: Epilogue> Gemm<E> {
         };
         let Schedule { clusters, streamed } = schedule;
         let raster_swizzle = raster_swizzle(instance, &tiling, u64::from(clusters));
-        let prediction = Prediction::new(instance, &tiling, problem, schedule, fit);
+        let prediction =
+            Prediction::new(&Tiled::new(instance, problem, fit, &Calibration::H200), schedule);
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);

@@ -1,15 +1,15 @@
 //! Predicted time of a product with an instance and a schedule, term by term.
 //!
 //! ```text
-//! launch + the longest of { whole tiles + run + epilogues + fix-up, memory, power } + outside
+//! launch + the longest of { start + whole tiles + run + epilogues + fix-up, memory, power }
 //! ```
-//! - The first of the three is the time of the busiest cluster. It computes `rounds` data-parallel
-//!   tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
+//! - The first of the three is the time of the busiest cluster. After its first loads it computes `rounds`
+//!   data-parallel tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
 //!   each tile that it finishes; and it loads and reduces the partials of other clusters.
 //! - `memory` is the time to read the operands from memory and to write the result.
 //! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
 //!
-//! "The longest" is a smooth maximum, the sixth root of the sum of sixth powers: where two of the three
+//! "The longest" is a smooth maximum, the fourth root of the sum of fourth powers: where two of the three
 //! are equal, neither hides all of the other.
 
 use super::GemmProblem;
@@ -41,18 +41,19 @@ pub struct Prediction {
     pub finished: u64,
     /// Launch, start and end of the kernel.
     pub launch_us: f64,
-    /// One k tile of a data-parallel tile.
+    /// Until the first tiles have come from memory, with the kernel's own part of it
+    /// ([`KernelTimes`](super::KernelTimes)); so it may be below 0.
+    pub start_us: f64,
+    /// One k tile.
     pub k_tile_us: f64,
-    /// Time of a k tile of a split tile, relative to `k_tile_us`.
-    split_k_tile_factor: f64,
     /// One epilogue.
     pub epilogue_us: f64,
+    /// What a cluster's later tiles save of each epilogue: their first stages are loaded meanwhile.
+    pub prefetched_us: f64,
     /// Whether the next tile's main loop hides the epilogue.
     pub pingpong: bool,
     /// Stream-K fix-up: other clusters' partials are loaded and reduced. 0 if no tile is split.
     pub fixup_us: f64,
-    /// Time that rows outside of the tensors add to each k tile. Nothing hides it.
-    pub outside_us: f64,
     /// Reading the operands from memory and writing the result, with the time in which memory is idle.
     pub memory_us: f64,
     /// The part of `memory_us` that the bytes take at full rate.
@@ -68,65 +69,51 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Predicts `problem`, tiled as `tiling`, on a device that holds `active` clusters.
-    pub(super) fn new(
-        instance: &Instance,
-        tiling: &Tiling,
-        problem: &GemmProblem,
-        schedule: Schedule,
-        active: u64,
-    ) -> Self {
+    /// Predicts the product with a schedule.
+    pub(super) fn new(product: &Tiled<'_>, schedule: Schedule) -> Self {
+        let Tiled { instance: i, tiling, c, k_tiles, bytes_us, .. } = *product;
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
-        let (cluster_tiles, k_tiles) = (tiling.clusters(), k_tiles(instance, problem.k));
-        let i = instance;
+        let ctas = clusters * u64::from(i.cluster_m * i.cluster_n);
+        let busy = (clusters as f64 / product.active.max(1) as f64).min(1.0);
+        let crowded = product.shares_pairs(ctas);
         let elements = f64::from(i.bm * i.bn);
-        let bytes = bytes_from_memory(tiling, problem);
-        let fetched = fetched_bytes(i, cluster_tiles * k_tiles, problem) as f64;
-        let beyond = (fetched - bytes).max(0.0);
-        // Epilogue tiles have rows of 128 bytes and are stored whole.
-        let columns = 128 / problem.out.size() as u32;
-        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
-        // One warp group writes 64 rows in the time in which two write 128.
-        let stored = f64::from(if pingpong(i) { 2 * stored } else { stored });
-        let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
-        let fixup_us = match contributors(clusters, streamed) {
+        let fixup_us = match givers(clusters, streamed, k_tiles) {
             0 => 0.0,
-            n => FIXUP_US + FIXUP_US_PER_ELEMENT * elements * (0.5 + 0.5 * n as f64),
+            n => {
+                let n = f64::from(n);
+                c.fixup_us
+                    + c.fixup_giver_us * n
+                    + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
+                    + ctas as f64 * elements * c.fixup_traffic_us_per_element
+            }
         };
+        let cluster_tiles = tiling.clusters();
+        let k_tile_us = product.k_tile_us(clusters, ctas);
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
             tiles: tiling.tiles,
             cluster_tiles,
             k_tiles,
-            rounds: (cluster_tiles - streamed).div_ceil(clusters),
+            rounds: cluster_tiles.saturating_sub(streamed).div_ceil(clusters),
             run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
-            launch_us: LAUNCH_US + if i.cluster_m * i.cluster_n > 1 { CLUSTER_US } else { 0.0 },
-            k_tile_us: k_tile_us(instance, problem, clusters),
-            split_k_tile_factor: if whole_lines(problem) {
-                SPLIT_K_TILE_FACTOR
-            } else {
-                SPLIT_K_TILE_FACTOR_TWO_LINES
-            },
-            epilogue_us: EPILOGUE_US + EPILOGUE_US_PER_ELEMENT * stored,
+            launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
+            start_us: product.fixed_us + c.memory_not_hidden * bytes_us,
+            k_tile_us,
+            epilogue_us: product.epilogue_us,
+            prefetched_us: product.prefetched_us(k_tile_us),
             pingpong: pingpong(i),
             fixup_us,
-            outside_us: outside_us(i, problem),
-            memory_us: MEMORY_US
-                + bytes / MEMORY_BYTES_PER_US
-                + (bytes - STARTING_BYTES).max(0.0) / IDLE_BYTES_PER_US * (1.0 - busy)
-                + beyond / FETCHED_BYTES_PER_US
-                + fixup_us * FIXUP_OF_MEMORY,
-            bytes_us: bytes / MEMORY_BYTES_PER_US,
-            // A multiplication of 8 bits takes about half the energy of one of 16.
-            power_us: power_us(problem.flops() * problem.ab.size() as f64 / 2.0, fetched),
-            ctas: clusters * u64::from(i.cluster_m * i.cluster_n),
+            memory_us: c.memory_us + bytes_us + fixup_us * c.fixup_of_memory,
+            bytes_us,
+            power_us: product.power_us,
+            ctas,
             stage_bytes: i.stage_bytes(),
-            beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
+            beyond_l2: product.beyond_l2,
         };
-        prediction.launch_us += prediction.two_fit_us(i, busy);
+        prediction.launch_us += prediction.two_fit_us(i, busy, c);
         prediction.predicted_us = prediction.total_us();
         prediction
     }
@@ -138,41 +125,41 @@ impl Prediction {
 
     /// Main loops of the split tiles.
     pub fn run_us(&self) -> f64 {
-        self.run as f64 * self.k_tile_us * self.split_k_tile_factor
+        self.run as f64 * self.k_tile_us
     }
 
     /// The exposed part of the epilogues, of data-parallel and of split tiles.
     pub fn epilogues_us(&self) -> f64 {
         if self.pingpong {
+            // While one warp group computes and stores a tile, the other one computes a tile.
             let main_loop = self.k_tiles as f64 * self.k_tile_us;
-            let exposed = (self.epilogue_us - main_loop).max(0.0);
+            let exposed = (self.epilogue_us - main_loop).max(0.0) / 2.0;
             return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * exposed;
         }
-        (self.rounds + self.finished) as f64 * self.epilogue_us
+        let later = (self.rounds + u64::from(self.schedule.streamed > 0)).saturating_sub(1);
+        (self.rounds + self.finished) as f64 * self.epilogue_us - later as f64 * self.prefetched_us
     }
 
     /// Time of the busiest cluster.
     pub fn busiest_us(&self) -> f64 {
-        self.whole_us() + self.run_us() + self.epilogues_us() + self.fixup_us
+        let main_loop = self.whole_us() + self.run_us();
+        (self.start_us + main_loop + self.epilogues_us() + self.fixup_us).max(0.0)
     }
 
-    /// The smooth maximum of the three concurrent terms, and what is added to it.
+    /// The smooth maximum of the three concurrent terms, and the launch.
     fn total_us(&self) -> f64 {
-        let sixth = |x: f64| x.powi(6);
-        let side_by_side = [self.busiest_us(), self.memory_us, self.power_us];
-        let sum: f64 = side_by_side.map(sixth).iter().sum();
-        self.launch_us + sum.sqrt().cbrt() + self.busiest() as f64 * self.outside_us
+        self.launch_us + longest([self.busiest_us(), self.memory_us, self.power_us])
     }
 
     /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied.
-    fn two_fit_us(&self, instance: &Instance, busy: f64) -> f64 {
+    fn two_fit_us(&self, instance: &Instance, busy: f64, c: &Calibration) -> f64 {
         let whole =
             self.schedule.streamed == 0 && (self.rounds > 1 || TWO_FIT_BUSY.contains(&busy));
         let streams = whole && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
-            true if streams => -TWO_FIT_GAIN_US,
-            true => TWO_FIT_LOSS_US,
+            true if streams => -c.two_fit_gain_us,
+            true => c.two_fit_loss_us,
         }
     }
 
@@ -220,41 +207,162 @@ fn k_tiles(instance: &Instance, k: u64) -> u64 {
     k.div_ceil(u64::from(instance.bk)).max(1)
 }
 
-/// Whether each row of a TMA box of A or B lies in one line of the L2 cache, not in two.
-fn whole_lines(problem: &GemmProblem) -> bool {
-    (problem.k * problem.ab.size() as u64).is_multiple_of(LINE_BYTES)
+/// How the rows of the TMA boxes of A and B, 128 bytes each, lie in the L2 cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// Each in one line.
+    WholeLines,
+    /// In two lines, four sectors of 32 bytes.
+    TwoLines,
+    /// In two lines, five sectors.
+    PartialSectors,
 }
 
-/// Time of one k tile of the main loop when `clusters` clusters run. The tensor cores, the L2 cache and
-/// the path into the SM work concurrently; the slowest decides.
-fn k_tile_us(instance: &Instance, problem: &GemmProblem, clusters: u64) -> f64 {
-    let i = instance;
-    let bytes = f64::from(i.bk) * problem.ab.size() as f64;
-    let (m, n) = sides(i, problem);
-    let larger = |rows: f64| 1.0 + LARGER_OPERAND * rows / (m + n);
-    // Multicast: each CTA loads its part of the rows and receives all of them.
-    let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
-    let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
-    let ctas = clusters as f64 * f64::from(i.cluster_m * i.cluster_n);
-    // 64 columns of 16 bits take as long as 128 of 8 bits.
-    let mma = MMA_US_PER_ELEMENT * f64::from(i.bm * i.bn) * bytes / 128.0;
-    let l2_rate = if whole_lines(problem) { L2_BYTES_PER_US } else { L2_BYTES_PER_US_TWO_LINES };
-    let l2 = ctas * (a + b) / l2_rate;
-    let sm = f64::from(i.bm + i.bn) * bytes / SM_BYTES_PER_US;
-    let issue = match (i.kernel_schedule, i.groups) {
-        (KernelSchedule::Pingpong, _) => K_TILE_PINGPONG_US,
-        (KernelSchedule::Cooperative, 1) => K_TILE_ONE_GROUP_US,
-        (KernelSchedule::Cooperative | KernelSchedule::SplitN, _) => K_TILE_US,
-    };
-    let together = if i.cluster_m * i.cluster_n > 1 { CLUSTER_K_TILE_US } else { 0.0 };
-    issue + together + (mma.powi(4) + l2.powi(4) + sm.powi(4)).sqrt().sqrt()
+impl Rows {
+    fn of(problem: &GemmProblem) -> Self {
+        match problem.k * problem.ab.size() as u64 {
+            bytes if bytes.is_multiple_of(LINE_BYTES) => Self::WholeLines,
+            bytes if bytes.is_multiple_of(SECTOR_BYTES) => Self::TwoLines,
+            _ => Self::PartialSectors,
+        }
+    }
 }
 
-/// Time that a k tile loses to rows of its TMA boxes outside of a tensor smaller than one tile.
-fn outside_us(instance: &Instance, problem: &GemmProblem) -> f64 {
-    let (m, n) = sides(instance, problem);
-    let outside = |tile: u32, side: f64| (f64::from(tile) - side - OUTSIDE_FREE).max(0.0);
-    OUTSIDE_US * (outside(instance.bm, m) + outside(instance.bn, n))
+/// A product tiled by an instance on a device: what does not depend on the schedule.
+pub(super) struct Tiled<'t> {
+    instance: &'t Instance,
+    c: &'t Calibration,
+    pub tiling: Tiling,
+    /// Clusters that the device holds.
+    pub active: u64,
+    pub k_tiles: u64,
+    /// Time of a k tile in the tensor cores.
+    mma_us: f64,
+    /// Time of a k tile's bytes in the L2 cache, for each CTA.
+    l2_us: f64,
+    /// Time of a k tile's bytes into an SM.
+    sm_us: f64,
+    /// Added to each k tile.
+    issue_us: f64,
+    /// Added to each k tile for each cluster.
+    outside_us: f64,
+    /// Factor of the time of a k tile, and time besides the tiles, that this kernel was measured to have.
+    step: f64,
+    fixed_us: f64,
+    epilogue_us: f64,
+    bytes_us: f64,
+    power_us: f64,
+    beyond_l2: bool,
+}
+
+impl<'t> Tiled<'t> {
+    pub fn new(
+        instance: &'t Instance,
+        problem: &GemmProblem,
+        active: u64,
+        c: &'t Calibration,
+    ) -> Self {
+        let (i, rows) = (instance, Rows::of(problem));
+        let (tiling, k_tiles) = (Tiling::new(i, problem.m, problem.n), k_tiles(i, problem.k));
+        let (m, n) = sides(i, problem);
+        let bytes = f64::from(i.bk) * problem.ab.size() as f64;
+        let larger = |rows: f64| 1.0 + c.larger_operand * rows / (m + n);
+        // Multicast: each CTA loads its part of the rows and receives all of them.
+        let a = f64::from(i.bm) / f64::from(i.cluster_n) * bytes * larger(m);
+        let b = f64::from(i.bn) / f64::from(i.cluster_m) * bytes * larger(n);
+        let own = (f64::from(i.bm) / f64::from(i.cluster_n)
+            + f64::from(i.bn) / f64::from(i.cluster_m))
+            * bytes;
+        let (l2_rate, into_sm) = match rows {
+            Rows::WholeLines => (c.l2_bytes_per_us, 1.0),
+            Rows::TwoLines => (c.l2_bytes_per_us_two_lines, c.two_lines_into_sm),
+            Rows::PartialSectors => (c.l2_bytes_per_us_partial_sectors, c.partial_sectors_into_sm),
+        };
+        let issue_us = match (i.kernel_schedule, i.groups) {
+            (KernelSchedule::Pingpong, _) => c.k_tile_pingpong_us,
+            (_, 1) => c.k_tile_one_group_us,
+            (_, 3..) => c.k_tile_three_groups_us,
+            _ => c.k_tile_us,
+        };
+        let padding = |tile: u32, cluster: u32, tiles: u64, side: f64| {
+            f64::from(tile * cluster) - side / tiles.max(1) as f64
+        };
+        let outside = padding(i.bm, i.cluster_m, tiling.clusters_m, m)
+            + padding(i.bn, i.cluster_n, tiling.clusters_n, n);
+        // Epilogue tiles have rows of 128 bytes and are stored whole.
+        let columns = 128 / problem.out.size() as u32;
+        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
+        // One warp group writes 64 rows in the time in which two write 128.
+        let stored = if pingpong(i) { 2 * stored } else { stored };
+        let (step, fixed_us) = c.of_kernel(i);
+        Self {
+            instance,
+            c,
+            tiling,
+            active,
+            k_tiles,
+            // 64 columns of 16 bits take as long as 128 of 8 bits.
+            mma_us: c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
+            l2_us: (a + b) / l2_rate,
+            sm_us: (f64::from(i.bm + i.bn) * bytes + c.requested * own) / c.sm_bytes_per_us
+                * into_sm,
+            issue_us,
+            outside_us: c.row_outside_us * outside,
+            step,
+            fixed_us,
+            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * f64::from(stored),
+            bytes_us: bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us,
+            // A multiplication of 8 bits takes about half the energy of one of 16.
+            power_us: power_us(
+                problem.flops() * problem.ab.size() as f64 / 2.0,
+                fetched_bytes(i, tiling.clusters() * k_tiles, problem) as f64,
+            ),
+            beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
+        }
+    }
+
+    /// Time of one k tile of the main loop. The tensor cores, the L2 cache and the path into the SM work
+    /// concurrently; the slowest decides.
+    fn k_tile_us(&self, clusters: u64, ctas: u64) -> f64 {
+        let pair = if self.shares_pairs(ctas) { self.c.shared_pair } else { 1.0 };
+        let longest = longest([self.mma_us, ctas as f64 * self.l2_us, self.sm_us * pair]);
+        self.step * (self.issue_us + longest + clusters as f64 * self.outside_us)
+    }
+
+    /// Time that loads save behind an epilogue: k tiles of a full ring wait for the tensor cores alone.
+    fn prefetched_us(&self, k_tile_us: f64) -> f64 {
+        let waits = (k_tile_us - self.issue_us - self.mma_us).max(0.0);
+        let ring = self.k_tiles.min(u64::from(self.instance.stages));
+        self.epilogue_us.min(ring as f64 * waits)
+    }
+
+    /// Whether a grid of `ctas` CTAs occupies both SMs of some pair (TPC). A grid's first CTAs each get a pair of their
+    /// own. A grid that leaves one SM of each pair free also has room beside it for the dependent grid.
+    fn shares_pairs(&self, ctas: u64) -> bool {
+        let i = self.instance;
+        2 * ctas > self.active * u64::from(i.cluster_m * i.cluster_n)
+    }
+
+    /// No schedule takes less time than this.
+    pub fn least_us(&self) -> f64 {
+        let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
+        let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
+        let busiest_us = k_tiles as f64 * k_tile_us + self.fixed_us;
+        self.power_us.max(self.bytes_us).max(busiest_us) + self.c.launch_us - self.c.two_fit_gain_us
+    }
+
+    /// The predictions of all schedules that are worth trying.
+    pub fn schedules(&self) -> impl Iterator<Item = Prediction> + use<'_, 't> {
+        let splits_k = self.instance.splits_k;
+        let (tiles, active) = (self.tiling.clusters(), self.active.max(1));
+        Schedule::worth_trying(splits_k, tiles, self.k_tiles, active)
+            .map(|schedule| Prediction::new(self, schedule))
+    }
+}
+
+/// The fourth root of the sum of fourth powers.
+fn longest(times: [f64; 3]) -> f64 {
+    times.map(|x| (x * x) * (x * x)).iter().sum::<f64>().sqrt().sqrt()
 }
 
 /// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
@@ -263,23 +371,53 @@ fn resident(sms: u32, size: u32) -> u64 {
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
 }
 
-/// Most clusters that store partials for the one that finishes a split tile.
-fn contributors(clusters: u64, streamed: u64) -> u64 {
-    if streamed == 0 {
+/// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
+/// k tiles of `streamed` tiles (`gpu_kernels::gemm::scheduler::StreamK`).
+///
+/// A run that begins inside a tile gives to that tile and may begin the next one. So a tile of which n runs would have
+/// equal parts may have n - 1 givers, or n where runs do not begin with tiles.
+fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
+    let small = |number: u64| u32::try_from(number).ok();
+    let (Some(clusters), Some(streamed), Some(k_tiles), Some(all)) =
+        (small(clusters), small(streamed), small(k_tiles), small(streamed.saturating_mul(k_tiles)))
+    else {
+        // No kernel has so many k tiles.
+        return u32::MAX;
+    };
+    let runs = clusters.min(all);
+    if runs == 0 {
         return 0;
     }
-    let uneven = clusters > streamed && !clusters.is_multiple_of(streamed);
-    (clusters.div_ceil(streamed) - 1 + u64::from(uneven)).max(1)
+    // The first `longer` runs have one extra k tile.
+    let (run, longer) = (all / runs, all % runs);
+    let beyond = longer * (run + 1);
+    let of = |k_tile: u32| {
+        if k_tile < beyond { k_tile / (run + 1) } else { longer + (k_tile - beyond) / run }
+    };
+    // No tile has more.
+    let limit = (k_tiles - 1).div_ceil(run);
+    let mut most = 0;
+    for tile in 0..streamed {
+        most = most.max(of((tile + 1) * k_tiles - 1) - of(tile * k_tiles));
+        if most == limit {
+            break;
+        }
+    }
+    most
 }
 
-/// Bytes of A and B read from memory, and of D written. An operand is read once if one row or one
-/// column of cluster tiles covers D.
-fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem) -> f64 {
+/// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. An
+/// operand is read once if one row or one column of cluster tiles covers D.
+fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem, c: &Calibration) -> f64 {
     let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
-        problem.bytes(operand) as f64 * if others > 1 { 1.0 + READ_AGAIN } else { 1.0 }
+        problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
     };
-    again(rows, tiling.clusters_n) + again(columns, tiling.clusters_m) + problem.bytes('D') as f64
+    let row = problem.n * problem.out.size() as u64;
+    let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
+    again(rows, tiling.clusters_n)
+        + again(columns, tiling.clusters_m)
+        + problem.bytes('D') as f64 * (1.0 + c.written + partial)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
@@ -302,21 +440,22 @@ fn sides(instance: &Instance, problem: &GemmProblem) -> (f64, f64) {
     if instance.swap_ab { (n, m) } else { (m, n) }
 }
 
-/// The schedules of an instance that are worth trying on a device that holds `active` of its clusters.
-pub(super) fn schedules(
+/// Predicts `problem` with an instance and a schedule on `sms` SMs of a GPU with this calibration.
+pub fn predict(
     instance: &Instance,
     problem: &GemmProblem,
-    active: u64,
-) -> impl Iterator<Item = Prediction> {
-    let (tiling, problem) = (Tiling::new(instance, problem.m, problem.n), *problem);
-    let k_tiles = k_tiles(instance, problem.k);
-    Schedule::worth_trying(instance.splits_k, tiling.clusters(), k_tiles, active.max(1))
-        .map(move |schedule| Prediction::new(instance, &tiling, &problem, schedule, active))
+    schedule: Schedule,
+    sms: u32,
+    calibration: &Calibration,
+) -> Prediction {
+    let active = resident(sms, instance.cluster_m * instance.cluster_n);
+    Prediction::new(&Tiled::new(instance, problem, active, calibration), schedule)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
 pub(super) fn schedule(instance: &Instance, problem: &GemmProblem, active: u64) -> Schedule {
-    schedules(instance, problem, active)
+    Tiled::new(instance, problem, active, &Calibration::H200)
+        .schedules()
         .min_by(Prediction::order)
         .expect("the data-parallel schedule is always among them")
         .schedule
@@ -350,6 +489,20 @@ impl Candidate<'_> {
     }
 }
 
+/// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order.
+pub(super) fn tiled<'t>(
+    table: &'t [Instance],
+    problem: &'t GemmProblem,
+    c: bool,
+    sms: u32,
+) -> impl Iterator<Item = (usize, Tiled<'t>)> {
+    // An instance whose cluster does not fit on the device is not a candidate.
+    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
+    let fitting = table.iter().enumerate();
+    let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
+    fitting.map(move |(index, i)| (index, Tiled::new(i, problem, room(i), &Calibration::H200)))
+}
+
 /// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order,
 /// each with every schedule that is worth trying.
 pub fn candidates<'t>(
@@ -358,16 +511,70 @@ pub fn candidates<'t>(
     c: bool,
     sms: u32,
 ) -> impl Iterator<Item = Candidate<'t>> {
-    // An instance whose cluster does not fit on the device is not a candidate.
-    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
-    let fitting = table.iter().enumerate();
-    let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
-    fitting.flat_map(move |(index, instance)| {
-        let active = room(instance);
-        schedules(instance, problem, active).map(move |prediction| Candidate {
-            index,
-            instance,
-            prediction,
-        })
+    tiled(table, problem, c, sms).flat_map(|(index, tiled)| {
+        let all: Vec<Prediction> = tiled.schedules().collect();
+        let instance = tiled.instance;
+        all.into_iter().map(move |prediction| Candidate { index, instance, prediction })
     })
+}
+
+/// The candidate with the shortest predicted time ([`Candidate::order`]).
+pub(super) fn best<'t>(
+    table: &'t [Instance],
+    problem: &'t GemmProblem,
+    c: bool,
+    sms: u32,
+) -> Option<Candidate<'t>> {
+    // Ordering candidates copies them, which takes longer than a prediction. So this compares times first.
+    let mut best: Option<Candidate<'t>> = None;
+    for (index, tiled) in tiled(table, problem, c, sms) {
+        let shortest = best.as_ref().map_or(f64::INFINITY, |best| best.prediction.predicted_us);
+        if tiled.least_us() > shortest {
+            continue;
+        }
+        tiled.schedules().for_each(|prediction| {
+            let candidate = Candidate { index, instance: tiled.instance, prediction };
+            if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
+                best = Some(candidate);
+            }
+        });
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::givers;
+    use gpu_kernels::gemm::scheduler::{StreamK, TileSchedulerParams};
+    use pipeline::cta::{Cluster, ClusterShape};
+
+    /// The scheduler itself says who gives.
+    #[test]
+    fn givers_are_those_of_the_scheduler() {
+        type Alone = Cluster<1, 1>;
+        for (clusters, streamed, k_tiles) in [
+            (45, 15, 98),
+            (60, 15, 98),
+            (66, 22, 64),
+            (132, 1, 500),
+            (7, 3, 2),
+            (66, 65, 3),
+            (4, 4, 9),
+        ] {
+            let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
+            let peers = |cluster| {
+                let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
+                let works: Vec<_> = scheduler.clone().collect();
+                let owned = works.iter().filter(|work| work.computes_epilogue());
+                owned.map(|work| scheduler.peers(work).count()).max()
+            };
+            let most = (0..clusters).filter_map(peers).max();
+            assert_eq!(
+                most,
+                Some(givers(clusters.into(), streamed.into(), k_tiles.into()) as usize),
+                "{clusters} {streamed} {k_tiles}"
+            );
+        }
+        assert_eq!(givers(66, 0, 64), 0);
+    }
 }

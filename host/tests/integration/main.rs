@@ -21,7 +21,6 @@ mod gemm_in_turn;
 mod gemm_seams;
 mod gpu_interop;
 mod gpu_launch;
-mod measured;
 mod model_attention;
 mod model_decode;
 mod model_gemm;

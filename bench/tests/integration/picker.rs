@@ -1,0 +1,86 @@
+//! What the picker picks, against what was measured: docs/data/records has the times of many kernels and schedules for
+//! shapes that were drawn at random, on one H200.
+
+use super::recorded::{Product, Ratios, SUITES, read};
+use gpu_kernels::gemm::INSTANCES;
+use host::gemm::{Calibration, Candidate, candidates, pick};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Time of the fastest measured pair divided by that of the first measured one in the picker's order, and whether that
+/// is the picker's choice itself.
+fn picked(product: &Product) -> (f64, bool) {
+    let mut all: Vec<_> = candidates(&INSTANCES, &product.problem, false, 132).collect();
+    all.sort_by(Candidate::order);
+    let measured = |candidate: &Candidate<'_>| {
+        let name = candidate.instance.desc.meta.name();
+        let is = |run: &&(&gpu_kernels::gemm::Instance, _, f64)| {
+            run.0.desc.meta.name() == name && run.1 == candidate.prediction.schedule
+        };
+        product.runs.iter().find(is).map(|run| run.2)
+    };
+    let (place, us) = all
+        .iter()
+        .enumerate()
+        .find_map(|(place, candidate)| measured(candidate).map(|us| (place, us)))
+        .expect("each record has kernels of the table");
+    (product.best_us / us, place == 0)
+}
+
+#[test]
+fn what_is_picked_is_near_the_fastest() {
+    let products: Vec<Product> = read().unwrap().iter().map(Product::new).collect();
+    assert!(products.len() > 400, "{} shapes", products.len());
+    let mut ratios = Vec::new();
+    let mut measured = 0;
+    for product in &products {
+        let (ratio, first) = picked(product);
+        measured += usize::from(first);
+        ratios.push((ratio, product));
+    }
+    let start = Instant::now();
+    for product in &products {
+        pick(&INSTANCES, &product.problem, false, 132).expect("an instance");
+    }
+    println!("a pick takes {:.1?}", start.elapsed() / products.len() as u32);
+    // The others were not worth timing when the records were made.
+    println!("{measured} of {} choices were measured", products.len());
+    assert!(measured * 100 >= products.len() * MEASURED);
+
+    let of = |name: &str, chosen: &dyn Fn(&Product) -> bool| {
+        let chosen = ratios.iter().filter(|(_, p)| chosen(p)).map(|&(ratio, p)| (ratio, p.shape));
+        let Ratios { count, mean, least, low } = Ratios::of(chosen);
+        println!(
+            "{name}: {count} shapes, {mean:.4} of the fastest, least {least:.3?}, {low} below 0.88"
+        );
+        (mean, least.0)
+    };
+    let held_out = of("held out", &|p| p.held_out);
+    let seen = of("fitted", &|p| !p.held_out && p.file != SUITES);
+    let suites = of("suites", &|p| p.file == SUITES);
+    for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
+        of(file, &|p| p.file == file);
+    }
+    assert!(held_out.0 > 0.975 && held_out.1 > 0.78, "{held_out:?}");
+    assert!(seen.0 > 0.98 && seen.1 > 0.83, "{seen:?}");
+    assert!(suites.0 > 0.975 && suites.1 > 0.88, "{suites:?}");
+}
+
+/// Least percentage of shapes whose first choice was measured.
+const MEASURED: usize = 90;
+
+/// A kernel's own constants name it by its tile, cluster and kind. Each names one bf16 kernel of the table, and none is
+/// missing.
+#[test]
+fn each_kernel_has_times_of_its_own() {
+    let with_c = |name: &str| name.ends_with("_c");
+    for instance in INSTANCES.iter().filter(|i| i.desc.meta.name().starts_with("gemm_bf16_bf16_")) {
+        let name = instance.desc.meta.name();
+        let rows = Calibration::H200.kernels.iter().filter(|times| times.are_of(instance)).count();
+        assert!(rows == 1 || with_c(name), "{name}: {rows} rows");
+    }
+    for times in Calibration::H200.kernels {
+        assert!(INSTANCES.iter().any(|i| times.are_of(i)), "{times:?} is of no kernel");
+        assert!((0.7..1.4).contains(&times.step) && times.fixed_us.abs() < 0.7, "{times:?}");
+    }
+}

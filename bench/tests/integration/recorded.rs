@@ -1,0 +1,113 @@
+//! The records in docs/data/records: times of many kernels and schedules for many shapes on one H200.
+#![allow(dead_code, reason = "the examples include this file too, and each program uses a part")]
+
+use flate2::read::GzDecoder;
+use gpu_kernels::gemm::{INSTANCES, Instance};
+use host::Dtype;
+use host::gemm::{Calibration, GemmProblem, Schedule, predict};
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use warpipe_bench::line::Shape;
+use warpipe_bench::record::{FORMAT, Header, Record};
+
+/// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, and the suites of the benchmark.
+const FILES: [&str; 5] = ["random11", "random21", "corner12", "tall13", SUITES];
+
+/// The one of them with the benchmark's own shapes.
+pub const SUITES: &str = "suites";
+
+/// A record, with its file.
+pub struct Recorded {
+    pub file: &'static str,
+    /// Every third random shape. The constants of the predictions are fitted without them.
+    pub held_out: bool,
+    pub record: Record,
+}
+
+/// All records.
+pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/data/records");
+    let mut all = Vec::new();
+    for file in FILES {
+        let path = folder.join(format!("{file}.jsonl.gz"));
+        let open = File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut lines = BufReader::new(GzDecoder::new(open)).lines();
+        let header: Header = serde_json::from_str(&lines.next().ok_or("an empty file")??)?;
+        if header.format != FORMAT {
+            return Err(format!("{}: {}, not {FORMAT}", path.display(), header.format).into());
+        }
+        for (i, line) in lines.enumerate() {
+            let record = serde_json::from_str(&line?)?;
+            all.push(Recorded { file, held_out: i % 3 == 2 && file != SUITES, record });
+        }
+    }
+    Ok(all)
+}
+
+/// A shape with the measured pairs of kernel and schedule. Kernels that are not in the table are left out.
+pub struct Product {
+    pub file: &'static str,
+    pub held_out: bool,
+    pub shape: Shape,
+    pub problem: GemmProblem,
+    /// Time of the fastest pair.
+    pub best_us: f64,
+    pub runs: Vec<(&'static Instance, Schedule, f64)>,
+}
+
+impl Product {
+    pub fn new(recorded: &Recorded) -> Self {
+        let Recorded { file, held_out, record } = recorded;
+        let Shape { m, n, k } = record.shape;
+        let of_table = |(kernel, clusters, streamed, us, _): &(String, u32, u32, f64, bool)| {
+            let named = |i: &&Instance| {
+                i.desc.meta.name().strip_prefix("gemm_bf16_bf16_") == Some(kernel.as_str())
+            };
+            let schedule = Schedule { clusters: *clusters, streamed: *streamed };
+            INSTANCES.rows.iter().find(named).map(|instance| (instance, schedule, *us))
+        };
+        let runs: Vec<_> = record.runs.iter().filter_map(of_table).collect();
+        Self {
+            file,
+            held_out: *held_out,
+            shape: record.shape,
+            problem: GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false },
+            best_us: runs.iter().map(|run| run.2).fold(f64::INFINITY, f64::min),
+            runs,
+        }
+    }
+
+    /// Predicted and measured time of each pair.
+    pub fn predicted(&self, calibration: &Calibration) -> impl Iterator<Item = (f64, f64)> {
+        self.runs.iter().map(|&(instance, schedule, us)| {
+            (predict(instance, &self.problem, schedule, 132, calibration).predicted_us, us)
+        })
+    }
+}
+
+/// Geometric mean and least of some ratios, with what the least belongs to.
+pub struct Ratios<T> {
+    pub count: usize,
+    pub mean: f64,
+    pub least: (f64, Option<T>),
+    /// Ratios below 0.88.
+    pub low: usize,
+}
+
+impl<T> Ratios<T> {
+    pub fn of(ratios: impl IntoIterator<Item = (f64, T)>) -> Self {
+        let mut all = Self { count: 0, mean: 0.0, least: (f64::INFINITY, None), low: 0 };
+        for (ratio, of) in ratios {
+            all.count += 1;
+            all.mean += ratio.ln();
+            all.low += usize::from(ratio < 0.88);
+            if ratio < all.least.0 {
+                all.least = (ratio, Some(of));
+            }
+        }
+        all.mean = (all.mean / all.count as f64).exp();
+        all
+    }
+}
