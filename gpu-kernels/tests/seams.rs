@@ -43,11 +43,11 @@ warpipe_gpu_kernels::gemm_kernels! {
 
 // example: chain
 /// gelu(alpha · A·Bᵀ + bias of the column) + C
-pub type GeluResidual = Then<Activated<Then<Linear, PerColBias<'static, bf16>>, Gelu>, Residual>;
+pub type GeluResidual<'a> = Then<Activated<Then<Linear, PerColBias<'a, bf16>>, Gelu>, Residual>;
 
 warpipe_gpu_kernels::gemm_kernels! {
     /// The kernels with this epilogue.
-    pub static CHAINED: GeluResidual;
+    pub static CHAINED: GeluResidual<'static>;
     gelu_residual_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong, with C;
     gelu_residual_64x64: bf16 => bf16, 64 x 64, cluster 1 x 1, Cooperative, with C;
 }

@@ -67,8 +67,10 @@ fn run(device: &Device, [m, n, k]: [usize; 3], by: By) -> Result<f64, Error> {
 
 fn main() -> Result<(), Error> {
     let device = Device::auto();
-    let error = run(&device, [300, 520, 200], By::Picker)?;
-    println!("{}: largest error {error:.1e}", device.describe());
+    for by in [By::Picker, By::Own(1), By::Chain(1)] {
+        let error = run(&device, [300, 520, 200], by)?;
+        println!("{}, {by:?}: largest error {error:.1e}", device.describe());
+    }
     Ok(())
 }
 

@@ -70,6 +70,10 @@ struct Operand {
     buffer: Buffer,
 }
 
+fn scales(operand: &Operand) -> Scales<'_> {
+    Scales { values: operand.buffer.dependent_slice() }
+}
+
 fn operand(device: &Device, seed: u64, count: usize, dtype: Dtype) -> Operand {
     let values = data::rounded(&data::normal(seed, count), dtype).unwrap();
     let buffer = device.upload(&data::encode(&values, dtype).unwrap()).unwrap();
@@ -132,7 +136,7 @@ fn a_chain_of_bias_gelu_and_residual() {
     let gemm = Gemm::with_instances(&device, &IMAGE, CHAINED).unwrap();
     for index in 0..CHAINED.len() {
         let mut d = device.alloc(2 * m * n).unwrap();
-        let epilogue: GeluResidual = Linear { alpha: 0.25, beta: 0.0 }
+        let epilogue: GeluResidual<'_> = Linear { alpha: 0.25, beta: 0.0 }
             .then(PerColBias { bias: bias.buffer.dependent_slice() })
             .activated::<Gelu>()
             .then(Residual { factor: 2.0 });
@@ -156,7 +160,6 @@ fn a_chain_with_scales_and_values_of_rows() {
     let gemm = Gemm::with_instances(&device, &IMAGE, BOUNDED).unwrap();
     for (index, instance) in BOUNDED.iter().enumerate() {
         let mut d = device.alloc(instance.out.size() * m * n).unwrap();
-        let scales = |operand: &Operand| Scales { values: operand.buffer.dependent_slice() };
         let epilogue = Scaled { alpha: 0.5, a: scales(&rows), b: scales(&one) }
             .then(PerRowBias { bias: bias.buffer.dependent_slice() })
             .activated::<Sigmoid>()
