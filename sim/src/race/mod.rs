@@ -55,6 +55,7 @@ mod shadow;
 mod sites;
 pub(crate) mod state;
 mod sync;
+pub(crate) mod tensor;
 pub(crate) mod times;
 mod waiters;
 mod wgmma;

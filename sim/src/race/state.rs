@@ -10,6 +10,7 @@ use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
 use super::sites::Sites;
 use super::sync::{BarClock, ClusterClock};
+use super::tensor::TensorClock;
 use super::times::{Lane, Raises, at, join_into, raise};
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
@@ -35,6 +36,8 @@ pub(crate) struct Race {
     /// By CTA.
     pub ended: Vec<Ended>,
     pub agents: Agents,
+    /// Tensor memory.
+    pub tensor: TensorClock,
     pub sites: Sites,
     pub raises: Raises,
     /// Tensor maps that the cluster's warps have copied with `tensormap.cp_fenceproxy`.
@@ -65,6 +68,7 @@ impl Race {
             named: (0..ctas).map(empty).collect(),
             ended: (0..ctas).map(|_| Ended::default()).collect(),
             agents: Agents::new(threads),
+            tensor: TensorClock::new(threads, ctas),
             sites: Sites::default(),
             raises: Raises::default(),
             map_copies: 0,
