@@ -16,6 +16,7 @@
 //! | CUTLASS | writers | readers |
 //! |---|---|---|
 //! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
+//! | `PipelineTmaUmmaAsync` | [`Tma`] | [`Umma`] |
 //! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
@@ -40,6 +41,7 @@ mod readers;
 mod stage;
 mod state;
 mod tma;
+mod umma;
 mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
@@ -52,6 +54,7 @@ pub use readers::{
 pub use stage::*;
 pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
+pub use umma::{Umma, UmmaConsumer, UmmaSlot};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
 use position::{Layout, ProducerPosition};
