@@ -162,6 +162,7 @@ pub(crate) fn commit(e: &mut Engine, t: u32, bar: u32) -> Result<(), Fault> {
     e.checked(t, |race, _| {
         race.uses(t, bar, true)?;
         race.will_complete(t, bar);
+        race.umma_commits(t, bar);
         Ok(())
     })?;
     let commit = e.hw.umma.commit(t);

@@ -117,6 +117,12 @@ impl Race {
             Times::clone(&self.threads[t as usize].base[Lane::Ordered as usize]);
     }
 
+    /// A thread commits to a barrier. When that completes, so have the loads of the operands that the thread had waited
+    /// for: who waits may load over them.
+    pub fn umma_commits(&mut self, t: u32, bar: usize) {
+        self.bars[bar].follows(&self.threads[t as usize]);
+    }
+
     /// The multiplications of a thread up to a commit complete, and their arrival on a barrier follows.
     pub fn umma_completes(&mut self, t: u32, bar: usize, commit: u64) {
         let agent = self.agents.number(Agent::Umma(t));
