@@ -132,7 +132,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
