@@ -86,7 +86,7 @@ impl Epilogue for Scale {
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile.
 #[inline(always)]
-pub fn gemm<T, O, E>(
+pub fn tensor_gemm<T, O, E>(
     cta: Cta<(Work, Store), Alone, Plan<T, O>>,
     a: &TensorMap<TileA<T>>,
     b: &TensorMap<TileB<T>>,
@@ -173,7 +173,7 @@ pub fn gemm<T, O, E>(
 /// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256`.
 #[cfg(feature = "sm100")]
 pub mod kernels {
-    use super::{Alone, Plan, Scale, Store, TileA, TileB, TileD, Work, gemm};
+    use super::{Alone, Plan, Scale, Store, TileA, TileB, TileD, Work, tensor_gemm};
     use crate::gemm::TileSchedulerParams;
     use pipeline::prelude::*;
 
@@ -189,7 +189,7 @@ pub mod kernels {
                 epilogue: Scale,
                 scheduler: TileSchedulerParams,
             ) {
-                gemm::<$t, $o, Scale>(cta, a, b, d, epilogue, scheduler);
+                tensor_gemm::<$t, $o, Scale>(cta, a, b, d, epilogue, scheduler);
             }
         )*};
     }

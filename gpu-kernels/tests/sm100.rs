@@ -131,7 +131,14 @@ where
         let entry = || {
             // SAFETY: the first thing that each thread does, in a launch of the token's shape.
             let cta: Token<T, O> = unsafe { Cta::enter() };
-            sm100::gemm::<T, O, Scale>(cta, &a_map, &b_map, &d_map, Scale { alpha }, scheduler);
+            sm100::tensor_gemm::<T, O, Scale>(
+                cta,
+                &a_map,
+                &b_map,
+                &d_map,
+                Scale { alpha },
+                scheduler,
+            );
         };
         if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
             panic!("{m} x {n} x {k}, seed {seed}:\n{report}");

@@ -4,7 +4,6 @@ use super::{bulk, mbarrier};
 use crate::copy::flight::Kind;
 use crate::engine::cluster::Engine;
 use crate::exec::given::given;
-use crate::exec::warp::aligned;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
@@ -13,6 +12,12 @@ use crate::tensor::memory::{COLUMNS, LANES, split};
 use crate::tensor::umma::{multiply, operands};
 use crate::types::loc::Loc;
 use std::ops::Range;
+
+/// Checks an `.aligned` instruction against the rest of the warp.
+fn aligned(e: &mut Engine, t: u32, name: &'static str) -> Result<(), Fault> {
+    let (lane, line) = (e.hw.thread(t).lane(), e.hw.line(t));
+    e.hw.warp_mut(t).execute(lane, name, line)
+}
 
 /// `tcgen05.alloc` by a whole warp: writes the address to shared memory.
 pub(crate) fn alloc(e: &mut Engine, t: u32, to: u32, columns: u32) -> Result<(), Fault> {

@@ -40,6 +40,7 @@
 
 pub(crate) mod accesses;
 pub(crate) mod agents;
+mod cells;
 mod clock;
 mod ended;
 pub(crate) mod ends;

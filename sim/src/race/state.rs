@@ -1,6 +1,7 @@
 //! What happened before what in a running cluster: the state, and the edges.
 
 use super::agents::{Agent, Agents};
+use super::cells::TensorClock;
 use super::clock::{Knows, Released, Told};
 use super::ended::Ended;
 use super::fences::Fences;
@@ -10,7 +11,6 @@ use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
 use super::sites::Sites;
 use super::sync::{BarClock, ClusterClock};
-use super::tensor::TensorClock;
 use super::times::{Lane, Raises, at, join_into, raise};
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;

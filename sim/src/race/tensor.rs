@@ -7,6 +7,7 @@
 
 use super::accesses::Found;
 use super::agents::Agent;
+use super::cells::{Touch, Word};
 use super::judge::{By, Way};
 use super::shadow::Access;
 use super::shadow::Clash;
@@ -18,30 +19,6 @@ use crate::tensor::memory::{COLUMNS, LANES};
 use crate::types::grid::SMEM_BASE;
 use crate::wgmma::operand::Operand;
 use std::ops::Range;
-
-/// An access to a word of tensor memory. None while the time is 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Touch {
-    access: Access,
-    /// The time of the thread that made it, if that is no multiplication.
-    own: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Word {
-    write: Touch,
-    reads: [Touch; 2],
-}
-
-/// The shadow of tensor memory, and what the fences have ordered.
-pub(crate) struct TensorClock {
-    /// By CTA; by column, then lane.
-    words: Vec<Vec<Word>>,
-    /// By thread: what it knew at its last `fence::after_thread_sync`.
-    seen: Vec<Times>,
-    /// By thread: its `fence::before_thread_sync`s.
-    fences: Vec<u32>,
-}
 
 /// What is missing between two accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,17 +57,6 @@ pub(crate) enum Uses {
     },
     /// `tcgen05.dealloc`.
     Free,
-}
-
-impl TensorClock {
-    pub fn new(threads: u32, ctas: u32) -> Self {
-        let n = threads as usize;
-        Self {
-            words: (0..ctas).map(|_| Vec::new()).collect(),
-            seen: vec![Times::default(); n],
-            fences: vec![0; n],
-        }
-    }
 }
 
 impl Race {
