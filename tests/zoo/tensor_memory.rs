@@ -82,7 +82,7 @@ unsafe fn multiply(d: u32, adds: bool) {
 #[track_caller]
 unsafe fn load(d: u32) -> tcgen05::Loaded<16> {
     // SAFETY: the warp's own lanes.
-    unsafe { tcgen05::ld_32x32b_x16(d + (32 * (warp_id() % 4) << 16)) }
+    unsafe { tcgen05::ld_32x32b_x16(d + ((32 * (warp_id() % 4)) << 16)) }
 }
 
 /// One thread of the last warp runs `f`.
@@ -110,7 +110,7 @@ unsafe fn tile(d: u32, done: u32) {
             tcgen05::fence_after_thread_sync();
             let loaded = load(d);
             tcgen05::wait_ld();
-            assert!(loaded.ready().iter().all(|&x| f32::from_bits(x) == 16.0));
+            assert!(loaded.ready().iter().all(|&x| x == 16.0_f32.to_bits()));
             tcgen05::fence_before_thread_sync();
         }
     }
@@ -289,7 +289,7 @@ fn lanes_of_another_warp() -> Bug {
             tcgen05::fence_after_thread_sync();
             if warp_id() > 0 {
                 let own = if bug { warp_id() - 1 } else { warp_id() % 4 };
-                let loaded = tcgen05::ld_32x32b_x16(d + (32 * own << 16)); //~ WP050
+                let loaded = tcgen05::ld_32x32b_x16(d + ((32 * own) << 16)); //~ WP050
                 tcgen05::wait_ld();
                 let _ = loaded.ready();
             }

@@ -199,6 +199,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
     /// }
     /// ```
     #[device]
+    #[allow(clippy::needless_pass_by_value)] // It consumes the token: the warp does nothing else.
     pub fn by<R: Role, Cl: ClusterShape>(
         self,
         warp: Warp<R, Cl>,

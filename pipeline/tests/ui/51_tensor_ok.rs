@@ -69,7 +69,7 @@ fn a_product_through_tensor_memory() {
         for (i, &got) in d.iter().enumerate() {
             let (row, col) = (i / 64, i % 64);
             let sum: f32 = (0..192).map(|k| a[192 * row + k] * a[192 * col + k]).sum();
-            assert_eq!(got, bf16::from_f32(sum).to_f32(), "({row}, {col})");
+            assert_eq!(bf16::from_f32(got), bf16::from_f32(sum), "({row}, {col})");
         }
     }
 }
