@@ -546,7 +546,7 @@ pub(super) fn best<'t>(
 mod tests {
     use super::givers;
     use gpu_kernels::gemm::scheduler::{StreamK, TileSchedulerParams};
-    use pipeline::cta::{Cluster, ClusterShape};
+    use pipeline::cta::Cluster;
 
     /// The scheduler itself says who gives.
     #[test]
