@@ -6,6 +6,7 @@
 
 use super::{Linear, Scaled};
 #[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
+#[allow(dead_code, reason = "a build without the kernels for 8 bits has no use for it")]
 type e4m3 = float8::F8E4M3;
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
