@@ -4,10 +4,10 @@
 //! cargo run -p warpipe-bench --example choose_kernels
 //! ```
 //! The records have the times of more kernels than the table. The program begins with the kernels that the table has
-//! for all types. It adds the kernel that gains most, again and again, until a kernel gains less than [`LEAST_GAIN`]. The
-//! gain is over the random shapes that are not held out; the suites take no part. For each step it prints the geometric
-//! mean of (time of cuBLASLt's fastest kernel / time of the fastest chosen kernel), for these shapes and for those held
-//! out. At the end come the kernels of the table that it did not choose.
+//! for all types. It adds the kernel that gains most, again and again, until a kernel gains less than [`LEAST_GAIN`].
+//! The gain is over the random shapes that are not held out; the suites take no part. For each step it prints the
+//! geometric mean of (time of cuBLASLt's fastest kernel / time of the fastest chosen kernel), for these shapes and for
+//! those held out. At the end come the kernels of the table that it did not choose.
 
 #[path = "../tests/integration/recorded.rs"]
 mod recorded;

@@ -1,11 +1,11 @@
 //! Fits the constants of the picker's predictions to the records in docs/data/records (`warpipe bench --record`).
 //!
 //! ```text
-//! cargo run --release -p warpipe-bench --example fit_predictions
+//! cargo run -p warpipe-bench --example fit_predictions
 //! ```
-//! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come to the
-//! fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and the rows
-//! for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
+//! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
+//! to the fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and
+//! the rows for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
 //!
 //! The fit begins with the constants as they are. It goes through them in turn, tries a larger and a smaller value of
 //! each, and keeps what improves the score. The score has three parts:

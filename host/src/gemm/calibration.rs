@@ -1,6 +1,6 @@
 //! Constants of the predictions: times and rates of one NVIDIA H200.
 //!
-//! `cargo run --release -p warpipe-bench --example fit_predictions` fits [`Calibration`] to records of
+//! `cargo run -p warpipe-bench --example fit_predictions` fits [`Calibration`] to records of
 //! `warpipe bench --record` (docs/performance.md).
 
 use super::kernel_times::{self, KernelTimes};
