@@ -158,8 +158,8 @@ fn ranks_and_types() {
     let f = Fixture::new();
     f.refuses(A, "good.safetensors:vector", &[], &["B = ", ":vector has rank 1 [16]", "rank 2"]);
     f.refuses("good.safetensors:cube", B, &[], &["A = ", ":cube has rank 3 [2, 2, 16]"]);
-    f.refuses("good.safetensors:single", B, &[], &["A = ", ":single is f32", "bf16 or f16"]);
-    f.refuses("good.safetensors:ids", B, &[], &["A = ", ":ids is I64", "bf16 or f16"]);
+    f.refuses("good.safetensors:single", B, &[], &["A = ", ":single is f32", "bf16, f16 or e4m3"]);
+    f.refuses("good.safetensors:ids", B, &[], &["A = ", ":ids is I64", "bf16, f16 or e4m3"]);
     f.refuses(A, "good.safetensors:half", &[], &[":a is bf16", ":half is f16"]);
 }
 
@@ -188,7 +188,7 @@ fn options_that_disagree() {
     refused(&["gemm", "--m", "4", "--n", "4", "--k", "-4"], &["-4"]);
     refused(
         &["gemm", "--m", "4", "--n", "4", "--k", "4", "--dtype", "f32"],
-        &["f32", "bf16 or f16"],
+        &["f32", "bf16, f16 or e4m3"],
     );
     refused(&["gemm", "--m", "4", "--n", "4", "--k", "4", "--device", "cuda:x"], &["cuda:N"]);
     refused(&["multiply"], &["multiply"]);
