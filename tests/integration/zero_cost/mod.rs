@@ -103,7 +103,7 @@ fn the_main_loop_is_what_one_writes_by_hand() {
 
     let typed_loop = typed.main_loop().expect("a loop with HGMMA in the typed kernel");
     let raw_loop = raw.main_loop().expect("a loop with HGMMA in the raw kernel");
-    let (typed_core, raw_core) = (sass::between_hgmmas(typed_loop), sass::between_hgmmas(raw_loop));
+    let (typed_core, raw_core) = (sass::between_wgmmas(typed_loop), sass::between_wgmmas(raw_loop));
     println!("first to last HGMMA: typed {}, raw {}", typed_core.len(), raw_core.len());
     print!("{}", differences(typed_core, raw_core));
     println!("whole main loop: typed {}, raw {}", typed_loop.len(), raw_loop.len());
@@ -113,7 +113,7 @@ fn the_main_loop_is_what_one_writes_by_hand() {
     println!("whole kernel: typed {}, raw {}", typed.code.len(), raw.code.len());
 
     // One slot: 64 columns of A and B, 16 for each, for either half of the tile.
-    assert_eq!((sass::hgmmas(typed_loop), sass::hgmmas(raw_loop)), (8, 8));
+    assert_eq!((sass::wgmmas(typed_loop), sass::wgmmas(raw_loop)), (8, 8));
     // Where in the loop the ring's step stands, before the last HGMMA or behind it, is up to ptxas, and
     // changes with code elsewhere: the whole loop is what is compared.
     assert!(typed_loop.len() <= raw_loop.len(), "more instructions in the main loop");
@@ -143,11 +143,11 @@ fn no_main_loop_moves_what_it_multiplies() {
         assert!(local.is_empty(), "{name} uses local memory: {local:?}");
         // Attention has a loop for each mask, with arithmetic between its products; what follows is about GEMMs.
         if name.starts_with("attention_") {
-            assert!(sass::hgmmas(&kernel.code) > 0, "{name} has no HGMMA");
+            assert!(sass::wgmmas(&kernel.code) > 0, "{name} has no wgmma");
             return false;
         }
         let Some(body) = kernel.main_loop() else {
-            assert_eq!(sass::hgmmas(&kernel.code), 0, "{name} has HGMMA in no loop");
+            assert_eq!(sass::wgmmas(&kernel.code), 0, "{name} has wgmmas in no loop");
             return false;
         };
         // Four steps of 32 bytes along K, for each block of 64 rows that a warp group has of its own, or for
@@ -158,7 +158,7 @@ fn no_main_loop_moves_what_it_multiplies() {
             KernelSchedule::SplitN => 2,
             _ => i.bm / 64 / i.groups,
         });
-        assert_eq!(sass::hgmmas(body), 4 * parts as usize, "{name}");
+        assert_eq!(sass::wgmmas(body), 4 * parts as usize, "{name}");
         // Sums stay where HGMMA has them, operands come through descriptors, and those are made in
         // the uniform registers that HGMMA reads them from.
         let moves = sass::with(body, &["LD", "ST", "LDS", "STS", "LDG", "STG", "LDSM", "R2UR"]);
@@ -185,7 +185,7 @@ fn nothing_long_stands_before_the_first_load() {
             "{name} has {} instructions before its first load",
             start.len()
         );
-        assert_eq!(sass::hgmmas(start), 0, "{name} has a main loop before its first load");
+        assert_eq!(sass::wgmmas(start), 0, "{name} has a main loop before its first load");
         let divides = sass::with(start, &["MUFU"]);
         assert!(divides.is_empty(), "{name} divides before its first load: {divides:?}");
         let mut waits = sass::with(start, &["MEMBAR"]);

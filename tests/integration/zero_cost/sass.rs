@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+/// A wgmma of 16-bit elements, and one of 8-bit floats.
+const WGMMA: [&str; 2] = ["HGMMA", "QGMMA"];
+
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
@@ -66,23 +69,23 @@ pub fn parse(text: &str) -> BTreeMap<String, Function> {
 impl Function {
     /// The innermost loop that multiplies.
     pub fn main_loop(&self) -> Option<&[Instruction]> {
-        self.innermost("HGMMA")
+        self.innermost(&WGMMA)
     }
 
     /// The innermost loop that issues TMA loads: that of A and B. (C's has more to do, and is longer.)
     pub fn loading_loop(&self) -> Option<&[Instruction]> {
-        self.innermost("UTMALDG")
+        self.innermost(&["UTMALDG"])
     }
 
-    /// Of all branches back over `opcode`, the shortest.
+    /// Of all branches back over one of `bases`, the shortest.
     ///
     /// ptxas puts the slow path of a wait behind the kernel's end, from where it jumps back into
     /// the loop: also backward, but over all that lies between.
-    fn innermost(&self, opcode: &str) -> Option<&[Instruction]> {
+    fn innermost(&self, bases: &[&str]) -> Option<&[Instruction]> {
         let loops = self.code.iter().enumerate().filter_map(|(end, instruction)| {
             let start = *self.labels.get(instruction.target.as_ref()?)?;
             let body = self.code.get(start..=end).filter(|_| start <= end)?;
-            body.iter().any(|i| i.base() == opcode).then_some(body)
+            body.iter().any(|i| bases.contains(&i.base())).then_some(body)
         });
         loops.min_by_key(|body| body.len())
     }
@@ -104,14 +107,14 @@ pub fn with<'a>(code: &'a [Instruction], bases: &[&str]) -> Vec<&'a str> {
     code.iter().filter(|i| bases.contains(&i.base())).map(|i| i.text.as_str()).collect()
 }
 
-/// How many HGMMAs.
-pub fn hgmmas(code: &[Instruction]) -> usize {
-    with(code, &["HGMMA"]).len()
+/// How many wgmmas.
+pub fn wgmmas(code: &[Instruction]) -> usize {
+    with(code, &WGMMA).len()
 }
 
-/// From the first HGMMA to the last.
-pub fn between_hgmmas(body: &[Instruction]) -> &[Instruction] {
-    let at = |i: &Instruction| i.base() == "HGMMA";
+/// From the first wgmma to the last.
+pub fn between_wgmmas(body: &[Instruction]) -> &[Instruction] {
+    let at = |i: &Instruction| WGMMA.contains(&i.base());
     match (body.iter().position(at), body.iter().rposition(at)) {
         (Some(first), Some(last)) => &body[first..=last],
         _ => &[],
@@ -160,12 +163,12 @@ mod tests {
         let functions = parse(TEXT);
         assert_eq!(functions.keys().collect::<Vec<_>>(), ["k", "other"]);
         let k = &functions["k"];
-        assert_eq!((k.code.len(), hgmmas(&k.code)), (12, 3));
+        assert_eq!((k.code.len(), wgmmas(&k.code)), (12, 3));
         let body = k.main_loop().expect("a loop");
-        assert_eq!((body.len(), hgmmas(body)), (7, 2));
+        assert_eq!((body.len(), wgmmas(body)), (7, 2));
         assert_eq!(body[0].opcode, "UMOV");
         assert_eq!((body[2].base(), body[6].text.as_str()), ("BRA", "@P1 BRA `(.L_x_1)"));
-        let opcodes: Vec<_> = between_hgmmas(body).iter().map(Instruction::base).collect();
+        let opcodes: Vec<_> = between_wgmmas(body).iter().map(Instruction::base).collect();
         assert_eq!(opcodes, ["HGMMA", "UIADD3", "HGMMA"]);
         assert_eq!(histogram(body)["HGMMA.64x8x16.F32"], 2);
         assert!(functions["other"].main_loop().is_none());
