@@ -3,7 +3,7 @@
 //! ```text
 //! scheduler ──► work      which tile of D, and which of its k tiles   DataParallel, StreamK
 //! main loop ──► sums      how a tile is multiplied                    Cooperative, SplitN, Pingpong, promoted
-//! epilogue  ──► results   what becomes of a fragment at (row, column) Linear, or your own
+//! epilogue  ──► results   what becomes of a fragment at (row, column) Linear, a chain of fusion's, or your own
 //! ```
 //!
 //! A [`Config`](config::Config) names one of each, the tiles and the types. The macro
@@ -13,6 +13,7 @@
 pub mod config;
 pub mod divmod;
 pub mod epilogue;
+pub mod fusion;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod instance;
 pub mod instances;

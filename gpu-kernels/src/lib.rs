@@ -12,6 +12,7 @@
 //! | `gemm` | all GEMMs: [`gemm::table`] |
 //! | `examples` | small kernels, each of which shows a part of `pipeline` |
 //! | `ceilings` | kernels that measure the limits of a GPU |
+//! | `sm100` | the GEMMs for Blackwell, in an image of their own: [`sm100`]. Not one of the entry points |
 //! | `entry-points` | all of these |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod ceilings;
 #[cfg(all(feature = "examples", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod examples;
 pub mod gemm;
+pub mod sm100;
 
 /// What the macros of this crate name.
 #[doc(hidden)]

@@ -11,7 +11,10 @@ use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
 use warpipe_gpu_kernels::gemm::config::*;
-use warpipe_gpu_kernels::gemm::epilogue::Epilogue;
+use warpipe_gpu_kernels::gemm::epilogue::{Epilogue, Linear, Scaled};
+use warpipe_gpu_kernels::gemm::fusion::{
+    Activated, Clamp, Gelu, PerColBias, PerRowBias, Residual, Sigmoid, Then,
+};
 use warpipe_gpu_kernels::gemm::output::EpilogueTiles;
 use warpipe_gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
 
@@ -37,6 +40,28 @@ warpipe_gpu_kernels::gemm_kernels! {
     relu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Cooperative;
 }
 // end
+
+// example: chain
+/// gelu(alpha · A·Bᵀ + bias of the column) + C
+pub type GeluResidual<'a> = Then<Activated<Then<Linear, PerColBias<'a, bf16>>, Gelu>, Residual>;
+
+warpipe_gpu_kernels::gemm_kernels! {
+    /// The kernels with this epilogue.
+    pub static CHAINED: GeluResidual<'static>;
+    gelu_residual_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong, with C;
+    gelu_residual_64x64: bf16 => bf16, 64 x 64, cluster 1 x 1, Cooperative, with C;
+}
+// end
+
+/// sigmoid(product with scales + bias of the row), between bounds, of a transposed tile.
+pub type Bounded = Then<Activated<Then<Scaled<'static>, PerRowBias<'static, f32>>, Sigmoid>, Clamp>;
+
+warpipe_gpu_kernels::gemm_kernels! {
+    /// The kernels with that epilogue.
+    pub static BOUNDED: Bounded;
+    bounded_128x256: bf16 => f32, 128 x 256, cluster 2 x 1, SplitN;
+    bounded_16x64t: bf16 => bf16, 64 x 16, cluster 1 x 1, Cooperative, operands swapped;
+}
 
 // example: main loop
 /// `Cooperative` without overlap: the wgmmas of a k tile end before those of the next one are issued.

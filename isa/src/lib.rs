@@ -28,6 +28,7 @@ pub mod slice;
 pub mod sreg;
 #[cfg(all(feature = "stress", target_arch = "nvptx64"))]
 mod stress;
+pub mod tcgen05;
 pub mod tensormap;
 mod tf32;
 pub mod thread;

@@ -5,11 +5,11 @@
 //! With `LINE_INFO` set, the PTX has the source line of each instruction.
 //! With `KEEP` set, the LLVM modules (the crate's unoptimised one, each kernel's before and after the optimiser) are
 //! kept beside the PTX. With `PTXAS_WARN` set, what ptxas finds is shown, and is not an error. `OWN_VARIABLE` names a
-//! variable of which each kernel has its own.
+//! variable of which each kernel has its own. `ARCH` is `sm_90a` (the default), `sm_100a` or `sm_103a`.
 
 extern crate warpipe_kernel_build as kernel_build;
 
-use kernel_build::{KernelBuilder, PtxasCheck};
+use kernel_build::{Arch, KernelBuilder, PtxasCheck};
 use std::{env, path::PathBuf, process::ExitCode};
 
 fn main() -> ExitCode {
@@ -29,6 +29,13 @@ fn main() -> ExitCode {
         .ptxas(if set("PTXAS_WARN") { PtxasCheck::Warn } else { PtxasCheck::Strict });
     if let Some(name) = env::var_os("OWN_VARIABLE") {
         builder = builder.own_variable(name.to_string_lossy());
+    }
+    if let Some(name) = env::var_os("ARCH") {
+        let Some(arch) = Arch::named(&name.to_string_lossy()) else {
+            eprintln!("error: ARCH is {}: right is sm_90a, sm_100a or sm_103a", name.display());
+            return ExitCode::from(2);
+        };
+        builder = builder.arch(arch);
     }
     for feature in args {
         builder = builder.feature(feature.to_string_lossy());

@@ -28,6 +28,10 @@ pub enum Arch {
     /// Hopper with its architecture-specific instructions (wgmma, setmaxnreg).
     #[default]
     Sm90a,
+    /// Blackwell (B200, GB200) with its architecture-specific instructions (tcgen05). `host` runs no such image yet.
+    Sm100a,
+    /// Blackwell Ultra (B300, GB300), as [`Sm100a`](Self::Sm100a).
+    Sm103a,
 }
 
 impl Arch {
@@ -35,7 +39,14 @@ impl Arch {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sm90a => "sm_90a",
+            Self::Sm100a => "sm_100a",
+            Self::Sm103a => "sm_103a",
         }
+    }
+
+    /// The architecture of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Sm90a, Self::Sm100a, Self::Sm103a].into_iter().find(|arch| arch.name() == name)
     }
 }
 

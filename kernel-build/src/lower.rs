@@ -13,9 +13,15 @@ use std::{
     process::Command,
 };
 
-/// PTX ISA version that `tensormap.replace` needs, the newest of isa's instructions; the backend writes
-/// `.version 8.3`.
-const PTX_FEATURE: &str = "+ptx83";
+/// The PTX ISA version of an architecture. On Hopper `tensormap.replace` needs 8.3, the newest of isa's instructions. Each
+/// other architecture has the version that introduced it.
+fn ptx_feature(arch: &str) -> &'static str {
+    match arch {
+        "sm_100a" => "+ptx86",
+        "sm_103a" => "+ptx88",
+        _ => "+ptx83",
+    }
+}
 
 /// Optimiser options that device code needs in addition to `O3`.
 const OPT_FLAGS: [&str; 3] = [
@@ -41,7 +47,7 @@ fn opt_arguments(kernels: &str) -> Vec<String> {
 
 /// `llc`'s arguments.
 fn llc_arguments(arch: &str) -> Vec<String> {
-    vec!["-O3".to_owned(), format!("-mcpu={arch}"), format!("-mattr={PTX_FEATURE}")]
+    vec!["-O3".to_owned(), format!("-mcpu={arch}"), format!("-mattr={}", ptx_feature(arch))]
 }
 
 /// A lowered kernel.

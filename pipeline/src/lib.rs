@@ -135,6 +135,7 @@ pub mod mma;
 pub mod raw;
 pub mod ring;
 pub mod store;
+pub mod tensor;
 pub mod tile;
 
 /// The names that a first kernel needs.

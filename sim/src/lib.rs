@@ -44,6 +44,7 @@ pub mod ops;
 mod protocol;
 mod race;
 mod schedule;
+mod tensor;
 pub mod trace;
 mod types;
 mod walk;

@@ -38,6 +38,7 @@ mod shipped;
 mod splits;
 mod tensor_core;
 mod tensor_maps;
+mod tensor_memory;
 mod transfers;
 mod warps;
 
@@ -152,4 +153,5 @@ const FAMILIES: &[Family] = &[
     splits::FAMILY,
     launches::FAMILY,
     tensor_maps::FAMILY,
+    tensor_memory::FAMILY,
 ];

@@ -1,14 +1,26 @@
 //! Runs D = gelu(A·Bᵀ + bias) on the GPU, or on the SM model if there is none, and compares it with f64.
 
-use bias_gelu_kernels::{BiasGelu, KERNELS};
+use bias_gelu_kernels::{BiasGelu, CHAINED, KERNELS};
+use gpu_kernels::gemm::fusion::{GeluTanh, PerColBias};
+use gpu_kernels::gemm::{Epilogue, Linear};
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype, Error, data};
 
 static IMAGE: isa::kernel::Image = isa::kernel_image!("bias_gelu_kernels");
 
-/// Plans the product, with the picker or with kernel `index`, runs it, and returns the largest error.
-fn run(device: &Device, [m, n, k]: [usize; 3], index: Option<usize>) -> Result<f64, Error> {
-    let gemm = Gemm::with_instances(device, &IMAGE, KERNELS)?;
+/// Which kernel computes the product.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// The one of `KERNELS` that the picker chooses.
+    Picker,
+    /// One of `KERNELS`, with the epilogue of this project.
+    Own(usize),
+    /// One of `CHAINED`, with an epilogue of warpipe's links.
+    Chain(usize),
+}
+
+/// Plans the product, runs it, and returns the largest error.
+fn run(device: &Device, [m, n, k]: [usize; 3], by: By) -> Result<f64, Error> {
     let problem = GemmProblem {
         m: m as u64,
         n: n as u64,
@@ -17,12 +29,6 @@ fn run(device: &Device, [m, n, k]: [usize; 3], index: Option<usize>) -> Result<f
         out: Dtype::Bf16,
         beta_c: false,
     };
-    let plan = match index {
-        Some(index) => gemm.plan_with(&problem, index)?,
-        None => gemm.plan(&problem)?,
-    };
-    print!("{}", plan.describe());
-
     let a = data::rounded(&data::normal(1, m * k), Dtype::Bf16)?;
     let b = data::rounded(&data::normal(2, n * k), Dtype::Bf16)?;
     let bias = data::normal(3, n);
@@ -30,7 +36,22 @@ fn run(device: &Device, [m, n, k]: [usize; 3], index: Option<usize>) -> Result<f
     let on_device = |values: &[f32]| device.upload(&data::encode(values, Dtype::Bf16)?);
     let (da, db, dbias) = (on_device(&a)?, on_device(&b)?, device.upload(&bytes)?);
     let mut d = device.alloc(2 * m * n)?;
-    plan.run_with(&da, &db, None, &mut d, BiasGelu { bias: dbias.dependent_slice() })?;
+    if let By::Chain(index) = by {
+        let gemm = Gemm::with_instances(device, &IMAGE, CHAINED)?;
+        let plan = gemm.plan_with(&problem, index)?;
+        let epilogue = Linear { alpha: 1.0, beta: 0.0 }
+            .then(PerColBias { bias: dbias.dependent_slice() })
+            .activated::<GeluTanh>();
+        plan.run_with(&da, &db, None, &mut d, epilogue)?;
+    } else {
+        let gemm = Gemm::with_instances(device, &IMAGE, KERNELS)?;
+        let plan = match by {
+            By::Own(index) => gemm.plan_with(&problem, index)?,
+            _ => gemm.plan(&problem)?,
+        };
+        print!("{}", plan.describe());
+        plan.run_with(&da, &db, None, &mut d, BiasGelu { bias: dbias.dependent_slice() })?;
+    }
 
     let d = data::decode(&d.to_vec()?, Dtype::Bf16)?;
     let mut worst: f64 = 0.0;
@@ -46,8 +67,10 @@ fn run(device: &Device, [m, n, k]: [usize; 3], index: Option<usize>) -> Result<f
 
 fn main() -> Result<(), Error> {
     let device = Device::auto();
-    let error = run(&device, [300, 520, 200], None)?;
-    println!("{}: largest error {error:.1e}", device.describe());
+    for by in [By::Picker, By::Own(1), By::Chain(1)] {
+        let error = run(&device, [300, 520, 200], by)?;
+        println!("{}, {by:?}: largest error {error:.1e}", device.describe());
+    }
     Ok(())
 }
 
@@ -56,14 +79,16 @@ mod tests {
     use super::*;
     use host::SimConfig;
 
-    /// The picker's kernel and each of the four, with residues in every dimension.
+    /// The picker's kernel and each of the six, with residues in every dimension.
     #[test]
     fn every_kernel_is_right_on_the_model() {
         let device = Device::sim(SimConfig { sms: 8, ..SimConfig::default() });
-        for shape in [[300, 520, 200], [40, 72, 264], [1, 8, 8]] {
-            for index in [None, Some(0), Some(1), Some(2), Some(3)] {
-                let error = run(&device, shape, index).unwrap_or_else(|e| panic!("{shape:?}: {e}"));
-                assert!(error < 5e-3, "{shape:?}, kernel {index:?}: {error}");
+        let own = (0..KERNELS.len()).map(By::Own);
+        let all = own.chain((0..CHAINED.len()).map(By::Chain)).chain([By::Picker]);
+        for by in all {
+            for shape in [[300, 520, 200], [40, 72, 264], [1, 8, 8]] {
+                let error = run(&device, shape, by).unwrap_or_else(|e| panic!("{shape:?}: {e}"));
+                assert!(error < 5e-3, "{shape:?}, {by:?}: {error}");
             }
         }
     }
@@ -74,7 +99,14 @@ mod tests {
         names.sort_unstable();
         assert_eq!(
             names,
-            ["bias_gelu_128x128", "bias_gelu_128x256", "bias_gelu_16x64t", "bias_gelu_64x64"]
+            [
+                "bias_gelu_128x128",
+                "bias_gelu_128x256",
+                "bias_gelu_16x64t",
+                "bias_gelu_64x64",
+                "chain_128x128",
+                "chain_128x256"
+            ]
         );
     }
 }

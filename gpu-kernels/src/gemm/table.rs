@@ -5,12 +5,13 @@
 #![cfg_attr(any(not(feature = "entry-points"), feature = "trace"), allow(unused_imports))]
 
 use super::{Linear, Scaled};
-#[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
-#[allow(dead_code, reason = "a build without the kernels for 8 bits has no use for it")]
-type e4m3 = float8::F8E4M3;
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
+
+#[cfg_attr(not(feature = "gemm-e4m3"), allow(dead_code))]
+#[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
+type e4m3 = float8::F8E4M3;
 
 /// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32` and
 /// `_128x256_2x1`. Behind each pair of types stands its feature.

@@ -221,9 +221,10 @@ impl AttentionInfo {
             heads_q: q,
             heads_kv: kv,
             seq_q,
-            seq_kv: match sequences.cached() {
-                true => u32::try_from(sequences.capacity()).unwrap_or(u32::MAX),
-                false => seq_kv,
+            seq_kv: if sequences.cached() {
+                u32::try_from(sequences.capacity()).unwrap_or(u32::MAX)
+            } else {
+                seq_kv
             },
             packed: matches!(sequences, Sequences::Packed { .. }),
             cached_keys: sequences.cached().then(|| sequences.keys()),

@@ -56,6 +56,11 @@ macro_rules! numbers {
 }
 numbers!(u8, i8, u16, i16, u32, i32, u64, i64, f32, half::bf16, half::f16);
 
+// SAFETY: it has no bytes.
+unsafe impl<T> ByValue for core::marker::PhantomData<T> {
+    const LAYOUT: u64 = 0;
+}
+
 // SAFETY: the elements are contiguous, and each is a by-value argument.
 unsafe impl<T: ByValue, const N: usize> ByValue for [T; N] {
     const LAYOUT: u64 = if T::LAYOUT == 0 {

@@ -2,4 +2,5 @@
 //! machines without a toolchain leaves out.
 
 mod assembles;
+mod blackwell;
 mod kernel_errors;

@@ -552,6 +552,13 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
         let one = unsafe { isa::warp::elect_one() };
         if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
     }
+    /// Elects one thread of a warp that goes on together afterwards.
+    #[device]
+    pub(crate) fn elect_for_now(&self) -> Option<Elected<R, Cl>> {
+        // SAFETY: the token says that the warp is converged; the caller reconverges it.
+        let one = unsafe { isa::warp::elect_one() };
+        if one { Some(Elected { at: self.at, here: PhantomData }) } else { None }
+    }
     #[device]
     fn elect_then(self, run: impl FnOnce(Elected<R, Cl>)) {
         if let Some(one) = self.elect() {

@@ -108,9 +108,6 @@ impl Fragment {
 
     /// Multiplies each value by `rows` of its row and `columns` of its column in the result.
     ///
-    /// A thread's values lie in two rows and four columns, or, of a transposed fragment, in four rows and two columns.
-    /// The functions are called once for each of them, rows first.
-    ///
     /// (CUTLASS: `Sm90ColBroadcast` and `Sm90RowBroadcast` as factors.)
     ///
     /// ```
@@ -123,20 +120,42 @@ impl Fragment {
     #[inline(always)]
     #[must_use]
     pub fn scaled(self, rows: impl FnMut(u32) -> f32, columns: impl FnMut(u32) -> f32) -> Self {
+        self.map_by(rows, columns, |x, row, column| x * (column * row))
+    }
+
+    /// Replaces each value x by `f(x, r, c)`, where r is `rows` of its row and c `columns` of its column in the result.
+    ///
+    /// A thread's values lie in two rows and four columns, or, of a transposed fragment, in four rows and two columns.
+    /// `rows` and `columns` are called once for each of them, rows first, so that they may load.
+    ///
+    /// (CUTLASS: `Sm90ColBroadcast` and `Sm90RowBroadcast`.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::mma::Fragment;
+    /// /// Adds a bias of the column.
+    /// fn biased(sum: Fragment, bias: impl FnMut(u32) -> f32) -> Fragment {
+    ///     sum.map_by(|_row| (), bias, |x, (), bias| x + bias)
+    /// }
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn map_by<R: Copy, C: Copy>(
+        self,
+        rows: impl FnMut(u32) -> R,
+        columns: impl FnMut(u32) -> C,
+        mut f: impl FnMut(f32, R, C) -> f32,
+    ) -> Self {
         /// The first values of the two rows and of the four columns of an accumulator's fragment.
         const DOWN: [usize; 2] = [0, 2];
         const RIGHT: [usize; 4] = [0, 1, 4, 5];
         let (row, column) = (|i| self.coord(i).0, |i| self.coord(i).1);
+        let right = |i: usize| i / 4 * 2 + i % 2;
         let values = if self.transposed {
             let (rows, columns) = (RIGHT.map(row).map(rows), DOWN.map(column).map(columns));
-            core::array::from_fn(|i| {
-                self.values[i] * (columns[row_of(i)] * rows[i / 4 * 2 + i % 2])
-            })
+            core::array::from_fn(|i| f(self.values[i], rows[right(i)], columns[row_of(i)]))
         } else {
             let (rows, columns) = (DOWN.map(row).map(rows), RIGHT.map(column).map(columns));
-            core::array::from_fn(|i| {
-                self.values[i] * (rows[row_of(i)] * columns[i / 4 * 2 + i % 2])
-            })
+            core::array::from_fn(|i| f(self.values[i], rows[row_of(i)], columns[right(i)]))
         };
         Self { values, ..self }
     }

@@ -21,6 +21,7 @@ pub use accumulator::*;
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, within};
 pub use operand::{MmaStage, MmaTiles, Operands};
+pub(crate) use operand::{further, offset_of};
 pub use promoted::{LastPart, PromotedAccumulator, PromotedInFlight};
 pub use rows::{RowParts, Rows};
 pub use split::*;

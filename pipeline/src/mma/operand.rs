@@ -19,7 +19,7 @@ const K_BYTES: usize = 32;
 /// Returns the byte offset of element (`mn`, `k`) in a tile: `mn` counts the rows of the operand,
 /// `k` its columns. The element is the first of a block that a descriptor can name: `k` a multiple
 /// of 32 bytes, `mn` of 8 lines, or of a panel if the tile is MN-major.
-const fn offset_of<T: TileShape>(mn: usize, k: usize) -> usize {
+pub(crate) const fn offset_of<T: TileShape>(mn: usize, k: usize) -> usize {
     let (inner, line) = if T::Major::MN { (mn, k) } else { (k, mn) };
     let bytes = inner * T::Element::SIZE;
     bytes / T::LINE_BYTES * T::PANEL_BYTES + line * T::LINE_BYTES + bytes % T::LINE_BYTES
@@ -57,7 +57,7 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 /// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
 /// address field can't overflow, and 32-bit arithmetic on the low half is enough.
 #[inline(always)]
-fn further(descriptor: u64, bytes: usize) -> u64 {
+pub(crate) fn further(descriptor: u64, bytes: usize) -> u64 {
     let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
     high | (low + bytes as u32 / 16) as u64
 }

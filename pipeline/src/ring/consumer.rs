@@ -42,6 +42,11 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         Self { base, ring: PhantomData }
     }
 
+    /// The ring's address.
+    pub(super) fn base(&self) -> u32 {
+        self.base
+    }
+
     /// Binds the end to a warp group of the reading role.
     ///
     /// This call selects, once, the threads that signal releases. If the readers use wgmma, thread

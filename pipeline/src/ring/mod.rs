@@ -16,6 +16,7 @@
 //! | CUTLASS | writers | readers |
 //! |---|---|---|
 //! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
+//! | `PipelineTmaUmmaAsync` | [`Tma`] | [`Umma`] |
 //! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
@@ -40,6 +41,7 @@ mod readers;
 mod stage;
 mod state;
 mod tma;
+mod umma;
 mod writes;
 
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
@@ -52,6 +54,7 @@ pub use readers::{
 pub use stage::*;
 pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
+pub use umma::{Umma, UmmaConsumer, UmmaSlot};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
 use position::{Layout, ProducerPosition};
@@ -129,7 +132,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }

@@ -23,7 +23,8 @@ use core::marker::PhantomData;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the readers of a ring",
     label = "a role alone does not say how it reads",
-    note = "readers are `Mma<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads"
+    note = "readers are `Mma<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads",
+    note = "on Blackwell also `Umma<Role>`, whose one thread multiplies into tensor memory"
 )]
 pub trait Readers: Sealed + 'static {
     /// The role that reads.

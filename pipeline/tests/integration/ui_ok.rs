@@ -83,4 +83,5 @@ programs! {
     "../ui/44_pieces_ok.rs" as pieces;
     "../ui/48_fragment_ok.rs" as fragment;
     "../ui/49_turns_ok.rs" as turns;
+    "../ui/51_tensor_ok.rs" as tensor;
 }

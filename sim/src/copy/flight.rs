@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     StoreWrite { group: u64, src: u32, data: Vec<u8>, sink: Sink },
     /// The oldest `cp.async` of the issuer.
     CpAsync,
+    /// The arrival of a `tcgen05.commit`, which ends the multiplications of the issuer up to this number.
+    Commit { cta: usize, bar: usize, commit: u64 },
 }
 
 /// Where a load lands, and on which barrier it completes.
@@ -104,6 +106,7 @@ impl Copy {
             Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
                 Some(to.bar)
             }
+            Kind::Commit { bar, .. } => Some(bar),
             _ => None,
         }
     }
@@ -119,6 +122,9 @@ impl Copy {
             }
             Kind::StoreRead { cta, .. } => {
                 (cta == in_cta, "a store in flight out of the CTA's shared memory")
+            }
+            Kind::Commit { cta, .. } => {
+                (cta == in_cta, "a tcgen05.commit in flight, with its multiplications")
             }
             Kind::StoreWrite { .. } | Kind::CpAsync => (false, ""),
         };

@@ -81,6 +81,9 @@ fn copy_foot(hw: &Machine, kind: &Kind) -> Foot {
         Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } => {
             Foot::Load { cta: to.cta, addr: hw.mbarriers.get(to.bar).addr }
         }
+        Kind::Commit { cta, bar, .. } => {
+            Foot::Load { cta: *cta, addr: hw.mbarriers.get(*bar).addr }
+        }
         Kind::StoreWrite { sink: Sink::Tensor { .. } | Sink::Run { .. }, .. } => Foot::Memory,
         Kind::Peer { .. } | Kind::StoreRead { .. } | Kind::CpAsync => Foot::Other,
     }

@@ -17,6 +17,8 @@ use crate::memory::handle::Handle;
 use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
+use crate::tensor::memory::TensorMemory;
+use crate::tensor::umma::Umma;
 use crate::types::grid::SMEM_BASE;
 use crate::types::loc::Loc;
 use crate::warp::registers::Registers;
@@ -52,6 +54,10 @@ pub(crate) struct Machine {
     /// The registers that their wgmmas hold.
     pub held: Vec<Vec<Held>>,
     pub copies: Copies,
+    /// Tensor memory, by CTA.
+    pub tensor: Vec<TensorMemory>,
+    /// The multiplications into it, and the registers loaded from it, by thread.
+    pub umma: Umma,
 }
 
 impl Machine {
@@ -80,6 +86,8 @@ impl Machine {
             groups: (0..ctas).map(|_| WarpGroup::all(block)).collect(),
             held: (0..ctas).map(|_| Held::all(block)).collect(),
             copies: Copies::new(threads),
+            tensor: (0..ctas).map(|_| TensorMemory::default()).collect(),
+            umma: Umma::default(),
             shape,
         }
     }
@@ -168,6 +176,17 @@ impl Machine {
 
     /// Turns a conflict in shared memory into a fault that names the other side.
     pub fn conflict(&self, cta: usize, c: Conflict) -> Fault {
+        if c.rule == Rule::WgmmaReads
+            && let Some(loc) = self.umma.reads(cta, c.addr)
+        {
+            let message = format!(
+                "shared address {:#x} (base + {}) of CTA {cta}, which a tcgen05.mma reads until a commit that covers it \
+                 has completed",
+                c.addr,
+                c.addr.wrapping_sub(SMEM_BASE)
+            );
+            return Fault::new(c.rule, message).against("the tcgen05.mma", loc);
+        }
         conflict::explain(
             c,
             cta,

@@ -97,6 +97,7 @@ pub(crate) fn flight(hw: &Machine, copy: &Copy) -> u64 {
         Kind::StoreRead { cta, src, bytes, .. } => (3, *cta, *src, *bytes, None),
         Kind::StoreWrite { src, data, .. } => (4, 0, *src, data.len() as u32, None),
         Kind::CpAsync => (5, 0, 0, 0, None),
+        Kind::Commit { cta, bar, .. } => (6, *cta, 0, 0, Some(*bar)),
     };
     let bar = bar.map_or(0, |bar| u64::from(hw.mbarriers.get(bar).addr));
     let place = (cta as u64) << 32 | u64::from(addr);

@@ -36,7 +36,7 @@ fn transfer(kind: &Kind) -> Transfer {
             Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
         }
         Kind::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
-        Kind::StoreWrite { .. } | Kind::CpAsync => Transfer::Queued,
+        Kind::StoreWrite { .. } | Kind::CpAsync | Kind::Commit { .. } => Transfer::Queued,
     }
 }
 

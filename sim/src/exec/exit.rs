@@ -88,6 +88,9 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if let Some((what, loc)) = hw.copies.left_by_thread(t) {
         return at_exit(what, loc);
     }
+    if let Some(loc) = hw.umma.left_over(t) {
+        return at_exit("a tcgen05.mma that no tcgen05.commit covers", loc);
+    }
     let first = t - thread.index % 128;
     let done = |o: u32| hw.thread(o).status == Status::Done;
     if let Some(loc) = hw.groups[thread.cta][thread.warp_group()].in_flight()
@@ -105,6 +108,9 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
         });
         let fault = at_exit(&format!("{what}{completes}"), loc);
         return fault.map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
+    }
+    if let Some((fault, loc)) = hw.tensor[thread.cta].left_over(thread.cta) {
+        return Err((fault, Some(loc)));
     }
     let (first, block) = (t - thread.index, hw.shape.block_threads());
     let all = (first..first + block).map(|t| (t, hw.thread(t).role));

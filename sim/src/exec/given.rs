@@ -9,6 +9,7 @@ use crate::wgmma::pool::suspicious;
 #[inline]
 pub(crate) fn given(e: &mut Engine, t: u32, value: impl Word) -> Result<(), Fault> {
     let Some(bits) = value.find(suspicious) else { return Ok(()) };
+    e.hw.umma.used(t, bits)?;
     let (held, member) = e.hw.held_mut(t);
     held.used(member, bits)
 }

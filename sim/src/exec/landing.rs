@@ -1,6 +1,6 @@
 //! Copies land, at a moment that the scheduler chooses.
 
-use super::{cp_async, groups, mbarrier};
+use super::{cp_async, groups, mbarrier, tensor};
 use crate::copy::boxes;
 use crate::copy::flight::{Copy, Kind, Sink, Target};
 use crate::engine::cluster::Engine;
@@ -66,6 +66,9 @@ fn take(e: &mut Engine, copy: Copy) -> Result<(), Fault> {
             Ok(())
         }
         Kind::CpAsync => cp_async::land(e, issuer),
+        Kind::Commit { cta, bar, commit } => {
+            tensor::completes(e, (issuer, cta), (bar, commit), copy.loc)
+        }
     }
 }
 
@@ -133,5 +136,6 @@ fn note(guide: &mut Guide, copy: &Copy) {
             guide.order.come(Key::Group(t, *group, true));
         }
         Kind::CpAsync => {}
+        Kind::Commit { cta, .. } => guide.visit(*cta),
     }
 }

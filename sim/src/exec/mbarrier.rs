@@ -90,6 +90,15 @@ pub(crate) fn arrive(
     Ok(token)
 }
 
+/// The hardware arrives once for a thread, whose `tcgen05.commit` stands at `loc`.
+pub(crate) fn arrive_for(e: &mut Engine, t: u32, bar: usize, loc: Loc) -> Result<(), Fault> {
+    let role = e.hw.thread(t).role;
+    e.hw.mbarriers.note(bar, (t, role), "tcgen05.commit", Some(loc));
+    let (_, done) = e.hw.mbarriers.arrive(bar, 1, Arrive::Plain, None)?;
+    stepped(e, bar, false, done);
+    Ok(())
+}
+
 /// `mbarrier.expect_tx`
 pub(crate) fn expect(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
     uses(e, t, bar)?;

@@ -1,7 +1,7 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
 use super::given::given;
-use super::{matrix, tensormap};
+use super::{matrix, tensor, tensormap};
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::state::Race;
@@ -52,6 +52,12 @@ pub(crate) fn meet(
     match meet {
         Meet::LdMatrix { n, trans } => matrix::load(e, t, w, n, trans)?,
         Meet::StMatrix { n, trans } => matrix::store(e, t, w, n, trans)?,
+        Meet::TensorAlloc { columns } => tensor::alloc(e, t, operand, columns)?,
+        Meet::TensorFree { address, columns } => tensor::free(e, t, address, columns)?,
+        Meet::TensorPermit => {
+            let cta = e.hw.thread(t).cta;
+            e.hw.tensor[cta].relinquish();
+        }
         Meet::MapCopy { scope } => tensormap::publish(e, t, w, scope)?,
         Meet::Registers { n, more } => {
             if !registers(e, t, w, n, more)? {

@@ -36,6 +36,14 @@ macro_rules! rules {
                         "docs/semantics.md#data-races"
                     }
                     Self::Dependent => "docs/semantics.md#dependent-launches",
+                    Self::TensorAlloc
+                    | Self::TensorBounds
+                    | Self::TensorLeak
+                    | Self::TensorLanes
+                    | Self::TensorRace
+                    | Self::TensorFence
+                    | Self::TensorRegisters
+                    | Self::TensorUnwritten => "docs/blackwell.md#rules",
                     Self::Deadlock
                     | Self::TxLeftOver
                     | Self::TxOverrun
@@ -155,4 +163,20 @@ rules! {
     Dependent = "045", "an access that a dependent launch does not order";
     /// A slot or buffer that was taken and never given back.
     LostToken = "046", "a token dropped: a slot or buffer that was never given back";
+    /// `tcgen05.alloc` and `dealloc`: how many columns, by whom, how often.
+    TensorAlloc = "047", "tensor memory allocated or freed against its rules";
+    /// Columns that no allocation has.
+    TensorBounds = "048", "use of tensor memory that is not allocated";
+    /// An allocation that outlives its CTA.
+    TensorLeak = "049", "tensor memory that is never freed";
+    /// Lanes of other warps.
+    TensorLanes = "050", "lanes of tensor memory that the warp does not own";
+    /// Two tcgen05 instructions on the same cells, of which the first may not be over.
+    TensorRace = "051", "use of tensor memory that a tcgen05 instruction in flight uses";
+    /// The same, ordered but for a `tcgen05.fence`.
+    TensorFence = "052", "tensor memory used without the tcgen05.fence that orders this";
+    /// Registers of a `tcgen05.ld` in flight.
+    TensorRegisters = "053", "registers of a tcgen05.ld used before tcgen05.wait::ld";
+    /// Tensor memory that nobody wrote.
+    TensorUnwritten = "054", "a read of tensor memory that nothing has written";
 }

@@ -21,6 +21,7 @@ pub mod misc;
 pub mod setmaxnreg;
 pub mod shared;
 pub mod sreg;
+pub mod tcgen05;
 pub mod tensormap;
 pub mod thread;
 pub mod warp;

@@ -19,6 +19,10 @@ pub(crate) enum Agent {
     BulkWrites(u32),
     /// A thread's `cp.async`s; the time counts them, from 1.
     CpAsync(u32),
+    /// The tcgen05 multiplications that a thread issued; the time is the number of the commit that covers them, from 1.
+    Umma(u32),
+    /// A thread's loads and stores of tensor memory; the time counts its `tcgen05.fence::before_thread_sync`, from 1.
+    TensorMoves(u32),
     /// The tensor maps that a warp of the cluster copied with `tensormap.cp_fenceproxy` of this scope;
     /// the time counts such copies of the cluster, from 1.
     MapCopies { warp: usize, scope: Scope },

@@ -341,6 +341,14 @@ fn missing_edge(names: &Names<'_>, t: u32, agent: Agent, time: u32) -> String {
             "{who} has neither executed a wgmma.wait_group that covers it, nor synchronised \
              with a thread of warp group {wg} of CTA {cta} that has"
         ),
+        Agent::Umma(o) => format!(
+            "{who} has neither waited for the mbarrier of a tcgen05.commit of {} that covers it, nor synchronised with \
+             a thread that has",
+            names.place(o)
+        ),
+        Agent::TensorMoves(o) => {
+            format!("{who} has not synchronised with {} since", names.place(o))
+        }
         Agent::BulkReads(o) | Agent::BulkWrites(o) => {
             let other = names.place(o);
             let read = if matches!(agent, Agent::BulkReads(_)) { ".read" } else { "" };

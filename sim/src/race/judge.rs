@@ -70,7 +70,7 @@ impl<K: Knowledge> By<'_, K> {
             match self.agents.get(old.agent) {
                 Agent::Barrier(_) | Agent::CpAsync(_) if write => Rule::CopyInFlight,
                 Agent::Barrier(_) | Agent::BulkReads(_) => Rule::StoreReads,
-                Agent::Warpgroup { .. } => Rule::WgmmaReads,
+                Agent::Warpgroup { .. } | Agent::Umma(_) => Rule::WgmmaReads,
                 _ => Rule::SharedRace,
             }
         }

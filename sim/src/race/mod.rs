@@ -40,6 +40,7 @@
 
 pub(crate) mod accesses;
 pub(crate) mod agents;
+mod cells;
 mod clock;
 mod ended;
 pub(crate) mod ends;
@@ -55,6 +56,7 @@ mod shadow;
 mod sites;
 pub(crate) mod state;
 mod sync;
+pub(crate) mod tensor;
 pub(crate) mod times;
 mod waiters;
 mod wgmma;

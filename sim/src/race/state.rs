@@ -1,6 +1,7 @@
 //! What happened before what in a running cluster: the state, and the edges.
 
 use super::agents::{Agent, Agents};
+use super::cells::TensorClock;
 use super::clock::{Knows, Released, Told};
 use super::ended::Ended;
 use super::fences::Fences;
@@ -35,6 +36,8 @@ pub(crate) struct Race {
     /// By CTA.
     pub ended: Vec<Ended>,
     pub agents: Agents,
+    /// Tensor memory.
+    pub tensor: TensorClock,
     pub sites: Sites,
     pub raises: Raises,
     /// Tensor maps that the cluster's warps have copied with `tensormap.cp_fenceproxy`.
@@ -65,6 +68,7 @@ impl Race {
             named: (0..ctas).map(empty).collect(),
             ended: (0..ctas).map(|_| Ended::default()).collect(),
             agents: Agents::new(threads),
+            tensor: TensorClock::new(threads, ctas),
             sites: Sites::default(),
             raises: Raises::default(),
             map_copies: 0,

@@ -2,7 +2,7 @@
 
 use super::clock::{Knows, Released, Told};
 use super::shadow::Access;
-use super::times::{LANES, Lane, Times, raise};
+use super::times::{LANES, Lane, Times, join_into, raise};
 use super::waiters::Waiters;
 use crate::types::scope::Scope;
 
@@ -99,6 +99,12 @@ impl BarClock {
     /// A thread has come this far before the phase in progress can complete.
     pub fn comes(&mut self, thread: &Knows) {
         self.near.add(thread, &[Lane::Course]);
+    }
+
+    /// Asynchronous work of a thread will complete here: it comes after what the thread knows, whose own accesses it
+    /// does not order.
+    pub fn follows(&mut self, thread: &Knows) {
+        join_into(&mut self.near.lanes[Lane::Loose as usize], &thread.base[Lane::Loose as usize]);
     }
 
     /// A thread has seen the last phase complete.

@@ -31,6 +31,17 @@ pub(crate) enum Meet {
     MapCopy {
         scope: Scope,
     },
+    /// `tcgen05.alloc`: so many columns; the operand is where their address is written.
+    TensorAlloc {
+        columns: u32,
+    },
+    /// `tcgen05.dealloc`
+    TensorFree {
+        address: u32,
+        columns: u32,
+    },
+    /// `tcgen05.relinquish_alloc_permit`
+    TensorPermit,
 }
 
 /// The lanes that wait for the rest of their warp, and what the last meeting gave.

@@ -39,7 +39,7 @@ fn imports_form_no_large_circle() {
 /// The model's layers from the bottom up, by the first name of a module's path.
 const LAYERS: [&[&str]; 9] = [
     &["types", "finding"],
-    &["memory", "barrier", "copy", "warp", "wgmma", "cluster", "grid"],
+    &["memory", "barrier", "copy", "warp", "wgmma", "tensor", "cluster", "grid"],
     &["race", "trace", "walk", "schedule", "protocol"],
     &["config"],
     &["engine"],

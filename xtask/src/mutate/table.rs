@@ -490,4 +490,35 @@ mutations! {
         in "pipeline/src/barrier/named_sequence.rs",
             "pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> NamedTurns<'_, Ro, N, Cl> {"
             => "pub fn by<Any: Role, Cl: ClusterShape>(self, group: &Warpgroup<Any, Cl>) -> NamedTurns<'_, Any, N, Cl> {";
+    "51_accumulator_not_started":
+        in "pipeline/src/tensor/multiply.rs",
+            "impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {"
+            => "impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {\n    pub fn commit(self) {}";
+    "51_accumulator_committed_twice":
+        in "pipeline/src/tensor/multiply.rs",
+            "pub fn commit(self) {"
+            => "pub fn commit(&self) {";
+    "51_accumulator_read_after_release":
+        in "pipeline/src/tensor/read.rs",
+            "pub fn release(self) {"
+            => "pub fn release(&self) {";
+    "51_slot_multiplied_twice":
+        in "pipeline/src/ring/umma.rs",
+            "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {"
+            => "impl<St, Tag> Clone for UmmaSlot<St, Tag> { fn clone(&self) -> Self { *self } }\nimpl<St, Tag> Copy for UmmaSlot<St, Tag> {}\nimpl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {";
+    "51_slot_released_by_hand":
+        in "pipeline/src/ring/umma.rs",
+            "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {"
+            => "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {\n    pub fn release(self) { self.release_by_commit(); }";
+    "51_operands_of_f32":
+        in "isa/src/tcgen05/descriptor.rs",
+            "    impl Sealed for half::f16 {}"
+            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}";
+        in "isa/src/tcgen05/descriptor.rs",
+            "impl F16Kind for f16 {"
+            => "impl F16Kind for f32 {\n    const CODE: u32 = 0;\n}\nimpl F16Kind for f16 {";
+    "51_too_many_columns":
+        in "pipeline/src/tensor/accumulators.rs",
+            "STAGES * N <= 512,"
+            => "STAGES * N <= 1024,";
 }

@@ -2,7 +2,8 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
 
-use gpu_kernels::gemm::Epilogue;
+use gpu_kernels::gemm::fusion::{Activated, GeluTanh, PerColBias, Then};
+use gpu_kernels::gemm::{Epilogue, Linear};
 use half::bf16;
 use isa::kernel::KernelArg;
 use pipeline::{grid::DependentSlice, mma::Fragment};
@@ -37,4 +38,14 @@ gpu_kernels::gemm_kernels! {
     bias_gelu_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong;
     bias_gelu_64x64: bf16 => bf16, 64 x 64, cluster 1 x 1, Cooperative;
     bias_gelu_16x64t: bf16 => bf16, 64 x 16, cluster 1 x 1, Cooperative, operands swapped;
+}
+
+/// The same with warpipe's parts: gelu(alpha · sum + bias).
+pub type Chain = Activated<Then<Linear, PerColBias<'static, f32>>, GeluTanh>;
+
+gpu_kernels::gemm_kernels! {
+    /// The kernels with this epilogue.
+    pub static CHAINED: Chain;
+    chain_128x256: bf16 => bf16, 128 x 256, cluster 2 x 1, SplitN;
+    chain_128x128: bf16 => bf16, 128 x 128, cluster 1 x 1, Pingpong;
 }

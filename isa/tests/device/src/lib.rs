@@ -8,8 +8,13 @@
 
 use isa::slice::DeviceSliceMut;
 
+#[cfg(not(feature = "sm100"))]
 mod memory;
+#[cfg(feature = "sm100")]
+mod sm100;
+#[cfg(not(feature = "sm100"))]
 mod sync;
+#[cfg(not(feature = "sm100"))]
 mod tensor;
 
 /// Keeps a result: the optimiser can't drop what goes to memory.

@@ -1,0 +1,313 @@
+//! Epilogues put together from links: an epilogue, and what happens to its results one after another.
+//!
+//! ```text
+//! Linear { alpha, beta } ──► then(PerColBias) ──► activated::<Gelu>() ──► D
+//! ```
+//!
+//! The chain is a type, so the compiler makes one function of it, and it is an argument of the kernel like any other
+//! epilogue. (CUTLASS: `epilogue::fusion`, the operations of `Sm90EVT`; cuBLASLt: `CUBLASLT_EPILOGUE_GELU_BIAS` and the
+//! like.)
+#![forbid(unsafe_code)]
+
+use super::epilogue::Epilogue;
+use core::f32::consts::LOG2_E;
+use core::marker::PhantomData;
+use isa::kernel::{AfterWait, ByValue, KernelArg};
+use isa::math::{ex2_approx, rcp_approx, tanh_approx};
+use isa::slice::Element;
+use isa::wgmma::{M64, Shape};
+use pipeline::cta::{ClusterShape, Role};
+use pipeline::grid::DependentSlice;
+use pipeline::mma::Fragment;
+use pipeline::prelude::*;
+
+/// A link of a chain: it maps the results of the links before it.
+///
+/// ```
+/// use warpipe_gpu_kernels::gemm::{Epilogue, Linear, fusion::Link};
+/// use isa::kernel::KernelArg;
+/// use pipeline::mma::Fragment;
+///
+/// /// Sets results to 0 whose row is `gap` or more below their column: what a causal mask hides.
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
+/// struct Below {
+///     gap: u32,
+/// }
+///
+/// impl Link for Below {
+///     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+///         x.map_at(|x, row, column| if row >= column + self.gap { 0.0 } else { x })
+///     }
+/// }
+///
+/// let epilogue = Linear { alpha: 0.5, beta: 0.0 }.then(Below { gap: 1 });
+/// # let _: warpipe_gpu_kernels::gemm::fusion::Then<Linear, Below> = epilogue;
+/// ```
+pub trait Link: ByValue + KernelArg + AfterWait {
+    /// Returns what the next link gets in place of `x`. If the kernel reads C, `c` is C at the same place.
+    ///
+    /// All threads of a warp group call this together, once for each 64 x 16 fragment.
+    fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment;
+}
+
+/// The epilogue `E`, and then the link `L`. [`Epilogue::then`] makes it.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Then<E, L> {
+    /// What comes first.
+    pub first: E,
+    /// What comes after it.
+    pub next: L,
+}
+
+impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
+        Self { first: self.first.prepared(group), ..self }
+    }
+
+    #[inline(always)]
+    fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
+    where
+        M64<N>: Shape,
+    {
+        self.first.begin(sums);
+    }
+
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
+        self.next.visit(self.first.visit(sum, c), c)
+    }
+}
+
+/// The epilogue `E`, and then the function `A` of each result. [`Epilogue::activated`] makes it.
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Activated<E, A> {
+    /// What comes first.
+    pub first: E,
+    function: PhantomData<A>,
+}
+
+impl<E, A> Activated<E, A> {
+    pub(super) const fn new(first: E) -> Self {
+        Self { first, function: PhantomData }
+    }
+}
+
+impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
+        Self::new(self.first.prepared(group))
+    }
+
+    #[inline(always)]
+    fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
+    where
+        M64<N>: Shape,
+    {
+        self.first.begin(sums);
+    }
+
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
+        self.first.visit(sum, c).map(A::apply)
+    }
+}
+
+/// Adds a value to each column of D: the bias of a linear layer. A column without a value gets none.
+///
+/// (torch: `bias` of `torch.nn.functional.linear`; CUTLASS `PerColBias`, `Sm90RowBroadcast`; cuBLASLt with A and B
+/// exchanged, `CUBLASLT_EPILOGUE_BIAS`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct PerColBias<'a, T: Element> {
+    /// One value for each column of D, which is a row of B.
+    pub bias: DependentSlice<'a, T>,
+}
+
+impl<T: Element + Into<f32>> Link for PerColBias<'_, T> {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        let bias = self.bias.by(&x);
+        let of = |column: u32| bias.get(column as usize).map_or(0.0, Into::into);
+        x.map_by(|_row| (), of, |x, (), bias| x + bias)
+    }
+}
+
+/// Adds a value to each row of D. A row without a value gets none.
+///
+/// (CUTLASS `PerRowBias`, `Sm90ColBroadcast`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct PerRowBias<'a, T: Element> {
+    /// One value for each row of D, which is a row of A.
+    pub bias: DependentSlice<'a, T>,
+}
+
+impl<T: Element + Into<f32>> Link for PerRowBias<'_, T> {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        let bias = self.bias.by(&x);
+        let of = |row: u32| bias.get(row as usize).map_or(0.0, Into::into);
+        x.map_by(of, |_column| (), |x, bias, ()| x + bias)
+    }
+}
+
+/// Adds `factor` · C behind an activation, as a residual connection does. The kernel reads C (`with C`), and the
+/// [`Linear`](super::Linear) in front has a beta of 0.
+///
+/// (CUTLASS `LinCombEltActResidual`.)
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
+pub struct Residual {
+    /// Factor of C.
+    pub factor: f32,
+}
+
+impl Link for Residual {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment {
+        match c {
+            Some(c) => x.zip(c, |x, c| x + self.factor * c),
+            None => x,
+        }
+    }
+}
+
+/// Bounds each result. NaN becomes `low`.
+///
+/// (torch: `torch.clamp`, which keeps NaN; CUTLASS `Clamp`.)
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
+pub struct Clamp {
+    /// The least result.
+    pub low: f32,
+    /// The greatest result, not below `low`.
+    pub high: f32,
+}
+
+impl Link for Clamp {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        x.map(|x| isa::math::min(isa::math::max(x, self.low), self.high))
+    }
+}
+
+/// A function of one result, without arguments of its own. (CUTLASS: the functors of `epilogue::thread`.)
+///
+/// ```
+/// use warpipe_gpu_kernels::gemm::{Epilogue, Linear, fusion::{Activated, Activation}};
+///
+/// /// x², or 0 below 0.
+/// #[derive(Clone, Copy)]
+/// struct SquaredRelu;
+///
+/// impl Activation for SquaredRelu {
+///     fn apply(x: f32) -> f32 {
+///         let x = x.max(0.0);
+///         x * x
+///     }
+/// }
+///
+/// let epilogue = Linear { alpha: 1.0, beta: 0.0 }.activated::<SquaredRelu>();
+/// # let _: Activated<Linear, SquaredRelu> = epilogue;
+/// ```
+pub trait Activation: Copy + 'static {
+    /// The function.
+    fn apply(x: f32) -> f32;
+}
+
+macro_rules! activations {
+    ($($(#[$doc:meta])* $name:ident($x:ident) = $value:expr;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Activation for $name {
+            #[inline(always)]
+            fn apply($x: f32) -> f32 {
+                $value
+            }
+        }
+    )+};
+}
+
+activations! {
+    /// max(x, 0); NaN becomes 0. (torch `relu`, which keeps NaN; CUTLASS `ReLU`.)
+    Relu(x) = isa::math::max(x, 0.0);
+    /// x · Φ(x), Φ the normal distribution. The error is at most 3·10⁻⁷ · (1 + |x|). (torch `gelu`; CUTLASS `GELU`.)
+    Gelu(x) = 0.5 * x * (1.0 + erf(x * core::f32::consts::FRAC_1_SQRT_2));
+    /// GELU by a hyperbolic tangent, whose relative error is 2⁻¹¹ at most. (torch `gelu` with `approximate="tanh"`; CUTLASS
+    /// `GELU_taylor`; cuBLASLt `CUBLASLT_EPILOGUE_GELU`.)
+    GeluTanh(x) = 0.5 * x * (1.0 + tanh_approx(0.797_884_6 * (x + 0.044715 * x * x * x)));
+    /// x / (1 + e⁻ˣ). (torch `silu`; CUTLASS `SiLu`.)
+    Silu(x) = x * sigmoid(x);
+    /// 1 / (1 + e⁻ˣ). (torch `sigmoid`; CUTLASS `Sigmoid`.)
+    Sigmoid(x) = sigmoid(x);
+    /// The hyperbolic tangent, with a relative error of at most 2⁻¹¹. (torch `tanh`; CUTLASS `Tanh`.)
+    Tanh(x) = tanh_approx(x);
+}
+
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    rcp_approx(1.0 + ex2_approx(-LOG2_E * x))
+}
+
+/// The error function, with an absolute error of at most 5·10⁻⁷ (Abramowitz and Stegun, 7.1.26, and the rounding of f32).
+#[inline(always)]
+fn erf(x: f32) -> f32 {
+    const A: [f32; 5] = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152_1, 1.061_405_4];
+    let positive = isa::math::abs(x);
+    let t = rcp_approx(1.0 + 0.327_591_1 * positive);
+    let sum = t * (A[0] + t * (A[1] + t * (A[2] + t * (A[3] + t * A[4]))));
+    let erf = 1.0 - sum * ex2_approx(-LOG2_E * x * x);
+    erf.copysign(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Φ by its series, in f64.
+    fn erf_exact(x: f64) -> f64 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..200 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        sum * core::f64::consts::FRAC_2_SQRT_PI
+    }
+
+    fn worst<A: Activation>(exact: impl Fn(f64) -> f64, scale: impl Fn(f64) -> f64) -> f64 {
+        let points = (-4000..=4000).map(|i| f64::from(i) / 1000.0);
+        points
+            .map(|x| (f64::from(A::apply(x as f32)) - exact(f64::from(x as f32))).abs() / scale(x))
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn activations_are_as_exact_as_they_say() {
+        let gelu = |x: f64| 0.5 * x * (1.0 + erf_exact(x / 2f64.sqrt()));
+        let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+        assert!(worst::<Gelu>(gelu, |x| 1.0 + x.abs()) < 3e-7);
+        assert!(worst::<GeluTanh>(gelu, |_| 1.0) < 2e-3);
+        assert!(worst::<Sigmoid>(logistic, logistic) < 1e-6);
+        assert!(worst::<Silu>(|x| x * logistic(x), |x| 1.0 + x.abs()) < 1e-6);
+        assert!(worst::<Tanh>(f64::tanh, |x| x.tanh().abs().max(1e-9)) < 1e-6);
+        assert!(worst::<Relu>(|x| x.max(0.0), |_| 1.0) == 0.0);
+    }
+
+    #[test]
+    fn activations_far_out() {
+        for x in [60.0, 1e4, f32::MAX, f32::INFINITY] {
+            assert_eq!((Gelu::apply(x), Silu::apply(x), Sigmoid::apply(x)), (x, x, 1.0), "{x}");
+        }
+        for x in [-60.0, -1e4, f32::MIN] {
+            assert_eq!((Gelu::apply(x), Sigmoid::apply(x) < 1e-25), (0.0, true), "{x}");
+            assert!(Silu::apply(x).abs() < 1e-23, "{x}");
+        }
+        assert!(Gelu::apply(f32::NAN).is_nan() && Silu::apply(f32::NAN).is_nan());
+    }
+}

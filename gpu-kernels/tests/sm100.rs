@@ -1,0 +1,191 @@
+//! The GEMM for Blackwell on the SM model: the only place where it has ever run.
+
+use half::{bf16, f16};
+use isa::cp_async_bulk::TensorMapBytes;
+use isa::kernel::{Dtype, KernelArg, LaunchFacts};
+use isa::tcgen05::F16Kind;
+use pipeline::mma::Fragments;
+use pipeline::prelude::{Cta, TensorMap, Tile};
+use pipeline::tensor::UmmaTiles;
+use pipeline::tile::{Element, TileShape};
+use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
+use sim::{Config, GlobalMemory, Grid};
+use warpipe_gpu_kernels::gemm::TileSchedulerParams;
+use warpipe_gpu_kernels::sm100::{self, BK, BM, BN, Scale};
+
+/// An element type as the host sees it.
+trait Value: Element + Copy {
+    fn of(x: f64) -> Self;
+    fn f64(self) -> f64;
+    fn bytes(self) -> Vec<u8>;
+    fn read(bytes: &[u8]) -> Self;
+    /// Half the distance of two neighbours at 1.
+    const HALF_STEP: f64;
+}
+macro_rules! values {
+    ($($t:ty, $half_step:expr, $of:expr;)*) => {$(
+        impl Value for $t {
+            const HALF_STEP: f64 = $half_step;
+            fn of(x: f64) -> Self { $of(x) }
+            fn f64(self) -> f64 { self.into() }
+            fn bytes(self) -> Vec<u8> { self.to_le_bytes().to_vec() }
+            fn read(bytes: &[u8]) -> Self { Self::from_le_bytes(bytes.try_into().expect("its size")) }
+        }
+    )*};
+}
+values! {
+    bf16, 1.0 / 256.0, bf16::from_f64;
+    f16, 1.0 / 2048.0, f16::from_f64;
+    f32, 1.0 / 16_777_216.0, |x| x as f32;
+}
+
+/// A row-major matrix in the model's memory.
+struct Matrix {
+    addr: u64,
+    rows: usize,
+    cols: usize,
+}
+
+impl Matrix {
+    fn new<T: Value>(memory: &GlobalMemory, rows: usize, cols: usize, values: &[f64]) -> Self {
+        let addr = memory.alloc(rows * cols * T::SIZE);
+        let bytes: Vec<u8> = values.iter().flat_map(|&x| T::of(x).bytes()).collect();
+        memory.write(addr, &bytes).expect("just allocated");
+        Self { addr, rows, cols }
+    }
+    fn read<T: Value>(&self, memory: &GlobalMemory) -> Vec<f64> {
+        let mut bytes = vec![0; self.rows * self.cols * T::SIZE];
+        memory.read(self.addr, &mut bytes).expect("allocated");
+        bytes.chunks_exact(T::SIZE).map(|b| T::read(b).f64()).collect()
+    }
+    fn map<T: TileShape>(&self) -> TensorMap<T> {
+        let dtype = match T::Element::DTYPE {
+            Dtype::Bf16 => DataType::Bf16,
+            Dtype::F16 => DataType::F16,
+            Dtype::F32 => DataType::F32,
+            other => unreachable!("{other:?}"),
+        };
+        let words = encode(&TensorMapDesc {
+            dtype,
+            rank: 2,
+            addr: self.addr,
+            dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
+            strides: [(self.cols * T::Element::SIZE) as u64, 0, 0, 0],
+            box_dims: [T::COLS as u32, T::ROWS as u32, 1, 1, 1],
+            swizzle: Swizzle::B128,
+        })
+        .expect("a valid tensor");
+        // SAFETY: the box, the element and the swizzle are the tile's; the memory outlives the run.
+        unsafe { TensorMap::from_bytes(TensorMapBytes(words)) }
+    }
+}
+
+/// Numbers that look random, from -1 to 1, or whole ones from -4 to 4.
+fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
+    let next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let x = (state >> 11) as f64 / (1u64 << 53) as f64;
+        if whole { (9.0 * x).floor() - 4.0 } else { 2.0 * x - 1.0 }
+    };
+    std::iter::repeat_with(next).take(n).collect()
+}
+
+/// Multiplies on the model with `ctas` CTAs, and compares with the f64 product.
+fn check<T, O>([m, n, k]: [usize; 3], ctas: u32, whole: bool, seeds: u64)
+where
+    T: Value + F16Kind + Sync,
+    O: Value + Fragments,
+    sm100::TileD<O>: Sync,
+    Tile<T, BM, BK>: TileShape<Element = T>,
+    Tile<T, BN, BK>: TileShape<Element = T>,
+    (Tile<T, BM, BK>, Tile<T, BN, BK>): UmmaTiles<BN>,
+{
+    let memory = GlobalMemory::new();
+    let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
+    let round = |all: &[f64]| all.iter().map(|&x| T::of(x).f64()).collect::<Vec<_>>();
+    let (a_values, b_values) = (round(&a), round(&b));
+    let (a, b) = (Matrix::new::<T>(&memory, m, k, &a), Matrix::new::<T>(&memory, n, k, &b));
+    let tiles = [m.div_ceil(BM) as u32, n.div_ceil(BN) as u32];
+    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(BK) as u32, 2, ctas, 0);
+    let alpha = 0.5;
+    type Token<T, O> =
+        Cta<(sm100::Work, sm100::Store), pipeline::prelude::Cluster<1, 1>, sm100::Plan<T, O>>;
+    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
+        <Token<T, O> as KernelArg>::LAUNCH
+    else {
+        unreachable!("a token says what its launch needs")
+    };
+    for seed in 0..seeds {
+        let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
+        let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
+        let grid = Grid {
+            grid: [ctas, 1, 1],
+            block: [threads, 1, 1],
+            cluster,
+            min_ctas,
+            smem_bytes,
+            name: "gemm_sm100",
+        };
+        let config = Config { seed, workers: Some(1), ..Config::default() };
+        let entry = || {
+            // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+            let cta: Token<T, O> = unsafe { Cta::enter() };
+            sm100::tensor_gemm::<T, O, Scale>(
+                cta,
+                &a_map,
+                &b_map,
+                &d_map,
+                Scale { alpha },
+                scheduler,
+            );
+        };
+        if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
+            panic!("{m} x {n} x {k}, seed {seed}:\n{report}");
+        }
+        for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
+            let (row, col) = (i / n, i % n);
+            let pairs = || (0..k).map(|k_at| a_values[row * k + k_at] * b_values[col * k + k_at]);
+            let (sum, size) = (pairs().sum::<f64>(), pairs().map(f64::abs).sum::<f64>());
+            let want = f64::from(alpha) * sum;
+            let within = if whole {
+                // Each partial sum is a whole number below 2^24: f32 holds it.
+                O::of(want).f64().to_bits() == got.to_bits() || (want == 0.0 && got == 0.0)
+            } else {
+                let rounding = k as f64 * f64::from(f32::EPSILON) * size * f64::from(alpha);
+                let last = O::HALF_STEP * (want.abs() + rounding);
+                (got - want).abs() <= rounding + last + f64::from(f32::MIN_POSITIVE)
+            };
+            assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
+        }
+    }
+}
+
+fn seeds(few: u64) -> u64 {
+    let seeds = std::env::var("WARPIPE_SEEDS").ok();
+    seeds.map_or(few, |n| n.parse().expect("WARPIPE_SEEDS is a number"))
+}
+
+#[test]
+fn one_tile_of_whole_numbers_is_exact() {
+    check::<bf16, f32>([BM, BN, 3 * BK], 1, true, seeds(4));
+}
+
+/// More k tiles than stages, and tiles with rows, columns and K that are no multiples.
+#[test]
+fn residues_of_every_dimension() {
+    check::<bf16, bf16>([200, 312, 5 * BK + 24], 2, false, seeds(2));
+    check::<f16, f16>([72, 264, 40], 1, false, seeds(2));
+}
+
+/// One CTA computes five tiles: the accumulators come round twice.
+#[test]
+fn the_accumulators_are_used_in_turn() {
+    check::<f16, f32>([5 * BM - 56, BN - 8, BK], 1, true, seeds(3));
+}
+
+#[test]
+fn operands_and_results_of_other_types() {
+    check::<bf16, f16>([BM, 64, 72], 1, false, seeds(1));
+    check::<f16, bf16>([16, BN, 136], 1, false, seeds(1));
+}

@@ -1,0 +1,130 @@
+//! The instruction descriptor, and the descriptor of an operand in shared memory.
+//!
+//! PTX manual: *TensorCore 5th Generation Family Instructions*, "Instruction descriptor" of `.kind::f16`:
+//!
+//! ```text
+//! bits 1-0, 2   sparsity            0
+//! bit  3        saturate (integers) 0
+//! bits 5-4      type of D           0 f16, 1 f32
+//! bits 9-7      type of A           0 f16, 1 bf16
+//! bits 12-10    type of B           0 f16, 1 bf16
+//! bits 13, 14   negate A, B         0
+//! bits 15, 16   A, B is MN-major    0 is K-major
+//! bits 22-17    N / 8
+//! bits 28-24    M / 16
+//! bits 31-30    maximum shift       0
+//! ```
+//!
+//! and "Shared memory descriptor":
+//!
+//! ```text
+//! bits 13-0    start address        (address & 0x3FFFF) >> 4
+//! bits 29-16   leading dimension byte offset, encoded the same way
+//! bits 45-32   stride dimension byte offset, encoded the same way
+//! bits 48-46   0b001
+//! bits 51-49   base offset          0
+//! bit  52      mode of the leading offset: 0, it is relative
+//! bits 63-61   swizzle mode         0 none, 1 128 B of 32-byte atoms, 2 128 B, 4 64 B, 6 32 B
+//! ```
+
+pub use crate::wgmma::Swizzle;
+use half::{bf16, f16};
+
+/// An element type of a multiplication of kind `f16`: bf16 or f16, with sums of f32.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element type of `tcgen05.mma.kind::f16`",
+    label = "not bf16 or f16"
+)]
+pub trait F16Kind: sealed::Sealed + Copy + 'static {
+    /// Its code in an instruction descriptor.
+    const CODE: u32;
+}
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for half::f16 {}
+}
+impl F16Kind for f16 {
+    const CODE: u32 = 0;
+}
+impl F16Kind for bf16 {
+    const CODE: u32 = 1;
+}
+
+/// The instruction descriptor of a multiplication of `m` x `n`, with A of elements `A` and B of elements `B`, both K-major,
+/// and sums of f32. (CUTLASS `UMMA::make_instr_desc`.)
+///
+/// `m` is 128, and `n` a multiple of 16 from 16 to 256.
+#[inline(always)]
+#[must_use]
+pub const fn instruction_f16<A: F16Kind, B: F16Kind>(m: u32, n: u32) -> u32 {
+    assert!(m == 128, "M of a multiplication by one CTA is 128 here");
+    assert!(n >= 16 && n <= 256 && n.is_multiple_of(16), "N is a multiple of 16 from 16 to 256");
+    1 << 4 | A::CODE << 7 | B::CODE << 10 | (n / 8) << 17 | (m / 16) << 24
+}
+
+/// One 14-bit field: an address or offset without its low 4 bits.
+const fn field(bytes: u32) -> u64 {
+    ((bytes & 0x3_ffff) >> 4) as u64
+}
+
+/// The descriptor of an operand in shared memory. `lead_bytes` and `stride_bytes` are those of
+/// [`wgmma::descriptor`](crate::wgmma::descriptor): the layouts are the same, and the codes differ. (CUTLASS
+/// `UMMA::make_umma_desc`.)
+#[inline(always)]
+#[must_use]
+pub const fn shared(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swizzle) -> u64 {
+    let code: u64 = match swizzle {
+        Swizzle::None => 0,
+        Swizzle::B128 => 2,
+        Swizzle::B64 => 4,
+        Swizzle::B32 => 6,
+    };
+    field(addr) | field(lead_bytes) << 16 | field(stride_bytes) << 32 | 1 << 46 | code << 61
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The manual's table, field by field: first bit, last bit, value.
+    #[test]
+    fn instruction_fields_are_where_the_manual_says() {
+        let check = |d: u32, a: u32, b: u32, n: u32| {
+            let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
+            assert_eq!(bits(0, 3), 0, "dense, no saturation");
+            assert_eq!(bits(4, 5), 1, "D is f32");
+            assert_eq!(bits(6, 6), 0);
+            assert_eq!((bits(7, 9), bits(10, 12)), (a, b), "types of A and B");
+            assert_eq!(bits(13, 16), 0, "nothing negated, both K-major");
+            assert_eq!(bits(17, 22), n / 8, "N");
+            assert_eq!(bits(23, 23), 0);
+            assert_eq!(bits(24, 28), 8, "M / 16");
+            assert_eq!(bits(29, 31), 0);
+        };
+        for n in (16..=256).step_by(16) {
+            check(instruction_f16::<f16, f16>(128, n), 0, 0, n);
+            check(instruction_f16::<bf16, bf16>(128, n), 1, 1, n);
+            check(instruction_f16::<f16, bf16>(128, n), 0, 1, n);
+            check(instruction_f16::<bf16, f16>(128, n), 1, 0, n);
+        }
+    }
+
+    #[test]
+    fn shared_fields_are_where_the_manual_says() {
+        let codes = [(Swizzle::None, 0), (Swizzle::B128, 2), (Swizzle::B64, 4), (Swizzle::B32, 6)];
+        for (swizzle, code) in codes {
+            let d = shared(0x2480, 0x30, 0x500, swizzle);
+            let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
+            assert_eq!(bits(0, 13), 0x248, "start address");
+            assert_eq!(bits(14, 15), 0);
+            assert_eq!(bits(16, 29), 0x3, "leading dimension byte offset");
+            assert_eq!(bits(30, 31), 0);
+            assert_eq!(bits(32, 45), 0x50, "stride dimension byte offset");
+            assert_eq!(bits(46, 48), 1, "the fixed bits");
+            assert_eq!(bits(49, 52), 0, "base offset and mode");
+            assert_eq!(bits(53, 60), 0);
+            assert_eq!(bits(61, 63), code, "swizzle of {swizzle:?}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Tensor memory and tcgen05, for Blackwell.
+
+use crate::keep;
+use half::{bf16, f16};
+use isa::slice::DeviceSliceMut;
+use isa::tcgen05::{self, Loaded, Swizzle};
+use isa::{kernel, shared};
+
+fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded<N>) {
+    // SAFETY: assembled, never run.
+    unsafe { tcgen05::wait_ld() };
+    let all = loaded.ready().into_iter().fold(0, u32::wrapping_add);
+    keep(out, at, all);
+}
+
+/// Every load.
+#[kernel(threads = 128)]
+pub fn tensor_loads(taddr: u32, out: DeviceSliceMut<u64>) {
+    let out = &out;
+    // SAFETY: assembled, never run.
+    unsafe {
+        keep_all(out, 1, tcgen05::ld_32x32b_x1(taddr));
+        keep_all(out, 2, tcgen05::ld_32x32b_x2(taddr));
+        keep_all(out, 4, tcgen05::ld_32x32b_x4(taddr));
+        keep_all(out, 8, tcgen05::ld_32x32b_x8(taddr));
+        keep_all(out, 16, tcgen05::ld_32x32b_x16(taddr));
+        keep_all(out, 32, tcgen05::ld_32x32b_x32(taddr));
+        keep_all(out, 64, tcgen05::ld_32x32b_x64(taddr));
+        keep_all(out, 128, tcgen05::ld_32x32b_x128(taddr));
+        keep_all(out, 1 + 200, tcgen05::ld_16x256b_x1(taddr));
+        keep_all(out, 2 + 200, tcgen05::ld_16x256b_x2(taddr));
+        keep_all(out, 4 + 200, tcgen05::ld_16x256b_x4(taddr));
+        keep_all(out, 8 + 200, tcgen05::ld_16x256b_x8(taddr));
+        keep_all(out, 16 + 200, tcgen05::ld_16x256b_x16(taddr));
+        keep_all(out, 32 + 200, tcgen05::ld_16x256b_x32(taddr));
+    }
+}
+
+/// Every store.
+#[kernel(threads = 128)]
+pub fn tensor_stores(taddr: u32, value: u32) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        tcgen05::st_32x32b_x1(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x2(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x4(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x8(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x16(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x32(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x64(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_32x32b_x128(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::wait_st();
+    }
+}
+
+/// Allocation, multiplication, commit, fences.
+#[kernel(threads = 128, smem = 4096)]
+pub fn tensor_mma(bar: u32, operand: u32) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        let at = shared::dynamic_base();
+        tcgen05::alloc(at, 64);
+        tcgen05::relinquish_alloc_permit();
+        let d: u32 = shared::ld(at);
+        tcgen05::fence_after_thread_sync();
+        let a = tcgen05::shared(operand, 16, 1024, Swizzle::B128);
+        tcgen05::mma_f16(d, a, a, tcgen05::instruction_f16::<bf16, bf16>(128, 64), false);
+        tcgen05::mma_f16(d, a, a, tcgen05::instruction_f16::<f16, f16>(128, 64), true);
+        tcgen05::commit(bar);
+        tcgen05::fence_before_thread_sync();
+        tcgen05::dealloc(d, 64);
+    }
+}

@@ -1,0 +1,67 @@
+//! tcgen05 before NVIDIA's assembler, for both architectures that have it; and README.md's table of it.
+
+use kernel_build::{Arch, KernelBuilder};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Function and instruction of each row of the table.
+fn table() -> Vec<(&'static str, &'static str)> {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once("## Tensor memory").expect("the heading");
+    let (text, _) = rest.split_once("\n## ").expect("another one behind it");
+    let row = |line: &'static str| {
+        let (function, rest) = line.strip_prefix("| `")?.split_once("` | `")?;
+        Some((function, rest.strip_suffix("` |")?))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+#[test]
+fn the_table_of_tcgen05_lists_every_function() {
+    let (own, moves) =
+        (include_str!("../../src/tcgen05.rs"), include_str!("../../src/tcgen05/moves.rs"));
+    let name = |line: &'static str| {
+        let line = line.trim();
+        let moved = line.starts_with("ld_") || line.starts_with("st_");
+        let rest = line.strip_prefix("pub unsafe fn ").or(line.strip_prefix("pub fn fence"));
+        if line.starts_with("pub fn fence") {
+            return line["pub fn ".len()..].split('(').next();
+        }
+        rest.or(moved.then_some(line))?.split([' ', '(', '<']).next()
+    };
+    let declared: BTreeSet<_> =
+        own.lines().chain(moves.lines()).filter_map(name).filter(|n| !n.starts_with('$')).collect();
+    let listed: BTreeSet<_> = table().into_iter().map(|row| row.0).collect();
+    assert_eq!(declared, listed);
+    assert_eq!(listed.len(), 31);
+}
+
+fn assembles(arch: Arch, version: &str) {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("isa-{}", arch.name()));
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device");
+    let builder = KernelBuilder::new(fixture).out_dir(&out).feature("sm100").arch(arch);
+    let image = builder.build().unwrap_or_else(|e| panic!("{e}"));
+    match &image.ptxas {
+        Some((_, report)) => assert_eq!(report.kernels.len(), 3),
+        None => println!("no ptxas: only the PTX is looked at"),
+    }
+    let head = format!(".version {version}\n.target {}", arch.name());
+    assert!(image.ptx.contains(&head), "{}", &image.ptx[..200]);
+    for (function, instruction) in table() {
+        let there = image.ptx.match_indices(instruction).any(|(at, _)| {
+            let next = image.ptx.as_bytes().get(at + instruction.len());
+            !next.is_some_and(|c| c.is_ascii_alphanumeric() || b".:_".contains(c))
+        });
+        assert!(there, "{function}: {instruction}");
+    }
+}
+
+#[test]
+fn tcgen05_assembles_for_sm_100a() {
+    assembles(Arch::Sm100a, "8.6");
+}
+
+#[test]
+fn tcgen05_assembles_for_sm_103a() {
+    assembles(Arch::Sm103a, "8.8");
+}

@@ -1,0 +1,121 @@
+//! The consumer of a ring whose slots one thread multiplies into tensor memory (CUTLASS `PipelineTmaUmmaAsync`).
+//!
+//! Invariant: a slot is released by the commit of the multiplications that read it, and by nothing else. The hardware
+//! arrives when they have completed.
+//!
+//! This is for Blackwell. It has never run on a chip.
+
+use super::{ConsumerEnd, Layout, Name, Readers, sealed::Sealed};
+use crate::cta::{ClusterShape, Elected, Role};
+use crate::ring::{ConsumerSide, PipelineState, Stage};
+use core::marker::PhantomData;
+use isa::device;
+
+/// One thread of role `Ro` multiplies every slot into tensor memory (`tcgen05.mma`).
+///
+/// Waits for a full slot. A `tcgen05.commit` signals one arrival on the empty barrier when the multiplications that read
+/// the slot have completed. (CUTLASS: the consumer of `PipelineTmaUmmaAsync`.)
+///
+/// ```
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::Umma}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
+/// # roles! { Work = 1 x 40 registers } type A = Tile<bf16, 128, 64>; type B = Tile<bf16, 256, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, (A, B), Tma, Umma<Work>, Main, Alone>,)>::BYTES;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Umma<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for Umma<Ro> {}
+impl<Ro: Role> Readers for Umma<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = 1;
+    const ARRIVALS: usize = 1;
+    const MULTICAST: bool = false;
+    const ASYNC: bool = true;
+    const BY: &'static str = "the commit of the thread that multiplies";
+}
+
+impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    ConsumerEnd<STAGES, St, Umma<Ro>, Tag, Cl>
+{
+    /// Binds the end to the thread that multiplies.
+    ///
+    /// See the example of [`UmmaConsumer`].
+    #[inline(always)]
+    pub fn by_one(self, _one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag> {
+        const { assert!(Cl::SIZE == 1, "slots that tcgen05.mma reads are not shared by CTAs yet") };
+        UmmaConsumer { base: self.base(), state: PipelineState::start(), ring: PhantomData }
+    }
+}
+
+/// The consumer of a ring, in the thread that multiplies: its position, and the verb `wait`.
+///
+/// Waits for full slots. (PTX `mbarrier.try_wait.parity`; CUTLASS: the consumer's side of `PipelineTmaUmmaAsync`.)
+///
+/// ```
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, cta::Elected, ring::*, tensor::EmptyAccumulator}};
+/// # names! { Main = "main loop", Sums = "sums" } roles! { Work = 1 x 40 registers }
+/// # type Alone = Cluster<1, 1>;
+/// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>);
+/// fn multiply(
+///     one: &Elected<Work, Alone>,
+///     end: ConsumerEnd<4, Operands, Umma<Work>, Main, Alone>,
+///     empty: EmptyAccumulator<256, Sums>,
+/// ) {
+///     let mut full = end.by_one(one);
+///     let mut sum = empty.start(full.wait());
+///     for _ in 1..9 {
+///         sum.add(full.wait());
+///     }
+///     sum.commit();
+/// }
+/// ```
+#[must_use]
+pub struct UmmaConsumer<const STAGES: usize, St, Tag> {
+    base: u32,
+    state: PipelineState<STAGES, ConsumerSide>,
+    ring: PhantomData<(St, Tag, *const ())>,
+}
+
+impl<const STAGES: usize, St: Stage, Tag: Name> UmmaConsumer<STAGES, St, Tag> {
+    /// Takes the next slot, once it is full, and advances.
+    ///
+    /// Waits until all writers have arrived and all transaction bytes have landed. (PTX
+    /// `mbarrier.try_wait.parity` on the full barrier, in a loop; CUTLASS `consumer_wait`.) See the example of
+    /// [`UmmaConsumer`].
+    #[device]
+    pub fn wait(&mut self) -> UmmaSlot<St, Tag> {
+        let stage = self.state.index();
+        let full = Layout::<STAGES, St>::full(self.base, stage);
+        // SAFETY: the plan initialised the barrier; the state tracks its phase.
+        unsafe { isa::mbarrier::wait_parity(full, self.state.phase()) };
+        self.state.advance();
+        let empty = Layout::<STAGES, St>::empty(self.base, stage);
+        isa::debug::hold(empty, "slot of ring", Tag::NAME, stage, "multiplied");
+        UmmaSlot { data: Layout::<STAGES, St>::slot(self.base, stage), empty, ring: PhantomData }
+    }
+}
+
+/// A full slot that is multiplied next. The commit of the multiplications releases it.
+///
+/// (CUTLASS: the stage's part of `SharedStorage`, after `consumer_wait`.) See the example of [`UmmaConsumer`].
+#[must_use = "a full slot that is never multiplied stops the ring: give it to an accumulator, with `start` or `add`"]
+pub struct UmmaSlot<St, Tag> {
+    data: u32,
+    empty: u32,
+    ring: PhantomData<(St, Tag, *const ())>,
+}
+
+impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {
+    /// The address of the tiles.
+    #[inline(always)]
+    pub(crate) fn data(&self) -> u32 {
+        self.data
+    }
+
+    /// Releases the slot when all multiplications that this thread has issued so far have completed.
+    #[device]
+    pub(crate) fn release_by_commit(self) {
+        isa::debug::let_go(self.empty);
+        // SAFETY: the empty barrier expects one arrival of this thread's commit per slot.
+        unsafe { isa::tcgen05::commit(self.empty) };
+    }
+}

@@ -1,0 +1,281 @@
+//! The ring of accumulators in tensor memory: its allocation, its barriers, and the thread that fills it.
+
+use super::multiply::EmptyAccumulator;
+use crate::cta::{ClusterShape, Elected, Place, Region, Role, Warp};
+use crate::ring::{Name, PipelineState, ProducerSide};
+use core::marker::PhantomData;
+use isa::device;
+use isa::kernel::{Part, RegionFacts};
+
+/// `STAGES` accumulators of 128 rows and `N` columns in tensor memory. One thread multiplies into them, and the warp group
+/// of role `Ro` reads them. `Tag` is the ring's name.
+///
+/// The allocation has `STAGES * N` columns, rounded up to a power of two; tensor memory has 512. It is made and freed by
+/// [`AccumulatorProducerEnd::by`]. Shared memory holds the allocation's address and the barriers.
+///
+/// (PTX `tcgen05.alloc`, `mbarrier.init`; CUTLASS `PipelineUmmaAsync<Stages>`, `TMEM::Allocator1Sm`.)
+///
+/// ```
+/// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::Umma, tensor::TensorAccumulators}};
+/// # names! { Main = "main loop", Sums = "sums" }
+/// # roles! { Work = 1 x 40 registers, Store = 1 x 216 registers }
+/// # type A = Tile<bf16, 128, 64>; type B = Tile<bf16, 256, 64>; type Alone = Cluster<1, 1>;
+/// type Plan = SmemPlan<(
+///     Ring<4, (A, B), Tma, Umma<Work>, Main, Alone>,
+///     TensorAccumulators<2, 256, Store, Sums>,
+/// )>;
+/// assert_eq!(Plan::BYTES, 4 * ((128 + 256) * 128 + 16) + 16 + 2 * 16);
+/// assert_eq!(TensorAccumulators::<2, 256, Store, Sums>::COLUMNS, 512);
+/// ```
+pub struct TensorAccumulators<const STAGES: usize, const N: usize, Ro, Tag>(PhantomData<(Ro, Tag)>);
+
+/// Addresses inside the region: the word with the allocation's address, the barrier that says that it is there, the full
+/// barriers, the empty barriers.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<const STAGES: usize> {
+    pub base: u32,
+}
+
+impl<const STAGES: usize> Layout<STAGES> {
+    #[inline(always)]
+    pub const fn allocated(self) -> u32 {
+        self.base + 8
+    }
+    #[inline(always)]
+    pub const fn full(self, stage: u32) -> u32 {
+        self.base + 16 + 8 * stage
+    }
+    #[inline(always)]
+    pub const fn empty(self, stage: u32) -> u32 {
+        self.full(STAGES as u32) + 8 * stage
+    }
+}
+
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
+    TensorAccumulators<STAGES, N, Ro, Tag>
+{
+    /// The columns of the allocation.
+    pub const COLUMNS: u32 = {
+        assert!(
+            N >= 32 && N <= 256 && N.is_multiple_of(32),
+            "an accumulator in tensor memory has a multiple of 32 columns, from 32 to 256"
+        );
+        assert!(STAGES >= 1, "there is at least one accumulator");
+        assert!(
+            STAGES * N <= 512,
+            "tensor memory has 512 columns: take fewer accumulators, or narrower ones"
+        );
+        assert!(
+            Ro::GROUPS == 1,
+            "the 128 rows of an accumulator are read by the four warps of one warp group"
+        );
+        (STAGES * N).next_power_of_two() as u32
+    };
+    const READERS: u32 = 4;
+}
+
+/// The two ends of the accumulators.
+///
+/// See the example of [`AccumulatorProducerEnd::by`].
+pub struct AccumulatorEnds<const STAGES: usize, const N: usize, Ro, Tag> {
+    /// The end of the warp that allocates, and whose elected thread multiplies.
+    pub producer: AccumulatorProducerEnd<STAGES, N, Ro, Tag>,
+    /// The end of the warp group that reads.
+    pub reader: AccumulatorReaderEnd<STAGES, N, Ro, Tag>,
+}
+
+/// The end of the warp that multiplies, before that takes it with [`by`](Self::by).
+#[must_use]
+pub struct AccumulatorProducerEnd<const STAGES: usize, const N: usize, Ro, Tag> {
+    at: Layout<STAGES>,
+    ring: PhantomData<(Ro, Tag, *const ())>,
+}
+
+/// The end of the warp group that reads, before that takes it with [`by`](Self::by).
+#[must_use]
+pub struct AccumulatorReaderEnd<const STAGES: usize, const N: usize, Ro, Tag> {
+    pub(super) at: Layout<STAGES>,
+    ring: PhantomData<(Ro, Tag, *const ())>,
+}
+
+// SAFETY: the barriers and the word lie inside BYTES. The counts are what the ends produce: one arrival of a commit per
+// full accumulator, one of each reading warp per empty one, one of the allocating warp.
+unsafe impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name> Region
+    for TensorAccumulators<STAGES, N, Ro, Tag>
+{
+    const BYTES: usize = {
+        assert!(Self::COLUMNS > 0);
+        16 + 16 * STAGES
+    };
+    const ALIGN: usize = 8;
+    const NAME: &'static str = Tag::NAME;
+    const FACTS: RegionFacts = RegionFacts::of(
+        "TensorAccumulators",
+        &[
+            Part::Mbarriers {
+                what: "allocated",
+                offset: 8,
+                count: 1,
+                arrivals: 1,
+                by: "the warp that allocates",
+            },
+            Part::Mbarriers {
+                what: "full",
+                offset: 16,
+                count: STAGES as u32,
+                arrivals: 1,
+                by: "the commit of the thread that multiplies",
+            },
+            Part::Mbarriers {
+                what: "empty",
+                offset: 16 + 8 * STAGES as u32,
+                count: STAGES as u32,
+                arrivals: Self::READERS,
+                by: "each warp that reads",
+            },
+        ],
+    );
+    type Ends = AccumulatorEnds<STAGES, N, Ro, Tag>;
+
+    #[inline(always)]
+    unsafe fn init(place: Place) {
+        let at = Layout::<STAGES> { base: place.base };
+        // SAFETY: the barriers are this region's own memory, initialised once.
+        unsafe { isa::mbarrier::init(at.allocated(), 1) };
+        isa::debug::label_barrier(at.allocated(), Tag::NAME, 0);
+        for stage in 0..STAGES as u32 {
+            // SAFETY: as above.
+            unsafe {
+                isa::mbarrier::init(at.full(stage), 1);
+                isa::mbarrier::init(at.empty(stage), Self::READERS);
+            }
+            isa::debug::label_barrier(at.full(stage), Tag::FULL, stage);
+            isa::debug::label_barrier(at.empty(stage), Tag::EMPTY, stage);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn ends(place: Place) -> Self::Ends {
+        let at = Layout { base: place.base };
+        AccumulatorEnds {
+            producer: AccumulatorProducerEnd { at, ring: PhantomData },
+            reader: AccumulatorReaderEnd { at, ring: PhantomData },
+        }
+    }
+}
+
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
+    AccumulatorProducerEnd<STAGES, N, Ro, Tag>
+{
+    /// Allocates the accumulators, runs `run` in one thread of the warp, waits until the last accumulator has been read,
+    /// and frees them.
+    ///
+    /// Waits for free columns of tensor memory, and at the end for the readers of all accumulators. (PTX
+    /// `tcgen05.alloc`, `tcgen05.relinquish_alloc_permit`, `elect.sync`, `mbarrier.try_wait.parity`,
+    /// `tcgen05.dealloc`; CUTLASS `TMEM::Allocator1Sm::allocate`, `release_allocation_lock`, `free`, and
+    /// `producer_tail`.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, cta::Warp, ring::*, tensor::*}};
+    /// # names! { Main = "main loop", Sums = "sums" }
+    /// # roles! { Work = 1 x 40 registers, Store = 1 x 216 registers }
+    /// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 256, 64>); type Alone = Cluster<1, 1>;
+    /// fn multiply(
+    ///     warp: Warp<Work, Alone>,
+    ///     operands: ConsumerEnd<4, Operands, Umma<Work>, Main, Alone>,
+    ///     sums: AccumulatorProducerEnd<2, 256, Store, Sums>,
+    ///     (tiles, k_tiles): (u32, u32),
+    /// ) {
+    ///     sums.by(warp, |one, sums| {
+    ///         let mut operands = operands.by_one(one);
+    ///         for _ in 0..tiles {
+    ///             let mut sum = sums.acquire().start(operands.wait());
+    ///             for _ in 1..k_tiles {
+    ///                 sum.add(operands.wait());
+    ///             }
+    ///             sum.commit();
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    #[device]
+    #[allow(clippy::needless_pass_by_value)] // It consumes the token: the warp does nothing else.
+    pub fn by<R: Role, Cl: ClusterShape>(
+        self,
+        warp: Warp<R, Cl>,
+        run: impl FnOnce(&Elected<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag>),
+    ) {
+        let columns = const { TensorAccumulators::<STAGES, N, Ro, Tag>::COLUMNS };
+        // SAFETY: the token says that the warp is converged. The word is this region's, and the barrier tells the readers
+        // that it is written. The end is there once, so the CTA allocates these columns once.
+        let address: u32 = unsafe {
+            isa::tcgen05::alloc(self.at.base, columns);
+            isa::tcgen05::relinquish_alloc_permit();
+            isa::warp::sync_warp(u32::MAX);
+            if isa::warp::lane_id() == 0 {
+                isa::mbarrier::arrive(self.at.allocated());
+            }
+            isa::shared::ld(self.at.base)
+        };
+        if let Some(one) = warp.elect_for_now() {
+            let mut sums = AccumulatorProducer {
+                at: self.at,
+                address,
+                state: PipelineState::start(),
+                ring: PhantomData,
+            };
+            run(&one, &mut sums);
+            sums.tail();
+        }
+        // SAFETY: all lanes of the warp come here. The thread that multiplied has waited for the readers of every
+        // accumulator, and they for the multiplications.
+        unsafe {
+            isa::warp::sync_warp(u32::MAX);
+            isa::tcgen05::dealloc(address, columns);
+        }
+    }
+}
+
+/// The accumulators in the thread that multiplies: its position in their ring, and the verb `acquire`.
+///
+/// (CUTLASS: the producer's side of `PipelineUmmaAsync` and its `PipelineState`.) See the example of
+/// [`AccumulatorProducerEnd::by`].
+#[must_use]
+pub struct AccumulatorProducer<const STAGES: usize, const N: usize, Tag> {
+    at: Layout<STAGES>,
+    address: u32,
+    state: PipelineState<STAGES, ProducerSide>,
+    ring: PhantomData<(Tag, *const ())>,
+}
+
+impl<const STAGES: usize, const N: usize, Tag: Name> AccumulatorProducer<STAGES, N, Tag> {
+    /// Acquires the next accumulator and advances.
+    ///
+    /// Waits until every warp that reads it has released it. (PTX `mbarrier.try_wait.parity`,
+    /// `tcgen05.fence::after_thread_sync`; CUTLASS `producer_acquire`.) See the example of
+    /// [`AccumulatorProducerEnd::by`].
+    #[device]
+    pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag> {
+        let stage = self.state.index();
+        self.wait();
+        isa::tcgen05::fence_after_thread_sync();
+        isa::debug::hold(self.at.full(stage), "accumulator of", Tag::NAME, stage, "committed");
+        EmptyAccumulator::new(self.address + stage * N as u32, self.at.full(stage))
+    }
+
+    #[device]
+    fn wait(&mut self) {
+        // SAFETY: the plan initialised the barrier; the state tracks its phase.
+        unsafe {
+            isa::mbarrier::wait_parity(self.at.empty(self.state.index()), self.state.phase());
+        }
+        self.state.advance();
+    }
+
+    #[device]
+    fn tail(&mut self) {
+        for _ in 0..STAGES {
+            self.wait();
+        }
+    }
+}

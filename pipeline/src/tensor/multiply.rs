@@ -1,0 +1,161 @@
+//! Multiplications of slots into an accumulator in tensor memory.
+//!
+//! Invariant: the first multiplication replaces what the accumulator held, and each later one adds to it. A slot's commit
+//! follows its multiplications at once, so that the slot is free as early as can be.
+
+use super::TENSOR_ROWS;
+use crate::mma::{further, offset_of};
+use crate::ring::{Name, Stage, UmmaSlot};
+use crate::tile::{Major, TileShape};
+use core::marker::PhantomData;
+use isa::device;
+use isa::tcgen05::{self, F16Kind, Swizzle};
+
+/// Bytes along K that one `tcgen05.mma` reads of each operand.
+const K_BYTES: usize = 32;
+
+mod sealed {
+    pub trait Sealed {}
+    impl<A, B> Sealed for (A, B) {}
+}
+
+/// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, of bf16 or f16, K-major,
+/// with equal columns.
+///
+/// (PTX `tcgen05.mma.cta_group::1.kind::f16`; CUTLASS `SM100_MMA_F16BF16_SS`.)
+///
+/// ```
+/// # use half::{bf16, f16};
+/// # use warpipe_pipeline::{prelude::*, tensor::UmmaTiles};
+/// fn instruction<St: UmmaTiles<256>>() -> u32 { St::INSTRUCTION }
+/// assert_eq!(instruction::<(Tile<bf16, 128, 64>, Tile<bf16, 256, 64>)>(), 0x0840_0490);
+/// assert_eq!(instruction::<(Tile<f16, 128, 64>, Tile<f16, 256, 64>)>(), 0x0840_0010);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "tcgen05.mma can't multiply the tiles of a slot of `{Self}` into an accumulator of {N} columns",
+    label = "not the two operands of such a product",
+    note = "a slot is a pair (A, B) of bf16 or f16: `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
+)]
+pub trait UmmaTiles<const N: usize>: Stage + sealed::Sealed {
+    /// The instruction descriptor.
+    const INSTRUCTION: u32;
+
+    /// Issues the multiplications of the slot at `data` into the columns at `sums`. The first one adds only if
+    /// `accumulate` is true.
+    ///
+    /// # Safety
+    /// One thread executes it. The slot is full, and the accumulator is acquired.
+    #[doc(hidden)]
+    unsafe fn multiply(data: u32, sums: u32, accumulate: bool);
+}
+
+/// The descriptor of the tile at `addr`. (CUTLASS `UMMA::make_umma_desc`.)
+#[inline(always)]
+fn descriptor<T: TileShape>(addr: u32) -> u64 {
+    let lines = 8 * T::LINE_BYTES as u32;
+    let (lead, swizzle) = match T::SWIZZLE {
+        0 => (T::PANEL_BYTES as u32, Swizzle::None),
+        32 => (16, Swizzle::B32),
+        64 => (16, Swizzle::B64),
+        _ => (16, Swizzle::B128),
+    };
+    tcgen05::shared(addr, lead, lines, swizzle)
+}
+
+impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N> for (A, B)
+where
+    A::Element: F16Kind,
+    B::Element: F16Kind,
+{
+    const INSTRUCTION: u32 = {
+        assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
+        assert!(B::ROWS == N, "B has as many rows as the accumulator has columns");
+        assert!(A::COLS == B::COLS, "A and B have the same extent along K");
+        assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
+        tcgen05::instruction_f16::<A::Element, B::Element>(TENSOR_ROWS as u32, N as u32)
+    };
+
+    #[device]
+    unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
+        let k_elements = const { K_BYTES / 2 };
+        let a = descriptor::<A>(data);
+        let b = descriptor::<B>(data + A::BYTES as u32);
+        for k in 0..A::COLS / k_elements {
+            let a = further(a, offset_of::<A>(0, k * k_elements));
+            let b = further(b, offset_of::<B>(0, k * k_elements));
+            // SAFETY: the caller's contract.
+            unsafe {
+                tcgen05::mma_f16(
+                    sums,
+                    a,
+                    b,
+                    <Self as UmmaTiles<N>>::INSTRUCTION,
+                    accumulate || k > 0,
+                );
+            }
+        }
+    }
+}
+
+/// An accumulator that is acquired: nobody reads it any more, and it holds nothing.
+///
+/// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
+#[must_use = "an accumulator that is never committed stops the ring: call `start`, then `commit`"]
+pub struct EmptyAccumulator<const N: usize, Tag> {
+    columns: u32,
+    full: u32,
+    ring: PhantomData<(Tag, *const ())>,
+}
+
+impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
+    #[inline(always)]
+    pub(super) fn new(columns: u32, full: u32) -> Self {
+        Self { columns, full, ring: PhantomData }
+    }
+
+    /// Multiplies the first slot into the accumulator, and releases the slot when that has completed.
+    ///
+    /// Waits for nothing. (PTX `tcgen05.mma` without `enable-input-d` at first, `tcgen05.commit` on the slot's empty
+    /// barrier; CUTLASS `gemm` with `ScaleOut::Zero`, `consumer_release`.) See the example of
+    /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
+    #[device]
+    pub fn start<St: UmmaTiles<N>, R: Name>(self, slot: UmmaSlot<St, R>) -> TensorSum<N, Tag> {
+        // SAFETY: one thread holds the tokens of a full slot and of an acquired accumulator.
+        unsafe { St::multiply(slot.data(), self.columns, false) };
+        slot.release_by_commit();
+        TensorSum { at: self }
+    }
+}
+
+/// An accumulator into which slots are multiplied.
+///
+/// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
+#[must_use = "an accumulator that is never committed stops the ring: call `commit`"]
+pub struct TensorSum<const N: usize, Tag> {
+    at: EmptyAccumulator<N, Tag>,
+}
+
+impl<const N: usize, Tag: Name> TensorSum<N, Tag> {
+    /// Multiplies the next slot, and releases it when that has completed.
+    ///
+    /// Waits for nothing: the hardware executes the multiplications of a thread in order. (PTX `tcgen05.mma`,
+    /// `tcgen05.commit`; CUTLASS `gemm`, `consumer_release`.) See the example of
+    /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
+    #[device]
+    pub fn add<St: UmmaTiles<N>, R: Name>(&mut self, slot: UmmaSlot<St, R>) {
+        // SAFETY: as in `start`.
+        unsafe { St::multiply(slot.data(), self.at.columns, true) };
+        slot.release_by_commit();
+    }
+
+    /// Gives the accumulator to its readers when all multiplications have completed.
+    ///
+    /// Signals one arrival on the full barrier, then. (PTX `tcgen05.commit`; CUTLASS `producer_commit` of
+    /// `PipelineUmmaAsync`.) See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
+    #[device]
+    pub fn commit(self) {
+        isa::debug::let_go(self.at.full);
+        // SAFETY: the full barrier expects one arrival of this thread's commit per accumulator.
+        unsafe { tcgen05::commit(self.at.full) };
+    }
+}

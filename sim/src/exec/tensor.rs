@@ -1,0 +1,319 @@
+//! Tensor memory: allocation, multiplications, commits, loads and stores.
+
+use super::{bulk, mbarrier};
+use crate::copy::flight::Kind;
+use crate::engine::cluster::Engine;
+use crate::exec::given::given;
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::race::tensor::{Lack, TensorClash, Uses};
+use crate::tensor::descriptor::{M, Shape};
+use crate::tensor::memory::{COLUMNS, LANES, split};
+use crate::tensor::umma::{multiply, operands};
+use crate::types::loc::Loc;
+use std::ops::Range;
+
+/// Checks an `.aligned` instruction against the rest of the warp.
+fn aligned(e: &mut Engine, t: u32, name: &'static str) -> Result<(), Fault> {
+    let (lane, line) = (e.hw.thread(t).lane(), e.hw.line(t));
+    e.hw.warp_mut(t).execute(lane, name, line)
+}
+
+/// `tcgen05.alloc` by a whole warp: writes the address to shared memory.
+pub(crate) fn alloc(e: &mut Engine, t: u32, to: u32, columns: u32) -> Result<(), Fault> {
+    let (cta, to) = e.hw.own(t, to, 4)?;
+    let line = e.hw.line(t);
+    let address = e.hw.tensor[cta].alloc(columns, line)?;
+    e.edge(|race| race.tensor_fresh(cta, &(address..address + columns)));
+    match e.hw.smem[cta].write(to, 4) {
+        Ok(bytes) => bytes.copy_from_slice(&address.to_le_bytes()),
+        Err(c) => return Err(e.hw.conflict(cta, c)),
+    }
+    e.progress();
+    e.checked(t, |race, thread| race.store(thread, (cta, to, 4), false))
+}
+
+/// `tcgen05.dealloc` by a whole warp.
+pub(crate) fn free(e: &mut Engine, t: u32, address: u32, columns: u32) -> Result<(), Fault> {
+    let cta = e.hw.thread(t).cta;
+    let line = e.hw.line(t);
+    let columns = e.hw.tensor[cta].free(address, columns, line)?;
+    e.progress();
+    ordered(e, t, 0..LANES, columns, Uses::Free, 0)
+}
+
+/// Asks the race detector about an access to tensor memory.
+fn ordered(
+    e: &mut Engine,
+    t: u32,
+    lanes: Range<u32>,
+    columns: Range<u32>,
+    uses: Uses,
+    commit: u64,
+) -> Result<(), Fault> {
+    let mut found = Ok(());
+    e.told(t, |race, thread| found = race.tensor(thread, (lanes, columns), uses, commit));
+    found.map_err(|clash| explain(e, t, uses, &clash))
+}
+
+/// The fault of two accesses that nothing orders.
+fn explain(e: &Engine, t: u32, uses: Uses, clash: &TensorClash) -> Fault {
+    let who = e.hw.thread(t).place();
+    let op = e.hw.thread(t).op;
+    let at = format!("lane {}, column {} of tensor memory", clash.lane, clash.column);
+    let Some(old) = clash.old else {
+        let message = format!("{who} reads ({op}) {at}, which nothing has written");
+        return Fault::new(Rule::TensorUnwritten, message);
+    };
+    let does = match uses {
+        Uses::Load => "reads",
+        Uses::Free => "frees",
+        _ => "writes",
+    };
+    let did = if clash.old_writes { "wrote" } else { "read" };
+    let other = e.hw.thread(old.thread).place();
+    let (rule, why) = match (clash.lack, clash.old_multiplies) {
+        (Lack::After, _) => (
+            Rule::TensorFence,
+            format!(
+                "the two are ordered, but no tcgen05.fence::after_thread_sync of {who} stands between its \
+                 synchronisation and this"
+            ),
+        ),
+        (Lack::Before, _) => (
+            Rule::TensorFence,
+            format!(
+                "the two are ordered, but no tcgen05.fence::before_thread_sync of {other}, after its tcgen05.wait, \
+                 stands between that and its synchronisation"
+            ),
+        ),
+        (_, true) => (
+            Rule::TensorRace,
+            format!(
+                "{who} has neither waited for the mbarrier of a tcgen05.commit that covers it, nor synchronised with a \
+                 thread that has"
+            ),
+        ),
+        _ => (Rule::TensorRace, format!("{who} has not synchronised with {other} since")),
+    };
+    let message = format!("{who} {does} ({op}) what {other} {did} ({}) at {at}; {why}", old.what);
+    Fault::new(rule, message).against(format!("{} by {other}", old.what), old.loc)
+}
+
+/// A thread's own load or store that it has not waited for.
+fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fault> {
+    let Some(loc) = e.hw.umma.own(t, columns, stores) else { return Ok(()) };
+    let (what, wait) = if stores { ("tcgen05.st", "wait::st") } else { ("tcgen05.ld", "wait::ld") };
+    let (first, last) = (columns.start, columns.end - 1);
+    let message = format!(
+        "{} accesses ({}) columns {first} to {last} of tensor memory, of which its own {what} is not over: no \
+         tcgen05.{wait} stands between",
+        e.hw.thread(t).place(),
+        e.hw.thread(t).op
+    );
+    Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
+}
+
+/// `tcgen05.mma` of kind `f16`, by one thread.
+pub(crate) fn mma(
+    e: &mut Engine,
+    t: u32,
+    d: u32,
+    (a, b): (u64, u64),
+    idesc: u32,
+    adds: bool,
+) -> Result<(), Fault> {
+    let cta = e.hw.thread(t).cta;
+    let shape = Shape::new(idesc)?;
+    let (lane, first) = split(d);
+    if lane != 0 {
+        let message = format!("an accumulator at lane {lane}: {M} rows begin at lane 0");
+        return Err(Fault::new(Rule::TensorLanes, message));
+    }
+    let columns = first..first + shape.n;
+    e.hw.tensor[cta].check(&columns)?;
+    own(e, t, &columns, false)?;
+    own(e, t, &columns, true)?;
+    let operands = operands(a, b, shape)?;
+    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
+    let product = multiply(&mut e.hw.smem[cta], &operands, shape);
+    let product = product.map_err(|c| e.hw.conflict(cta, c))?;
+    e.guided(|guide| {
+        for o in &operands {
+            o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+        }
+    });
+    let commit = e.hw.umma.open(t);
+    e.checked(t, |race, thread| race.umma(thread, &operands, commit))?;
+    ordered(e, t, 0..LANES, columns, Uses::Multiply { adds }, commit)?;
+    let line = e.hw.line(t);
+    e.hw.umma.issue(t, cta, operands, line);
+    e.stats.wgmmas += 1;
+    let memory = &mut e.hw.tensor[cta];
+    for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
+        for (column, sum) in (first..).zip(sums) {
+            let word = memory.word(row, column);
+            let before = if adds { f32::from_bits(*word) } else { 0.0 };
+            *word = (before + sum).to_bits();
+        }
+    }
+    Ok(())
+}
+
+/// `tcgen05.commit`: its arrival comes later.
+pub(crate) fn commit(e: &mut Engine, t: u32, bar: u32) -> Result<(), Fault> {
+    let cta = e.hw.thread(t).cta;
+    let bar = e.hw.own_bar(t, bar)?;
+    e.checked(t, |race, _| {
+        race.uses(t, bar, true)?;
+        race.will_complete(t, bar);
+        race.umma_commits(t, bar);
+        Ok(())
+    })?;
+    let commit = e.hw.umma.commit(t);
+    bulk::start(e, t, Kind::Commit { cta, bar, commit });
+    Ok(())
+}
+
+/// The multiplications up to a commit have completed: its arrival.
+pub(crate) fn completes(
+    e: &mut Engine,
+    (t, cta): (u32, usize),
+    (bar, commit): (usize, u64),
+    loc: Loc,
+) -> Result<(), Fault> {
+    if !e.hw.ctas.lives(cta) {
+        let message = format!("a tcgen05.commit arrives in CTA {cta}, which has exited");
+        return Err(Fault::new(Rule::PeerGone, message));
+    }
+    let (umma, smem) = (&mut e.hw.umma, &mut e.hw.smem);
+    umma.retire(t, commit, |cta, addr| smem[cta].end_read(addr, 16));
+    e.edge(|race| race.umma_completes(t, bar, commit));
+    mbarrier::arrive_for(e, t, bar, loc)
+}
+
+/// The lanes of a warp's access: `rows` from the address's lane on must lie in the 32 that the warp owns.
+fn lanes(e: &Engine, t: u32, lane: u32, rows: u32) -> Result<(), Fault> {
+    let warp = e.hw.thread(t).index / 32;
+    let own = 32 * (warp % 4);
+    let fits = lane >= own && lane + rows <= own + 32 && lane.is_multiple_of(16);
+    if fits && (rows == 16 || lane == own) {
+        return Ok(());
+    }
+    let message = format!(
+        "warp {warp} accesses lanes {lane} to {}: it owns lanes {own} to {}, those from 32 * (warp % 4) on",
+        lane + rows - 1,
+        own + 31
+    );
+    Err(Fault::new(Rule::TensorLanes, message))
+}
+
+/// The words of a thread in a load or store: lane and column of each register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// `.32x32b`: the registers are columns of the thread's lane.
+    Lanes,
+    /// `.16x256b`: fragments of 16 lanes and 8 columns.
+    Fragments,
+}
+
+impl Form {
+    fn word(self, lane: u32, i: u32) -> (u32, u32) {
+        match self {
+            Self::Lanes => (lane, i),
+            Self::Fragments => (lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2),
+        }
+    }
+    fn rows(self) -> u32 {
+        if self == Self::Lanes { 32 } else { 16 }
+    }
+    /// Columns that `registers` registers of each thread take.
+    fn columns(self, registers: u32) -> u32 {
+        if self == Self::Lanes { registers } else { 2 * registers }
+    }
+}
+
+/// Checks a load or store of `registers` registers; gives its first lane and its columns.
+fn place(
+    e: &mut Engine,
+    t: u32,
+    name: &'static str,
+    address: u32,
+    (form, registers): (Form, u32),
+) -> Result<(u32, Range<u32>), Fault> {
+    aligned(e, t, name)?;
+    e.operands(|| [u64::from(address)]);
+    let (lane, first) = split(address);
+    lanes(e, t, lane, form.rows())?;
+    let columns = first..first.saturating_add(form.columns(registers)).min(COLUMNS + 1);
+    e.hw.tensor[e.hw.thread(t).cta].check(&columns)?;
+    Ok((lane, columns))
+}
+
+/// `tcgen05.ld`: fills registers with patterns.
+pub(crate) fn load(
+    e: &mut Engine,
+    t: u32,
+    address: u32,
+    form: Form,
+    regs: &mut [u32],
+) -> Result<(), Fault> {
+    let (lane, columns) = place(e, t, "tcgen05.ld", address, (form, regs.len() as u32))?;
+    own(e, t, &columns, true)?;
+    let (cta, in_warp) = (e.hw.thread(t).cta, e.hw.thread(t).lane());
+    let mut values = Vec::with_capacity(regs.len());
+    for i in 0..regs.len() as u32 {
+        let (row, column) = form.word(in_warp, i);
+        let (row, column) = (lane + row, columns.start + column);
+        ordered(e, t, row..row + 1, column..column + 1, Uses::Load, 0)?;
+        values.push(*e.hw.tensor[cta].word(row, column));
+    }
+    let line = e.hw.line(t);
+    regs.copy_from_slice(&e.hw.umma.load(t, values, columns, line));
+    Ok(())
+}
+
+/// `tcgen05.st`
+pub(crate) fn store(
+    e: &mut Engine,
+    t: u32,
+    address: u32,
+    form: Form,
+    regs: &[u32],
+) -> Result<(), Fault> {
+    let (lane, columns) = place(e, t, "tcgen05.st", address, (form, regs.len() as u32))?;
+    own(e, t, &columns, false)?;
+    let (cta, in_warp) = (e.hw.thread(t).cta, e.hw.thread(t).lane());
+    for (i, &value) in (0..).zip(regs) {
+        given(e, t, value)?;
+        let (row, column) = form.word(in_warp, i);
+        let (row, column) = (lane + row, columns.start + column);
+        ordered(e, t, row..row + 1, column..column + 1, Uses::Store, 0)?;
+        *e.hw.tensor[cta].word(row, column) = value;
+    }
+    let line = e.hw.line(t);
+    e.hw.umma.store(t, columns, line);
+    Ok(())
+}
+
+/// `tcgen05.wait::ld`, or `wait::st`
+pub(crate) fn wait(e: &mut Engine, t: u32, stores: bool) -> Result<(), Fault> {
+    aligned(e, t, if stores { "tcgen05.wait::st" } else { "tcgen05.wait::ld" })?;
+    if stores {
+        e.hw.umma.wait_st(t);
+    } else {
+        e.hw.umma.wait_ld(t);
+    }
+    Ok(())
+}
+
+/// `tcgen05.fence::before_thread_sync`
+pub(crate) fn before(e: &mut Engine, t: u32) {
+    let settled = e.hw.umma.settled(t);
+    e.edge(|race| race.tensor_before(t, settled));
+}
+
+/// `tcgen05.fence::after_thread_sync`
+pub(crate) fn after(e: &mut Engine, t: u32) {
+    e.edge(|race| race.tensor_after(t));
+}

@@ -1,0 +1,127 @@
+//! Tensor memory, and the matrix multiply-accumulate of the fifth generation.
+
+use crate::drive::current::{aside, block, op};
+use crate::exec::tensor::{self, Form};
+use crate::exec::warp;
+use crate::warp::meeting::Meet;
+
+/// `tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32`
+#[track_caller]
+pub fn alloc(to: u32, columns: u32) {
+    let meet = ("tcgen05.alloc", Meet::TensorAlloc { columns });
+    block("tcgen05.alloc", to, |e, t| warp::meet(e, t, meet, [0; 4], to));
+}
+
+/// `tcgen05.dealloc.cta_group::1.sync.aligned.b32`
+#[track_caller]
+pub fn dealloc(taddr: u32, columns: u32) {
+    let meet = ("tcgen05.dealloc", Meet::TensorFree { address: taddr, columns });
+    block("tcgen05.dealloc", taddr, |e, t| warp::meet(e, t, meet, [0; 4], 0));
+}
+
+/// `tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned`
+#[track_caller]
+pub fn relinquish_alloc_permit() {
+    let meet = ("tcgen05.relinquish_alloc_permit", Meet::TensorPermit);
+    block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::f16`
+#[track_caller]
+pub fn mma_f16(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), idesc, scale_d));
+}
+
+/// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
+#[track_caller]
+pub fn commit(bar: u32) {
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar));
+}
+
+/// `tcgen05.wait::ld.sync.aligned`
+#[track_caller]
+pub fn wait_ld() {
+    op("tcgen05.wait::ld", 0, |e, t| tensor::wait(e, t, false));
+}
+
+/// `tcgen05.wait::st.sync.aligned`
+#[track_caller]
+pub fn wait_st() {
+    op("tcgen05.wait::st", 0, |e, t| tensor::wait(e, t, true));
+}
+
+/// `tcgen05.fence::before_thread_sync`
+#[track_caller]
+pub fn fence_before_thread_sync() {
+    op("tcgen05.fence::before_thread_sync", 0, |e, t| {
+        tensor::before(e, t);
+        Ok(())
+    });
+}
+
+/// `tcgen05.fence::after_thread_sync`
+#[track_caller]
+pub fn fence_after_thread_sync() {
+    op("tcgen05.fence::after_thread_sync", 0, |e, t| {
+        tensor::after(e, t);
+        Ok(())
+    });
+}
+
+/// No instruction: the registers of a `tcgen05.ld` have their values, if the thread has waited for it.
+#[track_caller]
+pub fn ready(regs: &mut [u32]) {
+    aside("tcgen05.ld", |e, t| e.hw.umma.ready(t, regs));
+}
+
+#[track_caller]
+fn load<const N: usize>(taddr: u32, form: Form) -> [u32; N] {
+    let mut regs = [0; N];
+    op("tcgen05.ld", 0, |e, t| tensor::load(e, t, taddr, form, &mut regs));
+    regs
+}
+
+macro_rules! moves {
+    ($($name:ident $n:literal $form:ident;)*) => {$(
+        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+        #[track_caller]
+        pub fn $name(taddr: u32) -> [u32; $n] {
+            load(taddr, Form::$form)
+        }
+    )*};
+    (stores $($name:ident $n:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+        #[track_caller]
+        pub fn $name(taddr: u32, v: [u32; $n]) {
+            op("tcgen05.st", 0, |e, t| tensor::store(e, t, taddr, Form::Lanes, &v));
+        }
+    )*};
+}
+
+moves! {
+    ld_32x32b_x1 1 Lanes;
+    ld_32x32b_x2 2 Lanes;
+    ld_32x32b_x4 4 Lanes;
+    ld_32x32b_x8 8 Lanes;
+    ld_32x32b_x16 16 Lanes;
+    ld_32x32b_x32 32 Lanes;
+    ld_32x32b_x64 64 Lanes;
+    ld_32x32b_x128 128 Lanes;
+    ld_16x256b_x1 4 Fragments;
+    ld_16x256b_x2 8 Fragments;
+    ld_16x256b_x4 16 Fragments;
+    ld_16x256b_x8 32 Fragments;
+    ld_16x256b_x16 64 Fragments;
+    ld_16x256b_x32 128 Fragments;
+}
+
+moves! { stores
+    st_32x32b_x1 1;
+    st_32x32b_x2 2;
+    st_32x32b_x4 4;
+    st_32x32b_x8 8;
+    st_32x32b_x16 16;
+    st_32x32b_x32 32;
+    st_32x32b_x64 64;
+    st_32x32b_x128 128;
+}

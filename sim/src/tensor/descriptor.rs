@@ -1,0 +1,124 @@
+//! The descriptors of `tcgen05.mma`: of the instruction, and of an operand in shared memory.
+//!
+//! PTX manual, *TensorCore 5th Generation Family Instructions*: "Instruction descriptor" and "Shared memory descriptor".
+
+use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::wgmma::operand::{Major, Operand, OperandType};
+
+/// Rows of A, and lanes of D.
+pub(crate) const M: u32 = 128;
+
+/// What an instruction descriptor of kind `f16` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub n: u32,
+    pub types: [OperandType; 2],
+    pub majors: [Major; 2],
+}
+
+fn wrong(message: String) -> Fault {
+    Fault::new(Rule::Descriptor, message)
+}
+
+impl Shape {
+    /// Takes an instruction descriptor apart.
+    pub fn new(d: u32) -> Result<Self, Fault> {
+        let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
+        if bits(0, 4) != 0 || bits(13, 2) != 0 || bits(30, 2) != 0 {
+            return Err(wrong(format!(
+                "instruction descriptor {d:#x}: the model knows dense multiplications without signs or shifts (bits 0-3, \
+                 13, 14, 30 and 31 are 0)"
+            )));
+        }
+        if bits(4, 2) != 1 {
+            return Err(wrong(format!(
+                "instruction descriptor {d:#x} with sums of type {} (bits 4 and 5): the model knows f32, 1",
+                bits(4, 2)
+            )));
+        }
+        let dtype = |code: u32| match code {
+            0 => Ok(OperandType::F16),
+            1 => Ok(OperandType::Bf16),
+            _ => Err(wrong(format!(
+                "instruction descriptor {d:#x} with elements of type {code}: kind f16 has 0, f16, and 1, bf16"
+            ))),
+        };
+        let major = |bit: u32| if bit == 0 { Major::K } else { Major::Mn };
+        let (n, m) = (8 * bits(17, 6), 16 * bits(24, 5));
+        if m != M || !(16..=256).contains(&n) || !n.is_multiple_of(16) {
+            return Err(wrong(format!(
+                "instruction descriptor {d:#x} of a shape of {m} x {n}: M is {M} (the model knows no other), and N a \
+                 multiple of 16 from 16 to 256"
+            )));
+        }
+        Ok(Self {
+            n,
+            types: [dtype(bits(7, 3))?, dtype(bits(10, 3))?],
+            majors: [major(bits(15, 1)), major(bits(16, 1))],
+        })
+    }
+}
+
+/// The operand of `rows` rows that a shared-memory descriptor describes.
+pub(crate) fn operand(
+    d: u64,
+    major: Major,
+    rows: u32,
+    dtype: OperandType,
+) -> Result<Operand, Fault> {
+    if d >> 46 & 7 != 1 {
+        return Err(wrong(format!(
+            "shared-memory descriptor {d:#x}: bits 48 to 46 are {:#05b} and must be 0b001 (they are 0 in a descriptor of \
+             wgmma)",
+            d >> 46 & 7
+        )));
+    }
+    if d >> 52 & 1 != 0 {
+        return Err(wrong(format!(
+            "shared-memory descriptor {d:#x}: the model knows leading offsets that are relative (bit 52 is 0)"
+        )));
+    }
+    // The code of the same swizzle in a descriptor of wgmma, whose fields are otherwise the same.
+    let code: u64 = match d >> 61 {
+        0 => 0,
+        2 => 1,
+        4 => 2,
+        6 => 3,
+        mode => {
+            return Err(wrong(format!(
+                "shared-memory descriptor {d:#x} of swizzle mode {mode}: the model knows 0, none, 2, 128 B, 4, 64 B, \
+                 and 6, 32 B"
+            )));
+        }
+    };
+    let fields = d & ((1 << 46) - 1) | d & 7 << 49;
+    Operand::new((fields | code << 62, major), rows, dtype)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_of_the_field() {
+        // 128 x 256, bf16, as published kernels have it.
+        let bf16 = [OperandType::Bf16; 2];
+        let shape = Shape { n: 256, types: bf16, majors: [Major::K; 2] };
+        assert_eq!(Shape::new(0x0840_0490).unwrap(), shape);
+        assert_eq!(Shape::new(0x0840_0010).unwrap().types, [OperandType::F16; 2]);
+        for broken in [0x0840_0480, 0x0440_0490, 0x0800_0490, 0x0842_0490, 0x0840_0491] {
+            assert_eq!(Shape::new(broken).unwrap_err().rule, Rule::Descriptor, "{broken:#x}");
+        }
+    }
+
+    #[test]
+    fn an_operand_has_the_bits_of_its_generation() {
+        let (hopper, blackwell) = (0x4000_0040_0001_0040, 0x4000_4040_0001_0040);
+        let of = |d| operand(d, Major::K, 128, OperandType::Bf16);
+        assert!(of(hopper).unwrap_err().message.contains("0b001"));
+        let expected = Operand::new((hopper, Major::K), 128, OperandType::Bf16).unwrap();
+        assert_eq!(of(blackwell).unwrap(), expected);
+        assert!(of(blackwell | 1 << 61).is_err(), "128 B of 32-byte atoms");
+    }
+}
