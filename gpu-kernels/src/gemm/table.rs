@@ -9,7 +9,7 @@ use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
 
-#[cfg_attr(not(feature = "gemm-e4m3"), allow(dead_code))]
+#[allow(dead_code, reason = "a build without the kernels for 8 bits has no use for it")]
 #[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
 type e4m3 = float8::F8E4M3;
 

@@ -54,7 +54,7 @@ impl KernelTimes {
             && i.ab.size() == 2
     }
 
-    /// The row of [`H200`] for these times, as source text.
+    /// The row of the table of an H200 for these times, as source text.
     #[must_use]
     pub fn row(&self) -> String {
         let Self { tile, cluster, kind, step, fixed_us } = self;

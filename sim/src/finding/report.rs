@@ -202,6 +202,7 @@ mod tests {
         let docs = [
             ("docs/semantics.md", include_str!("../../../docs/semantics.md")),
             ("docs/misuses.md", include_str!("../../../docs/misuses.md")),
+            ("docs/blackwell.md", include_str!("../../../docs/blackwell.md")),
         ];
         for rule in Rule::ALL {
             let (file, anchor) = rule.chapter().split_once('#').unwrap();
