@@ -45,6 +45,10 @@ const ROUNDS: u32 = 60;
 /// First and least step of a constant, as a fraction of it, or in microseconds for a kernel's own time.
 const STEPS: [f64; 2] = [0.1, 0.002];
 
+/// Constants that the fit leaves as they are. They come from decode in the suites, where rows are whole lines and memory
+/// decides. Few random shapes are like that, and other constants would pay for what these lack.
+const KEPT: [&str; 2] = ["few_ctas_us", "fixup_of_memory_left"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let products: Vec<Product> = read()?.iter().map(Product::new).collect();
     let first = Calibration::H200;
@@ -112,6 +116,9 @@ fn fitted(products: &[Product], first: &Calibration) -> Calibration {
     for round in 0..ROUNDS {
         let before = least;
         for (i, step) in steps.iter_mut().enumerate() {
+            if best.constants().get(i).is_some_and(|(name, _)| KEPT.contains(name)) {
+                continue;
+            }
             let mut improved = false;
             for by in [*step, -*step] {
                 let mut changed = best;

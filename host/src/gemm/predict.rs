@@ -6,7 +6,8 @@
 //! - The first of the three is the time of the busiest cluster. After its first loads it computes `rounds`
 //!   data-parallel tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
 //!   each tile that it finishes; and it loads and reduces the partials of other clusters.
-//! - `memory` is the time to read the operands from memory and to write the result.
+//! - `memory` is the time to read the operands from memory and to write the result. A short read does not reach the
+//!   full rate, and memory is idle while partials are reduced, unless the dependent grid already prefetches.
 //! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
 //!
 //! "The longest" is a smooth maximum, the fourth root of the sum of fourth powers: where two of the three
@@ -78,7 +79,8 @@ impl Prediction {
         let busy = (clusters as f64 / product.active.max(1) as f64).min(1.0);
         let crowded = product.shares_pairs(ctas);
         let elements = f64::from(i.bm * i.bn);
-        let fixup_us = match givers(clusters, streamed, k_tiles) {
+        let givers = givers(clusters, streamed, k_tiles);
+        let fixup_us = match givers {
             0 => 0.0,
             n => {
                 let n = f64::from(n);
@@ -87,6 +89,15 @@ impl Prediction {
                     + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
                     + ctas as f64 * elements * c.fixup_traffic_us_per_element
             }
+        };
+        // Memory's part of the fix-up, and what it loses to few readers.
+        let (of_memory, few_us) = match (product.rows, givers) {
+            (Rows::WholeLines, 0) => (0.0, c.few_ctas_us * (1.0 - busy)),
+            (Rows::WholeLines, 1) => {
+                let left = (2.0 - 2.0 * streamed as f64 / clusters as f64).clamp(0.0, 1.0);
+                (c.fixup_of_memory + (c.fixup_of_memory_left - c.fixup_of_memory) * left, 0.0)
+            }
+            _ => (c.fixup_of_memory, 0.0),
         };
         let cluster_tiles = tiling.clusters();
         let k_tile_us = product.k_tile_us(clusters, ctas);
@@ -106,7 +117,7 @@ impl Prediction {
             prefetched_us: product.prefetched_us(k_tile_us),
             pingpong: pingpong(i),
             fixup_us,
-            memory_us: c.memory_us + bytes_us + fixup_us * c.fixup_of_memory,
+            memory_us: product.read_us + few_us + fixup_us * of_memory,
             bytes_us,
             power_us: product.power_us,
             ctas,
@@ -251,7 +262,10 @@ pub(super) struct Tiled<'t> {
     fixed_us: f64,
     epilogue_us: f64,
     bytes_us: f64,
+    /// `bytes_us` with what a read loses at its start.
+    read_us: f64,
     power_us: f64,
+    rows: Rows,
     beyond_l2: bool,
 }
 
@@ -295,6 +309,8 @@ impl<'t> Tiled<'t> {
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
+        let bytes_us = bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us;
+        let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
         Self {
             instance,
             c,
@@ -311,12 +327,14 @@ impl<'t> Tiled<'t> {
             step,
             fixed_us,
             epilogue_us: c.epilogue_us + c.epilogue_us_per_element * f64::from(stored),
-            bytes_us: bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us,
+            bytes_us,
+            read_us: c.memory_us + bytes_us + slow_us,
             // A multiplication of 8 bits takes about half the energy of one of 16.
             power_us: power_us(
                 problem.flops() * problem.ab.size() as f64 / 2.0,
                 fetched_bytes(i, tiling.clusters() * k_tiles, problem) as f64,
             ),
+            rows,
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
         }
     }
@@ -348,7 +366,7 @@ impl<'t> Tiled<'t> {
         let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
         let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
         let busiest_us = k_tiles as f64 * k_tile_us + self.fixed_us;
-        self.power_us.max(self.bytes_us).max(busiest_us) + self.c.launch_us - self.c.two_fit_gain_us
+        self.power_us.max(self.read_us).max(busiest_us) + self.c.launch_us - self.c.two_fit_gain_us
     }
 
     /// The predictions of all schedules that are worth trying.
