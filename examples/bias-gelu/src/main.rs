@@ -1,8 +1,8 @@
 //! Runs D = gelu(A·Bᵀ + bias) on the GPU, or on the SM model if there is none, and compares it with f64.
 
 use bias_gelu_kernels::{BiasGelu, CHAINED, KERNELS};
-use gpu_kernels::gemm::fusion::{GeluTanh, PerColBias};
-use gpu_kernels::gemm::{Epilogue, Linear};
+use gpu_kernels::gemm::Linear;
+use gpu_kernels::gemm::fusion::{Chain, GeluTanh, PerColBias};
 use host::gemm::{Gemm, GemmProblem};
 use host::{Device, Dtype, Error, data};
 

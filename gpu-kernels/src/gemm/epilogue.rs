@@ -5,7 +5,6 @@
 //! swap_ab: a [`Fragment`] knows its rows and columns in D.
 #![forbid(unsafe_code)]
 
-use super::fusion::{Activated, Activation, Link, Then};
 use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role};
@@ -55,18 +54,6 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     ///
     /// All threads of a warp group call this together, once for each 64 x 16 fragment.
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment;
-
-    /// This epilogue, and then `link`.
-    #[must_use]
-    fn then<L: Link>(self, link: L) -> Then<Self, L> {
-        Then { first: self, next: link }
-    }
-
-    /// This epilogue, and then the function `A` of each result.
-    #[must_use]
-    fn activated<A: Activation>(self) -> Activated<Self, A> {
-        Activated::new(self)
-    }
 }
 
 /// alpha · A·Bᵀ + beta · C, or alpha · A·Bᵀ if the kernel reads no C. (CUTLASS `LinearCombination`.)

@@ -21,10 +21,37 @@ use pipeline::grid::DependentSlice;
 use pipeline::mma::Fragment;
 use pipeline::prelude::*;
 
+/// Makes chains: implemented for every [`Epilogue`].
+///
+/// ```
+/// use warpipe_gpu_kernels::gemm::{Linear, fusion::{Chain, Clamp, Silu}};
+///
+/// /// alpha · A·Bᵀ, then SiLU, at most 6.
+/// let epilogue = Linear { alpha: 0.5, beta: 0.0 }
+///     .activated::<Silu>()
+///     .then(Clamp { low: f32::NEG_INFINITY, high: 6.0 });
+/// assert_eq!(epilogue.next.high, 6.0);
+/// ```
+pub trait Chain: Epilogue {
+    /// This epilogue, and then `link`.
+    #[must_use]
+    fn then<L: Link>(self, link: L) -> Then<Self, L> {
+        Then { first: self, next: link }
+    }
+
+    /// This epilogue, and then the function `A` of each result.
+    #[must_use]
+    fn activated<A: Activation>(self) -> Activated<Self, A> {
+        Activated::new(self)
+    }
+}
+
+impl<E: Epilogue> Chain for E {}
+
 /// A link of a chain: it maps the results of the links before it.
 ///
 /// ```
-/// use warpipe_gpu_kernels::gemm::{Epilogue, Linear, fusion::Link};
+/// use warpipe_gpu_kernels::gemm::{Linear, fusion::{Chain, Link}};
 /// use isa::kernel::KernelArg;
 /// use pipeline::mma::Fragment;
 ///
@@ -51,7 +78,7 @@ pub trait Link: ByValue + KernelArg + AfterWait {
     fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment;
 }
 
-/// The epilogue `E`, and then the link `L`. [`Epilogue::then`] makes it.
+/// The epilogue `E`, and then the link `L`. [`Chain::then`] makes it.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Then<E, L> {
@@ -81,7 +108,7 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     }
 }
 
-/// The epilogue `E`, and then the function `A` of each result. [`Epilogue::activated`] makes it.
+/// The epilogue `E`, and then the function `A` of each result. [`Chain::activated`] makes it.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Activated<E, A> {
@@ -91,7 +118,7 @@ pub struct Activated<E, A> {
 }
 
 impl<E, A> Activated<E, A> {
-    pub(super) const fn new(first: E) -> Self {
+    const fn new(first: E) -> Self {
         Self { first, function: PhantomData }
     }
 }
@@ -198,7 +225,7 @@ impl Link for Clamp {
 /// A function of one result, without arguments of its own. (CUTLASS: the functors of `epilogue::thread`.)
 ///
 /// ```
-/// use warpipe_gpu_kernels::gemm::{Epilogue, Linear, fusion::{Activated, Activation}};
+/// use warpipe_gpu_kernels::gemm::{Linear, fusion::{Activated, Activation, Chain}};
 ///
 /// /// x², or 0 below 0.
 /// #[derive(Clone, Copy)]

@@ -5,8 +5,8 @@
 mod seams;
 
 use gpu_kernels::gemm::config::{LoadArgs, MapA, MapB, MapC, MapD};
-use gpu_kernels::gemm::fusion::{Clamp, Gelu, PerColBias, PerRowBias, Residual, Sigmoid};
-use gpu_kernels::gemm::{Epilogue, Linear, Scaled, Scales};
+use gpu_kernels::gemm::fusion::{Chain, Clamp, Gelu, PerColBias, PerRowBias, Residual, Sigmoid};
+use gpu_kernels::gemm::{Linear, Scaled, Scales};
 use host::gemm::{Gemm, GemmProblem};
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorSpec, View, data};
 use isa::kernel::{Image, Kernel, KernelMeta};
