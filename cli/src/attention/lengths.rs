@@ -16,11 +16,13 @@ enum Length {
 /// Reads the keys of each sequence.
 pub fn keys(file: &Path) -> Result<Vec<u32>, Error> {
     let both = both(file)?;
-    match both.iter().find(|[a, b]| a != b) {
+    match both.iter().position(|[a, b]| a != b) {
         None => Ok(both.into_iter().map(|[keys, _]| keys).collect()),
-        Some([a, b]) => {
-            let reason =
-                format!("a sequence has the numbers {a} and {b}; one number, its keys, is right");
+        Some(sequence) => {
+            let [a, b] = both[sequence];
+            let reason = format!(
+                "sequence {sequence} has the numbers {a} and {b}; one number, its keys, is right"
+            );
             Err(Error::Lengths { file: file.into(), reason })
         }
     }

@@ -107,7 +107,8 @@ pub struct FullAccumulator<'g, const N: usize, Ro, Tag, Cl> {
 }
 
 impl<const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape> FullAccumulator<'_, N, Ro, Tag, Cl> {
-    /// Loads this warp's 32 rows of the 64 columns from `64 * index` on.
+    /// Loads this warp's 32 rows of the 64 columns from `64 * index` on. An `index` beyond the last strip begins again at
+    /// strip 0.
     ///
     /// Waits for the loads. (PTX `tcgen05.ld.sync.aligned.16x256b.x8.b32` twice, `tcgen05.wait::ld`; CUTLASS
     /// `SM100_TMEM_LOAD_16dp256b8x`, `fence_view_async_tmem_load`.) See the example of [`AccumulatorReader`].
