@@ -162,11 +162,13 @@ impl Prediction {
         self.launch_us + longest([self.busiest_us(), self.memory_us, self.power_us])
     }
 
-    /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied.
+    /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied. There is a gain
+    /// only where memory decides: the dependent grid's CTAs, which have room beside these, read ahead from memory. Operands
+    /// that stay in the L2 cache need no reading ahead.
     fn two_fit_us(&self, instance: &Instance, busy: f64, c: &Calibration) -> f64 {
         let whole =
             self.schedule.streamed == 0 && (self.rounds > 1 || TWO_FIT_BUSY.contains(&busy));
-        let streams = whole && self.bytes_us > self.busiest_us();
+        let streams = whole && self.beyond_l2 && self.bytes_us > self.busiest_us();
         match instance.two_fit() {
             false => 0.0,
             true if streams => -c.two_fit_gain_us,
