@@ -11,6 +11,8 @@
 //! A tile has 128 rows and 256 columns. Its sums take 256 of tensor memory's 512 columns, so that the next tile is
 //! multiplied while this one is stored. The kernel is persistent: a CTA takes the tiles of the data-parallel scheduler.
 //!
+//! Operands are bf16 or f16, e4m3, or tf32; a k tile has 128 bytes of each row of all of them.
+//!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
 //! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
@@ -20,14 +22,13 @@ use crate::gemm::TileSchedulerParams;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::scheduler::{DataParallel, TileScheduler};
 use isa::kernel::KernelArg;
-use isa::tcgen05::F16Kind;
 use pipeline::mma::{Fragment, Fragments};
 use pipeline::prelude::*;
 use pipeline::ring::Umma;
 use pipeline::tensor::{
-    STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd, TensorStores,
+    STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd, TensorStores, UmmaTiles,
 };
-use pipeline::tile::{Element, EpilogueElement};
+use pipeline::tile::{EpilogueElement, TileShape};
 
 names! {
     /// The ring of A and B tiles.
@@ -46,23 +47,17 @@ roles! {
 pub const BM: usize = TENSOR_ROWS;
 /// Columns of a tile.
 pub const BN: usize = 256;
-/// Columns of a k tile.
-pub const BK: usize = 64;
 /// Stages of A and B: as many as fit.
 pub const STAGES: usize = 4;
 
 type Alone = Cluster<1, 1>;
-/// A tile of A.
-pub type TileA<T> = Tile<T, BM, BK>;
-/// A tile of B.
-pub type TileB<T> = Tile<T, BN, BK>;
 /// The box of D that one TMA store writes.
 pub type TileD<O> = <O as EpilogueElement>::EpilogueTile<BM>;
 
-/// The shared memory of a CTA.
-pub type Plan<T, O> = SmemPlan<(
+/// The shared memory of a CTA: `A` is a tile of A and `B` one of B, of `BM` and `BN` rows.
+pub type Plan<A, B, O> = SmemPlan<(
     TensorStores<O, Store>,
-    Ring<STAGES, (TileA<T>, TileB<T>), Tma, Umma<Work>, Operands, Alone>,
+    Ring<STAGES, (A, B), Tma, Umma<Work>, Operands, Alone>,
     TensorAccumulators<2, BN, Store, Sums>,
 )>;
 
@@ -81,23 +76,22 @@ impl Epilogue for Scale {
     }
 }
 
-/// Runs one CTA of the GEMM, with operands of `T` and a result of `O`.
+/// Runs one CTA of the GEMM, with operands in tiles of `A` and `B` and a result of `O`.
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile.
 #[inline(always)]
-pub fn tensor_gemm<T, O, E>(
-    cta: Cta<(Work, Store), Alone, Plan<T, O>>,
-    a: &TensorMap<TileA<T>>,
-    b: &TensorMap<TileB<T>>,
+pub fn tensor_gemm<A, B, O, E>(
+    cta: Cta<(Work, Store), Alone, Plan<A, B, O>>,
+    a: &TensorMap<A>,
+    b: &TensorMap<B>,
     d: &TensorMap<TileD<O>>,
     epilogue: E,
     scheduler: TileSchedulerParams,
 ) where
-    T: Element + F16Kind,
-    TileA<T>: pipeline::tile::TileShape<Element = T>,
-    TileB<T>: pipeline::tile::TileShape<Element = T>,
-    (TileA<T>, TileB<T>): pipeline::tensor::UmmaTiles<BN>,
+    A: TileShape,
+    B: TileShape,
+    (A, B): UmmaTiles<BN>,
     O: Fragments,
     E: Epilogue,
 {
@@ -115,7 +109,7 @@ pub fn tensor_gemm<T, O, E>(
                     let mut ring = operands.producer.by(&one);
                     for work in tiles.clone() {
                         let tile = tiles.origin(&work, BM, BN);
-                        for k in (0..work.k_tiles).map(|k| k * BK as u32) {
+                        for k in (0..work.k_tiles).map(|k| k * A::COLS as u32) {
                             ring.acquire().load((
                                 a.tile(tile.row, k, Peers::ALONE),
                                 b.tile(tile.col, k, Peers::ALONE),
@@ -173,32 +167,36 @@ pub fn tensor_gemm<T, O, E>(
 /// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256`.
 #[cfg(feature = "sm100")]
 pub mod kernels {
-    use super::{Alone, Plan, Scale, Store, TileA, TileB, TileD, Work, tensor_gemm};
+    use super::{Alone, BM, BN, Plan, Scale, Store, TileD, Work, tensor_gemm};
     use crate::gemm::TileSchedulerParams;
     use pipeline::prelude::*;
 
     macro_rules! kernels {
-        ($($name:ident: $t:ty => $o:ty;)*) => {$(
+        ($($name:ident: $t:ty [$k:literal] => $o:ty;)*) => {$(
             #[doc = concat!("The GEMM of ", stringify!($t), " with a result of ", stringify!($o), ".")]
             #[isa::kernel]
             pub fn $name(
-                cta: Cta<(Work, Store), Alone, Plan<$t, $o>>,
-                a: &TensorMap<TileA<$t>>,
-                b: &TensorMap<TileB<$t>>,
+                cta: Cta<(Work, Store), Alone, Plan<Tile<$t, BM, $k>, Tile<$t, BN, $k>, $o>>,
+                a: &TensorMap<Tile<$t, BM, $k>>,
+                b: &TensorMap<Tile<$t, BN, $k>>,
                 d: &TensorMap<TileD<$o>>,
                 epilogue: Scale,
                 scheduler: TileSchedulerParams,
             ) {
-                tensor_gemm::<$t, $o, Scale>(cta, a, b, d, epilogue, scheduler);
+                tensor_gemm(cta, a, b, d, epilogue, scheduler);
             }
         )*};
     }
+    // In brackets: the columns of a k tile.
     kernels! {
-        gemm_sm100_bf16_bf16_128x256: bf16 => bf16;
-        gemm_sm100_bf16_f16_128x256: bf16 => f16;
-        gemm_sm100_bf16_f32_128x256: bf16 => f32;
-        gemm_sm100_f16_f16_128x256: f16 => f16;
-        gemm_sm100_f16_bf16_128x256: f16 => bf16;
-        gemm_sm100_f16_f32_128x256: f16 => f32;
+        gemm_sm100_bf16_bf16_128x256: bf16 [64] => bf16;
+        gemm_sm100_bf16_f16_128x256: bf16 [64] => f16;
+        gemm_sm100_bf16_f32_128x256: bf16 [64] => f32;
+        gemm_sm100_f16_f16_128x256: f16 [64] => f16;
+        gemm_sm100_f16_bf16_128x256: f16 [64] => bf16;
+        gemm_sm100_f16_f32_128x256: f16 [64] => f32;
+        gemm_sm100_e4m3_bf16_128x256: F8E4M3 [128] => bf16;
+        gemm_sm100_e4m3_f32_128x256: F8E4M3 [128] => f32;
+        gemm_sm100_tf32_f32_128x256: Tf32 [32] => f32;
     }
 }

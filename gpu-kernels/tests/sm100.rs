@@ -1,9 +1,10 @@
 //! The GEMM for Blackwell on the SM model: the only place where it has ever run.
 
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
-use isa::tcgen05::F16Kind;
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cta, TensorMap, Tile};
 use pipeline::tensor::UmmaTiles;
@@ -11,32 +12,50 @@ use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
-use warpipe_gpu_kernels::sm100::{self, BK, BM, BN, Scale};
+use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale};
 
 /// An element type as the host sees it.
 trait Value: Element + Copy {
     fn of(x: f64) -> Self;
     fn f64(self) -> f64;
     fn bytes(self) -> Vec<u8>;
-    fn read(bytes: &[u8]) -> Self;
-    /// Half the distance of two neighbours at 1.
-    const HALF_STEP: f64;
 }
 macro_rules! values {
-    ($($t:ty, $half_step:expr, $of:expr;)*) => {$(
+    ($($t:ty, $of:expr, $f64:expr, $bits:expr;)*) => {$(
         impl Value for $t {
-            const HALF_STEP: f64 = $half_step;
             fn of(x: f64) -> Self { $of(x) }
-            fn f64(self) -> f64 { self.into() }
-            fn bytes(self) -> Vec<u8> { self.to_le_bytes().to_vec() }
-            fn read(bytes: &[u8]) -> Self { Self::from_le_bytes(bytes.try_into().expect("its size")) }
+            fn f64(self) -> f64 { f64::from($f64(self)) }
+            fn bytes(self) -> Vec<u8> { $bits(self).to_le_bytes().to_vec() }
         }
     )*};
 }
 values! {
-    bf16, 1.0 / 256.0, bf16::from_f64;
-    f16, 1.0 / 2048.0, f16::from_f64;
-    f32, 1.0 / 16_777_216.0, |x| x as f32;
+    bf16, bf16::from_f64, bf16::to_f64, bf16::to_bits;
+    f16, f16::from_f64, f16::to_f64, f16::to_bits;
+    f32, |x| x as f32, |x| x, f32::to_bits;
+    Tf32, |x| Tf32::from_f32(x as f32), Tf32::to_f32, Tf32::to_bits;
+    F8E4M3, F8E4M3::from_f64, |x: Self| x.to_f32(), |x: Self| x.to_bits();
+    F8E5M2, F8E5M2::from_f64, |x: Self| x.to_f32(), |x: Self| x.to_bits();
+}
+
+/// An element type of a result.
+trait Result: Value + Fragments {
+    fn read(bytes: &[u8]) -> Self;
+    /// Half the distance of two neighbours at 1.
+    const HALF_STEP: f64;
+}
+macro_rules! results {
+    ($($t:ty, $half_step:expr;)*) => {$(
+        impl Result for $t {
+            const HALF_STEP: f64 = $half_step;
+            fn read(bytes: &[u8]) -> Self { Self::from_le_bytes(bytes.try_into().expect("its size")) }
+        }
+    )*};
+}
+results! {
+    bf16, 1.0 / 256.0;
+    f16, 1.0 / 2048.0;
+    f32, 1.0 / 16_777_216.0;
 }
 
 /// A row-major matrix in the model's memory.
@@ -53,7 +72,7 @@ impl Matrix {
         memory.write(addr, &bytes).expect("just allocated");
         Self { addr, rows, cols }
     }
-    fn read<T: Value>(&self, memory: &GlobalMemory) -> Vec<f64> {
+    fn read<T: Result>(&self, memory: &GlobalMemory) -> Vec<f64> {
         let mut bytes = vec![0; self.rows * self.cols * T::SIZE];
         memory.read(self.addr, &mut bytes).expect("allocated");
         bytes.chunks_exact(T::SIZE).map(|b| T::read(b).f64()).collect()
@@ -63,6 +82,8 @@ impl Matrix {
             Dtype::Bf16 => DataType::Bf16,
             Dtype::F16 => DataType::F16,
             Dtype::F32 => DataType::F32,
+            Dtype::Tf32 => DataType::Tf32,
+            Dtype::E4m3 | Dtype::E5m2 => DataType::U8,
             other => unreachable!("{other:?}"),
         };
         let words = encode(&TensorMapDesc {
@@ -91,28 +112,28 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
     std::iter::repeat_with(next).take(n).collect()
 }
 
-/// Multiplies on the model with `ctas` CTAs, and compares with the f64 product.
-fn check<T, O>([m, n, k]: [usize; 3], ctas: u32, whole: bool, seeds: u64)
+/// Multiplies on the model with `ctas` CTAs, and compares with the f64 product. `A` and `B` are the tiles of the operands.
+fn check<A, B, O>([m, n, k]: [usize; 3], ctas: u32, whole: bool, seeds: u64)
 where
-    T: Value + F16Kind + Sync,
-    O: Value + Fragments,
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN>,
+    O: Result,
     sm100::TileD<O>: Sync,
-    Tile<T, BM, BK>: TileShape<Element = T>,
-    Tile<T, BN, BK>: TileShape<Element = T>,
-    (Tile<T, BM, BK>, Tile<T, BN, BK>): UmmaTiles<BN>,
 {
     let memory = GlobalMemory::new();
     let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
-    let round = |all: &[f64]| all.iter().map(|&x| T::of(x).f64()).collect::<Vec<_>>();
-    let (a_values, b_values) = (round(&a), round(&b));
-    let (a, b) = (Matrix::new::<T>(&memory, m, k, &a), Matrix::new::<T>(&memory, n, k, &b));
+    let a_values: Vec<_> = a.iter().map(|&x| A::Element::of(x).f64()).collect();
+    let b_values: Vec<_> = b.iter().map(|&x| B::Element::of(x).f64()).collect();
+    let a = Matrix::new::<A::Element>(&memory, m, k, &a);
+    let b = Matrix::new::<B::Element>(&memory, n, k, &b);
     let tiles = [m.div_ceil(BM) as u32, n.div_ceil(BN) as u32];
-    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(BK) as u32, 2, ctas, 0);
+    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(A::COLS) as u32, 2, ctas, 0);
     let alpha = 0.5;
-    type Token<T, O> =
-        Cta<(sm100::Work, sm100::Store), pipeline::prelude::Cluster<1, 1>, sm100::Plan<T, O>>;
+    type Token<A, B, O> =
+        Cta<(sm100::Work, sm100::Store), pipeline::prelude::Cluster<1, 1>, sm100::Plan<A, B, O>>;
     let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
-        <Token<T, O> as KernelArg>::LAUNCH
+        <Token<A, B, O> as KernelArg>::LAUNCH
     else {
         unreachable!("a token says what its launch needs")
     };
@@ -130,8 +151,8 @@ where
         let config = Config { seed, workers: Some(1), ..Config::default() };
         let entry = || {
             // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-            let cta: Token<T, O> = unsafe { Cta::enter() };
-            sm100::tensor_gemm::<T, O, Scale>(
+            let cta: Token<A, B, O> = unsafe { Cta::enter() };
+            sm100::tensor_gemm::<A, B, O, Scale>(
                 cta,
                 &a_map,
                 &b_map,
@@ -166,26 +187,44 @@ fn seeds(few: u64) -> u64 {
     seeds.map_or(few, |n| n.parse().expect("WARPIPE_SEEDS is a number"))
 }
 
+/// [`check`] with tiles of operands of two types.
+macro_rules! check {
+    ($a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
+        check::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o>($($rest)*)
+    };
+}
+
 #[test]
 fn one_tile_of_whole_numbers_is_exact() {
-    check::<bf16, f32>([BM, BN, 3 * BK], 1, true, seeds(4));
+    check!(bf16 [64], bf16 => f32, [BM, BN, 192], 1, true, seeds(4));
+    check!(F8E4M3 [128], F8E4M3 => f32, [BM, BN, 384], 1, true, seeds(2));
+    check!(Tf32 [32], Tf32 => f32, [BM, BN, 96], 1, true, seeds(2));
 }
 
 /// More k tiles than stages, and tiles with rows, columns and K that are no multiples.
 #[test]
 fn residues_of_every_dimension() {
-    check::<bf16, bf16>([200, 312, 5 * BK + 24], 2, false, seeds(2));
-    check::<f16, f16>([72, 264, 40], 1, false, seeds(2));
+    check!(bf16 [64], bf16 => bf16, [200, 312, 5 * 64 + 24], 2, false, seeds(2));
+    check!(f16 [64], f16 => f16, [72, 264, 40], 1, false, seeds(2));
+    check!(F8E4M3 [128], F8E4M3 => bf16, [140, 264, 5 * 128 + 48], 2, false, seeds(1));
+    check!(Tf32 [32], Tf32 => f32, [72, 264, 5 * 32 + 12], 1, false, seeds(1));
 }
 
 /// One CTA computes five tiles: the accumulators come round twice.
 #[test]
 fn the_accumulators_are_used_in_turn() {
-    check::<f16, f32>([5 * BM - 56, BN - 8, BK], 1, true, seeds(3));
+    check!(f16 [64], f16 => f32, [5 * BM - 56, BN - 8, 64], 1, true, seeds(3));
 }
 
 #[test]
 fn operands_and_results_of_other_types() {
-    check::<bf16, f16>([BM, 64, 72], 1, false, seeds(1));
-    check::<f16, bf16>([16, BN, 136], 1, false, seeds(1));
+    check!(bf16 [64], bf16 => f16, [BM, 64, 72], 1, false, seeds(1));
+    check!(f16 [64], f16 => bf16, [16, BN, 136], 1, false, seeds(1));
+}
+
+/// A and B have types of one kind, in any mix.
+#[test]
+fn operands_of_two_types() {
+    check!(bf16 [64], f16 => f32, [BM, 64, 72], 1, false, seeds(1));
+    check!(F8E5M2 [128], F8E4M3 => f32, [BM, 64, 144], 1, false, seeds(1));
 }

@@ -20,14 +20,18 @@
 //! | `ld` | `mma` into the same columns | [`wait_ld`]; [`fence_before_thread_sync`]; a barrier; [`fence_after_thread_sync`] |
 //! | `st` | `ld` by the same thread | [`wait_st`] |
 //!
-//! A multiplication of kind `f16` multiplies 16 elements of bf16 or f16 of each row along K. Its sums are f32.
+//! A multiplication takes 32 bytes of each row along K: 16 elements of bf16 or f16 ([`mma_f16`]), 8 of tf32 ([`mma_tf32`]), 32
+//! of e4m3 or e5m2 ([`mma_f8f6f4`]) or of s8 ([`mma_i8`]). Sums are f32, or s32 of s8. [`Operand`] says which kind an element type
+//! needs.
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.6, sm_100a.
 
 mod descriptor;
+mod kind;
 mod moves;
 
-pub use descriptor::{F16Kind, Swizzle, instruction_f16, shared};
+pub use descriptor::{Swizzle, instruction, shared};
+pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
@@ -89,7 +93,7 @@ ops! { tcgen05;
     }
     /// `tcgen05.mma.cta_group::1.kind::f16 [d], a, b, idesc, p;`: `D = A*B + D`, or `D = A*B` without `scale_d`.
     ///
-    /// `a` and `b` are descriptors ([`shared`]), `idesc` has the shape and the types ([`instruction_f16`]).
+    /// `a` and `b` are descriptors ([`shared`]), `idesc` has the shape and the types ([`instruction`]).
     /// The thread does not wait for it: see [`commit`].
     ///
     /// # Safety
@@ -100,6 +104,45 @@ ops! { tcgen05;
         ptx!(
             "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
              tcgen05.mma.cta_group::1.kind::f16 [{d}], {a}, {b}, {idesc}, p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            scale = in(reg32) u32::from(scale_d)
+        )
+    }
+    /// `tcgen05.mma.cta_group::1.kind::tf32 [d], a, b, idesc, p;`: as [`mma_f16`], of tf32.
+    ///
+    /// # Safety
+    /// As [`mma_f16`].
+    pub unsafe fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::1.kind::tf32 [{d}], {a}, {b}, {idesc}, p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            scale = in(reg32) u32::from(scale_d)
+        )
+    }
+    /// `tcgen05.mma.cta_group::1.kind::f8f6f4 [d], a, b, idesc, p;`: as [`mma_f16`], of e4m3 and e5m2.
+    ///
+    /// # Safety
+    /// As [`mma_f16`].
+    pub unsafe fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::1.kind::f8f6f4 [{d}], {a}, {b}, {idesc}, p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            scale = in(reg32) u32::from(scale_d)
+        )
+    }
+    /// `tcgen05.mma.cta_group::1.kind::i8 [d], a, b, idesc, p;`: as [`mma_f16`], of s8. sm_103a does not have it.
+    ///
+    /// # Safety
+    /// As [`mma_f16`].
+    pub unsafe fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::1.kind::i8 [{d}], {a}, {b}, {idesc}, p; }}",
             d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
             scale = in(reg32) u32::from(scale_d)
         )

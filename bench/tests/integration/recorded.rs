@@ -26,22 +26,30 @@ pub struct Recorded {
     pub record: Record,
 }
 
-/// All records.
+/// What the picker picked for 200 fresh random shapes and for those of the suites, timed by the benchmark after the fit. Each
+/// record has that pair alone.
+pub const PICKS: &str = "picks41";
+
+/// All records of many kernels.
 pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let files: Result<Vec<_>, _> = FILES.into_iter().map(read_file).collect();
+    Ok(files?.into_iter().flatten().collect())
+}
+
+/// The records of a file.
+pub fn read_file(file: &'static str) -> Result<Vec<Recorded>, Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/data/records");
+    let path = folder.join(format!("{file}.jsonl.gz"));
+    let open = File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut lines = BufReader::new(GzDecoder::new(open)).lines();
+    let header: Header = serde_json::from_str(&lines.next().ok_or("an empty file")??)?;
+    if header.format != FORMAT {
+        return Err(format!("{}: {}, not {FORMAT}", path.display(), header.format).into());
+    }
     let mut all = Vec::new();
-    for file in FILES {
-        let path = folder.join(format!("{file}.jsonl.gz"));
-        let open = File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let mut lines = BufReader::new(GzDecoder::new(open)).lines();
-        let header: Header = serde_json::from_str(&lines.next().ok_or("an empty file")??)?;
-        if header.format != FORMAT {
-            return Err(format!("{}: {}, not {FORMAT}", path.display(), header.format).into());
-        }
-        for (i, line) in lines.enumerate() {
-            let record = serde_json::from_str(&line?)?;
-            all.push(Recorded { file, held_out: i % 3 == 2 && file != SUITES, record });
-        }
+    for (i, line) in lines.enumerate() {
+        let record = serde_json::from_str(&line?)?;
+        all.push(Recorded { file, held_out: i % 3 == 2 && file != SUITES, record });
     }
     Ok(all)
 }

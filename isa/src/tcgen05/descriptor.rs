@@ -1,13 +1,14 @@
 //! The instruction descriptor, and the descriptor of an operand in shared memory.
 //!
-//! PTX manual: *TensorCore 5th Generation Family Instructions*, "Instruction descriptor" of `.kind::f16`:
+//! PTX manual: *TensorCore 5th Generation Family Instructions*, "Instruction descriptor" of `.kind::f16`, `.kind::tf32`,
+//! `.kind::f8f6f4` and `.kind::i8`:
 //!
 //! ```text
 //! bits 1-0, 2   sparsity            0
 //! bit  3        saturate (integers) 0
-//! bits 5-4      type of D           0 f16, 1 f32
-//! bits 9-7      type of A           0 f16, 1 bf16
-//! bits 12-10    type of B           0 f16, 1 bf16
+//! bits 5-4      type of D           1 f32; of kind i8: 2 s32
+//! bits 9-7      type of A           of kind f16: 0 f16, 1 bf16; tf32: 2 tf32; f8f6f4: 0 e4m3, 1 e5m2; i8: 1 s8
+//! bits 12-10    type of B           as A's
 //! bits 13, 14   negate A, B         0
 //! bits 15, 16   A, B is MN-major    0 is K-major
 //! bits 22-17    N / 8
@@ -27,40 +28,19 @@
 //! bits 63-61   swizzle mode         0 none, 1 128 B of 32-byte atoms, 2 128 B, 4 64 B, 6 32 B
 //! ```
 
+use super::kind::{Kind, Operand};
 pub use crate::wgmma::Swizzle;
-use half::{bf16, f16};
 
-/// An element type of a multiplication of kind `f16`: bf16 or f16, with sums of f32.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no element type of `tcgen05.mma.kind::f16`",
-    label = "not bf16 or f16"
-)]
-pub trait F16Kind: sealed::Sealed + Copy + 'static {
-    /// Its code in an instruction descriptor.
-    const CODE: u32;
-}
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for half::bf16 {}
-    impl Sealed for half::f16 {}
-}
-impl F16Kind for f16 {
-    const CODE: u32 = 0;
-}
-impl F16Kind for bf16 {
-    const CODE: u32 = 1;
-}
-
-/// The instruction descriptor of a multiplication of `m` x `n`, with A of elements `A` and B of elements `B`, both K-major,
-/// and sums of f32. (CUTLASS `UMMA::make_instr_desc`.)
+/// The instruction descriptor of a multiplication of `m` x `n`, with A of elements `A` and B of elements `B`, both K-major.
+/// (CUTLASS `UMMA::make_instr_desc`.)
 ///
 /// `m` is 128, and `n` a multiple of 16 from 16 to 256.
 #[inline(always)]
 #[must_use]
-pub const fn instruction_f16<A: F16Kind, B: F16Kind>(m: u32, n: u32) -> u32 {
+pub const fn instruction<A: Operand, B: Operand<Kind = A::Kind>>(m: u32, n: u32) -> u32 {
     assert!(m == 128, "M of a multiplication by one CTA is 128 here");
     assert!(n >= 16 && n <= 256 && n.is_multiple_of(16), "N is a multiple of 16 from 16 to 256");
-    1 << 4 | A::CODE << 7 | B::CODE << 10 | (n / 8) << 17 | (m / 16) << 24
+    A::Kind::SUM_CODE << 4 | A::CODE << 7 | B::CODE << 10 | (n / 8) << 17 | (m / 16) << 24
 }
 
 /// One 14-bit field: an address or offset without its low 4 bits.
@@ -86,14 +66,17 @@ pub const fn shared(addr: u32, lead_bytes: u32, stride_bytes: u32, swizzle: Swiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tf32;
+    use float8::{F8E4M3, F8E5M2};
+    use half::{bf16, f16};
 
     /// The manual's table, field by field: first bit, last bit, value.
     #[test]
     fn instruction_fields_are_where_the_manual_says() {
-        let check = |d: u32, a: u32, b: u32, n: u32| {
+        let check = |d: u32, sum: u32, a: u32, b: u32, n: u32| {
             let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
             assert_eq!(bits(0, 3), 0, "dense, no saturation");
-            assert_eq!(bits(4, 5), 1, "D is f32");
+            assert_eq!(bits(4, 5), sum, "type of D");
             assert_eq!(bits(6, 6), 0);
             assert_eq!((bits(7, 9), bits(10, 12)), (a, b), "types of A and B");
             assert_eq!(bits(13, 16), 0, "nothing negated, both K-major");
@@ -103,10 +86,15 @@ mod tests {
             assert_eq!(bits(29, 31), 0);
         };
         for n in (16..=256).step_by(16) {
-            check(instruction_f16::<f16, f16>(128, n), 0, 0, n);
-            check(instruction_f16::<bf16, bf16>(128, n), 1, 1, n);
-            check(instruction_f16::<f16, bf16>(128, n), 0, 1, n);
-            check(instruction_f16::<bf16, f16>(128, n), 1, 0, n);
+            check(instruction::<f16, f16>(128, n), 1, 0, 0, n);
+            check(instruction::<bf16, bf16>(128, n), 1, 1, 1, n);
+            check(instruction::<f16, bf16>(128, n), 1, 0, 1, n);
+            check(instruction::<bf16, f16>(128, n), 1, 1, 0, n);
+            check(instruction::<Tf32, Tf32>(128, n), 1, 2, 2, n);
+            check(instruction::<F8E4M3, F8E4M3>(128, n), 1, 0, 0, n);
+            check(instruction::<F8E5M2, F8E4M3>(128, n), 1, 1, 0, n);
+            check(instruction::<F8E4M3, F8E5M2>(128, n), 1, 0, 1, n);
+            check(instruction::<i8, i8>(128, n), 2, 1, 1, n);
         }
     }
 

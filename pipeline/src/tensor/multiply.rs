@@ -6,10 +6,10 @@
 use super::TENSOR_ROWS;
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
-use crate::tile::{Major, TileShape};
+use crate::tile::{Element, Major, TileShape};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05::{self, F16Kind, Swizzle};
+use isa::tcgen05::{self, Kind, Operand, Swizzle};
 
 /// Bytes along K that one `tcgen05.mma` reads of each operand.
 const K_BYTES: usize = 32;
@@ -19,10 +19,13 @@ mod sealed {
     impl<A, B> Sealed for (A, B) {}
 }
 
-/// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, of bf16 or f16, K-major,
-/// with equal columns.
+/// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
+/// columns.
 ///
-/// (PTX `tcgen05.mma.cta_group::1.kind::f16`; CUTLASS `SM100_MMA_F16BF16_SS`.)
+/// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both. Sums are f32.
+///
+/// (PTX `tcgen05.mma.cta_group::1`, `.kind::f16`, `.kind::f8f6f4` and `.kind::tf32`; CUTLASS `SM100_MMA_F16BF16_SS`,
+/// `SM100_MMA_F8F6F4_SS`, `SM100_MMA_TF32_SS`.)
 ///
 /// ```
 /// # use half::{bf16, f16};
@@ -30,11 +33,12 @@ mod sealed {
 /// fn instruction<St: UmmaTiles<256>>() -> u32 { St::INSTRUCTION }
 /// assert_eq!(instruction::<(Tile<bf16, 128, 64>, Tile<bf16, 256, 64>)>(), 0x0840_0490);
 /// assert_eq!(instruction::<(Tile<f16, 128, 64>, Tile<f16, 256, 64>)>(), 0x0840_0010);
+/// assert_eq!(instruction::<(Tile<F8E4M3, 128, 128>, Tile<F8E5M2, 256, 128>)>(), 0x0840_0410);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "tcgen05.mma can't multiply the tiles of a slot of `{Self}` into an accumulator of {N} columns",
     label = "not the two operands of such a product",
-    note = "a slot is a pair (A, B) of bf16 or f16: `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
+    note = "a slot is a pair (A, B) with equal columns, as `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
 )]
 pub trait UmmaTiles<const N: usize>: Stage + sealed::Sealed {
     /// The instruction descriptor.
@@ -64,20 +68,20 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 
 impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N> for (A, B)
 where
-    A::Element: F16Kind,
-    B::Element: F16Kind,
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
 {
     const INSTRUCTION: u32 = {
         assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
         assert!(B::ROWS == N, "B has as many rows as the accumulator has columns");
         assert!(A::COLS == B::COLS, "A and B have the same extent along K");
         assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
-        tcgen05::instruction_f16::<A::Element, B::Element>(TENSOR_ROWS as u32, N as u32)
+        tcgen05::instruction::<A::Element, B::Element>(TENSOR_ROWS as u32, N as u32)
     };
 
     #[device]
     unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
-        let k_elements = const { K_BYTES / 2 };
+        let k_elements = const { K_BYTES / A::Element::SIZE };
         let a = descriptor::<A>(data);
         let b = descriptor::<B>(data + A::BYTES as u32);
         for k in 0..A::COLS / k_elements {
@@ -85,7 +89,7 @@ where
             let b = further(b, offset_of::<B>(0, k * k_elements));
             // SAFETY: the caller's contract.
             unsafe {
-                tcgen05::mma_f16(
+                <A::Element as Operand>::Kind::mma(
                     sums,
                     a,
                     b,

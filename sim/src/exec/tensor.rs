@@ -7,7 +7,7 @@ use crate::exec::given::given;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
-use crate::tensor::descriptor::{M, Shape};
+use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
 use crate::tensor::umma::{multiply, operands};
 use crate::types::loc::Loc;
@@ -114,17 +114,17 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
-/// `tcgen05.mma` of kind `f16`, by one thread.
+/// `tcgen05.mma` of a kind, by one thread.
 pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
     d: u32,
     (a, b): (u64, u64),
-    idesc: u32,
+    (kind, idesc): (Mma, u32),
     adds: bool,
 ) -> Result<(), Fault> {
     let cta = e.hw.thread(t).cta;
-    let shape = Shape::new(idesc)?;
+    let shape = Shape::new(idesc, kind)?;
     let (lane, first) = split(d);
     if lane != 0 {
         let message = format!("an accumulator at lane {lane}: {M} rows begin at lane 0");
@@ -153,8 +153,13 @@ pub(crate) fn mma(
     for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
         for (column, sum) in (first..).zip(sums) {
             let word = memory.word(row, column);
-            let before = if adds { f32::from_bits(*word) } else { 0.0 };
-            *word = (before + sum).to_bits();
+            let before = if adds { *word } else { 0 };
+            *word = if kind == Mma::I8 {
+                // f32 holds the sum of 32 products of two bytes.
+                before.wrapping_add((*sum as i32).cast_unsigned())
+            } else {
+                (f32::from_bits(before) + sum).to_bits()
+            };
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use crate::drive::current::{aside, block, op};
 use crate::exec::tensor::{self, Form};
 use crate::exec::warp;
+use crate::tensor::descriptor::Kind;
 use crate::warp::meeting::Meet;
 
 /// `tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32`
@@ -29,7 +30,25 @@ pub fn relinquish_alloc_permit() {
 /// `tcgen05.mma.cta_group::1.kind::f16`
 #[track_caller]
 pub fn mma_f16(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), idesc, scale_d));
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::tf32`
+#[track_caller]
+pub fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::f8f6f4`
+#[track_caller]
+pub fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::i8`
+#[track_caller]
+pub fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc), scale_d));
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`

@@ -9,7 +9,49 @@ use crate::wgmma::operand::{Major, Operand, OperandType};
 /// Rows of A, and lanes of D.
 pub(crate) const M: u32 = 128;
 
-/// What an instruction descriptor of kind `f16` says.
+/// The kind of a multiplication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    F16,
+    Tf32,
+    F8f6f4,
+    I8,
+}
+
+impl Kind {
+    /// As PTX writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Tf32 => "tf32",
+            Self::F8f6f4 => "f8f6f4",
+            Self::I8 => "i8",
+        }
+    }
+
+    /// The code and the name of its sums, of those that the model knows.
+    fn sums(self) -> (u32, &'static str) {
+        if self == Self::I8 { (2, "s32") } else { (1, "f32") }
+    }
+
+    /// The element type of a code, and for an error those that the model knows.
+    fn element(self, code: u32) -> Result<OperandType, &'static str> {
+        match (self, code) {
+            (Self::F16, 0) => Ok(OperandType::F16),
+            (Self::F16, 1) => Ok(OperandType::Bf16),
+            (Self::F16, _) => Err("0, f16, and 1, bf16"),
+            (Self::Tf32, 2) => Ok(OperandType::Tf32),
+            (Self::Tf32, _) => Err("2, tf32"),
+            (Self::F8f6f4, 0) => Ok(OperandType::E4m3),
+            (Self::F8f6f4, 1) => Ok(OperandType::E5m2),
+            (Self::F8f6f4, _) => Err("0, e4m3, and 1, e5m2 (the model knows no others)"),
+            (Self::I8, 1) => Ok(OperandType::S8),
+            (Self::I8, _) => Err("1, s8 (the model knows no u8)"),
+        }
+    }
+}
+
+/// What an instruction descriptor says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub n: u32,
@@ -22,27 +64,30 @@ fn wrong(message: String) -> Fault {
 }
 
 impl Shape {
-    /// Takes an instruction descriptor apart.
-    pub fn new(d: u32) -> Result<Self, Fault> {
+    /// Takes the instruction descriptor of a multiplication of a kind apart.
+    pub fn new(d: u32, kind: Kind) -> Result<Self, Fault> {
         let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
         if bits(0, 4) != 0 || bits(13, 2) != 0 || bits(30, 2) != 0 {
             return Err(wrong(format!(
-                "instruction descriptor {d:#x}: the model knows dense multiplications without signs or shifts (bits 0-3, \
-                 13, 14, 30 and 31 are 0)"
+                "instruction descriptor {d:#x}: the model knows dense multiplications without saturation, signs or \
+                 shifts (bits 0-3, 13, 14, 30 and 31 are 0)"
             )));
         }
-        if bits(4, 2) != 1 {
+        let (sums, name) = kind.sums();
+        if bits(4, 2) != sums {
             return Err(wrong(format!(
-                "instruction descriptor {d:#x} with sums of type {} (bits 4 and 5): the model knows f32, 1",
+                "instruction descriptor {d:#x} of kind {} with sums of type {} (bits 4 and 5): the model knows {name}, {sums}",
+                kind.name(),
                 bits(4, 2)
             )));
         }
-        let dtype = |code: u32| match code {
-            0 => Ok(OperandType::F16),
-            1 => Ok(OperandType::Bf16),
-            _ => Err(wrong(format!(
-                "instruction descriptor {d:#x} with elements of type {code}: kind f16 has 0, f16, and 1, bf16"
-            ))),
+        let dtype = |code: u32| {
+            kind.element(code).map_err(|known| {
+                wrong(format!(
+                    "instruction descriptor {d:#x} with elements of type {code}: kind {} has {known}",
+                    kind.name()
+                ))
+            })
         };
         let major = |bit: u32| if bit == 0 { Major::K } else { Major::Mn };
         let (n, m) = (8 * bits(17, 6), 16 * bits(24, 5));
@@ -105,10 +150,33 @@ mod tests {
         // 128 x 256, bf16, as published kernels have it.
         let bf16 = [OperandType::Bf16; 2];
         let shape = Shape { n: 256, types: bf16, majors: [Major::K; 2] };
-        assert_eq!(Shape::new(0x0840_0490).unwrap(), shape);
-        assert_eq!(Shape::new(0x0840_0010).unwrap().types, [OperandType::F16; 2]);
+        let f16 = |d| Shape::new(d, Kind::F16);
+        assert_eq!(f16(0x0840_0490).unwrap(), shape);
+        assert_eq!(f16(0x0840_0010).unwrap().types, [OperandType::F16; 2]);
         for broken in [0x0840_0480, 0x0440_0490, 0x0800_0490, 0x0842_0490, 0x0840_0491] {
-            assert_eq!(Shape::new(broken).unwrap_err().rule, Rule::Descriptor, "{broken:#x}");
+            assert_eq!(f16(broken).unwrap_err().rule, Rule::Descriptor, "{broken:#x}");
+        }
+    }
+
+    /// The same codes are other types in another kind.
+    #[test]
+    fn a_kind_has_types_of_its_own() {
+        let types = |d, kind| Shape::new(d, kind).map(|shape| shape.types);
+        let (zeros, ones, twos) = (0x0840_0010, 0x0840_0490, 0x0840_0910);
+        assert_eq!(types(zeros, Kind::F8f6f4).unwrap(), [OperandType::E4m3; 2]);
+        assert_eq!(types(ones, Kind::F8f6f4).unwrap(), [OperandType::E5m2; 2]);
+        assert_eq!(types(twos, Kind::Tf32).unwrap(), [OperandType::Tf32; 2]);
+        assert_eq!(types(0x0840_04a0, Kind::I8).unwrap(), [OperandType::S8; 2]);
+        for (d, kind) in [
+            (zeros, Kind::Tf32),
+            (ones, Kind::Tf32),
+            (twos, Kind::F16),
+            (twos, Kind::F8f6f4),
+            (ones, Kind::I8),
+            (0x0840_04a0, Kind::F16),
+            (0x0840_0020, Kind::I8),
+        ] {
+            assert_eq!(types(d, kind).unwrap_err().rule, Rule::Descriptor, "{d:#x} {kind:?}");
         }
     }
 

@@ -511,12 +511,56 @@ mutations! {
             "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {"
             => "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {\n    pub fn release(self) { self.release_by_commit(); }";
     "51_operands_of_f32":
+        in "isa/src/tcgen05/kind.rs",
+            "f32 = 1, Tf32 = 2;"
+            => "f32 = 1, Tf32 = 2, f32 = 2;";
+    "51_operands_of_two_kinds":
+        in "pipeline/src/tensor/multiply.rs",
+            "B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
+            => "B::Element: Operand,";
         in "isa/src/tcgen05/descriptor.rs",
-            "    impl Sealed for half::f16 {}"
-            => "    impl Sealed for half::f16 {}\n    impl Sealed for f32 {}";
-        in "isa/src/tcgen05/descriptor.rs",
-            "impl F16Kind for f16 {"
-            => "impl F16Kind for f32 {\n    const CODE: u32 = 0;\n}\nimpl F16Kind for f16 {";
+            "B: Operand<Kind = A::Kind>>"
+            => "B: Operand>";
+    "51_sums_of_integers":
+        in "pipeline/src/tensor/multiply.rs",
+            "A::Element: Operand<Kind: Kind<Sum = f32>>,"
+            => "A::Element: Operand,";
+    "51_slot_of_half_the_rows":
+        in "pipeline/src/tensor/multiply.rs",
+            "A::ROWS == TENSOR_ROWS,"
+            => "A::ROWS <= TENSOR_ROWS,";
+    "51_columns_of_another_accumulator":
+        in "pipeline/src/tensor/multiply.rs",
+            "B::ROWS == N,"
+            => "B::ROWS <= N,";
+    "51_two_groups_read":
+        in "pipeline/src/tensor/accumulators.rs",
+            "Ro::GROUPS == 1,"
+            => "Ro::GROUPS <= 2,";
+    "51_accumulator_never_committed":
+        in "pipeline/src/tensor/multiply.rs",
+            r#"#[must_use = "an accumulator that is never committed stops the ring: call `commit`"]
+"#
+            => "";
+    "51_accumulator_never_released":
+        in "pipeline/src/tensor/read.rs",
+            r#"#[must_use = "an accumulator that is never released stops the ring: call `release`"]
+"#
+            => "";
+    "51_read_by_another_role":
+        in "pipeline/src/tensor/read.rs",
+            "pub fn by<Cl: ClusterShape>(
+        self,
+        group: &Warpgroup<Ro, Cl>,
+    ) -> AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl> {"
+            => "pub fn by<Any: Role, Cl: ClusterShape>(
+        self,
+        group: &Warpgroup<Any, Cl>,
+    ) -> AccumulatorReader<'_, STAGES, N, Any, Tag, Cl> {";
+    "51_accumulator_of_another_ring":
+        in "pipeline/src/tensor/accumulators.rs",
+            "pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag> {"
+            => "pub fn acquire<Any: Name>(&mut self) -> EmptyAccumulator<N, Any> {";
     "51_too_many_columns":
         in "pipeline/src/tensor/accumulators.rs",
             "STAGES * N <= 512,"

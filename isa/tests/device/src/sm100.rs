@@ -1,7 +1,9 @@
 //! Tensor memory and tcgen05, for Blackwell.
 
 use crate::keep;
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use isa::Tf32;
 use isa::slice::DeviceSliceMut;
 use isa::tcgen05::{self, Loaded, Swizzle};
 use isa::{kernel, shared};
@@ -64,8 +66,12 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         let d: u32 = shared::ld(at);
         tcgen05::fence_after_thread_sync();
         let a = tcgen05::shared(operand, 16, 1024, Swizzle::B128);
-        tcgen05::mma_f16(d, a, a, tcgen05::instruction_f16::<bf16, bf16>(128, 64), false);
-        tcgen05::mma_f16(d, a, a, tcgen05::instruction_f16::<f16, f16>(128, 64), true);
+        tcgen05::mma_f16(d, a, a, tcgen05::instruction::<bf16, bf16>(128, 64), false);
+        tcgen05::mma_f16(d, a, a, tcgen05::instruction::<f16, f16>(128, 64), true);
+        tcgen05::mma_tf32(d, a, a, tcgen05::instruction::<Tf32, Tf32>(128, 64), true);
+        tcgen05::mma_f8f6f4(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(128, 64), true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         tcgen05::commit(bar);
         tcgen05::fence_before_thread_sync();
         tcgen05::dealloc(d, 64);
