@@ -22,6 +22,7 @@ use crate::gemm::TileSchedulerParams;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::scheduler::{DataParallel, TileScheduler};
 use isa::kernel::KernelArg;
+use pipeline::cta::ClusterShape;
 use pipeline::mma::{Fragment, Fragments};
 use pipeline::prelude::*;
 use pipeline::ring::Umma;
@@ -50,16 +51,21 @@ pub const BN: usize = 256;
 /// Stages of A and B: as many as fit.
 pub const STAGES: usize = 4;
 
-type Alone = Cluster<1, 1>;
 /// The box of D that one TMA store writes.
 pub type TileD<O> = <O as EpilogueElement>::EpilogueTile<BM>;
 
 /// The shared memory of a CTA: `A` is a tile of A and `B` one of B, of `BM` and `BN` rows.
-pub type Plan<A, B, O> = SmemPlan<(
+pub type Plan<A, B, O, Cl> = SmemPlan<(
     TensorStores<O, Store>,
-    Ring<STAGES, (A, B), Tma, Umma<Work>, Operands, Alone>,
+    Ring<STAGES, (A, B), Tma, Umma<Work>, Operands, Cl>,
     TensorAccumulators<2, BN, Store, Sums>,
 )>;
+/// The CTA.
+pub type TensorCta<A, B, O, Cl> = Cta<(Work, Store), Cl, Plan<A, B, O, Cl>>;
+/// Tensor map of A, whose tiles are multicast along N.
+pub type MapA<A, Cl> = TensorMap<A, <Cl as ClusterShape>::SharesA>;
+/// Tensor map of B, whose tiles are multicast along M.
+pub type MapB<B, Cl> = TensorMap<B, <Cl as ClusterShape>::SharesB>;
 
 /// alpha · A·Bᵀ. (CUTLASS `LinearCombination` without C.)
 #[repr(C)]
@@ -76,15 +82,16 @@ impl Epilogue for Scale {
     }
 }
 
-/// Runs one CTA of the GEMM, with operands in tiles of `A` and `B` and a result of `O`.
+/// Runs one CTA of the GEMM, with operands in tiles of `A` and `B` and a result of `O`. The CTAs of a cluster share tiles of A
+/// and B, and each multiplies its own tile of D.
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile.
 #[inline(always)]
-pub fn tensor_gemm<A, B, O, E>(
-    cta: Cta<(Work, Store), Alone, Plan<A, B, O>>,
-    a: &TensorMap<A>,
-    b: &TensorMap<B>,
+pub fn tensor_gemm<A, B, O, E, Cl>(
+    cta: TensorCta<A, B, O, Cl>,
+    a: &MapA<A, Cl>,
+    b: &MapB<B, Cl>,
     d: &TensorMap<TileD<O>>,
     epilogue: E,
     scheduler: TileSchedulerParams,
@@ -94,6 +101,7 @@ pub fn tensor_gemm<A, B, O, E>(
     (A, B): UmmaTiles<BN>,
     O: Fragments,
     E: Epilogue,
+    Cl: ClusterShape,
 {
     a.prefetch(&cta);
     b.prefetch(&cta);
@@ -111,8 +119,8 @@ pub fn tensor_gemm<A, B, O, E>(
                         let tile = tiles.origin(&work, BM, BN);
                         for k in (0..work.k_tiles).map(|k| k * A::COLS as u32) {
                             ring.acquire().load((
-                                a.tile(tile.row, k, Peers::ALONE),
-                                b.tile(tile.col, k, Peers::ALONE),
+                                a.tile(tile.row, k, at.sharing_a()),
+                                b.tile(tile.col, k, at.sharing_b()),
                             ));
                         }
                     }
@@ -164,21 +172,21 @@ pub fn tensor_gemm<A, B, O, E>(
     );
 }
 
-/// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256`.
+/// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256_<cluster>`.
 #[cfg(feature = "sm100")]
 pub mod kernels {
-    use super::{Alone, BM, BN, Plan, Scale, Store, TileD, Work, tensor_gemm};
+    use super::{BM, BN, MapA, MapB, Scale, TensorCta, TileD, tensor_gemm};
     use crate::gemm::TileSchedulerParams;
     use pipeline::prelude::*;
 
     macro_rules! kernels {
-        ($($name:ident: $t:ty [$k:literal] => $o:ty;)*) => {$(
+        ($($name:ident: $t:ty [$k:literal] => $o:ty, $m:literal x $n:literal;)*) => {$(
             #[doc = concat!("The GEMM of ", stringify!($t), " with a result of ", stringify!($o), ".")]
             #[isa::kernel]
             pub fn $name(
-                cta: Cta<(Work, Store), Alone, Plan<Tile<$t, BM, $k>, Tile<$t, BN, $k>, $o>>,
-                a: &TensorMap<Tile<$t, BM, $k>>,
-                b: &TensorMap<Tile<$t, BN, $k>>,
+                cta: TensorCta<Tile<$t, BM, $k>, Tile<$t, BN, $k>, $o, Cluster<$m, $n>>,
+                a: &MapA<Tile<$t, BM, $k>, Cluster<$m, $n>>,
+                b: &MapB<Tile<$t, BN, $k>, Cluster<$m, $n>>,
                 d: &TensorMap<TileD<$o>>,
                 epilogue: Scale,
                 scheduler: TileSchedulerParams,
@@ -189,14 +197,17 @@ pub mod kernels {
     }
     // In brackets: the columns of a k tile.
     kernels! {
-        gemm_sm100_bf16_bf16_128x256: bf16 [64] => bf16;
-        gemm_sm100_bf16_f16_128x256: bf16 [64] => f16;
-        gemm_sm100_bf16_f32_128x256: bf16 [64] => f32;
-        gemm_sm100_f16_f16_128x256: f16 [64] => f16;
-        gemm_sm100_f16_bf16_128x256: f16 [64] => bf16;
-        gemm_sm100_f16_f32_128x256: f16 [64] => f32;
-        gemm_sm100_e4m3_bf16_128x256: F8E4M3 [128] => bf16;
-        gemm_sm100_e4m3_f32_128x256: F8E4M3 [128] => f32;
-        gemm_sm100_tf32_f32_128x256: Tf32 [32] => f32;
+        gemm_sm100_bf16_bf16_128x256_1x1: bf16 [64] => bf16, 1 x 1;
+        gemm_sm100_bf16_bf16_128x256_2x1: bf16 [64] => bf16, 2 x 1;
+        gemm_sm100_bf16_f16_128x256_1x1: bf16 [64] => f16, 1 x 1;
+        gemm_sm100_bf16_f32_128x256_1x1: bf16 [64] => f32, 1 x 1;
+        gemm_sm100_f16_f16_128x256_1x1: f16 [64] => f16, 1 x 1;
+        gemm_sm100_f16_f16_128x256_2x1: f16 [64] => f16, 2 x 1;
+        gemm_sm100_f16_bf16_128x256_1x1: f16 [64] => bf16, 1 x 1;
+        gemm_sm100_f16_f32_128x256_1x1: f16 [64] => f32, 1 x 1;
+        gemm_sm100_e4m3_bf16_128x256_1x1: F8E4M3 [128] => bf16, 1 x 1;
+        gemm_sm100_e4m3_bf16_128x256_2x1: F8E4M3 [128] => bf16, 2 x 1;
+        gemm_sm100_e4m3_f32_128x256_1x1: F8E4M3 [128] => f32, 1 x 1;
+        gemm_sm100_tf32_f32_128x256_1x1: Tf32 [32] => f32, 1 x 1;
     }
 }

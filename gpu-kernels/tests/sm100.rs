@@ -5,14 +5,15 @@ use half::{bf16, f16};
 use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
+use pipeline::cta::{ClusterShape, Sharing};
 use pipeline::mma::Fragments;
-use pipeline::prelude::{Cta, TensorMap, Tile};
+use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
 use pipeline::tensor::UmmaTiles;
 use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
-use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale};
+use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
 /// An element type as the host sees it.
 trait Value: Element + Copy {
@@ -77,7 +78,7 @@ impl Matrix {
         memory.read(self.addr, &mut bytes).expect("allocated");
         bytes.chunks_exact(T::SIZE).map(|b| T::read(b).f64()).collect()
     }
-    fn map<T: TileShape>(&self) -> TensorMap<T> {
+    fn map<T: TileShape, P: Sharing>(&self) -> TensorMap<T, P> {
         let dtype = match T::Element::DTYPE {
             Dtype::Bf16 => DataType::Bf16,
             Dtype::F16 => DataType::F16,
@@ -92,7 +93,7 @@ impl Matrix {
             addr: self.addr,
             dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
             strides: [(self.cols * T::Element::SIZE) as u64, 0, 0, 0],
-            box_dims: [T::COLS as u32, T::ROWS as u32, 1, 1, 1],
+            box_dims: [T::COLS as u32, TensorMap::<T, P>::BOX_ROWS as u32, 1, 1, 1],
             swizzle: Swizzle::B128,
         })
         .expect("a valid tensor");
@@ -112,14 +113,15 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
     std::iter::repeat_with(next).take(n).collect()
 }
 
-/// Multiplies on the model with `ctas` CTAs, and compares with the f64 product. `A` and `B` are the tiles of the operands.
-fn check<A, B, O>([m, n, k]: [usize; 3], ctas: u32, whole: bool, seeds: u64)
+/// Multiplies on the model with `clusters` clusters of shape `Cl`, and compares with the f64 product. `A` and `B` are the tiles of the operands.
+fn check<A, B, O, Cl>([m, n, k]: [usize; 3], clusters: u32, whole: bool, seeds: u64)
 where
     A: TileShape<Element: Value> + Sync,
     B: TileShape<Element: Value> + Sync,
     (A, B): UmmaTiles<BN>,
     O: Result,
     sm100::TileD<O>: Sync,
+    Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
 {
     let memory = GlobalMemory::new();
     let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
@@ -127,13 +129,11 @@ where
     let b_values: Vec<_> = b.iter().map(|&x| B::Element::of(x).f64()).collect();
     let a = Matrix::new::<A::Element>(&memory, m, k, &a);
     let b = Matrix::new::<B::Element>(&memory, n, k, &b);
-    let tiles = [m.div_ceil(BM) as u32, n.div_ceil(BN) as u32];
-    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(A::COLS) as u32, 2, ctas, 0);
+    let tiles = [m.div_ceil(BM * Cl::M) as u32, n.div_ceil(BN * Cl::N) as u32];
+    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(A::COLS) as u32, 2, clusters, 0);
     let alpha = 0.5;
-    type Token<A, B, O> =
-        Cta<(sm100::Work, sm100::Store), pipeline::prelude::Cluster<1, 1>, sm100::Plan<A, B, O>>;
     let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
-        <Token<A, B, O> as KernelArg>::LAUNCH
+        <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH
     else {
         unreachable!("a token says what its launch needs")
     };
@@ -141,7 +141,7 @@ where
         let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
         let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
         let grid = Grid {
-            grid: [ctas, 1, 1],
+            grid: [clusters * Cl::SIZE as u32, 1, 1],
             block: [threads, 1, 1],
             cluster,
             min_ctas,
@@ -151,8 +151,8 @@ where
         let config = Config { seed, workers: Some(1), ..Config::default() };
         let entry = || {
             // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-            let cta: Token<A, B, O> = unsafe { Cta::enter() };
-            sm100::tensor_gemm::<A, B, O, Scale>(
+            let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
+            sm100::tensor_gemm::<A, B, O, Scale, Cl>(
                 cta,
                 &a_map,
                 &b_map,
@@ -187,10 +187,13 @@ fn seeds(few: u64) -> u64 {
     seeds.map_or(few, |n| n.parse().expect("WARPIPE_SEEDS is a number"))
 }
 
-/// [`check`] with tiles of operands of two types.
+/// [`check`] with tiles of operands of two types, in clusters.
 macro_rules! check {
+    ($a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
+        check::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
+    };
     ($a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
-        check::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o>($($rest)*)
+        check!($a [$k], $b => $o, cluster 1 x 1, $($rest)*)
     };
 }
 
@@ -227,4 +230,13 @@ fn operands_and_results_of_other_types() {
 fn operands_of_two_types() {
     check!(bf16 [64], f16 => f32, [BM, 64, 72], 1, false, seeds(1));
     check!(F8E5M2 [128], F8E4M3 => f32, [BM, 64, 144], 1, false, seeds(1));
+}
+
+/// The CTAs of a cluster share tiles. One CTA of the last cluster has no row of D.
+#[test]
+fn clusters_share_operands() {
+    check!(bf16 [64], bf16 => f32, cluster 2 x 1, [5 * BM - 56, BN, 5 * 64 + 8], 1, true, seeds(3));
+    check!(F8E4M3 [128], F8E4M3 => bf16, cluster 2 x 1, [3 * BM, 2 * BN - 8, 144], 2, false, seeds(2));
+    check!(f16 [64], f16 => f16, cluster 1 x 2, [BM, 3 * BN, 6 * 64], 1, false, seeds(2));
+    check!(bf16 [64], bf16 => bf16, cluster 2 x 2, [2 * BM, 2 * BN, 5 * 64], 1, false, seeds(1));
 }

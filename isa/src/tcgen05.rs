@@ -159,6 +159,17 @@ ops! { tcgen05;
             in(reg32) bar
         )
     }
+    /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [bar], mask;`: as [`commit`], on the
+    /// barrier at the same offset in each CTA of the cluster whose bit is set in `mask`. (CUTLASS `umma_arrive_multicast`.)
+    ///
+    /// # Safety
+    /// As [`commit`], for each of these CTAs. None of them exits before the arrival.
+    pub unsafe fn commit_multicast(bar: u32, mask: u16) {
+        ptx!(
+            "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [{}], {};",
+            in(reg32) bar, in(reg16) mask
+        )
+    }
     /// `tcgen05.wait::ld.sync.aligned`: waits for all `tcgen05.ld` of this thread. (CUTLASS `fence_view_async_tmem_load`.)
     ///
     /// # Safety

@@ -13,8 +13,9 @@ use isa::device;
 
 /// One thread of role `Ro` multiplies every slot into tensor memory (`tcgen05.mma`).
 ///
-/// Waits for a full slot. A `tcgen05.commit` signals one arrival on the empty barrier when the multiplications that read
-/// the slot have completed. (CUTLASS: the consumer of `PipelineTmaUmmaAsync`.)
+/// Waits for a full slot. A `tcgen05.commit` signals one arrival on the empty barrier, in this CTA and in the peers that
+/// share the slot, when the multiplications that read the slot have completed. (CUTLASS: the consumer of
+/// `PipelineTmaUmmaAsync`.)
 ///
 /// ```
 /// # use {half::bf16, warpipe_pipeline::{prelude::*, ring::Umma}}; names! { Main = "main" } type Alone = Cluster<1, 1>;
@@ -28,9 +29,10 @@ impl<Ro: Role> Readers for Umma<Ro> {
     type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 1;
-    const MULTICAST: bool = false;
+    const MULTICAST: bool = true;
     const ASYNC: bool = true;
-    const BY: &'static str = "the commit of the thread that multiplies";
+    const BY: &'static str =
+        "the commit of the thread that multiplies, in each CTA that gets the slot's data";
 }
 
 impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
@@ -40,9 +42,10 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     ///
     /// See the example of [`UmmaConsumer`].
     #[inline(always)]
-    pub fn by_one(self, _one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag> {
-        const { assert!(Cl::SIZE == 1, "slots that tcgen05.mma reads are not shared by CTAs yet") };
-        UmmaConsumer { base: self.base(), state: PipelineState::start(), ring: PhantomData }
+    pub fn by_one(self, one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag> {
+        let at = one.coord();
+        let peers = if Cl::SIZE == 1 { 0 } else { at.sharing_a().mask | at.sharing_b().mask };
+        UmmaConsumer { base: self.base(), peers, state: PipelineState::start(), ring: PhantomData }
     }
 }
 
@@ -71,6 +74,8 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 #[must_use]
 pub struct UmmaConsumer<const STAGES: usize, St, Tag> {
     base: u32,
+    /// The CTAs that share the slots; 0 if nobody does.
+    peers: u16,
     state: PipelineState<STAGES, ConsumerSide>,
     ring: PhantomData<(St, Tag, *const ())>,
 }
@@ -90,7 +95,12 @@ impl<const STAGES: usize, St: Stage, Tag: Name> UmmaConsumer<STAGES, St, Tag> {
         self.state.advance();
         let empty = Layout::<STAGES, St>::empty(self.base, stage);
         isa::debug::hold(empty, "slot of ring", Tag::NAME, stage, "multiplied");
-        UmmaSlot { data: Layout::<STAGES, St>::slot(self.base, stage), empty, ring: PhantomData }
+        UmmaSlot {
+            data: Layout::<STAGES, St>::slot(self.base, stage),
+            empty,
+            peers: self.peers,
+            ring: PhantomData,
+        }
     }
 }
 
@@ -101,6 +111,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> UmmaConsumer<STAGES, St, Tag> {
 pub struct UmmaSlot<St, Tag> {
     data: u32,
     empty: u32,
+    peers: u16,
     ring: PhantomData<(St, Tag, *const ())>,
 }
 
@@ -111,11 +122,19 @@ impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {
         self.data
     }
 
-    /// Releases the slot when all multiplications that this thread has issued so far have completed.
+    /// Releases the slot, here and in the peers that share it, when all multiplications that this thread has issued so far
+    /// have completed.
     #[device]
     pub(crate) fn release_by_commit(self) {
         isa::debug::let_go(self.empty);
-        // SAFETY: the empty barrier expects one arrival of this thread's commit per slot.
-        unsafe { isa::tcgen05::commit(self.empty) };
+        // SAFETY: the empty barriers expect one arrival of this thread's commit per slot. A peer's producer waits for it at
+        // its end.
+        unsafe {
+            if self.peers == 0 {
+                isa::tcgen05::commit(self.empty);
+            } else {
+                isa::tcgen05::commit_multicast(self.empty, self.peers);
+            }
+        }
     }
 }

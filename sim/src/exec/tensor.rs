@@ -1,6 +1,7 @@
 //! Tensor memory: allocation, multiplications, commits, loads and stores.
 
 use super::{bulk, mbarrier};
+use crate::copy::check;
 use crate::copy::flight::Kind;
 use crate::engine::cluster::Engine;
 use crate::exec::given::given;
@@ -165,18 +166,35 @@ pub(crate) fn mma(
     Ok(())
 }
 
-/// `tcgen05.commit`: its arrival comes later.
-pub(crate) fn commit(e: &mut Engine, t: u32, bar: u32) -> Result<(), Fault> {
-    let cta = e.hw.thread(t).cta;
-    let bar = e.hw.own_bar(t, bar)?;
-    e.checked(t, |race, _| {
-        race.uses(t, bar, true)?;
-        race.will_complete(t, bar);
-        race.umma_commits(t, bar);
-        Ok(())
-    })?;
+/// `tcgen05.commit`, in each CTA of `mask` for a multicast: its arrivals come later.
+pub(crate) fn commit(e: &mut Engine, t: u32, bar: u32, mask: Option<u16>) -> Result<(), Fault> {
+    let (cta, at) = e.hw.own(t, bar, 8)?;
+    let ctas = e.hw.ctas.len();
+    if let Some(mask) = mask {
+        check::multicast(mask, ctas)?;
+        e.operands(|| [u64::from(mask)]);
+    }
+    let to = mask.unwrap_or(1 << cta);
+    let mut bars = Vec::new();
+    for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
+        let bar = if mask.is_some() {
+            // The same offset in each destination; each must be there.
+            e.hw.remote_bar(t, (rank as u32 + 1) << 24 | at)?
+        } else {
+            e.hw.own_bar(t, bar)?
+        };
+        e.checked(t, |race, _| {
+            race.uses(t, bar, true)?;
+            race.will_complete(t, bar);
+            race.umma_commits(t, bar);
+            Ok(())
+        })?;
+        bars.push((rank, bar));
+    }
     let commit = e.hw.umma.commit(t);
-    bulk::start(e, t, Kind::Commit { cta, bar, commit });
+    for (cta, bar) in bars {
+        bulk::start(e, t, Kind::Commit { cta, bar, commit });
+    }
     Ok(())
 }
 

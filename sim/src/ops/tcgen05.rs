@@ -54,7 +54,13 @@ pub fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
 #[track_caller]
 pub fn commit(bar: u32) {
-    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar));
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, None));
+}
+
+/// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64`
+#[track_caller]
+pub fn commit_multicast(bar: u32, mask: u16) {
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, Some(mask)));
 }
 
 /// `tcgen05.wait::ld.sync.aligned`

@@ -73,6 +73,7 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         tcgen05::commit(bar);
+        tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
         tcgen05::dealloc(d, 64);
     }
