@@ -1,8 +1,11 @@
 //! Fits the constants of the picker's predictions to the records in docs/data/records (`warpipe bench --record`).
 //!
 //! ```text
-//! cargo run -p warpipe-bench --example fit_predictions
+//! cargo run -p warpipe-bench --example fit_predictions [factors]
 //! ```
+//! With `factors`, only the kernels' factors change, so that the picks of the suites are those which the benchmark found to
+//! be faster. Without it, all constants change, and what the benchmark found counts for nothing.
+//!
 //! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
 //! to the fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and
 //! the rows for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
@@ -21,7 +24,7 @@ mod recorded;
 
 use host::gemm::Calibration;
 use rayon::prelude::*;
-use recorded::{Product, Ratios, SUITES, read};
+use recorded::{BENCHED, Product, Ratios, SUITES, read};
 use std::error::Error;
 
 /// Predictions within about this fraction of the shortest one count as candidates for the pick.
@@ -38,6 +41,8 @@ const DRIFT_WEIGHT: f64 = 3e-4;
 const HELD_BY_POWER_US: f64 = 200.0;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
 const SUITE_WEIGHT: f64 = 5.0;
+/// Weight of a shape of the suites whose few pairs the benchmark has timed, with `factors`.
+const BENCHED_WEIGHT: f64 = 10.0;
 /// Pairs that take longer than this many times the fastest are no part of the fit.
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.
@@ -52,8 +57,13 @@ const KEPT: [&str; 2] = ["few_ctas_us", "fixup_of_memory_left"];
 fn main() -> Result<(), Box<dyn Error>> {
     let products: Vec<Product> = read()?.iter().map(Product::new).collect();
     let first = Calibration::H200;
+    let what = match std::env::args().nth(1).as_deref() {
+        None => What::All,
+        Some("factors") => What::Factors,
+        Some(other) => return Err(format!("{other}: only `factors` is known").into()),
+    };
     report("before", &first, &products);
-    let best = fitted(&products, &first);
+    let best = fitted(&products, &first, what);
     report("after", &best, &products);
     println!();
     for (name, value) in { best }.constants() {
@@ -66,15 +76,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// What the fit changes.
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    All,
+    Factors,
+}
+
 /// The weight of a shape.
-fn weight(product: &Product) -> f64 {
+fn weight(product: &Product, what: What) -> f64 {
+    if product.file == BENCHED {
+        return if what == What::Factors { BENCHED_WEIGHT } else { 0.0 };
+    }
     let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
     let suite = if product.file == SUITES { SUITE_WEIGHT } else { 1.0 };
     held * suite
 }
 
 /// The part of the score that a shape adds.
-fn loss(product: &Product, calibration: &Calibration) -> f64 {
+fn loss(product: &Product, calibration: &Calibration, what: What) -> f64 {
     let pairs: Vec<_> =
         product.predicted(calibration).filter(|(_, us)| *us < HOPELESS * product.best_us).collect();
     let shortest = pairs.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
@@ -91,16 +111,16 @@ fn loss(product: &Product, calibration: &Calibration) -> f64 {
         error += matters * (predicted / us).ln().abs();
     }
     let lost = lost / weights;
-    weight(product) * (lost + SQUARE_WEIGHT * lost * lost + error / near)
+    weight(product, what) * (lost + SQUARE_WEIGHT * lost * lost + error / near)
 }
 
 /// Changes one constant at a time as long as that improves the score.
-fn fitted(products: &[Product], first: &Calibration) -> Calibration {
+fn fitted(products: &[Product], first: &Calibration, what: What) -> Calibration {
     let seen: Vec<&Product> = products.iter().filter(|p| !p.held_out).collect();
     let origin: Vec<f64> = { *first }.constants().into_iter().map(|(_, value)| *value).collect();
-    let weights: f64 = seen.iter().map(|p| weight(p)).sum();
+    let weights: f64 = seen.iter().map(|p| weight(p, what)).sum();
     let score = |c: &Calibration| {
-        let lost = seen.par_iter().map(|p| loss(p, c)).sum::<f64>() / weights;
+        let lost = seen.par_iter().map(|p| loss(p, c, what)).sum::<f64>() / weights;
         let own = |times: &host::gemm::KernelTimes| {
             STEP_WEIGHT * times.step.ln().powi(2) + FIXED_WEIGHT * times.fixed_us.powi(2)
         };
@@ -111,12 +131,16 @@ fn fitted(products: &[Product], first: &Calibration) -> Calibration {
             + c.kernels.iter().map(own).sum::<f64>() / c.kernels.len() as f64
     };
     let mut best = *first;
+    let names = best.constants().len();
     let mut least = score(&best);
     let mut steps = vec![STEPS[0]; best.constants().len() + 2 * best.kernels.len()];
     for round in 0..ROUNDS {
         let before = least;
         for (i, step) in steps.iter_mut().enumerate() {
-            if best.constants().get(i).is_some_and(|(name, _)| KEPT.contains(name)) {
+            let name = best.constants().get(i).map(|(name, _)| *name);
+            let is_factor = name.is_none() && i < names + best.kernels.len();
+            if name.is_some_and(|name| KEPT.contains(&name)) || what == What::Factors && !is_factor
+            {
                 continue;
             }
             let mut improved = false;
@@ -156,10 +180,10 @@ fn change(c: &mut Calibration, i: usize, by: f64) {
 
 /// Prints how near the picked pairs come to the fastest ones, and how exact the predictions of the fastest are.
 fn report(when: &str, calibration: &Calibration, products: &[Product]) {
-    for name in ["suites", "fitted", "held out"] {
+    for name in [SUITES, BENCHED, "fitted", "held out"] {
         let of = products.iter().filter(|p| match name {
-            SUITES => p.file == SUITES,
-            "fitted" => p.file != SUITES && !p.held_out,
+            SUITES | BENCHED => p.file == name,
+            "fitted" => ![SUITES, BENCHED].contains(&p.file) && !p.held_out,
             _ => p.held_out,
         });
         let picked = |p: &Product| {

@@ -1,7 +1,7 @@
 //! What the picker picks, against what was measured: docs/data/records has the times of many kernels and schedules for
 //! shapes that were drawn at random, on one H200.
 
-use super::recorded::{PICKS, Product, Ratios, SUITES, read, read_file};
+use super::recorded::{BENCHED, PICKS, Product, Ratios, SUITES, read, read_file};
 use gpu_kernels::gemm::INSTANCES;
 use host::gemm::{Calibration, Candidate, candidates, pick};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn what_is_picked_is_near_the_fastest() {
         (mean, least.0)
     };
     let held_out = of("held out", &|p| p.held_out);
-    let seen = of("fitted", &|p| !p.held_out && p.file != SUITES);
+    let seen = of("fitted", &|p| !p.held_out && ![SUITES, BENCHED].contains(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
@@ -67,14 +67,16 @@ fn what_is_picked_is_near_the_fastest() {
     assert!(held_out.0 > 0.977 && held_out.1 > 0.78, "{held_out:?}");
     assert!(seen.0 > 0.98 && seen.1 > 0.83, "{seen:?}");
     assert!(suites.0 > 0.982 && suites.1 > 0.91, "{suites:?}");
+    let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
+    assert!(benched.0 > 0.997 && benched.1 > 0.96, "{benched:?}");
 }
 
-/// Shapes that were drawn after the fit, with the pair that was picked then. Such a pair is one whose time the model takes
-/// for short, so it errs on that side.
+/// Shapes that were drawn after the fit, with the pair that was picked then. A pair is picked where the model takes its time
+/// for short, so the mean is below 1.
 #[test]
 fn times_of_fresh_picks_are_as_predicted() {
     let products: Vec<Product> = read_file(PICKS).unwrap().iter().map(Product::new).collect();
-    assert_eq!(products.len(), 268);
+    assert_eq!(products.len(), 200);
     let of = |p: &Product| {
         let (predicted, us) = p.predicted(&Calibration::H200).next().expect("one pair");
         (predicted / us, p.shape)
@@ -88,7 +90,7 @@ fn times_of_fresh_picks_are_as_predicted() {
         "predicted {mean:.3} of the measured time, least {least:.3?}; off by {:.1} % in the mean, {far} by more than 20 %",
         error * 100.0
     );
-    assert!(mean > 0.95 && least.0 > 0.7 && error < 0.06, "{mean}, {least:?}, {error}");
+    assert!(mean > 0.95 && least.0 > 0.7 && error < 0.07, "{mean}, {least:?}, {error}");
 }
 
 /// Least percentage of shapes whose first choice was measured.

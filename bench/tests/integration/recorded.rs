@@ -13,10 +13,14 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, and the suites of the benchmark.
-const FILES: [&str; 5] = ["random11", "random21", "corner12", "tall13", SUITES];
+const FILES: [&str; 6] = ["random11", "random21", "corner12", "tall13", SUITES, BENCHED];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";
+
+/// The same shapes, timed by the benchmark in turn with cuBLASLt alone, so that power and heat are those of one kernel. A
+/// record has the pairs that were picked on two days, the older one's time in the scale of cuBLASLt's on the later one.
+pub const BENCHED: &str = "suites2";
 
 /// A record, with its file.
 pub struct Recorded {
@@ -26,8 +30,7 @@ pub struct Recorded {
     pub record: Record,
 }
 
-/// What the picker picked for 200 fresh random shapes and for those of the suites, timed by the benchmark after the fit. Each
-/// record has that pair alone.
+/// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
 pub const PICKS: &str = "picks41";
 
 /// All records of many kernels.
@@ -49,7 +52,11 @@ pub fn read_file(file: &'static str) -> Result<Vec<Recorded>, Box<dyn Error>> {
     let mut all = Vec::new();
     for (i, line) in lines.enumerate() {
         let record = serde_json::from_str(&line?)?;
-        all.push(Recorded { file, held_out: i % 3 == 2 && file != SUITES, record });
+        all.push(Recorded {
+            file,
+            held_out: i % 3 == 2 && ![SUITES, BENCHED].contains(&file),
+            record,
+        });
     }
     Ok(all)
 }
