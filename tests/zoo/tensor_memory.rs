@@ -1,7 +1,7 @@
 //! tcgen05: tensor memory, its allocation, and what a multiplication into it may follow.
 
 use crate::world::{init, smem, tid, warp_id};
-use crate::{Bug, Shape, bug, family, threads};
+use crate::{Bug, Shape, bug, cluster, family, threads};
 use half::bf16;
 use isa::Tf32;
 use isa::tcgen05::{self, Swizzle};
@@ -32,6 +32,7 @@ family! { "tensor_memory.rs":
     sums_of_another_kind
     a_step_along_k_in_elements
     two_threads_multiply_into_one_accumulator
+    a_commit_for_its_own_cta_alone
 }
 
 /// A's 128 rows of 32 bytes, then B's 16, then the word that has the address.
@@ -767,6 +768,40 @@ fn two_threads_multiply_into_one_accumulator() -> Bug {
             }
             mbarrier::wait_parity(first, 0);
             mbarrier::wait_parity(second, 0);
+            end(d);
+        },
+    )
+}
+
+fn a_commit_for_its_own_cta_alone() -> Bug {
+    bug(
+        "A slot that two CTAs share is released by each CTA's commit for itself: the peer fills it while the other still multiplies",
+        "`tcgen05.commit` without `.multicast::cluster` in a kernel that was given clusters",
+        Shape { smem: 8192, ..cluster(2, 160) },
+        // SAFETY: the release without the peer's commit is the bug.
+        |_, bug| unsafe {
+            let [done, empty] = init([1, if bug { 1 } else { 2 }]);
+            let d = start();
+            isa::cluster::arrive_release();
+            isa::cluster::wait_acquire();
+            if warp_id() == MULTIPLIES {
+                one(|| {
+                    multiply(d, false); //~ WP018 WP034
+                    if bug {
+                        tcgen05::commit(empty);
+                    } else {
+                        tcgen05::commit_multicast(empty, 3);
+                    }
+                    tcgen05::commit(done);
+                });
+            } else if tid() == 0 {
+                mbarrier::wait_parity(empty, 0);
+                let peer = isa::cluster::mapa(smem(A), isa::cluster::cta_rank() ^ 1);
+                shared::st_cluster(peer, 0_u32); //~ WP018 WP034
+            }
+            mbarrier::wait_parity(done, 0);
+            isa::cluster::arrive_release();
+            isa::cluster::wait_acquire();
             end(d);
         },
     )
