@@ -70,7 +70,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 
 /// Returns this warp's first row in a slot's tiles.
 #[inline(always)]
-fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
+pub(crate) fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
     Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
@@ -208,6 +208,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
         FullSlot {
             data: Layout::<STAGES, St>::slot(self.base, stage),
+            beside: Layout::<STAGES, St>::beside(self.base, stage),
             stage,
             signal: self.signal,
             ring: PhantomData,
@@ -278,6 +279,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 #[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
+    beside: u32,
     stage: u32,
     signal: Signal,
     ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
@@ -288,6 +290,11 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
         self.data
+    }
+    /// Returns the address of what lies beside the slot.
+    #[inline(always)]
+    pub(crate) fn beside(&self) -> u32 {
+        self.beside
     }
     /// Declares that the wgmmas which read this slot have retired.
     ///
