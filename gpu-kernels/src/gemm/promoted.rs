@@ -86,7 +86,7 @@ where
     M64<L>: Shape,
     M64<W>: Shape,
 {
-    type Readers = Mma<G::Math>;
+    type Readers = <Stage<G> as PromoteTiles>::Readers<G::Math>;
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();

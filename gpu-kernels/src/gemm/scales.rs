@@ -30,7 +30,12 @@ pub trait ScaleConfig<A: TileShape, B: TileShape, Cl: ClusterShape>: 'static {
     const GRANULARITY: Option<[u32; 3]>;
 
     /// Begins a tile at `at`, whose first k tile is `k`.
-    fn begin<'a>(args: Self::Args<'a>, token: &impl Waited, at: TileOrigin, k: u32) -> Self::Producer<'a>;
+    fn begin<'a>(
+        args: Self::Args<'a>,
+        token: &impl Waited,
+        at: TileOrigin,
+        k: u32,
+    ) -> Self::Producer<'a>;
 
     /// Loads the next k tile into a slot. `a` and `b` are the loads of its tiles.
     ///

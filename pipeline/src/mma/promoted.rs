@@ -193,6 +193,12 @@ where
         Tag: Name,
         Cl: ClusterShape,
     {
+        const {
+            assert!(
+                Rd::WARPS_ARRIVE || !St::SCALED,
+                "threads read the scale factors of a slot: its readers are `MmaReads<Role>`, of which each warp releases it"
+            );
+        }
         let zero = <M64<W> as Shape>::ZERO;
         let mut acc = Self { sums: [zero; P], parts: [zero; 2] };
         acc.issue(&slot, group, 0);
@@ -397,7 +403,8 @@ where
 }
 
 /// As for [`PromotedInFlight`].
-impl<const W: usize, Rd: MmaReaders, St: PromoteTiles, Tag, Cl> Drop for LastPart<'_, W, Rd, St, Tag, Cl>
+impl<const W: usize, Rd: MmaReaders, St: PromoteTiles, Tag, Cl> Drop
+    for LastPart<'_, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
 {

@@ -1,12 +1,12 @@
 //! What becomes of a part when a [`PromotedAccumulator`](crate::mma::PromotedAccumulator) adds it: nothing, or it is
 //! multiplied by the scale factors of its slot.
 //!
-//! Invariant: every thread of a warp group reads the scale factors of a slot before it issues the slot's last part. So
-//! the retirement of that part, which one thread sees before it releases the slot, comes after all reads.
+//! Invariant: a slot with scale factors is released by each warp that has read them ([`MmaReads`]).
 
-use super::operand::sealed::Sealed;
 use super::operand::MmaTiles;
-use crate::ring::{BlockScaled, MmaReaders};
+use super::operand::sealed::Sealed;
+use crate::cta::Role;
+use crate::ring::{BlockScaled, Mma, MmaReaders, MmaReads};
 use crate::tile::TileShape;
 use isa::device;
 use isa::wgmma::{M64, Shape};
@@ -38,6 +38,8 @@ pub trait PromoteTiles: MmaTiles {
     type Factors: Copy;
     /// Whether there are any.
     const SCALED: bool;
+    /// How warp groups of a role read such slots.
+    type Readers<Ro: Role>: MmaReaders<Role = Ro>;
 
     /// Reads this thread's scale factors. `row` is its first row in the tile of A; the other one is 8 rows further down.
     ///
@@ -60,6 +62,7 @@ where
 {
     type Factors = ();
     const SCALED: bool = false;
+    type Readers<Ro: Role> = Mma<Ro>;
     #[inline(always)]
     unsafe fn factors(_beside: u32, _row: u32) {}
     #[inline(always)]
@@ -91,7 +94,9 @@ where
         M64<N>: Shape,
     {
         // SAFETY: the caller's contract: A and B lie in the slot as in one that has nothing beside it.
-        unsafe { <(A, B) as MmaTiles>::issue::<Rd, N, BLOCKS>(data, group, first, regs, accumulate) };
+        unsafe {
+            <(A, B) as MmaTiles>::issue::<Rd, N, BLOCKS>(data, group, first, regs, accumulate)
+        };
     }
 }
 
@@ -106,6 +111,7 @@ where
     /// Of rows `row` and `row` + 8 of A, and of the units of B.
     type Factors = ([f32; 2], [f32; COUNT]);
     const SCALED: bool = true;
+    type Readers<Ro: Role> = MmaReads<Ro>;
 
     #[device]
     unsafe fn factors(beside: u32, row: u32) -> Self::Factors {
@@ -120,12 +126,7 @@ where
     }
 
     #[inline(always)]
-    fn promote(
-        sums: &mut [f32],
-        part: &[f32],
-        first: usize,
-        (rows, columns): &Self::Factors,
-    ) {
+    fn promote(sums: &mut [f32], part: &[f32], first: usize, (rows, columns): &Self::Factors) {
         // The layout of fragments: 8 columns are (row, 0), (row, 1), (row + 8, 0), (row + 8, 1), for 2 columns of a lane.
         for (i, (sum, x)) in sums.iter_mut().zip(part).enumerate() {
             let factor = rows[i / 2 % 2] * columns[(first + i / 4 * 8) / UNIT];

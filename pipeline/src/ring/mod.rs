@@ -50,8 +50,8 @@ pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
 pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
 pub use parts::{PartEnd, PartPeek, PartProducer, PartSlot, Parts};
 pub use readers::{
-    CpAsyncReaders, Mma, MmaInTurn, MmaReaders, OrdinaryReads, Readers, Reads, ReadsInTurn,
-    TakeTurns,
+    CpAsyncReaders, Mma, MmaInTurn, MmaReaders, MmaReads, OrdinaryReads, Readers, Reads,
+    ReadsInTurn, TakeTurns,
 };
 pub use scaled::BlockScaled;
 pub use stage::*;
@@ -135,7 +135,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaReads`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
