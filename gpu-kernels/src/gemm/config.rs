@@ -115,6 +115,12 @@ pub type Stage<G> = <<G as Config>::Scales as ScaleConfig<
     <G as Config>::B,
     <G as Config>::Cluster,
 >>::Slot;
+/// How warp groups that multiply each tile together read the ring of A and B.
+pub type StageReaders<G> = <<G as Config>::Scales as ScaleConfig<
+    <G as Config>::A,
+    <G as Config>::B,
+    <G as Config>::Cluster,
+>>::Readers<<G as Config>::Math>;
 /// What the kernel gets for its scale factors.
 pub type ScaleArgs<'a, G> = <<G as Config>::Scales as ScaleConfig<
     <G as Config>::A,

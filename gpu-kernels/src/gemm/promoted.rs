@@ -81,12 +81,12 @@ pub struct PromotedSplitN<
 impl<G: Config, const BM: usize, const BN: usize, const P: usize, const L: usize, const W: usize>
     Mainloop<G> for PromotedSplitN<BM, BN, P, L, W>
 where
-    Stage<G>: PromoteTiles,
+    Stage<G>: PromoteTiles<StageReaders<G>>,
     M64<BN>: Shape,
     M64<L>: Shape,
     M64<W>: Shape,
 {
-    type Readers = <Stage<G> as PromoteTiles>::Readers<G::Math>;
+    type Readers = StageReaders<G>;
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();

@@ -6,10 +6,10 @@
 
 use super::scheduler::TileOrigin;
 use isa::kernel::KernelArg;
-use pipeline::cta::ClusterShape;
+use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, Waited};
 use pipeline::prelude::*;
-use pipeline::ring::{BlockScaled, EmptySlot, Name, Stage};
+use pipeline::ring::{BlockScaled, EmptySlot, MmaReaders, MmaReads, Name, Stage};
 use pipeline::tile::{Load, TileShape, Vector};
 
 /// Elements along K that have one scale factor: those of a k tile.
@@ -21,6 +21,8 @@ pub const GRANULARITY_N: u32 = 128;
 pub trait ScaleConfig<A: TileShape, B: TileShape, Cl: ClusterShape>: 'static {
     /// What a slot of the ring of A and B holds.
     type Slot: Stage;
+    /// How the warp groups of a role read such slots together.
+    type Readers<Ro: Role>: MmaReaders<Role = Ro>;
     /// What the kernel gets beside the tensor maps of A and B.
     type Args<'a>: Copy;
     /// What the producer keeps while it loads the k tiles of a tile.
@@ -53,6 +55,7 @@ pub enum Unscaled {}
 
 impl<A: TileShape, B: TileShape, Cl: ClusterShape> ScaleConfig<A, B, Cl> for Unscaled {
     type Slot = (A, B);
+    type Readers<Ro: Role> = Mma<Ro>;
     type Args<'a> = ();
     type Producer<'a> = ();
     const GRANULARITY: Option<[u32; 3]> = None;
@@ -149,6 +152,7 @@ where
     Cl: ClusterShape,
 {
     type Slot = BlockScaled<A, B, Vector<f32, BM>, COUNT, UNIT>;
+    type Readers<Ro: Role> = MmaReads<Ro>;
     type Args<'a> = BlockwiseArgs<'a, BM>;
     type Producer<'a> = BlockwiseProducer<'a, BM, COUNT>;
     const GRANULARITY: Option<[u32; 3]> = {

@@ -105,7 +105,7 @@ impl GemmPlan {
         a: impl Into<View<'v>>,
         b: impl Into<View<'v>>,
         d: impl Into<ViewMut<'v>>,
-        scales: BlockScales<'v>,
+        scales: BlockScales<'_>,
         alpha: f32,
     ) -> Result<(), Error> {
         let epilogue = Linear { alpha, beta: 0.0 };
@@ -113,7 +113,7 @@ impl GemmPlan {
     }
 }
 
-impl<'p, E: Epilogue> BoundGemm<'p, E> {
+impl<E: Epilogue> BoundGemm<'_, E> {
     /// Queues the product of A and B with their block scales on `stream`, with this epilogue. Like
     /// [`BoundGemm::run_with`], it may wait for runs on other streams. The scales are read when the product runs.
     ///
@@ -123,7 +123,7 @@ impl<'p, E: Epilogue> BoundGemm<'p, E> {
     /// for scales of A whose address is not a multiple of 16 bytes; the errors of [`BoundGemm::run_with`].
     pub fn run_block_scaled(
         &self,
-        scales: BlockScales<'p>,
+        scales: BlockScales<'_>,
         epilogue: E,
         stream: &Stream,
     ) -> Result<(), Error> {

@@ -80,7 +80,7 @@ pub struct PromotedInFlight<
     const P: usize,
     const W: usize,
     Rd: MmaReaders,
-    St: PromoteTiles,
+    St: PromoteTiles<Rd>,
     Tag,
     Cl,
 > where
@@ -97,7 +97,7 @@ pub struct PromotedInFlight<
 ///
 /// [`PromotedInFlight::finish_left`] has returned the other sums. See the example of [`PromotedAccumulator`].
 #[must_use = "a part that is never finished keeps its slot: call `finish`"]
-pub struct LastPart<'g, const W: usize, Rd: MmaReaders, St: PromoteTiles, Tag, Cl>
+pub struct LastPart<'g, const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl>
 where
     M64<W>: Shape,
 {
@@ -136,7 +136,7 @@ where
 /// To the compiler the part has had its values since the wgmma was issued. The fence keeps it from moving their first use
 /// above the wait. Without the fence of the sums it would add later, and keep copies of the parts until then.
 #[device]
-fn add<const W: usize, St: PromoteTiles>(
+fn add<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>>(
     sums: &mut Regs<W>,
     part: &mut Regs<W>,
     first: usize,
@@ -157,7 +157,7 @@ fn factors<Rd, St, Tag, Cl>(
 ) -> St::Factors
 where
     Rd: MmaReaders,
-    St: PromoteTiles,
+    St: PromoteTiles<Rd>,
     Tag: Name,
     Cl: ClusterShape,
 {
@@ -189,16 +189,10 @@ where
     ) -> PromotedInFlight<'_, P, W, Rd, St, Tag, Cl>
     where
         Rd: MmaReaders,
-        St: PromoteTiles,
+        St: PromoteTiles<Rd>,
         Tag: Name,
         Cl: ClusterShape,
     {
-        const {
-            assert!(
-                Rd::WARPS_ARRIVE || !St::SCALED,
-                "threads read the scale factors of a slot: its readers are `MmaReads<Role>`, of which each warp releases it"
-            );
-        }
         let zero = <M64<W> as Shape>::ZERO;
         let mut acc = Self { sums: [zero; P], parts: [zero; 2] };
         acc.issue(&slot, group, 0);
@@ -215,7 +209,7 @@ where
         part: usize,
     ) where
         Rd: MmaReaders,
-        St: PromoteTiles,
+        St: PromoteTiles<Rd>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -232,8 +226,12 @@ where
 
     /// Adds part `part`, which is no longer in flight.
     #[device]
-    fn promote<St: PromoteTiles>(&mut self, part: usize, factors: &St::Factors) {
-        add::<W, St>(&mut self.sums[part], &mut self.parts[part % 2], part * W, factors);
+    fn promote<Rd: MmaReaders, St: PromoteTiles<Rd>>(
+        &mut self,
+        part: usize,
+        factors: &St::Factors,
+    ) {
+        add::<W, Rd, St>(&mut self.sums[part], &mut self.parts[part % 2], part * W, factors);
     }
 }
 
@@ -242,7 +240,7 @@ impl<'g, const P: usize, const W: usize, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
     Rd: MmaReaders,
-    St: PromoteTiles,
+    St: PromoteTiles<Rd>,
     Tag: Name,
     Cl: ClusterShape,
 {
@@ -252,7 +250,7 @@ where
         self.acc.issue(&self.slot, self.group, part);
         let result = between();
         wait::<1, _, _>(self.group);
-        self.acc.promote::<St>(part - 1, &self.factors);
+        self.acc.promote::<Rd, St>(part - 1, &self.factors);
         result
     }
 
@@ -294,7 +292,7 @@ where
         };
         self.acc.issue(&slot, group, 0);
         wait::<1, _, _>(group);
-        self.acc.promote::<St>(last, &self.factors);
+        self.acc.promote::<Rd, St>(last, &self.factors);
         self.factors = later;
         // SAFETY: only the batch just committed can be in flight, so nothing reads the older slot any more.
         unsafe { core::mem::replace(&mut self.slot, slot).into_retired() }
@@ -328,7 +326,7 @@ where
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         let factors = this.factors;
-        this.acc.promote::<St>(PromotedAccumulator::<P, W>::LAST, &factors);
+        this.acc.promote::<Rd, St>(PromotedAccumulator::<P, W>::LAST, &factors);
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).into_retired() };
         (joined::<N, W>(&this.acc.sums), last)
@@ -363,7 +361,7 @@ impl<const W: usize, Rd, St, Tag, Cl> LastPart<'_, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
     Rd: MmaReaders,
-    St: PromoteTiles,
+    St: PromoteTiles<Rd>,
     Tag: Name,
     Cl: ClusterShape,
 {
@@ -376,7 +374,7 @@ where
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
         let LastPart { sums, part, first, factors, .. } = &mut *this;
-        add::<W, St>(sums, part, *first, factors);
+        add::<W, Rd, St>(sums, part, *first, factors);
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).into_retired() };
         (Accumulator::from_regs(this.sums), last)
@@ -388,7 +386,7 @@ where
 /// Their slot is lost, so the ring stops.
 ///
 /// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every accumulation.)
-impl<const P: usize, const W: usize, Rd: MmaReaders, St: PromoteTiles, Tag, Cl> Drop
+impl<const P: usize, const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl> Drop
     for PromotedInFlight<'_, P, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
@@ -403,7 +401,7 @@ where
 }
 
 /// As for [`PromotedInFlight`].
-impl<const W: usize, Rd: MmaReaders, St: PromoteTiles, Tag, Cl> Drop
+impl<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl> Drop
     for LastPart<'_, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,

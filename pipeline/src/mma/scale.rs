@@ -6,13 +6,13 @@
 use super::operand::MmaTiles;
 use super::operand::sealed::Sealed;
 use crate::cta::Role;
-use crate::ring::{BlockScaled, Mma, MmaReaders, MmaReads};
+use crate::ring::{BlockScaled, MmaReaders, MmaReads};
 use crate::tile::TileShape;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 
-/// A slot type whose products a promoted accumulator adds: tiles A and B, alone or with scale factors
-/// ([`BlockScaled`]).
+/// A slot type whose products a promoted accumulator adds, in a ring with the readers `Rd`: tiles A and B, or tiles with
+/// scale factors ([`BlockScaled`]), which the threads read, so that the readers are [`MmaReads`].
 ///
 /// With scale factors, a sum grows by `part * (sfa[row] * sfb[column])`, where the product of the factors is rounded to
 /// f32, and the sum is rounded once.
@@ -21,25 +21,24 @@ use isa::wgmma::{M64, Shape};
 /// `promote_if_needed`.)
 ///
 /// ```
-/// # use {float8::F8E4M3, warpipe_pipeline::{mma::PromoteTiles, prelude::*, ring::BlockScaled, tile::Vector}};
+/// # use {float8::F8E4M3, warpipe_pipeline::{mma::PromoteTiles, prelude::*, ring::*, tile::Vector}};
 /// type A = Tile<F8E4M3, 64, 128>;
 /// type B = Tile<F8E4M3, 128, 128>;
-/// fn scaled<St: PromoteTiles>() -> bool { St::SCALED }
-/// assert!(!scaled::<(A, B)>());
-/// assert!(scaled::<BlockScaled<A, B, Vector<f32, 64>, 1, 128>>());
+/// # roles! { Math = 1 x 232 registers }
+/// fn scaled<Rd: MmaReaders, St: PromoteTiles<Rd>>() -> bool { St::SCALED }
+/// assert!(!scaled::<Mma<Math>, (A, B)>());
+/// assert!(scaled::<MmaReads<Math>, BlockScaled<A, B, Vector<f32, 64>, 1, 128>>());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a promoted accumulator can't add the products of a slot of `{Self}`",
-    label = "not two tiles that wgmma multiplies, alone or with scale factors",
-    note = "such a slot is a pair `(A, B)` of tiles of 8-bit floats, or `BlockScaled<A, B, Vector<f32, ..>, .., ..>`"
+    message = "a promoted accumulator can't add the products of a slot of `{Self}` that `{Rd}` read",
+    label = "not two tiles that wgmma multiplies, or tiles with scale factors that each warp releases",
+    note = "such a slot is a pair `(A, B)` of tiles of 8-bit floats; or `BlockScaled<A, B, Vector<f32, ..>, .., ..>`, whose threads read the scale factors, in a ring with the readers `MmaReads<Role>`"
 )]
-pub trait PromoteTiles: MmaTiles {
+pub trait PromoteTiles<Rd: MmaReaders>: MmaTiles {
     /// The scale factors that a thread needs: those of its rows, and of all columns.
     type Factors: Copy;
     /// Whether there are any.
     const SCALED: bool;
-    /// How warp groups of a role read such slots.
-    type Readers<Ro: Role>: MmaReaders<Role = Ro>;
 
     /// Reads this thread's scale factors. `row` is its first row in the tile of A; the other one is 8 rows further down.
     ///
@@ -56,13 +55,12 @@ pub trait PromoteTiles: MmaTiles {
     fn promote(sums: &mut [f32], part: &[f32], first: usize, factors: &Self::Factors);
 }
 
-impl<A, B> PromoteTiles for (A, B)
+impl<A, B, Rd: MmaReaders> PromoteTiles<Rd> for (A, B)
 where
     (A, B): MmaTiles,
 {
     type Factors = ();
     const SCALED: bool = false;
-    type Readers<Ro: Role> = Mma<Ro>;
     #[inline(always)]
     unsafe fn factors(_beside: u32, _row: u32) {}
     #[inline(always)]
@@ -100,7 +98,7 @@ where
     }
 }
 
-impl<A, B, V, const COUNT: usize, const UNIT: usize> PromoteTiles
+impl<A, B, V, Ro: Role, const COUNT: usize, const UNIT: usize> PromoteTiles<MmaReads<Ro>>
     for BlockScaled<A, B, V, COUNT, UNIT>
 where
     A: TileShape,
@@ -111,7 +109,6 @@ where
     /// Of rows `row` and `row` + 8 of A, and of the units of B.
     type Factors = ([f32; 2], [f32; COUNT]);
     const SCALED: bool = true;
-    type Readers<Ro: Role> = MmaReads<Ro>;
 
     #[device]
     unsafe fn factors(beside: u32, row: u32) -> Self::Factors {
