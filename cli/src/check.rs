@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::operands::{Matrix, Operands};
+use super::scaled::Scales;
 use host::data::decode;
 use host::dtype_name;
 use host::reference::{Check, Product};
@@ -37,30 +38,22 @@ impl Judged {
     /// Compares `d` with alpha * A * B^T + beta * C in f64.
     pub fn new(operands: &Operands, alpha: f32, beta: f32, d: &[u8]) -> Result<Self, host::Error> {
         let bound = bound(operands.problem.out, operands.problem.k);
-        Self::with_scales(operands, [&[1.0], &[1.0]], [alpha, beta], d, bound)
+        let one = Scales::one(1.0);
+        Self::with_scales(operands, [&one, &one], [alpha, beta], d, bound)
     }
 
-    /// Compares `d` with alpha * scale of A * scale of B * A * B^T + beta * C in f64. An operand has one scale, or one for
-    /// each row.
+    /// Compares `d` with alpha * scale of A * scale of B * A * B^T + beta * C in f64.
     pub fn with_scales(
         operands: &Operands,
-        [scale_a, scale_b]: [&[f32]; 2],
+        [scale_a, scale_b]: [&Scales; 2],
         [alpha, beta]: [f32; 2],
         d: &[u8],
         bound: f64,
     ) -> Result<Self, host::Error> {
         let problem = operands.problem;
-        let values = |matrix: &Matrix, scales: &[f32]| {
+        let values = |matrix: &Matrix, scales: &Scales| {
             let mut values = decode(&matrix.data, matrix.dtype)?;
-            if scales != [1.0] {
-                let rows = values.chunks_mut((matrix.cols as usize).max(1));
-                for (row, values) in rows.enumerate() {
-                    let scale = scales[row.min(scales.len() - 1)];
-                    for x in values {
-                        *x *= scale;
-                    }
-                }
-            }
+            scales.apply(&mut values, matrix.cols as usize);
             Ok::<_, host::Error>(values)
         };
         let a = values(&operands.a, scale_a)?;

@@ -72,6 +72,11 @@ pub enum Error {
         "scales of {operand} = {name} are {shape:?}; 1 value for the whole tensor or {rows}, one for each row, is right"
     )]
     Scales { operand: char, name: String, shape: Vec<usize>, rows: u64 },
+    #[error(
+        "block scales of {operand} = {name} are {shape:?}; {right:?} is right, with blocks of {} x 128",
+        if *operand == 'A' { 1 } else { 128 }
+    )]
+    BlockScales { operand: char, name: String, shape: Vec<usize>, right: [usize; 2] },
     #[error("scales of {operand} = {name}: value {index} is {value}; finite numbers are right")]
     ScaleValue { operand: char, name: String, index: usize, value: f32 },
     #[error("C = {c} is [{rows}, {cols}]; it must be [M, N] = [{m}, {n}] like the result")]

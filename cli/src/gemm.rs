@@ -49,14 +49,16 @@ pub struct Args {
     /// Seed of generated data [default: 0]
     #[arg(help_heading = GENERATED, long)]
     seed: Option<u64>,
-    /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them [default: 1]
+    /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them, or [M, K/128] with --scales
+    /// block [default: 1]
     #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "a", allow_hyphen_values = true)]
     a_scale: Option<ScaleArg>,
-    /// Scales of B from a file: a number, or f32 values in a .safetensors file, one or N of them [default: 1]
+    /// Scales of B from a file: a number, or f32 values in a .safetensors file, one or N of them, or [N/128, K/128] with
+    /// --scales block [default: 1]
     #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "b", allow_hyphen_values = true)]
     b_scale: Option<ScaleArg>,
-    /// What has a scale of its own in generated operands [default: tensor]
-    #[arg(help_heading = QUANTISED, long, value_name = "WHAT", requires = "m")]
+    /// What has a scale of its own [default: tensor, or in files what the number of scales says, but never block]
+    #[arg(help_heading = QUANTISED, long, value_name = "WHAT")]
     scales: Option<ScaleOf>,
     /// Keep the sums in the tensor cores, which keep them short. Otherwise each 128 of K are added up in f32
     #[arg(help_heading = QUANTISED, long)]
@@ -121,7 +123,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         let planned = Planned::new(&device, &operands, scales, args.fast_accum)?;
         let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d, args.alpha);
         let (d, seconds) = progress.step(&what, || timed(&device, &operands, run))?;
-        (planned.plan.describe().clone(), d, seconds)
+        (planned.describe().clone(), d, seconds)
     } else {
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
         let plan = match &mut tuner {
@@ -138,7 +140,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
 
     let judge = || match &scales {
         None => Judged::new(&operands, args.alpha, beta, &d),
-        Some(ScalesOf { a, b }) => {
+        Some(ScalesOf { a, b, .. }) => {
             let bound = scaled::bound(problem.out, args.fast_accum);
             Judged::with_scales(&operands, [a, b], [args.alpha, beta], &d, bound)
         }
@@ -221,9 +223,12 @@ impl Args {
             if problem.ab != Dtype::E4m3 {
                 return Ok((operands, None));
             }
-            let a = scaled::read('A', self.a_scale.as_ref(), problem.m)?;
-            let b = scaled::read('B', self.b_scale.as_ref(), problem.n)?;
-            return Ok((operands, Some(ScalesOf { a, b })));
+            let GemmProblem { m, n, k, .. } = problem;
+            let a = scaled::read('A', self.a_scale.as_ref(), [m, k], self.scales)?;
+            let b = scaled::read('B', self.b_scale.as_ref(), [n, k], self.scales)?;
+            // In a file the number of the values says whether rows have scales.
+            let of = self.scales.unwrap_or(ScaleOf::Row);
+            return Ok((operands, Some(ScalesOf { a, b, of })));
         }
         let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
             let usage =
@@ -248,6 +253,10 @@ impl Args {
         if problem.ab == Dtype::E4m3 {
             if problem.beta_c {
                 let usage = "products of e4m3 read no C: omit --c and --beta";
+                return Err(Error::Usage(usage.to_owned()));
+            }
+            if self.scales == Some(ScaleOf::Block) && self.fast_accum {
+                let usage = "block scales are applied to each 128 of K: omit --fast-accum";
                 return Err(Error::Usage(usage.to_owned()));
             }
             return Ok(());

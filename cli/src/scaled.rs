@@ -6,11 +6,10 @@ use super::operands::{Generate, Matrix, Operands, check_size};
 use super::tensor_file;
 use host::data::{decode, encode, normal};
 use host::dtype_name;
-use host::gemm::{GemmPlan, OperandScales, ScaledGemm};
+use host::gemm::{BlockScales, Gemm, GemmPlan, OperandScales, PlanInfo, ScaledGemm};
 use host::{Buffer, Device};
 use isa::kernel::Dtype;
 use safetensors::tensor::Dtype as FileDtype;
-use std::num::NonZeroUsize;
 use warpipe::gpu_kernels::gemm::Scaled;
 
 /// The largest e4m3.
@@ -23,21 +22,76 @@ pub enum ScaleOf {
     Tensor,
     /// Each row of A, and each row of B, which is a column of the result
     Row,
+    /// Each 128 of K, of a row of A and of 128 rows of B
+    Block,
 }
 
-/// The scales of A and B: one value, or one for each row.
+impl ScaleOf {
+    /// The rows and columns of an operand that share a scale; the operand has `shape`.
+    fn block(self, operand: char, shape: [usize; 2]) -> [usize; 2] {
+        match self {
+            Self::Tensor => shape,
+            Self::Row => [1, shape[1]],
+            Self::Block => [if operand == 'A' { 1 } else { 128 }, 128],
+        }
+    }
+}
+
+/// The scales of an operand: a matrix with one value for each block.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scales {
+    pub values: Vec<f32>,
+    /// Rows and columns of a block.
+    block: [usize; 2],
+}
+
+impl Scales {
+    /// One scale for all of an operand.
+    pub fn one(scale: f32) -> Self {
+        Self { values: vec![scale], block: [usize::MAX; 2] }
+    }
+
+    /// Multiplies the values of a matrix of `cols` columns by their scales.
+    pub fn apply(&self, values: &mut [f32], cols: usize) {
+        if self.values == [1.0] {
+            return;
+        }
+        let blocks = cols.div_ceil(self.block[1]);
+        for (row, values) in values.chunks_mut(cols.max(1)).enumerate() {
+            let first = row / self.block[0] * blocks;
+            for (values, scale) in values.chunks_mut(self.block[1]).zip(&self.values[first..]) {
+                for x in values {
+                    *x *= scale;
+                }
+            }
+        }
+    }
+}
+
+/// The scales of A and B.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScalesOf {
-    pub a: Vec<f32>,
-    pub b: Vec<f32>,
+    pub a: Scales,
+    pub b: Scales,
+    pub of: ScaleOf,
 }
 
-/// The scales that an option names; 1 if it names none.
-pub fn read(operand: char, arg: Option<&ScaleArg>, rows: u64) -> Result<Vec<f32>, Error> {
-    let tensor = match arg {
-        None => return Ok(vec![1.0]),
-        Some(ScaleArg::Number(scale)) => return Ok(vec![*scale]),
-        Some(ScaleArg::Tensor(tensor)) => tensor_file::read(tensor)?,
+/// The scales that an option names for an operand of this shape; 1 if it names none. `of` is what the caller says has a
+/// scale: without it the number of values decides between the tensor and its rows.
+pub fn read(
+    operand: char,
+    arg: Option<&ScaleArg>,
+    shape: [u64; 2],
+    of: Option<ScaleOf>,
+) -> Result<Scales, Error> {
+    let option = if operand == 'A' { "--a-scale" } else { "--b-scale" };
+    let tensor = match (arg, of) {
+        (Some(ScaleArg::Tensor(tensor)), _) => tensor_file::read(tensor)?,
+        (_, Some(ScaleOf::Block)) => {
+            return Err(Error::Usage(format!("--scales block needs {option} FILE:TENSOR")));
+        }
+        (None, _) => return Ok(Scales::one(1.0)),
+        (Some(ScaleArg::Number(scale)), _) => return Ok(Scales::one(*scale)),
     };
     let name = tensor.name.clone();
     if tensor.dtype != FileDtype::F32 {
@@ -45,47 +99,77 @@ pub fn read(operand: char, arg: Option<&ScaleArg>, rows: u64) -> Result<Vec<f32>
         return Err(Error::Dtype { operand, name, dtype, right });
     }
     let values = decode(&tensor.data, Dtype::F32)?;
-    if ![1, rows].contains(&(values.len() as u64)) {
-        let shape = tensor.shape;
+    let sizes = shape.map(|x| x as usize);
+    let of = match of {
+        Some(ScaleOf::Block) => ScaleOf::Block,
+        _ if values.len() == 1 => ScaleOf::Tensor,
+        _ => ScaleOf::Row,
+    };
+    let block = of.block(operand, sizes);
+    let right = [sizes[0].div_ceil(block[0].max(1)), sizes[1].div_ceil(block[1].max(1))];
+    if of == ScaleOf::Block && tensor.shape != right {
+        return Err(Error::BlockScales { operand, name, shape: tensor.shape, right });
+    }
+    if of == ScaleOf::Row && values.len() != sizes[0] {
+        let (shape, rows) = (tensor.shape, shape[0]);
         return Err(Error::Scales { operand, name, shape, rows });
     }
     match values.iter().position(|x| !x.is_finite()) {
         Some(index) => Err(Error::ScaleValue { operand, name, index, value: values[index] }),
-        None => Ok(values),
+        None => Ok(Scales { values, block }),
     }
 }
 
-/// Quantises generated values: the largest of a row, or of all, becomes the largest e4m3.
-fn quantised(values: &[f32], columns: usize, of: ScaleOf) -> Result<(Vec<u8>, Vec<f32>), Error> {
-    let group = if of == ScaleOf::Row { columns } else { values.len() };
-    let group = NonZeroUsize::new(group).map_or(1, NonZeroUsize::get);
-    let largest = |values: &[f32]| values.iter().fold(0.0f32, |max, x| max.max(x.abs()));
-    let scale = |values| if largest(values) == 0.0 { 1.0 } else { largest(values) / LARGEST };
-    let scales: Vec<f32> =
-        if values.is_empty() { vec![1.0] } else { values.chunks(group).map(scale).collect() };
-    let scaled: Vec<f32> = values.iter().enumerate().map(|(i, x)| x / scales[i / group]).collect();
-    Ok((encode(&scaled, Dtype::E4m3)?, scales))
+/// Quantises generated values of a matrix: the largest of a block becomes the largest e4m3.
+fn quantised(
+    values: &[f32],
+    [rows, cols]: [usize; 2],
+    [block_rows, block_cols]: [usize; 2],
+) -> Result<(Vec<u8>, Scales), Error> {
+    let block = [block_rows.max(1), block_cols.max(1)];
+    if values.is_empty() {
+        return Ok((Vec::new(), Scales::one(1.0)));
+    }
+    let blocks = cols.div_ceil(block[1]);
+    let of = |i: usize| i / cols / block[0] * blocks + i % cols / block[1];
+    let mut largest = vec![0.0f32; rows.div_ceil(block[0]) * blocks];
+    for (i, x) in values.iter().enumerate() {
+        largest[of(i)] = largest[of(i)].max(x.abs());
+    }
+    let scale = |largest: &f32| if *largest == 0.0 { 1.0 } else { largest / LARGEST };
+    let scales: Vec<f32> = largest.iter().map(scale).collect();
+    let scaled: Vec<f32> = values.iter().enumerate().map(|(i, x)| x / scales[of(i)]).collect();
+    Ok((encode(&scaled, Dtype::E4m3)?, Scales { values: scales, block }))
 }
 
 /// Makes quantised matrices of normal values. The values are those of the same seed in other types.
 pub fn generate(generate: Generate, of: ScaleOf) -> Result<(Operands, ScalesOf), Error> {
     let problem = generate.problem;
     check_size(&problem)?;
-    let make = |which: u64, rows: u64| {
+    let make = |operand: char, which: u64, rows: u64| {
         let seed = generate.seed.wrapping_mul(3).wrapping_add(which);
         let (rows, cols, dtype) = (rows, problem.k, problem.ab);
-        let (data, scales) = quantised(&normal(seed, (rows * cols) as usize), cols as usize, of)?;
+        let shape = [rows as usize, cols as usize];
+        let values = normal(seed, (rows * cols) as usize);
+        let (data, scales) = quantised(&values, shape, of.block(operand, shape))?;
         let name = "generated".to_owned();
         Ok::<_, Error>((Matrix { name, rows, cols, dtype, data }, scales))
     };
-    let ((a, scale_a), (b, scale_b)) = (make(0, problem.m)?, make(1, problem.n)?);
-    Ok((Operands { problem, a, b, c: None }, ScalesOf { a: scale_a, b: scale_b }))
+    let ((a, scale_a), (b, scale_b)) = (make('A', 0, problem.m)?, make('B', 1, problem.n)?);
+    Ok((Operands { problem, a, b, c: None }, ScalesOf { a: scale_a, b: scale_b, of }))
 }
 
 /// A plan of a product with its scales on the device.
 pub struct Planned {
-    pub plan: GemmPlan<Scaled<'static>>,
+    plan: Plan,
     scales: [Buffer; 2],
+}
+
+enum Plan {
+    /// The epilogue applies the scales of tensors or of rows.
+    Epilogue(GemmPlan<Scaled<'static>>),
+    /// The main loop applies the scales of blocks.
+    Mainloop(GemmPlan),
 }
 
 impl Planned {
@@ -95,10 +179,25 @@ impl Planned {
         scales: &ScalesOf,
         use_fast_accum: bool,
     ) -> Result<Self, host::Error> {
-        let gemm = ScaledGemm::scaled(device, &warpipe::GEMM_IMAGE, use_fast_accum)?;
+        let (problem, image) = (&operands.problem, &warpipe::GEMM_IMAGE);
         let upload = |values: &[f32]| device.upload(&encode(values, Dtype::F32)?);
-        let scales = [upload(&scales.a)?, upload(&scales.b)?];
-        Ok(Self { plan: gemm.plan(&operands.problem)?, scales })
+        let a = &scales.a.values;
+        let (plan, a) = if scales.of == ScaleOf::Block {
+            let plan = Gemm::block_scaled(device, image)?.plan(problem)?;
+            (Plan::Mainloop(plan), &by_blocks_of_k(a, problem.m as usize))
+        } else {
+            let gemm = ScaledGemm::scaled(device, image, use_fast_accum)?;
+            (Plan::Epilogue(gemm.plan(problem)?), a)
+        };
+        Ok(Self { plan, scales: [upload(a)?, upload(&scales.b.values)?] })
+    }
+
+    /// Description of the plan.
+    pub fn describe(&self) -> &PlanInfo {
+        match &self.plan {
+            Plan::Epilogue(plan) => plan.describe(),
+            Plan::Mainloop(plan) => plan.describe(),
+        }
     }
 
     /// Queues the product on the device's stream.
@@ -110,8 +209,28 @@ impl Planned {
         alpha: f32,
     ) -> Result<(), host::Error> {
         let [scale_a, scale_b] = &self.scales;
-        self.plan.run_scaled(a, b, d, OperandScales { a: scale_a, b: scale_b }, alpha)
+        match &self.plan {
+            Plan::Epilogue(plan) => {
+                plan.run_scaled(a, b, d, OperandScales { a: scale_a, b: scale_b }, alpha)
+            }
+            Plan::Mainloop(plan) => {
+                let scales = BlockScales::packed(plan.problem(), scale_a, scale_b);
+                plan.run_block_scaled(a, b, d, scales, alpha)
+            }
+        }
     }
+}
+
+/// The scales of A's blocks, [M, K/128], as a kernel reads them: [K/128, M], whose rows are padded to a multiple of 4.
+fn by_blocks_of_k(scales: &[f32], m: usize) -> Vec<f32> {
+    let (pitch, blocks) = (m.next_multiple_of(4), scales.len() / m.max(1));
+    let mut transposed = vec![0.0; blocks * pitch];
+    for (row, scales) in scales.chunks(blocks.max(1)).enumerate() {
+        for (block, scale) in scales.iter().enumerate() {
+            transposed[block * pitch + row] = *scale;
+        }
+    }
+    transposed
 }
 
 /// The bound of the relative error of a product of quantised operands.
@@ -145,12 +264,37 @@ mod tests {
     #[test]
     fn the_largest_value_of_what_has_a_scale_becomes_448() {
         let values = [1.0, -2.0, 0.5, 0.0, 0.0, 0.0, 7.0, 3.5, -14.0];
-        let (bytes, scales) = quantised(&values, 3, ScaleOf::Row).unwrap();
+        let quantised = |values: &[f32], shape, of: ScaleOf| {
+            let (bytes, scales) = quantised(values, shape, of.block('A', shape)).unwrap();
+            (decode(&bytes, Dtype::E4m3).unwrap(), scales.values)
+        };
+        let (back, scales) = quantised(&values, [3, 3], ScaleOf::Row);
         assert_eq!(scales, [2.0 / 448.0, 1.0, 14.0 / 448.0]);
-        let back = decode(&bytes, Dtype::E4m3).unwrap();
         assert_eq!(back, [224.0, -448.0, 112.0, 0.0, 0.0, 0.0, 224.0, 112.0, -448.0]);
-        let (_, scales) = quantised(&values, 3, ScaleOf::Tensor).unwrap();
-        assert_eq!(scales, [14.0 / 448.0]);
-        assert_eq!(quantised(&[], 0, ScaleOf::Row).unwrap(), (vec![], vec![1.0]));
+        assert_eq!(quantised(&values, [3, 3], ScaleOf::Tensor).1, [14.0 / 448.0]);
+        assert_eq!(quantised(&[], [0, 0], ScaleOf::Row), (vec![], vec![1.0]));
+    }
+
+    /// 130 rows of 200 columns have two blocks along K, and those of B two along the rows.
+    #[test]
+    fn a_block_has_its_own_scale() {
+        let shape @ [rows, cols] = [130, 200];
+        let values: Vec<f32> = (0..rows * cols)
+            .map(|i| {
+                let (row, col) = (i / cols, i % cols);
+                (1 << (row / 128 * 2 + col / 128)) as f32
+            })
+            .collect();
+        let (bytes, scales) = quantised(&values, shape, ScaleOf::Block.block('B', shape)).unwrap();
+        assert_eq!(scales.values, [1.0, 2.0, 4.0, 8.0].map(|x| x / 448.0));
+        let mut back = decode(&bytes, Dtype::E4m3).unwrap();
+        assert!(back.iter().all(|x| *x == 448.0));
+        scales.apply(&mut back, cols);
+        assert_eq!(back, values);
+        let (_, scales) = quantised(&values, shape, ScaleOf::Block.block('A', shape)).unwrap();
+        assert_eq!(scales.values.len(), 2 * rows);
+        let transposed = by_blocks_of_k(&scales.values, rows);
+        assert_eq!(transposed.len(), 2 * 132);
+        assert_eq!([0, 129, 132, 132 + 129].map(|i| transposed[i] * 448.0), [1.0, 4.0, 2.0, 8.0]);
     }
 }

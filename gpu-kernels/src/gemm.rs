@@ -20,6 +20,7 @@ pub mod instances;
 pub mod kernel;
 pub mod output;
 pub mod promoted;
+pub mod scales;
 pub mod scheduler;
 pub mod table;
 
@@ -27,6 +28,7 @@ pub use config::LoadArgs;
 pub use epilogue::{Epilogue, Linear, Scaled, Scales};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instance::{Instance, KernelSchedule};
+pub use scales::Sfb;
 pub use scheduler::{StreamKArgs, TileSchedulerParams};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use table::{FAST_ACCUM_INSTANCES, INSTANCES, SCALED_INSTANCES};
+pub use table::{BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, SCALED_INSTANCES};

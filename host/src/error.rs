@@ -369,6 +369,30 @@ pub enum Error {
         /// Rows of the operand.
         rows: u64,
     },
+    /// Block scales of an operand that are too short, or whose pitch is wrong.
+    #[error("block scales of {operand}: {have}; {right}, for [{rows}, {values}] values, is right")]
+    BlockScales {
+        /// 'A' or 'B'.
+        operand: char,
+        /// Blocks of K for A, and of rows for B.
+        rows: u64,
+        /// Values of one of them.
+        values: u64,
+        /// What there is.
+        have: String,
+        /// What would be right.
+        right: String,
+    },
+    /// A run with block scales of a kernel that applies none, or the reverse.
+    #[error("{kernel} applies {applies}; {right} is right")]
+    ScalesOfKernel {
+        /// Name of the kernel.
+        kernel: String,
+        /// What it applies, in words.
+        applies: &'static str,
+        /// The function to call.
+        right: &'static str,
+    },
     /// No kernel computes the product.
     #[error(
         "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}{cure}"

@@ -6,7 +6,7 @@
 
 use crate::layout::{Layout, Matrix};
 use crate::model::problem;
-use crate::product::{Product, Scales, Size};
+use crate::product::{Product, Scales, Scaling, Size};
 use crate::python::{Error, raise};
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warpipe::gpu_kernels::gemm::{Epilogue, Linear, Scaled};
 use warpipe::host::gemm::{
-    BoundGemm, Gemm, GemmPlan, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
+    BlockScales, BoundGemm, Gemm, GemmPlan, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
 };
 use warpipe::host::{self, Buffer, Device, Stream, View, ViewMut};
 
@@ -45,6 +45,8 @@ struct Gpu {
     gemm: Arc<Gemm>,
     /// Products with scales: promoted sums, and fast accumulation. Loaded at their first use.
     scaled: [Option<Arc<ScaledGemm>>; 2],
+    /// Products with block scales. Loaded at their first use.
+    block_scaled: Option<Arc<Gemm>>,
     plans: HashMap<Key, Entry>,
     /// Calls so far.
     clock: u64,
@@ -64,16 +66,30 @@ struct Key {
 enum Kernels {
     Plain(Arc<Gemm>),
     Scaled(Arc<ScaledGemm>),
+    BlockScaled(Arc<Gemm>),
 }
 
 impl Gpu {
     fn kernels(&mut self, size: &Size) -> Result<Kernels, host::Error> {
-        let Some(fast) = size.fast_accum else { return Ok(Kernels::Plain(Arc::clone(&self.gemm))) };
+        let image = &warpipe::GEMM_IMAGE;
+        let fast = match size.scaling {
+            None => return Ok(Kernels::Plain(Arc::clone(&self.gemm))),
+            Some(Scaling::Block) => {
+                let gemm = match &self.block_scaled {
+                    Some(loaded) => loaded,
+                    None => {
+                        self.block_scaled.insert(Arc::new(Gemm::block_scaled(&self.device, image)?))
+                    }
+                };
+                return Ok(Kernels::BlockScaled(Arc::clone(gemm)));
+            }
+            Some(how) => how == Scaling::Fast,
+        };
         let place = &mut self.scaled[usize::from(fast)];
         let loaded = if let Some(loaded) = place {
             loaded
         } else {
-            let gemm = ScaledGemm::scaled(&self.device, &warpipe::GEMM_IMAGE, fast)?;
+            let gemm = ScaledGemm::scaled(&self.device, image, fast)?;
             place.insert(Arc::new(gemm))
         };
         Ok(Kernels::Scaled(Arc::clone(loaded)))
@@ -91,6 +107,7 @@ struct Planned<E: 'static> {
 enum Work {
     Plain(Planned<Linear>),
     Scaled(Planned<Scaled<'static>>),
+    BlockScaled(Planned<Linear>),
 }
 
 /// A plan with the memory that it needs.
@@ -116,7 +133,8 @@ fn gpu(gpus: &mut Option<Gpus>, ordinal: i32) -> Result<&mut Gpu, host::Error> {
             let device = Device::cuda(ordinal as usize)?;
             let gemm = Arc::new(Gemm::new(&device, &warpipe::GEMM_IMAGE)?);
             let scaled = [None, None];
-            Ok(free.insert(Gpu { device, gemm, scaled, plans: HashMap::new(), clock: 0 }))
+            let plans = HashMap::new();
+            Ok(free.insert(Gpu { device, gemm, scaled, block_scaled: None, plans, clock: 0 }))
         }
     }
 }
@@ -273,6 +291,9 @@ fn plan(
         Kernels::Scaled(gemm) => {
             gemm.plan_in(&problem, alloc).map(|p| Work::Scaled(Planned::new(p)))
         }
+        Kernels::BlockScaled(gemm) => {
+            gemm.plan_in(&problem, alloc).map(|p| Work::BlockScaled(Planned::new(p)))
+        }
     };
     if let Some(e) = failed {
         return Err(e);
@@ -327,19 +348,29 @@ impl Entry {
             }
             Work::Scaled(planned) => {
                 let bound = planned.bound(device, operands)?;
-                let Some(Scales { a, b }) = product.scales else {
-                    unreachable!("the key of a plan with scales has no other products")
-                };
-                // SAFETY: the caller holds the scales during this call, and their library frees them in the order of
-                // the stream.
-                let buffer = |(addr, values): (u64, u64)| unsafe {
-                    Buffer::from_raw(device, addr, 4 * values as usize)
-                };
-                let (a, b) = (buffer(a)?, buffer(b)?);
+                let ([a, b], _) = scales(device, product)?;
                 bound.run_scaled(OperandScales { a: &a, b: &b }, alpha, stream)
+            }
+            Work::BlockScaled(planned) => {
+                let bound = planned.bound(device, operands)?;
+                let ([a, b], [a_pitch, b_pitch]) = scales(device, product)?;
+                let scales = BlockScales { a: &a, a_pitch, b: &b, b_pitch };
+                bound.run_block_scaled(scales, Linear { alpha, beta: 0.0 }, stream)
             }
         }
     }
+}
+
+/// The scales of a product as buffers, and their pitches.
+fn scales(device: &Device, product: &Product) -> Result<([Buffer; 2], [u64; 2]), host::Error> {
+    let Some(Scales { a, b, pitches }) = product.scales else {
+        unreachable!("the key of a plan with scales has no other products")
+    };
+    // SAFETY: the caller holds the scales during its call, and their library frees them in the order of the stream.
+    let buffer = |(addr, values): (u64, u64)| unsafe {
+        Buffer::from_raw(device, addr, 4 * values as usize)
+    };
+    Ok(([buffer(a)?, buffer(b)?], pitches))
 }
 
 impl<E: Epilogue> Planned<E> {

@@ -1,12 +1,14 @@
 //! The SM model, which runs the GPU's kernels on the CPU, and products of host tensors on it.
 
 use crate::layout::{Element, Order, Place, View};
-use crate::product::{Call, Op, Product, Size};
+use crate::product::{Call, Op, Product, Scaling, Size};
 use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpipe::host::attention::Attention;
-use warpipe::host::gemm::{Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm};
+use warpipe::host::gemm::{
+    BlockScales, Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
+};
 use warpipe::host::{self, Device, Dtype, Error, SimConfig};
 
 /// The host crate's name of an element type.
@@ -116,20 +118,34 @@ pub unsafe fn run_scaled(
     out: &View,
 ) -> PyResult<()> {
     // SAFETY: the caller's contract.
-    let (a, b, scales) = unsafe {
-        let scales = scales.map(|scale| gather(scale, Order::Rows));
+    let block = size.scaling == Some(Scaling::Block);
+    let order = if block { Order::Columns } else { Order::Rows };
+    let (a, b, mut scales) = unsafe {
+        let scales = scales.map(|scale| gather(scale, order));
         (gather(a, Order::Rows), gather(b, Order::Columns), scales)
     };
+    if block {
+        // [K/128, M] without gaps: its rows are padded to a multiple of 4 values.
+        let (row, pitch) = (4 * size.m as usize, 4 * size.m.next_multiple_of(4) as usize);
+        let padded = |row: &[u8]| [row, &vec![0; pitch - row.len()][..]].concat();
+        scales[0] = scales[0].chunks(row.max(1)).flat_map(padded).collect();
+    }
     let multiply = |model: &Model| {
         let (problem, device) = (problem(&size), &model.device);
-        let fast = size.fast_accum.unwrap_or_default();
-        let gemm = ScaledGemm::scaled(device, &warpipe::GEMM_IMAGE, fast)?;
-        let plan = gemm.plan(&problem)?;
+        let image = &warpipe::GEMM_IMAGE;
         let (a, b) = (device.upload(&a)?, device.upload(&b)?);
         let [scale_a, scale_b] = &scales;
         let (scale_a, scale_b) = (device.upload(scale_a)?, device.upload(scale_b)?);
         let mut d = device.alloc(problem.bytes('D') as usize)?;
-        plan.run_scaled(&a, &b, &mut d, OperandScales { a: &scale_a, b: &scale_b }, 1.0)?;
+        if block {
+            let plan = Gemm::block_scaled(device, image)?.plan(&problem)?;
+            let scales = BlockScales::packed(&problem, &scale_a, &scale_b);
+            plan.run_block_scaled(&a, &b, &mut d, scales, 1.0)?;
+        } else {
+            let fast = size.scaling == Some(Scaling::Fast);
+            let plan = ScaledGemm::scaled(device, image, fast)?.plan(&problem)?;
+            plan.run_scaled(&a, &b, &mut d, OperandScales { a: &scale_a, b: &scale_b }, 1.0)?;
+        }
         d.to_vec()
     };
     let d = py.detach(|| on_the_model(multiply)).map_err(|e| raise(&e))?;

@@ -31,18 +31,19 @@ pub struct Size {
     pub out: Element,
     /// Whether C is read.
     pub with_c: bool,
-    /// Of a product with scales, whether the tensor cores keep the sums.
-    pub fast_accum: Option<bool>,
+    /// How scales are applied, if there are any.
+    pub scaling: Option<Scaling>,
 }
 
 impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { m, n, k, ab, out, with_c, fast_accum } = self;
+        let Self { m, n, k, ab, out, with_c, scaling } = self;
         let c = if *with_c { " with C" } else { "" };
-        let scaled = match fast_accum {
+        let scaled = match scaling {
             None => "",
-            Some(false) => ", scaled",
-            Some(true) => ", scaled, with fast accumulation",
+            Some(Scaling::Promoted) => ", scaled",
+            Some(Scaling::Fast) => ", scaled, with fast accumulation",
+            Some(Scaling::Block) => ", with block scales",
         };
         write!(f, "M = {m}, N = {n}, K = {k}, {ab} to {out}{c}{scaled}")
     }
@@ -90,13 +91,26 @@ pub struct Product {
     pub scales: Option<Scales>,
 }
 
+/// How the scales of a product are applied, and where its sums are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Scaling {
+    /// To the result. Each 128 of K are added up in f32.
+    Promoted,
+    /// To the result. The tensor cores keep the sums.
+    Fast,
+    /// To each 128 of K.
+    Block,
+}
+
 /// Scales on the device of their product: the address and the number of f32 values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scales {
-    /// One scale of A, or one for each row.
+    /// One scale of A, or one for each row, or [K/128, M].
     pub a: (u64, u64),
-    /// One scale of B, or one for each column of D.
+    /// One scale of B, or one for each column of D, or [N/128, K/128].
     pub b: (u64, u64),
+    /// Values from row to row of block scales.
+    pub pitches: [u64; 2],
 }
 
 impl Call {
@@ -113,7 +127,7 @@ impl Call {
         };
         let (out_shape, m, n, k) = self.shape(a_name, b_name)?;
         let size =
-            Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false, fast_accum: None };
+            Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false, scaling: None };
         self.check_elements(&size, a_name, b_name)?;
         self.check_places(a_name, b_name)?;
         let beta = self.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });

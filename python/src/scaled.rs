@@ -4,7 +4,7 @@ use crate::engine::{self, Workspace, Zeros};
 use crate::interchange::Imported;
 use crate::layout::{Element, Layout, Order, Place, View};
 use crate::model;
-use crate::product::{Product, Scales, Size};
+use crate::product::{Product, Scales, Scaling, Size};
 use crate::python::{allocated, refuse};
 use crate::refusal::Refusal;
 use crate::torch::Torch;
@@ -27,14 +27,19 @@ fn rows(name: &'static str, view: &View, order: Order) -> Result<Layout, Refusal
 }
 
 /// The address and the number of the scales of an operand with `count` rows.
-fn scales(name: &'static str, view: &View, count: u64) -> Result<(u64, u64), Refusal> {
+fn scales(
+    name: &'static str,
+    view: &View,
+    count: u64,
+    blocks: [u64; 2],
+) -> Result<(u64, u64), Refusal> {
     let shape = view.shape.as_slice();
     let values: u64 = shape.iter().map(|&size| size as u64).product();
     if view.element != Element::F32 {
         return Err(Refusal::Element { name, have: view.element, need: "float32".into() });
     }
     if values != 1 && values != count {
-        let what = format!("1 value for the whole tensor, or {count}, is right");
+        let what = format!("1 value for the whole tensor, or {count}, is right, or {blocks:?} for blocks of 128");
         return Err(Refusal::Shape { name, shape: view.shape.to_string(), what });
     }
     // One value may have any strides.
@@ -42,6 +47,57 @@ fn scales(name: &'static str, view: &View, count: u64) -> Result<(u64, u64), Ref
         return Err(view.refuse(name, "the values must be adjacent"));
     }
     Ok((view.addr, values))
+}
+
+/// The scales of a product of [m, n, k], and how they are applied.
+fn scaling(
+    [a, b]: [&View; 2],
+    [m, n, k]: [u64; 3],
+    use_fast_accum: bool,
+) -> Result<(Scaling, Scales), Refusal> {
+    let (blocks_n, blocks_k) = (n.div_ceil(128), k.div_ceil(128));
+    let (of_a, of_b) = ([m, blocks_k], [blocks_k, blocks_n]);
+    let is = |view: &View, want: [u64; 2]| {
+        view.shape.as_slice().iter().map(|&size| size as u64).eq(want)
+    };
+    let values = |view: &View| view.shape.as_slice().iter().map(|&size| size as u64).product::<u64>();
+    // Where both readings are possible, they are the same product.
+    let by_rows = [1, m].contains(&values(a)) && [1, n].contains(&values(b));
+    if by_rows || !is(a, of_a) || !is(b, of_b) {
+        let (a, b) = (scales("scale_a", a, m, of_a)?, scales("scale_b", b, n, of_b)?);
+        let how = if use_fast_accum { Scaling::Fast } else { Scaling::Promoted };
+        return Ok((how, Scales { a, b, pitches: [0; 2] }));
+    }
+    for (name, view) in [("scale_a", a), ("scale_b", b)] {
+        if view.element != Element::F32 {
+            return Err(Refusal::Element { name, have: view.element, need: "float32".into() });
+        }
+    }
+    if use_fast_accum {
+        let need = "False, with scales of blocks,";
+        return Err(Refusal::Option { name: "use_fast_accum", have: "True".into(), need });
+    }
+    // A dimension of one element may have any stride.
+    let strides = |view: &View, next: u64, packed: u64| {
+        let [first, second] = [0, 1].map(|i| view.strides.as_slice()[i] as u64);
+        let rows = view.shape.as_slice()[0];
+        (rows <= 1 || first == 1).then_some(if next > 1 { second } else { packed })
+    };
+    let a_pitch = strides(a, blocks_k, m.next_multiple_of(4))
+        .filter(|&pitch| pitch >= m && (blocks_k <= 1 || pitch.is_multiple_of(4)));
+    let b_pitch = strides(b, blocks_n, blocks_k).filter(|&pitch| pitch >= blocks_k);
+    let what = "its columns must have adjacent elements, and begin at multiples of 4 elements";
+    let a_pitch = a_pitch.ok_or_else(|| a.refuse("scale_a", what))?;
+    let what = "its columns must have adjacent elements";
+    let b_pitch = b_pitch.ok_or_else(|| b.refuse("scale_b", what))?;
+    let span = |rows: u64, pitch: u64, values: u64| match (rows, values) {
+        (0, _) | (_, 0) => 0,
+        _ => (rows - 1) * pitch + values,
+    };
+    let (a_values, b_values) = (span(blocks_k, a_pitch, m), span(blocks_n, b_pitch, blocks_k));
+    let scales =
+        Scales { a: (a.addr, a_values), b: (b.addr, b_values), pitches: [a_pitch, b_pitch] };
+    Ok((Scaling::Block, scales))
 }
 
 /// out = (scale_a * a) @ (scale_b * b), rounded to the type of `out`.
@@ -133,9 +189,9 @@ fn check(
             return Err(Refusal::Alias { name, start, end, out_start, out_end });
         }
     }
-    let scales = Scales { a: scales("scale_a", scale_a, m)?, b: scales("scale_b", scale_b, n)? };
-    let fast_accum = Some(use_fast_accum);
-    let size = Size { m, n, k, ab: Element::E4M3, out: out.element, with_c: false, fast_accum };
+    let (how, scales) = scaling([scale_a, scale_b], [m, n, k], use_fast_accum)?;
+    let (ab, scaling) = (Element::E4M3, Some(how));
+    let size = Size { m, n, k, ab, out: out.element, with_c: false, scaling };
     Ok(Product {
         size,
         place: a.place,

@@ -135,6 +135,10 @@ def scaled_mm(
     is a tensor of float32 with one value, or one for each row of ``a`` (for each column of ``b``). The result has
     ``out_dtype``, bfloat16 by default, float16 or float32.
 
+    Block scales are DeepSeek's: ``scale_a`` is [M, K/128], one value for each 128 of K of a row, and ``scale_b`` is
+    [K/128, N/128], one for each block of 128 x 128 (the transposed scales of a weight). As for torch, their columns have
+    adjacent elements (``stride(0) == 1``); scales in another layout are copied. They need ``use_fast_accum=False``.
+
     The tensor cores keep sums of 8-bit floats short. With ``use_fast_accum`` they sum all of K; without it, every 128 of
     K are added to sums in float32, which is more exact.
     """

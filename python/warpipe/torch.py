@@ -104,7 +104,8 @@ def _scaled_mm(
     elif out_dtype is not None and out.dtype != out_dtype:
         raise TypeError(f"out has elements of type {dtype_name(out.dtype)}; {dtype_name(out_dtype)}, the out_dtype, is right")
     bytes_of = lambda tensor: tensor.detach().view(torch.uint8)  # noqa: E731
-    operands = (bytes_of(a), bytes_of(b), scale_a.detach(), scale_b.detach(), out)
+    scale_a, scale_b = _block_scales(a.shape[-1], scale_a.detach(), scale_b.detach())
+    operands = (bytes_of(a), bytes_of(b), scale_a, scale_b, out)
     if a.device.type != "cuda":
         _native.scaled_mm(*operands, use_fast_accum, 0, None)
         return out
@@ -113,6 +114,23 @@ def _scaled_mm(
         zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
         _native.scaled_mm(*operands, use_fast_accum, _stream(a), zeros)
     return out
+
+
+def _block_scales(k: int, scale_a: Tensor, scale_b: Tensor) -> tuple[Tensor, Tensor]:
+    """Scales of blocks in the layout that the kernels read: one in another layout is copied. Others as they are."""
+    blocks = -(-k // 128)
+    if blocks < 2 or scale_a.dim() != 2 or scale_b.dim() != 2:
+        return scale_a, scale_b
+    rows = scale_a.shape[0]
+    if scale_a.shape[1] == blocks and rows > 0:
+        adjacent = rows == 1 or scale_a.stride(0) == 1
+        if not adjacent or scale_a.stride(1) % 4 or scale_a.stride(1) < rows or scale_a.data_ptr() % 16:
+            # TMA reads the scales of a block of K from a multiple of 16 bytes.
+            padded = scale_a.new_empty(blocks, -(-rows // 4) * 4)
+            scale_a = padded[:, :rows].copy_(scale_a.t()).t()
+        if scale_b.shape[0] == blocks and (scale_b.stride(0) != 1 or scale_b.stride(1) < blocks):
+            scale_b = scale_b.t().contiguous().t()
+    return scale_a, scale_b
 
 
 def _shape(op: str, a: Tensor, b: Tensor) -> list[Any]:

@@ -16,6 +16,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     bn: 256,
     bk: 64,
     stages: 4,
+    stage_bytes: (128 + 256) * 128,
     groups: 2,
     splits_k: false,
     kernel_schedule: KernelSchedule::SplitN,
@@ -24,6 +25,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     ab: Dtype::Bf16,
     out: Dtype::Bf16,
     promotes: false,
+    scale_granularity: None,
     has_c: false,
     swap_ab: false,
 }]);

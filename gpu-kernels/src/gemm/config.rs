@@ -2,6 +2,7 @@
 
 use super::epilogue::Epilogue;
 use super::output::{Orientation, Output, SOURCE_STAGES, STORE_STAGES, Source};
+use super::scales::ScaleConfig;
 use super::scheduler::TileScheduler;
 use isa::kernel::KernelArg;
 use pipeline::barrier::LoadOrderBarrier;
@@ -52,6 +53,9 @@ pub trait Config: Sized + 'static {
     type A: TileShape;
     /// A CTA's tile of B: `BN` rows, one k tile of columns.
     type B: TileShape;
+    /// The scale factors that the main loop applies: [`Unscaled`](super::scales::Unscaled), or
+    /// [`Blockwise`](super::scales::Blockwise).
+    type Scales: ScaleConfig<Self::A, Self::B, Self::Cluster>;
     /// The CTAs that share the loads of A and B.
     type Cluster: ClusterShape;
     /// The warp groups that multiply.
@@ -106,7 +110,23 @@ pub trait Mainloop<G: Config>: Sized + 'static {
 }
 
 /// What a slot of the ring of A and B holds.
-pub type Stage<G> = (<G as Config>::A, <G as Config>::B);
+pub type Stage<G> = <<G as Config>::Scales as ScaleConfig<
+    <G as Config>::A,
+    <G as Config>::B,
+    <G as Config>::Cluster,
+>>::Slot;
+/// How warp groups that multiply each tile together read the ring of A and B.
+pub type StageReaders<G> = <<G as Config>::Scales as ScaleConfig<
+    <G as Config>::A,
+    <G as Config>::B,
+    <G as Config>::Cluster,
+>>::Readers<<G as Config>::Math>;
+/// What the kernel gets for its scale factors.
+pub type ScaleArgs<'a, G> = <<G as Config>::Scales as ScaleConfig<
+    <G as Config>::A,
+    <G as Config>::B,
+    <G as Config>::Cluster,
+>>::Args<'a>;
 /// Element of C and D.
 pub type Out<G> = <<G as Config>::Output as Orientation>::Out;
 /// A slot of the ring of C.

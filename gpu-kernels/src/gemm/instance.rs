@@ -1,11 +1,13 @@
 //! The host's description of a compiled GEMM kernel.
 
-use super::config::{Config, Mainloop};
+use super::config::{Config, Mainloop, Stage};
 use super::output::Orientation;
+use super::scales::ScaleConfig;
 use super::scheduler::{TileScheduler, TileSchedulerParams};
 use core::marker::PhantomData;
 use isa::kernel::{Dtype, KernelDesc};
 use pipeline::cta::{ClusterShape, Condition};
+use pipeline::ring::Stage as _;
 use pipeline::tile::{Element, TileShape};
 
 /// How the warp groups of a CTA divide its tiles among themselves.
@@ -38,6 +40,8 @@ pub struct Instance {
     pub bk: u32,
     /// Stages of the ring of A and B.
     pub stages: u32,
+    /// Bytes of a stage: A, B and their scale factors.
+    pub stage_bytes: u32,
     /// Warp groups that multiply a tile.
     pub groups: u32,
     /// How its warp groups divide the tiles among themselves.
@@ -55,6 +59,9 @@ pub struct Instance {
     pub out: Dtype,
     /// Whether the sums of each k tile are added up in f32 ([`Mainloop::PROMOTES`]), and are not kept in the tensor cores.
     pub promotes: bool,
+    /// Rows of A, rows of B and elements along K that share a scale factor of the main loop
+    /// ([`ScaleConfig::GRANULARITY`]); `None` if it scales nothing.
+    pub scale_granularity: Option<[u32; 3]>,
     /// Whether its epilogue reads C.
     pub has_c: bool,
     /// Whether the kernel's A is the product's B, and its rows D's columns.
@@ -113,6 +120,7 @@ impl Instance {
             bn: <G::B as TileShape>::ROWS as u32,
             bk: <G::A as TileShape>::COLS as u32,
             stages: stages as u32,
+            stage_bytes: (Stage::<G>::SLOT_BYTES + Stage::<G>::BESIDE_BYTES) as u32,
             groups: groups as u32,
             kernel_schedule,
             splits_k: G::Scheduler::SPLITS_K,
@@ -121,6 +129,7 @@ impl Instance {
             ab: <<G::A as TileShape>::Element as Element>::DTYPE,
             out: <<G::Output as Orientation>::Out as Element>::DTYPE,
             promotes: G::Mainloop::PROMOTES,
+            scale_granularity: G::Scales::GRANULARITY,
             has_c: G::ReadsC::HOLDS,
             swap_ab: <G::Output as Orientation>::SWAP_AB,
         }
@@ -146,10 +155,5 @@ impl Instance {
         let (rows, cols) = (self.bm * self.cluster_m, self.bn * self.cluster_n);
         let tiles = [m.div_ceil(rows), n.div_ceil(cols)];
         TileSchedulerParams::new(tiles, k.div_ceil(self.bk), group, clusters, streamed)
-    }
-
-    /// Bytes of A and B in a stage.
-    pub const fn stage_bytes(&self) -> u32 {
-        (self.bm + self.bn) * self.bk * self.ab.size() as u32
     }
 }

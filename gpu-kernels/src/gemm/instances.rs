@@ -26,11 +26,12 @@ impl MathRole<3> for Math {
 /// The most stages of A and B that fit into the shared memory of a CTA, beside the rest of the plan. (CUTLASS
 /// `StageCountAutoCarveout`.)
 ///
-/// The tile is `bm` x `bn`, `groups` warp groups store, a slot of C has `source_rows` rows (0 without C), and
-/// `per_sm` CTAs share the SM.
+/// The tile is `bm` x `bn`, with `beside` bytes per stage for scale factors, `groups` warp groups store, a slot of C has
+/// `source_rows` rows (0 without C), and `per_sm` CTAs share the SM.
 #[must_use]
 pub const fn most_stages(
     [bm, bn]: [usize; 2],
+    beside: usize,
     groups: usize,
     source_rows: usize,
     per_sm: usize,
@@ -44,7 +45,7 @@ pub const fn most_stages(
     let stores = STORE_STAGES * groups * GROUP_ROWS * ROW_BYTES;
     let source = SOURCE_STAGES * (source_rows * ROW_BYTES + barriers);
     let source = if source_rows == 0 { 0 } else { source + 1024 };
-    (limit - stores - source - order) / ((bm + bn) * ROW_BYTES + barriers)
+    (limit - stores - source - order) / ((bm + bn) * ROW_BYTES + beside + barriers)
 }
 
 /// Compiles GEMM kernels, one per line, and lists them for the host.
@@ -64,6 +65,8 @@ pub const fn most_stages(
 /// - `promoted 64`: the sums of each k tile are added up in f32, in parts of 64 columns
 ///   ([`promoted`](crate::gemm::promoted)), for operands of 8-bit floats. `Cooperative` has one part, `SplitN` an even
 ///   number. Without it such sums stay in the tensor cores, which is fast accumulation.
+/// - `block scaled`: the main loop applies scale factors of A's rows and of B's blocks, for each 128 of K
+///   ([`scales`](crate::gemm::scales)). The main loop is `SplitN` with `promoted`. The kernel has two more arguments.
 /// - `stages 4`: fewer stages than fit.
 /// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
 /// - `with C`: the epilogue reads C.
@@ -82,7 +85,7 @@ macro_rules! gemm_kernels {
         $(#[$doc:meta])*
         $vis:vis static $table:ident: $epilogue:ty;
         $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
-            $(, promoted $w:literal)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
+            $(, promoted $w:literal)? $(, block $block:ident)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
             $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?;)*
     ) => {
         $(
@@ -91,7 +94,7 @@ macro_rules! gemm_kernels {
             $vis mod $name {
                 #[allow(unused_imports)]
                 use super::*;
-                use $crate::gemm::{config, instances, kernel, output, scheduler};
+                use $crate::gemm::{config, instances, kernel, output, scales, scheduler};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
@@ -103,13 +106,20 @@ macro_rules! gemm_kernels {
                 const GROUPS: usize = $crate::gemm_kernels!(@groups $mainloop $bm);
                 /// Stages of A and B.
                 pub const STAGES: usize = $crate::gemm_kernels!(
-                    @stages [$($stages)?] [$($per_sm)?] [$($c)?] $mainloop $bm $bn
+                    @stages [$($stages)?] [$($per_sm)?] [$($c)?] BESIDE $mainloop $bm $bn
                 );
                 const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
+                /// The scale factors that the main loop applies.
+                type Scales = $crate::gemm_kernels!(@scales $bm $bn $($block)?);
+                /// Bytes per stage beside A and B.
+                const BESIDE: usize = <<Scales as scales::ScaleConfig<
+                    Tile<$t, $bm, BK>, Tile<$t, $bn, BK>, Cluster<$cm, $cn>
+                >>::Slot as pipeline::ring::Stage>::BESIDE_BYTES;
 
                 impl config::Config for Parts {
                     type A = Tile<$t, $bm, BK>;
                     type B = Tile<$t, $bn, BK>;
+                    type Scales = Scales;
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
@@ -120,20 +130,7 @@ macro_rules! gemm_kernels {
                     type Scheduler = $crate::gemm_kernels!(@scheduler [$($own_scheduler)?] $mainloop $cm $cn);
                 }
 
-                #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
-                #[isa::kernel(dependent = true, crate = $crate::private::isa)]
-                pub fn $name(
-                    cta: config::GemmCta<Parts>,
-                    a: &config::MapA<Parts>,
-                    b: &config::MapB<Parts>,
-                    c: &config::MapC<Parts>,
-                    d: &config::MapD<Parts>,
-                    loads: config::LoadArgs<'_>,
-                    epilogue: <Parts as config::Config>::Epilogue,
-                    scheduler: config::SchedulerArgs<Parts>,
-                ) {
-                    kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, loads, epilogue, scheduler);
-                }
+                $crate::gemm_kernels!(@entry $name $bm $($block)?);
 
                 /// The host's description of the kernel.
                 #[cfg(not(target_arch = "nvptx64"))]
@@ -151,20 +148,59 @@ macro_rules! gemm_kernels {
         $vis static $table: $crate::gemm::instance::Instances<$epilogue> =
             $crate::gemm::instance::Instances::of(&[$($(#[cfg($($condition)*)])? $name::INSTANCE),*]);
     };
+    (@entry $name:ident $bm:literal) => {
+        #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
+        #[isa::kernel(dependent = true, crate = $crate::private::isa)]
+        pub fn $name(
+            cta: config::GemmCta<Parts>,
+            a: &config::MapA<Parts>,
+            b: &config::MapB<Parts>,
+            c: &config::MapC<Parts>,
+            d: &config::MapD<Parts>,
+            loads: config::LoadArgs<'_>,
+            epilogue: <Parts as config::Config>::Epilogue,
+            scheduler: config::SchedulerArgs<Parts>,
+        ) {
+            kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, (), loads, epilogue, scheduler);
+        }
+    };
+    (@entry $name:ident $bm:literal scaled) => {
+        #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
+        #[isa::kernel(dependent = true, crate = $crate::private::isa)]
+        pub fn $name(
+            cta: config::GemmCta<Parts>,
+            a: &config::MapA<Parts>,
+            b: &config::MapB<Parts>,
+            c: &config::MapC<Parts>,
+            d: &config::MapD<Parts>,
+            sfa: &scales::MapSfa<$bm>,
+            sfb: scales::Sfb<'_>,
+            loads: config::LoadArgs<'_>,
+            epilogue: <Parts as config::Config>::Epilogue,
+            scheduler: config::SchedulerArgs<Parts>,
+        ) {
+            let scales = scales::BlockwiseArgs { sfa, sfb };
+            kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, scales, loads, epilogue, scheduler);
+        }
+    };
+    (@scales $bm:literal $bn:literal) => { scales::Unscaled };
+    (@scales $bm:literal $bn:literal scaled) => {
+        scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }>
+    };
     (@groups Pingpong $bm:literal) => { 2 };
     (@groups $mainloop:ident $bm:literal) => { $bm / 64 };
     (@groups_of_a_tile Pingpong $bm:literal) => { 1 };
     (@groups_of_a_tile $mainloop:ident $bm:literal) => { $bm / 64 };
     (@stages [$stages:literal] $($rest:tt)*) => { $stages };
     (@stages [] [] $($rest:tt)*) => { $crate::gemm_kernels!(@stages [] [1] $($rest)*) };
-    (@stages [] [$per_sm:literal] [] $mainloop:ident $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], GROUPS, 0, $per_sm)
+    (@stages [] [$per_sm:literal] [] $beside:ident $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, GROUPS, 0, $per_sm)
     };
-    (@stages [] [$per_sm:literal] [C] Pingpong $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], GROUPS, 64, $per_sm)
+    (@stages [] [$per_sm:literal] [C] $beside:ident Pingpong $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, GROUPS, 64, $per_sm)
     };
-    (@stages [] [$per_sm:literal] [C] $mainloop:ident $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], GROUPS, $bm, $per_sm)
+    (@stages [] [$per_sm:literal] [C] $beside:ident $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, GROUPS, $bm, $per_sm)
     };
     (@mainloop [$own:ty] $($rest:tt)*) => { $own };
     (@mainloop [] [$w:literal] Cooperative $bm:literal $bn:literal) => {

@@ -17,6 +17,7 @@
 use super::config::*;
 use super::epilogue::Epilogue;
 use super::output::{EpilogueTiles, Orientation, Output};
+use super::scales::ScaleConfig;
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
@@ -42,6 +43,7 @@ pub fn gemm<G, const STAGES: usize>(
     b: &MapB<G>,
     c: &MapC<G>,
     d: &MapD<G>,
+    scales: ScaleArgs<'_, G>,
     loads: LoadArgs<'_>,
     epilogue: G::Epilogue,
     scheduler: SchedulerArgs<G>,
@@ -104,8 +106,10 @@ pub fn gemm<G, const STAGES: usize>(
                     while let Some((work, tile)) = next {
                         throttle.wait();
                         let first = if G::Scheduler::SPLITS_K { work.k } else { 0 };
+                        let mut scales = G::Scales::begin(scales, &one, tile, first);
                         for k in first..first + work.k_tiles {
-                            ring.acquire().load(boxes(tile, k));
+                            let (a, b) = boxes(tile, k);
+                            G::Scales::load(&mut scales, ring.acquire(), a, b);
                             if k == work.nearly_done() && tiles.is_data_parallel(&work) {
                                 throttle.arrive();
                             }

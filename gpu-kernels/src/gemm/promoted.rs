@@ -13,7 +13,7 @@ use super::scheduler::TileScheduler;
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
 use pipeline::grid::Part;
-use pipeline::mma::{MmaStage, MmaTiles, PromotedAccumulator};
+use pipeline::mma::{MmaStage, PromoteTiles, PromotedAccumulator};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
@@ -81,12 +81,12 @@ pub struct PromotedSplitN<
 impl<G: Config, const BM: usize, const BN: usize, const P: usize, const L: usize, const W: usize>
     Mainloop<G> for PromotedSplitN<BM, BN, P, L, W>
 where
-    Stage<G>: MmaTiles,
+    Stage<G>: PromoteTiles<StageReaders<G>>,
     M64<BN>: Shape,
     M64<L>: Shape,
     M64<W>: Shape,
 {
-    type Readers = Mma<G::Math>;
+    type Readers = StageReaders<G>;
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();

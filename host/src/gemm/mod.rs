@@ -7,7 +7,9 @@
 //! used in place.
 //!
 //! [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
+//! [`Gemm::block_scaled`] is for scales of blocks of K.
 
+mod block_scaled;
 mod calibration;
 mod choice;
 mod info;
@@ -21,6 +23,7 @@ mod problem;
 mod run;
 mod scaled;
 
+pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use kernel_times::KernelTimes;
@@ -38,7 +41,9 @@ use crate::launch::Module;
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::instance::Instances;
-use gpu_kernels::gemm::{Epilogue, INSTANCES, Instance, Linear, StreamKArgs, TileSchedulerParams};
+use gpu_kernels::gemm::{
+    Epilogue, INSTANCES, Instance, Linear, Sfb, StreamKArgs, TileSchedulerParams,
+};
 use isa::kernel::{Image, KernelArg, ParamKind, ParamMeta};
 use std::marker::PhantomData;
 
@@ -184,18 +189,23 @@ fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error>
     } else {
         <TileSchedulerParams as KernelArg>::META
     };
-    let right = [<LoadArgs<'_> as KernelArg>::META, epilogue, scheduler];
-    if maps.len() != 4 || rest != right {
+    let mut right = vec![<LoadArgs<'_> as KernelArg>::META, epilogue, scheduler];
+    let mut right_maps = 4;
+    if instance.scale_granularity.is_some() {
+        right.insert(0, <Sfb<'_> as KernelArg>::META);
+        right_maps += 1;
+    }
+    if maps.len() != right_maps || rest != right {
         return bad(format!(
-            "{} tensor maps, then parameters of {:?} bytes; expected 4 tensor maps, then LoadArgs, the epilogue and \
-             the scheduler's arguments of {:?} bytes",
+            "{} tensor maps, then parameters of {:?} bytes; expected {right_maps} tensor maps, then the block scales if it \
+             has any, LoadArgs, the epilogue and the scheduler's arguments of {:?} bytes",
             maps.len(),
             sizes(rest),
             sizes(&right)
         ));
     }
     let (ab, out) = (instance.ab as u32, instance.out as u32);
-    if maps.iter().map(|p| p.dtype).ne([ab, ab, out, out]) {
+    if maps.iter().take(4).map(|p| p.dtype).ne([ab, ab, out, out]) {
         return bad(format!(
             "the table says operands {} and result {}; the kernel's tensor maps have other types",
             dtype_name(instance.ab),

@@ -121,7 +121,7 @@ impl Prediction {
             bytes_us,
             power_us: product.power_us,
             ctas,
-            stage_bytes: i.stage_bytes(),
+            stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,
         };
         prediction.launch_us += prediction.two_fit_us(i, busy, c);

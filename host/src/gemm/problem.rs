@@ -14,7 +14,8 @@ pub struct GemmProblem {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Element type of A and B: bf16 or f16; e4m3 for [`Gemm::scaled`](super::Gemm::scaled).
+    /// Element type of A and B: bf16 or f16; e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and
+    /// [`Gemm::block_scaled`](super::Gemm::block_scaled).
     pub ab: Dtype,
     /// Element type of C and D: bf16, f16 or f32.
     pub out: Dtype,

@@ -1,11 +1,12 @@
 //! A plan bound to its operands.
 
 use super::GemmProblem;
+use super::block_scaled::BlockScales;
 use super::choice::Choice;
 use super::layout::Place;
 use super::operand::{Operand, check_apart};
 use super::plan::GemmPlan;
-use crate::buffer::{Buffer, Rows};
+use crate::buffer::{Buffer, Memory, Rows};
 use crate::device::Device;
 use crate::error::Error;
 use crate::param::Param;
@@ -17,6 +18,7 @@ use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::{Epilogue, Linear, StreamKArgs};
 use isa::kernel::KernelArg;
 use pipeline::grid::{Partials, Throttle};
+use std::sync::Arc;
 
 /// A plan with its operands. The tensor maps are encoded once, for any number of runs. Threads may share
 /// it.
@@ -159,7 +161,7 @@ impl BoundGemm<'_> {
             [_, without_c] if beta == 0.0 => Some(without_c),
             launches => launches.first(),
         };
-        self.queue(launch, Linear { alpha, beta }, stream)
+        self.queue(launch, None, Linear { alpha, beta }, stream)
     }
 }
 
@@ -182,12 +184,28 @@ impl<E: Epilogue> BoundGemm<'_, E> {
     /// Queues the product with this epilogue on `stream`. Like [`BoundGemm::run`], it may wait for runs on
     /// other streams.
     pub fn run_with(&self, epilogue: E, stream: &Stream) -> Result<(), Error> {
-        self.queue(self.launches.first(), epilogue, stream)
+        self.queue_first(None, epilogue, stream)
+    }
+
+    /// Queues the plan's kernel.
+    pub(super) fn queue_first(
+        &self,
+        scales: Option<BlockScales<'_>>,
+        epilogue: E,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        self.queue(self.launches.first(), scales, epilogue, stream)
+    }
+
+    /// The zero row that stands for A if K is 0.
+    pub(super) fn zeros(&self) -> Result<&Arc<Memory>, Error> {
+        Ok(&self.plan.staging(0)?.memory)
     }
 
     fn queue(
         &self,
         launch: Option<&Launch<'_>>,
+        scales: Option<BlockScales<'_>>,
         epilogue: E,
         stream: &Stream,
     ) -> Result<(), Error> {
@@ -197,6 +215,27 @@ impl<E: Epilogue> BoundGemm<'_, E> {
             operand.as_ref().map_or(Ok(()), |o| o.check_stream(layout.operand, stream))?;
         }
         let Some(launch) = launch else { return Ok(()) };
+        let desc = launch.choice.instance.desc;
+        let sfa = match (launch.choice.instance.scale_granularity, &scales) {
+            (None, None) => None,
+            // The fifth parameter: `check_instance` knows that it is a tensor map.
+            (Some(_), Some(scales)) => {
+                Some(self.map_of_scales(scales, TensorBox::of(&desc.meta.params[4]))?)
+            }
+            (of_kernel, _) => {
+                let (applies, right) = match of_kernel {
+                    None => {
+                        ("no block scales", "a run without them, or a plan of Gemm::block_scaled,")
+                    }
+                    Some(_) => ("block scales", "run_block_scaled"),
+                };
+                return Err(Error::ScalesOfKernel {
+                    kernel: desc.meta.name().into(),
+                    applies,
+                    right,
+                });
+            }
+        };
         let _bound = plan.device.bind()?;
         let staged = |o: &Operand<'_>| o.place == Place::Staged;
         let shares = self.operands.iter().flatten().any(staged) || !launch.partials.is_empty();
@@ -208,7 +247,7 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         let problem = &plan.problem;
         let swapped = launch.choice.instance.swap_ab;
         let (m, n) = if swapped { (problem.n, problem.m) } else { (problem.m, problem.n) };
-        let params = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
+        let tiles = launch.choice.scheduler([m, n, plan.layouts[0].cols]);
         // SAFETY: both buffers belong to the plan. They live as long as its launches, and nothing else
         // uses them.
         let (throttle, workspace) = unsafe {
@@ -219,17 +258,20 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         };
         let loads = LoadArgs { prefetch: launch.choice.prefetch, throttle };
         let scheduler = if launch.choice.instance.splits_k {
-            Param::value(StreamKArgs { params, workspace })
+            Param::value(StreamKArgs { params: tiles, workspace })
         } else {
-            Param::value(params)
+            Param::value(tiles)
         };
-        let [a, b, c, d] = launch.maps.each_ref().map(Param::map);
+        let mut params: Vec<Param<'_>> = launch.maps.iter().map(Param::map).collect();
+        params.extend(sfa.as_ref().map(Param::map));
+        params.extend(scales.as_ref().map(Self::param_of_scales));
+        params.extend([Param::value(loads), Param::value(epilogue), scheduler]);
         plan.device.launch_prepared(
             &plan.module,
-            launch.choice.instance.desc,
+            desc,
             launch.choice.prepared,
             launch.choice.grid,
-            &[a, b, c, d, Param::value(loads), Param::value(epilogue), scheduler],
+            &params,
             stream,
         )?;
         self.copy(3, stream, false)?;

@@ -70,6 +70,7 @@ pub const fn instance(
         bn,
         bk: 64,
         stages: 4,
+        stage_bytes: (bm + bn) * 128,
         groups: bm / 64,
         splits_k: true,
         kernel_schedule: KernelSchedule::Cooperative,
@@ -78,6 +79,7 @@ pub const fn instance(
         ab: Dtype::Bf16,
         out,
         promotes: false,
+        scale_granularity: None,
         has_c,
         swap_ab: false,
     }

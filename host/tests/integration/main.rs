@@ -15,6 +15,7 @@ mod probe;
 
 mod attention_reference;
 mod attention_work;
+mod block_scaled;
 mod errors;
 mod gemm_chain;
 mod gemm_in_turn;

@@ -171,6 +171,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         bn: SIDE,
         bk: SIDE,
         stages: 1,
+        stage_bytes: 2 * SIDE * SIDE * 2,
         groups: 1,
         splits_k: false,
         kernel_schedule: KernelSchedule::Cooperative,
@@ -179,6 +180,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         ab: Dtype::Bf16,
         out: Dtype::Bf16,
         promotes: false,
+        scale_granularity: None,
         has_c,
         swap_ab: false,
     }

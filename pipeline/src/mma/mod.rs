@@ -14,6 +14,7 @@ mod fragment;
 mod operand;
 mod promoted;
 mod rows;
+mod scale;
 mod split;
 
 pub use a_fragment::{AFragment, AShape, Pack};
@@ -24,4 +25,5 @@ pub use operand::{MmaStage, MmaTiles, Operands};
 pub(crate) use operand::{further, offset_of};
 pub use promoted::{LastPart, PromotedAccumulator, PromotedInFlight};
 pub use rows::{RowParts, Rows};
+pub use scale::PromoteTiles;
 pub use split::*;

@@ -109,7 +109,7 @@ pub(crate) unsafe fn issue_tiles<A, B, const N: usize, const BLOCKS: usize, S>(
 }
 
 /// Seals [`Operands`] and [`MmaTiles`]: what a batch reads is what its token owns.
-mod sealed {
+pub(super) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be the operands of a batch of wgmmas",
         label = "not the operands of a product",

@@ -21,8 +21,8 @@
 //! [`PromotedInFlight::finish_left`] returns all sums but those of the last part, which is then in flight.
 
 use crate::cta::{ClusterShape, Warpgroup};
-use crate::mma::{Accumulator, MmaTiles};
-use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
+use crate::mma::{Accumulator, PromoteTiles};
+use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot, warp_row};
 use core::mem::ManuallyDrop;
 use isa::device;
 use isa::wgmma::{M64, Shape};
@@ -75,12 +75,21 @@ where
 ///
 /// See the example of [`PromotedAccumulator`].
 #[must_use = "a part that is never finished keeps its slot: call `finish`"]
-pub struct PromotedInFlight<'g, const P: usize, const W: usize, Rd: MmaReaders, St, Tag, Cl>
-where
+pub struct PromotedInFlight<
+    'g,
+    const P: usize,
+    const W: usize,
+    Rd: MmaReaders,
+    St: PromoteTiles<Rd>,
+    Tag,
+    Cl,
+> where
     M64<W>: Shape,
 {
     acc: PromotedAccumulator<P, W>,
     slot: FullSlot<St, Rd, Tag, Cl>,
+    /// The scale factors of the slot.
+    factors: St::Factors,
     group: &'g Warpgroup<Rd::Role, Cl>,
 }
 
@@ -88,13 +97,16 @@ where
 ///
 /// [`PromotedInFlight::finish_left`] has returned the other sums. See the example of [`PromotedAccumulator`].
 #[must_use = "a part that is never finished keeps its slot: call `finish`"]
-pub struct LastPart<'g, const W: usize, Rd: MmaReaders, St, Tag, Cl>
+pub struct LastPart<'g, const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl>
 where
     M64<W>: Shape,
 {
     sums: Regs<W>,
     part: Regs<W>,
     slot: FullSlot<St, Rd, Tag, Cl>,
+    factors: St::Factors,
+    /// The first of its columns.
+    first: usize,
     group: &'g Warpgroup<Rd::Role, Cl>,
 }
 
@@ -119,20 +131,39 @@ where
     Accumulator::from_regs(regs)
 }
 
-/// Adds a part, which is no longer in flight, to the sums of its columns.
+/// Adds a part, which is no longer in flight, to the sums of its columns, from column `first` on.
 ///
 /// To the compiler the part has had its values since the wgmma was issued. The fence keeps it from moving their first use
 /// above the wait. Without the fence of the sums it would add later, and keep copies of the parts until then.
 #[device]
-fn add<const W: usize>(sums: &mut Regs<W>, part: &mut Regs<W>)
-where
+fn add<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>>(
+    sums: &mut Regs<W>,
+    part: &mut Regs<W>,
+    first: usize,
+    factors: &St::Factors,
+) where
     M64<W>: Shape,
 {
     M64::<W>::fence_operand(part);
-    for (sum, x) in sums.as_mut().iter_mut().zip(part.as_ref()) {
-        *sum += x;
-    }
+    St::promote(sums.as_mut(), part.as_ref(), first, factors);
     M64::<W>::fence_operand(sums);
+}
+
+/// Reads this thread's scale factors of a full slot, if it has any.
+#[device]
+fn factors<Rd, St, Tag, Cl>(
+    slot: &FullSlot<St, Rd, Tag, Cl>,
+    group: &Warpgroup<Rd::Role, Cl>,
+) -> St::Factors
+where
+    Rd: MmaReaders,
+    St: PromoteTiles<Rd>,
+    Tag: Name,
+    Cl: ClusterShape,
+{
+    let row = warp_row::<Rd, Cl>(group) + group.thread() % 32 / 4;
+    // SAFETY: the token proves that the slot is full. A warp has 16 rows of the tile of A, and a lane two of them, 8 apart.
+    unsafe { St::factors(slot.beside(), row) }
 }
 
 impl<const P: usize, const W: usize> PromotedAccumulator<P, W>
@@ -158,14 +189,15 @@ where
     ) -> PromotedInFlight<'_, P, W, Rd, St, Tag, Cl>
     where
         Rd: MmaReaders,
-        St: MmaTiles,
+        St: PromoteTiles<Rd>,
         Tag: Name,
         Cl: ClusterShape,
     {
         let zero = <M64<W> as Shape>::ZERO;
         let mut acc = Self { sums: [zero; P], parts: [zero; 2] };
         acc.issue(&slot, group, 0);
-        PromotedInFlight { acc, slot, group }
+        let factors = factors(&slot, group);
+        PromotedInFlight { acc, slot, factors, group }
     }
 
     /// Issues part `part` of a slot.
@@ -177,7 +209,7 @@ where
         part: usize,
     ) where
         Rd: MmaReaders,
-        St: MmaTiles,
+        St: PromoteTiles<Rd>,
         Tag: Name,
         Cl: ClusterShape,
     {
@@ -194,8 +226,12 @@ where
 
     /// Adds part `part`, which is no longer in flight.
     #[device]
-    fn promote(&mut self, part: usize) {
-        add::<W>(&mut self.sums[part], &mut self.parts[part % 2]);
+    fn promote<Rd: MmaReaders, St: PromoteTiles<Rd>>(
+        &mut self,
+        part: usize,
+        factors: &St::Factors,
+    ) {
+        add::<W, Rd, St>(&mut self.sums[part], &mut self.parts[part % 2], part * W, factors);
     }
 }
 
@@ -204,25 +240,34 @@ impl<'g, const P: usize, const W: usize, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
     Rd: MmaReaders,
-    St: MmaTiles,
+    St: PromoteTiles<Rd>,
     Tag: Name,
     Cl: ClusterShape,
 {
+    /// Issues part `part` of the slot, waits for the part before it and adds that. `between` comes before the wait.
+    #[device]
+    fn step<T>(&mut self, part: usize, between: impl FnOnce() -> T) -> T {
+        self.acc.issue(&self.slot, self.group, part);
+        let result = between();
+        wait::<1, _, _>(self.group);
+        self.acc.promote::<Rd, St>(part - 1, &self.factors);
+        result
+    }
+
     /// Issues all other parts of the slot, and adds all but the last one, which is in flight then.
     #[device]
     fn all_but_last(&mut self) {
         for part in 1..P {
-            self.acc.issue(&self.slot, self.group, part);
-            wait::<1, _, _>(self.group);
-            self.acc.promote(part - 1);
+            self.step(part, || ());
         }
     }
 
     /// Multiplies and adds the rest of the slot, issues the first part of the next slot, which `next` returns, and
     /// returns the older slot, which has been read.
     ///
-    /// `next` waits for the slot while the last part of the older one is multiplied. Waits for every part before it is
-    /// added. (PTX: for each part `wgmma.fence`, `wgmma.mma_async` BK / 32 times, `wgmma.commit_group`,
+    /// `next` waits for the slot while the last part of the older one is multiplied. Scale factors of the next slot are
+    /// read one part before they are needed: the wgmmas keep shared memory busy, so that a load takes long. Waits for every
+    /// part before it is added. (PTX: for each part `wgmma.fence`, `wgmma.mma_async` BK / 32 times, `wgmma.commit_group`,
     /// `wgmma.wait_group 1` and additions; CUTLASS: `GmmaFP8Accumulation::promote_if_needed`, here with two temporary
     /// accumulators.) See the example of [`PromotedAccumulator`].
     #[device]
@@ -230,11 +275,25 @@ where
         &mut self,
         next: impl FnOnce() -> FullSlot<St, Rd, Tag, Cl>,
     ) -> RetiredSlot<St, Rd, Tag, Cl> {
-        self.all_but_last();
-        let slot = next();
-        self.acc.issue(&slot, self.group, 0);
-        wait::<1, _, _>(self.group);
-        self.acc.promote(PromotedAccumulator::<P, W>::LAST);
+        let last = PromotedAccumulator::<P, W>::LAST;
+        let group = self.group;
+        let (slot, later) = if St::SCALED {
+            for part in 1..last {
+                self.step(part, || ());
+            }
+            self.step(last, || {
+                let slot = next();
+                let factors = factors(&slot, group);
+                (slot, factors)
+            })
+        } else {
+            self.all_but_last();
+            (next(), self.factors)
+        };
+        self.acc.issue(&slot, group, 0);
+        wait::<1, _, _>(group);
+        self.acc.promote::<Rd, St>(last, &self.factors);
+        self.factors = later;
         // SAFETY: only the batch just committed can be in flight, so nothing reads the older slot any more.
         unsafe { core::mem::replace(&mut self.slot, slot).into_retired() }
     }
@@ -266,7 +325,8 @@ where
         self.all_but_last();
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
-        this.acc.promote(PromotedAccumulator::<P, W>::LAST);
+        let factors = this.factors;
+        this.acc.promote::<Rd, St>(PromotedAccumulator::<P, W>::LAST, &factors);
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).into_retired() };
         (joined::<N, W>(&this.acc.sums), last)
@@ -290,7 +350,9 @@ where
         let sums = this.acc.sums[P - 1];
         // SAFETY: `this` is never dropped, so the slot does not exist twice.
         let slot = unsafe { core::ptr::read(&raw const this.slot) };
-        let rest = LastPart { sums, part: this.acc.parts[1], slot, group: this.group };
+        let part = this.acc.parts[1];
+        let rest =
+            LastPart { sums, part, slot, factors: this.factors, first: L, group: this.group };
         (left, rest)
     }
 }
@@ -299,7 +361,7 @@ impl<const W: usize, Rd, St, Tag, Cl> LastPart<'_, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
     Rd: MmaReaders,
-    St: MmaTiles,
+    St: PromoteTiles<Rd>,
     Tag: Name,
     Cl: ClusterShape,
 {
@@ -311,8 +373,8 @@ where
     pub fn finish(self) -> (Accumulator<W>, RetiredSlot<St, Rd, Tag, Cl>) {
         wait::<0, _, _>(self.group);
         let mut this = ManuallyDrop::new(self);
-        let LastPart { sums, part, .. } = &mut *this;
-        add::<W>(sums, part);
+        let LastPart { sums, part, first, factors, .. } = &mut *this;
+        add::<W, Rd, St>(sums, part, *first, factors);
         // SAFETY: no batch is in flight after the wait. `this` is never dropped, so the slot does not exist twice.
         let last = unsafe { core::ptr::read(&raw const this.slot).into_retired() };
         (Accumulator::from_regs(this.sums), last)
@@ -324,7 +386,7 @@ where
 /// Their slot is lost, so the ring stops.
 ///
 /// (PTX `wgmma.wait_group 0`; no instruction in code that finishes every accumulation.)
-impl<const P: usize, const W: usize, Rd: MmaReaders, St, Tag, Cl> Drop
+impl<const P: usize, const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl> Drop
     for PromotedInFlight<'_, P, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
@@ -339,7 +401,8 @@ where
 }
 
 /// As for [`PromotedInFlight`].
-impl<const W: usize, Rd: MmaReaders, St, Tag, Cl> Drop for LastPart<'_, W, Rd, St, Tag, Cl>
+impl<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>, Tag, Cl> Drop
+    for LastPart<'_, W, Rd, St, Tag, Cl>
 where
     M64<W>: Shape,
 {

@@ -50,8 +50,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// Binds the end to a warp group of the reading role.
     ///
     /// This call selects, once, the threads that signal releases. If the readers use wgmma, thread
-    /// r of the group arrives at CTA r of the cluster, provided that CTA's loads reach this one. If
-    /// they use ordinary loads, one lane of each warp arrives at this CTA's barrier.
+    /// r of the group arrives at CTA r of the cluster, provided that CTA's loads reach this one
+    /// ([`MmaReads`](super::MmaReads): thread r of each warp). If they use ordinary loads, one lane of each warp arrives at this CTA's barrier.
     ///
     /// (PTX `mapa.shared::cluster`, if the cluster has more than one CTA; CUTLASS: the spreading of
     /// arrivals (`dst_blockid_`) in the constructor of `PipelineTmaAsync`.) See the example of
@@ -60,7 +60,9 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {
         let empty = Layout::<STAGES, St>::empty(self.base, 0);
         let signal = if Rd::ASYNC {
-            Signal::to_sharers(empty, group.thread(), group.coord())
+            let thread = group.thread();
+            let first = if Rd::WARPS_ARRIVE { thread % 32 } else { thread };
+            Signal::to_sharers(empty, first, group.coord())
         } else {
             Signal { active: group.thread().is_multiple_of(32), empty }
         };
@@ -70,7 +72,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 
 /// Returns this warp's first row in a slot's tiles.
 #[inline(always)]
-fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
+pub(crate) fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
     Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
 
@@ -208,6 +210,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
         FullSlot {
             data: Layout::<STAGES, St>::slot(self.base, stage),
+            beside: Layout::<STAGES, St>::beside(self.base, stage),
             stage,
             signal: self.signal,
             ring: PhantomData,
@@ -278,6 +281,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 #[must_use = "a full slot that is never released stops the ring: call `release` after the last read, or give it to an accumulator"]
 pub struct FullSlot<St, Rd, Tag, Cl> {
     data: u32,
+    beside: u32,
     stage: u32,
     signal: Signal,
     ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
@@ -288,6 +292,11 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
         self.data
+    }
+    /// Returns the address of what lies beside the slot.
+    #[inline(always)]
+    pub(crate) fn beside(&self) -> u32 {
+        self.beside
     }
     /// Declares that the wgmmas which read this slot have retired.
     ///
@@ -515,13 +524,20 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Rd,
     /// orders it after their reads, and ptxas puts a memory barrier before every `.release.cluster`
     /// arrival.
     ///
+    /// With [`MmaReads`](super::MmaReads) each warp arrives for itself, after the ordinary loads of all its lanes.
+    ///
     /// Signals the empty barrier, in this CTA and in the peers that share the slot. (PTX
-    /// `mbarrier.arrive.shared::cluster`, or `mbarrier.arrive` if the cluster has one CTA; CUTLASS
-    /// `consumer_release`.) See the example of [`RetiredSlot`].
+    /// `mbarrier.arrive.shared::cluster`, or `mbarrier.arrive` if the cluster has one CTA; with `MmaReads`
+    /// `bar.warp.sync` before it; CUTLASS `consumer_release`.) See the example of [`RetiredSlot`].
     #[device]
     pub fn release(self) {
         let FullSlot { stage, signal, .. } = self.slot;
         isa::debug::let_go(signal.barrier(stage));
+        if Rd::WARPS_ARRIVE {
+            // SAFETY: a converged warp group took the consumer, and its warps stay converged through the pipeline's
+            // calls.
+            unsafe { isa::warp::sync_warp(u32::MAX) };
+        }
         if !signal.active {
             return;
         }

@@ -38,19 +38,22 @@ mod copies;
 mod parts;
 mod position;
 mod readers;
+mod scaled;
 mod stage;
 mod state;
 mod tma;
 mod umma;
 mod writes;
 
+pub(crate) use consumer::warp_row;
 pub use consumer::{Consumer, ConsumerEnd, FullSlot, Peek, RetiredSlot};
 pub use copies::{Copier, CopiesInto, CopyPeek, CopySlot, CopyingSlot};
 pub use parts::{PartEnd, PartPeek, PartProducer, PartSlot, Parts};
 pub use readers::{
-    CpAsyncReaders, Mma, MmaInTurn, MmaReaders, OrdinaryReads, Readers, Reads, ReadsInTurn,
-    TakeTurns,
+    CpAsyncReaders, Mma, MmaInTurn, MmaReaders, MmaReads, OrdinaryReads, Readers, Reads,
+    ReadsInTurn, TakeTurns,
 };
+pub use scaled::BlockScaled;
 pub use stage::*;
 pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
@@ -132,7 +135,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaReads`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
@@ -243,7 +246,8 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
 /// ring's name, `Cl` the cluster across which loads are multicast.
 ///
 /// A ring is a [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and returns
-/// its [`Ends`]. Shared memory holds the slots, then the full barriers, then the empty barriers.
+/// its [`Ends`]. Shared memory holds the slots, then what lies beside them ([`Stage::BESIDE_BYTES`]), then the full
+/// barriers, then the empty barriers.
 ///
 /// (PTX `mbarrier.init` of each barrier; CUTLASS `PipelineTmaAsync<Stages>`,
 /// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)
@@ -275,6 +279,29 @@ impl<const STAGES: usize, St: Stage, Wr: Writers<St>, Rd: Readers, Tag: Name, Cl
     const EMPTY_ARRIVALS: u32 = {
         let ctas = if Rd::MULTICAST { Cl::SHARERS } else { 1 };
         (Rd::ARRIVALS * ctas) as u32
+    };
+
+    // The parts of the region, as `warpipe inspect` prints them.
+    const SLOTS: Part =
+        Part::Tiles { what: "slots", offset: 0, count: STAGES as u32, tiles: St::FACTS };
+    const BESIDE: Part = Part::Bytes {
+        what: "beside the slots",
+        offset: Layout::<STAGES, St>::BESIDE,
+        bytes: (STAGES * St::BESIDE_BYTES) as u32,
+    };
+    const FULL: Part = Part::Mbarriers {
+        what: "full",
+        offset: Layout::<STAGES, St>::full(0, 0),
+        count: STAGES as u32,
+        arrivals: Self::FULL_ARRIVALS,
+        by: Wr::BY,
+    };
+    const EMPTY: Part = Part::Mbarriers {
+        what: "empty",
+        offset: Layout::<STAGES, St>::empty(0, 0),
+        count: STAGES as u32,
+        arrivals: Self::EMPTY_ARRIVALS,
+        by: Rd::BY,
     };
 }
 
@@ -333,29 +360,17 @@ unsafe impl<
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
         assert!(St::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
-        STAGES * (St::BYTES + 16)
+        STAGES * (St::SLOT_BYTES + St::BESIDE_BYTES + 16)
     };
     const ALIGN: usize = St::ALIGN;
     const NAME: &'static str = name_of::<Tag>();
     const FACTS: RegionFacts = RegionFacts::of(
         "Ring",
-        &[
-            Part::Tiles { what: "slots", offset: 0, count: STAGES as u32, tiles: St::FACTS },
-            Part::Mbarriers {
-                what: "full",
-                offset: Layout::<STAGES, St>::full(0, 0),
-                count: STAGES as u32,
-                arrivals: Self::FULL_ARRIVALS,
-                by: Wr::BY,
-            },
-            Part::Mbarriers {
-                what: "empty",
-                offset: Layout::<STAGES, St>::empty(0, 0),
-                count: STAGES as u32,
-                arrivals: Self::EMPTY_ARRIVALS,
-                by: Rd::BY,
-            },
-        ],
+        if St::BESIDE_BYTES == 0 {
+            &[Self::SLOTS, Self::FULL, Self::EMPTY]
+        } else {
+            &[Self::SLOTS, Self::BESIDE, Self::FULL, Self::EMPTY]
+        },
     );
     type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 

@@ -7,23 +7,33 @@ use crate::ring::{PipelineState, ProducerSide};
 use core::marker::PhantomData;
 use isa::device;
 
-/// Addresses inside a ring of `STAGES` slots of `St`: the slots, then the full barriers, then the
-/// empty barriers, 8 bytes each.
+/// Addresses inside a ring of `STAGES` slots of `St`: the slots, then what lies beside them, then the full barriers,
+/// then the empty barriers, 8 bytes each.
 pub(super) struct Layout<const STAGES: usize, St>(PhantomData<St>);
 
 impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
-    const FULL: u32 = (STAGES * St::BYTES) as u32;
+    pub(super) const BESIDE: u32 = (STAGES * St::SLOT_BYTES) as u32;
+    const FULL: u32 = Self::BESIDE + (STAGES * St::BESIDE_BYTES) as u32;
     const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
 
     #[inline(always)]
     const fn data(base: u32, stage: u32) -> u32 {
-        base + stage * St::BYTES as u32
+        base + stage * St::SLOT_BYTES as u32
     }
     /// The address of a slot's data; on the model it knows the slot, so that an access beyond it is
     /// found.
     #[inline(always)]
     pub(super) fn slot(base: u32, stage: u32) -> u32 {
-        isa::debug::region("slot of a ring", Self::data(base, stage), St::BYTES as u32)
+        isa::debug::region("slot of a ring", Self::data(base, stage), St::SLOT_BYTES as u32)
+    }
+    /// The address of what lies beside a slot; 0 if nothing does.
+    #[inline(always)]
+    pub(super) fn beside(base: u32, stage: u32) -> u32 {
+        if St::BESIDE_BYTES == 0 {
+            return 0;
+        }
+        let (at, bytes) = (base + Self::BESIDE, St::BESIDE_BYTES as u32);
+        isa::debug::region("what lies beside a slot", at + stage * bytes, bytes)
     }
     #[inline(always)]
     pub(super) const fn full(base: u32, stage: u32) -> u32 {
@@ -71,6 +81,11 @@ impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
         let stage = self.state.index();
         self.state.advance();
         (Layout::<STAGES, St>::slot(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
+    }
+    /// The address of what lies beside the slot that is taken next.
+    #[inline(always)]
+    pub(super) fn beside(&self) -> u32 {
+        Layout::<STAGES, St>::beside(self.base, self.state.index())
     }
     /// The stage of the slot that was taken last.
     #[inline(always)]

@@ -13,9 +13,10 @@ use core::marker::PhantomData;
 /// constructor of `PipelineTmaAsync` multiplies by the number of CTAs that share an operand.)
 ///
 /// ```
-/// use warpipe_pipeline::{prelude::*, ring::{MmaInTurn, Readers, ReadsInTurn}};
+/// use warpipe_pipeline::{prelude::*, ring::{MmaInTurn, MmaReads, Readers, ReadsInTurn}};
 /// roles! { Math = 2 x 232 registers }
 /// assert_eq!((Mma::<Math>::ARRIVALS, MmaInTurn::<Math>::ARRIVALS), (2, 1));
+/// assert_eq!(MmaReads::<Math>::ARRIVALS, 8);
 /// assert_eq!((Reads::<Math>::ARRIVALS, ReadsInTurn::<Math>::ARRIVALS), (8, 4));
 /// assert_eq!((Mma::<Math>::GROUPS, MmaInTurn::<Math>::GROUPS), (2, 1));
 /// assert_eq!((Mma::<Math>::share(1), MmaInTurn::<Math>::share(1)), (1, 0));
@@ -23,7 +24,7 @@ use core::marker::PhantomData;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the readers of a ring",
     label = "a role alone does not say how it reads",
-    note = "readers are `Mma<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads",
+    note = "readers are `Mma<Role>`, `MmaReads<Role>` or `MmaInTurn<Role>`, which use wgmma, and `Reads<Role>` or `ReadsInTurn<Role>`, which use ordinary loads",
     note = "on Blackwell also `Umma<Role>`, whose one thread multiplies into tensor memory"
 )]
 pub trait Readers: Sealed + 'static {
@@ -39,6 +40,9 @@ pub trait Readers: Sealed + 'static {
     const ASYNC: bool;
     /// Whether the warp groups take turns, so that each of them skips slots ([`TakeTurns`]).
     const IN_TURN: bool = false;
+    /// Whether each warp arrives, because its threads read with ordinary loads: one thread's arrival orders only the
+    /// wgmmas' reads for the others. If not, one thread of a warp group arrives for all of it.
+    const WARPS_ARRIVE: bool = false;
     /// Who arrives, as `warpipe inspect` prints it.
     const BY: &'static str = "";
     /// Returns which part of a slot warp group number `group` of the role reads.
@@ -71,6 +75,32 @@ impl<Ro: Role> Readers for Mma<Ro> {
     const MULTICAST: bool = true;
     const ASYNC: bool = true;
     const BY: &'static str = "each warp group that reads, in each CTA that gets the slot's data";
+}
+
+/// Every warp group of role `Ro` reads every slot with wgmma, and its threads read what lies beside the tiles with
+/// ordinary loads.
+///
+/// Waits for a full slot. Signals one arrival per warp on the empty barrier, in this CTA and in the peers that share the
+/// slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers of `PipelineTmaAsync`, each
+/// warp of which arrives.)
+///
+/// ```
+/// # use {float8::F8E4M3, warpipe_pipeline::{prelude::*, ring::*, tile::Vector}}; names! { Main = "main" }
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers } type Panel = Tile<F8E4M3, 64, 128>;
+/// type Scaled = BlockScaled<Panel, Panel, Vector<f32, 64>, 1, 64>;
+/// const BYTES: u32 = SmemPlan::<(Ring<4, Scaled, Tma, MmaReads<Math>, Main, Cluster<2, 1>>,)>::BYTES;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct MmaReads<Ro>(PhantomData<Ro>);
+impl<Ro> Sealed for MmaReads<Ro> {}
+impl<Ro: Role> Readers for MmaReads<Ro> {
+    type Role = Ro;
+    const GROUPS: usize = Ro::GROUPS;
+    const ARRIVALS: usize = 4 * Ro::GROUPS;
+    const MULTICAST: bool = true;
+    const ASYNC: bool = true;
+    const WARPS_ARRIVE: bool = true;
+    const BY: &'static str = "each warp that reads, in each CTA that gets the slot's data";
 }
 
 /// Every warp group of role `Ro` reads every slot with ordinary loads.
@@ -206,7 +236,7 @@ impl<Ro: Role> OrdinaryReads for ReadsInTurn<Ro> {}
 pub trait CpAsyncReaders: Readers {}
 impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 
-/// Readers that use wgmma: [`Mma`] and [`MmaInTurn`].
+/// Readers that use wgmma: [`Mma`], [`MmaReads`] and [`MmaInTurn`].
 ///
 /// ```
 /// # use warpipe_pipeline::{prelude::*, ring::*, ring::Stage};
@@ -217,8 +247,9 @@ impl<Ro: Role> CpAsyncReaders for Reads<Ro> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not read with wgmma",
     label = "this ring is read with ordinary loads",
-    note = "a batch of wgmmas takes the slots of a ring whose readers are `Mma<Role>` or `MmaInTurn<Role>`; slots of `Reads<Role>` are read with `fragment`"
+    note = "a batch of wgmmas takes the slots of a ring whose readers are `Mma<Role>`, `MmaReads<Role>` or `MmaInTurn<Role>`; slots of `Reads<Role>` are read with `fragment`"
 )]
 pub trait MmaReaders: Readers {}
 impl<Ro: Role> MmaReaders for Mma<Ro> {}
+impl<Ro: Role> MmaReaders for MmaReads<Ro> {}
 impl<Ro: Role> MmaReaders for MmaInTurn<Ro> {}

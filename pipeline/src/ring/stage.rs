@@ -1,7 +1,7 @@
 //! What a slot of a ring holds, and the loads that fill it.
 //!
 //! Invariant: the bytes that the slot's full barrier expects are the bytes of the slot's tiles, and
-//! there is exactly one load for each tile.
+//! there is exactly one load for each tile. Values that the loading thread stores are written before it arms that barrier.
 
 use crate::cta::Sharing;
 use crate::tile::Load;
@@ -10,7 +10,7 @@ use isa::device;
 use isa::kernel::TileFacts;
 
 /// Seals [`Stage`] and [`LoadsInto`]: a slot's bytes are those of the loads that fill it.
-mod sealed {
+pub(super) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be what a slot of a ring holds, or fill it",
         label = "these traits are closed",
@@ -40,6 +40,10 @@ use sealed::Sealed;
 pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
+    /// Bytes from slot to slot.
+    const SLOT_BYTES: usize = Self::BYTES;
+    /// Bytes per slot behind the slots of the ring, for what would break the alignment of the tiles: a multiple of 128.
+    const BESIDE_BYTES: usize = 0;
     /// Number of tiles.
     const TILES: usize;
     /// Each tile as `warpipe inspect` prints it.
@@ -74,8 +78,19 @@ pub trait LoadsInto<St>: Sealed {
     /// each tile; CUTLASS `copy` for each operand.) See the example of [`LoadsInto`].
     ///
     /// # Safety
-    /// The slot is acquired, and its full barrier is armed with `St::BYTES`.
-    unsafe fn issue(self, data: u32, full: u32);
+    /// The slot is acquired, and its full barrier is armed with `St::BYTES`. `beside` is the address of its
+    /// [`BESIDE_BYTES`](Stage::BESIDE_BYTES).
+    unsafe fn issue(self, data: u32, beside: u32, full: u32);
+
+    /// Stores the values that this thread brings itself, before the slot is armed.
+    ///
+    /// (PTX `st.shared`; nothing for a tuple or an array of loads.) See the example of
+    /// [`BlockScaled`](crate::ring::BlockScaled).
+    ///
+    /// # Safety
+    /// The slot is acquired. `beside` is the address of its [`BESIDE_BYTES`](Stage::BESIDE_BYTES).
+    #[inline(always)]
+    unsafe fn store(&self, _beside: u32) {}
 }
 
 /// Implements [`Stage`] for tuples of tiles, and [`LoadsInto`] for the tuples of loads that fill
@@ -92,7 +107,7 @@ macro_rules! tuples {
             for ($(Load<'_, $tile, $peers>,)+)
         {
             #[device]
-            unsafe fn issue(self, data: u32, full: u32) {
+            unsafe fn issue(self, data: u32, _beside: u32, full: u32) {
                 let mut at = 0;
                 $(
                     // SAFETY: the caller's contract; the tiles are contiguous.
@@ -167,7 +182,7 @@ impl<A: TileShape, P: Sharing, const COUNT: usize> LoadsInto<[A; COUNT]>
     for [Load<'_, A, P>; COUNT]
 {
     #[device]
-    unsafe fn issue(self, data: u32, full: u32) {
+    unsafe fn issue(self, data: u32, _beside: u32, full: u32) {
         let mut at = data;
         for load in self {
             // SAFETY: the caller's contract; the tiles are contiguous.

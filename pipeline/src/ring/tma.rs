@@ -73,9 +73,10 @@ impl<const STAGES: usize, St: Stage, Tag: Name> Producer<STAGES, St, Tag> {
 
     #[device]
     fn slot(&mut self, ready: bool) -> EmptySlot<St, Tag> {
+        let beside = self.at.beside();
         let (data, full) = self.at.take(ready);
         isa::debug::hold(full, "slot of ring", Tag::NAME, self.at.taken(), "loaded");
-        EmptySlot { data, full, ring: PhantomData }
+        EmptySlot { data, beside, full, ring: PhantomData }
     }
 
     /// Waits until every slot has been released for the last time.
@@ -146,6 +147,7 @@ impl<const STAGES: usize, St: Stage, Tag: Name> AcquirePeek<'_, STAGES, St, Tag>
 #[must_use = "an acquired slot that is never loaded stops the ring: call `load`"]
 pub struct EmptySlot<St, Tag> {
     data: u32,
+    beside: u32,
     full: u32,
     ring: PhantomData<(St, Tag, *const ())>,
 }
@@ -171,8 +173,9 @@ impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {
         // The empty barrier counts the peers' readers too, so the same holds in every peer that the
         // loads reach.
         unsafe {
+            loads.store(self.beside);
             isa::mbarrier::arrive_expect_tx(self.full, St::BYTES as u32);
-            loads.issue(self.data, self.full);
+            loads.issue(self.data, self.beside, self.full);
         }
     }
 }

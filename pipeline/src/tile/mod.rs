@@ -4,14 +4,16 @@
 //! swizzle, so TMA, `cp.async` and wgmma agree on where each element lies and how many bytes a tile
 //! has.
 //!
-//! [`Tile`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
+//! [`Tile`], [`Vector`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
 //! [`MatrixView`] and [`TileCopy`] move them by `cp.async`, without a tensor map.
 
 mod matrix;
 mod shape;
 mod tensor;
+mod vector;
 
 pub use matrix::*;
 pub use shape::*;
 pub(crate) use shape::{by_fragments, facts};
 pub use tensor::*;
+pub use vector::Vector;

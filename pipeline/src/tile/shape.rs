@@ -11,7 +11,7 @@ use isa::kernel::{Dtype, TileFacts};
 pub use isa::wgmma::{KMajor, Major, MnMajor};
 
 /// Seals [`Element`] and [`TileShape`]: a tile's bytes are those that TMA transfers.
-mod sealed {
+pub(super) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be a tile or its element",
         label = "these traits are closed",
@@ -70,7 +70,7 @@ pub const TILE_ALIGN: usize = ATOM_ROWS * ROW_BYTES;
 
 /// The shape and layout of a tile, the unit of ring slots and store buffers.
 ///
-/// Only [`Tile`] implements it. It is a trait so that a kernel can be generic over tiles.
+/// [`Tile`] and [`Vector`](crate::tile::Vector) implement it. It is a trait so that a kernel can be generic over tiles.
 ///
 /// (CUTLASS: one stage of `SmemLayoutA`.)
 ///

@@ -4,11 +4,12 @@ use isa::kernel::{KernelArg, Part};
 use pipeline::barrier::{LoadOrderBarrier, Mailbox, NamedBarrier, Nobody, OrderedSequence};
 use pipeline::cta::{Cluster, Is, When};
 use pipeline::prelude::*;
-use pipeline::ring::{CpAsync, TmaParts};
+use pipeline::ring::{BlockScaled, CpAsync, MmaReads, TmaParts};
+use pipeline::tile::Vector;
 
 names! {
     Main = "main", Off = "off", Side = "side", Copies = "copies", Order = "order", Turns = "turns",
-    Mail = "mail", All = "all", Both = "both"
+    Mail = "mail", All = "all", Both = "both", Scales = "scales"
 }
 roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 
@@ -28,7 +29,11 @@ fn the_parts_of_a_plan_fill_it() {
         When<Is<true>, OrderedSequence<2, Math, Turns>>,
         Mailbox<2, Math, Mail, Pair>,
         NamedBarrier<Load, Math, Both>,
+        Ring<2, Scaled, Tma, MmaReads<Math>, Scales, Pair>,
     );
+    type A = Tile<float8::F8E4M3, 64, 128>;
+    type B = Tile<float8::F8E4M3, 32, 128>;
+    type Scaled = BlockScaled<A, B, Vector<f32, 64>, 1, 32>;
     let facts = <Cta<(Load, Math), Pair, SmemPlan<Regions>> as KernelArg>::CTA.unwrap();
     assert_eq!((facts.cluster, facts.first_barrier), ([2, 1], 4));
     let mut arrivals = Vec::new();
@@ -72,6 +77,8 @@ fn the_parts_of_a_plan_fill_it() {
             ("turns", 4, 4),
             ("mail", 1, 8),
             ("mail", 1, 8),
+            ("scales", 2, 1),
+            ("scales", 2, 16),
         ]
     );
     assert_eq!(named, [("all", 0, 256), ("both", 1, 384)]);

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--shape", action="append", default=[], help="MxNxK, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
     )
-    parser.add_argument("--scales", choices=("tensor", "row"), help="scales of a scaled product; tensor")
+    parser.add_argument("--scales", choices=("tensor", "row", "block"), help="scales of a scaled product; tensor")
     parser.add_argument("--fast-accum", action="store_true", help="scaled products with use_fast_accum=True")
     parser.add_argument("--mask", choices=("full", "causal"), help="only this mask of attention; both")
     parser.add_argument("--mode", choices=("graph", "eager", "both"), help="how to launch; gemm: both, attention: graph")

@@ -38,8 +38,10 @@ class Scaled(Gemm):
         self, shape: Sequence[int], out_dtype: str | None = None, scales: str = "tensor", fast_accum: bool = False
     ) -> None:
         super().__init__(shape, dtype="bf16", out_dtype=out_dtype)
-        if scales not in ("tensor", "row"):
-            raise ValueError(f"scales of a {scales}; tensor or row is right")
+        if scales not in ("tensor", "row", "block"):
+            raise ValueError(f"scales of a {scales}; tensor, row or block is right")
+        if scales == "block" and fast_accum:
+            raise ValueError("block scales are applied to each 128 of K; leave --fast-accum out")
         if self.shape[2] % 16:
             raise ValueError(f"K is {self.shape[2]}; torch._scaled_mm needs a multiple of 16")
         self.scales, self.fast_accum = scales, fast_accum
@@ -52,7 +54,7 @@ class Scaled(Gemm):
         self.dtype, self.out_dtype = torch.float8_e4m3fn, _TYPES[out_dtype or "bf16"]
 
     def operands(self, seed: int) -> tuple[Tensor, ...]:
-        m, n, _ = self.shape
+        m, n, k = self.shape
         x, weight, out = super().operands(seed)
         generator = torch.Generator("cuda").manual_seed(seed + 1)
 
@@ -61,6 +63,10 @@ class Scaled(Gemm):
 
         if self.scales == "row":
             return x, weight, out, scale(m, 1), scale(1, n)
+        if self.scales == "block":
+            # The scales of a block of K lie together, at multiples of 16 bytes.
+            blocks, rows = -(-k // 128), -(-m // 4) * 4
+            return x, weight, out, scale(blocks, rows)[:, :m].t(), scale(-(-n // 128), blocks).t()
         return x, weight, out, scale(), scale()
 
     def contenders(self) -> list[Contender]:
@@ -85,4 +91,8 @@ class Scaled(Gemm):
         x, weight, _, scale_a, scale_b = operands
         bound = _FAST if self.fast_accum else _BOUNDS[result.dtype]
         scale_b = scale_b.t() if scale_b.dim() else scale_b
+        if self.scales == "block":
+            k = x.shape[1]
+            scale_a = scale_a.repeat_interleave(128, 1)[:, :k]
+            scale_b = scale_b.repeat_interleave(128, 0)[: weight.shape[0]].repeat_interleave(128, 1)[:, :k]
         return relative_error(x, weight, result, scale_a, scale_b) / bound

@@ -143,7 +143,7 @@ class Gemm(Workload):
 
 
 def relative_error(x: Tensor, weight: Tensor, result: Tensor, scale_x: Any = 1.0, scale_weight: Any = 1.0) -> float:
-    """Relative Frobenius error of a product with scales of tensors, or of rows as columns [rows, 1]."""
+    """Relative Frobenius error of a product with scales of tensors, of rows as columns [rows, 1], or of all elements."""
     # Whole rows and whole columns: all of a small product, 64 of each of a large one.
     rows = torch.linspace(0, x.shape[0] - 1, min(x.shape[0], 64), device="cuda").long().unique()
     columns = torch.linspace(0, weight.shape[0] - 1, min(weight.shape[0], 64), device="cuda").long().unique()

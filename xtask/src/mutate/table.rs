@@ -107,7 +107,7 @@ mutations! {
     "06_a_load_missing":
         in "pipeline/src/ring/stage.rs",
             "impl<A, const COUNT: usize> Sealed for [A; COUNT] {}"
-            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _full: u32) {} }\nimpl<A, const COUNT: usize> Sealed for [A; COUNT] {}";
+            => "impl<A: TileShape, B: TileShape, P: Sharing> LoadsInto<(A, B)> for (Load<'_, A, P>,) { unsafe fn issue(self, _data: u32, _beside: u32, _full: u32) {} }\nimpl<A, const COUNT: usize> Sealed for [A; COUNT] {}";
     "06_own_bytes":
         in "pipeline/src/ring/stage.rs",
             "pub trait Stage: Sealed + 'static {"
