@@ -26,6 +26,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     promotes: false,
     has_c: false,
     swap_ab: false,
+    gated: false,
 }]);
 
 /// M x N x K of what both compute.

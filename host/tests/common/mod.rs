@@ -80,6 +80,7 @@ pub const fn instance(
         promotes: false,
         has_c,
         swap_ab: false,
+        gated: false,
     }
 }
 

@@ -16,6 +16,7 @@ mod probe;
 mod attention_reference;
 mod attention_work;
 mod errors;
+mod fused;
 mod gemm_chain;
 mod gemm_in_turn;
 mod gemm_seams;
