@@ -416,7 +416,7 @@ activations! {
     /// max(x, 0); NaN becomes 0. (torch `relu`, which keeps NaN; CUTLASS `ReLU`.)
     Relu(x) = isa::math::max(x, 0.0);
     /// x · Φ(x), Φ the normal distribution. The error is at most 3·10⁻⁷ · (1 + |x|). (torch `gelu`; CUTLASS `GELU`.)
-    Gelu(x) = fma(0.5 * x, erf(x * FRAC_1_SQRT_2), 0.5 * x);
+    Gelu(x) = gelu(x);
     /// GELU by a hyperbolic tangent, whose relative error is 2⁻¹¹ at most. (torch `gelu` with `approximate="tanh"`; CUTLASS
     /// `GELU_taylor`; cuBLASLt `CUBLASLT_EPILOGUE_GELU`.)
     GeluTanh(x) = fma(0.5 * x, tanh_approx(x * fma(0.035_677_41, x * x, 0.797_884_6)), 0.5 * x);
@@ -433,14 +433,17 @@ fn sigmoid(x: f32) -> f32 {
     rcp_approx_ftz(1.0 + ex2_approx_ftz(-LOG2_E * x))
 }
 
-/// The error function, with an absolute error of at most 5·10⁻⁷ (Abramowitz and Stegun, 7.1.26, and the rounding of f32).
+/// x · Φ(x). The error function of x / √2 has an absolute error of at most 5·10⁻⁷ (Abramowitz and Stegun, 7.1.26, and the
+/// rounding of f32).
 #[inline(always)]
-fn erf(x: f32) -> f32 {
-    const A: [f32; 5] = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152_1, 1.061_405_4];
-    let t = rcp_approx_ftz(fma(isa::math::abs(x), 0.327_591_1, 1.0));
+fn gelu(x: f32) -> f32 {
+    // The formula subtracts its sum from 1. The signs are turned here, and not for each value.
+    const A: [f32; 5] = [-0.254_829_6, 0.284_496_74, -1.421_413_7, 1.453_152_1, -1.061_405_4];
+    let t = rcp_approx_ftz(fma(isa::math::abs(x), 0.327_591_1 * FRAC_1_SQRT_2, 1.0));
     let sum = t * fma(t, fma(t, fma(t, fma(t, A[4], A[3]), A[2]), A[1]), A[0]);
-    let erf = fma(-sum, ex2_approx_ftz(-LOG2_E * x * x), 1.0);
-    erf.copysign(x)
+    let erf = fma(sum, ex2_approx_ftz(-0.5 * LOG2_E * x * x), 1.0).copysign(x);
+    let half = 0.5 * x;
+    fma(half, erf, half)
 }
 
 #[cfg(test)]
