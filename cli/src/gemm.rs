@@ -226,8 +226,11 @@ pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
 impl Args {
     /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
-        let inputs: Vec<&Path> =
-            [&self.a, &self.b, &self.c, &self.bias].into_iter().flatten().map(|t| t.file.as_path()).collect();
+        let inputs: Vec<&Path> = [&self.a, &self.b, &self.c, &self.bias]
+            .into_iter()
+            .flatten()
+            .map(|t| t.file.as_path())
+            .collect();
         if self.a.is_some() && self.out.is_none() && !self.check {
             let usage = "the result is not used: give --out FILE[:TENSOR], --check or both";
             return Err(Error::Usage(usage.to_owned()));
