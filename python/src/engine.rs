@@ -4,8 +4,8 @@
 //! share none. A plan without workspaces serves all streams. No call of Python happens while the lock is held:
 //! another thread may hold the GIL and wait for the lock.
 
-use crate::layout::{Layout, Matrix};
 use crate::layout::Element;
+use crate::layout::{Layout, Matrix};
 use crate::model::{activation, problem};
 use crate::product::{LayerKind, Product, Scales, Size};
 use crate::python::{Error, raise};
@@ -131,9 +131,13 @@ impl Gpu {
             };
             let (device, image) = (&self.device, &warpipe::GEMM_IMAGE);
             let loaded: Arc<dyn LayerKernels> = match (kind, size.ab) {
-                (LayerKind::Fused, Element::F16) => Arc::new(FusedGemm::<f16>::fused(device, image)?),
+                (LayerKind::Fused, Element::F16) => {
+                    Arc::new(FusedGemm::<f16>::fused(device, image)?)
+                }
                 (LayerKind::Fused, _) => Arc::new(FusedGemm::<bf16>::fused(device, image)?),
-                (LayerKind::Gated, Element::F16) => Arc::new(GatedGemm::<f16>::gated(device, image)?),
+                (LayerKind::Gated, Element::F16) => {
+                    Arc::new(GatedGemm::<f16>::gated(device, image)?)
+                }
                 (LayerKind::Gated, _) => Arc::new(GatedGemm::<bf16>::gated(device, image)?),
             };
             return Ok(Kernels::Layer(Arc::clone(free.insert(loaded))));

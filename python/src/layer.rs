@@ -28,25 +28,28 @@ pub fn fused_linear(
 ) -> PyResult<()> {
     // DLPack: 1 is the legacy default stream, 0 is ambiguous.
     let exported = if stream == 0 { 1 } else { stream };
-    let mut imported = Vec::new();
-    let mut view = |name: &'static str, tensor: &Bound<'_, PyAny>| -> PyResult<View> {
+    let named = [
+        ("x", Some(x)),
+        ("weight", Some(weight)),
+        ("bias", bias),
+        ("residual", residual),
+        ("out", Some(out)),
+    ];
+    let (mut views, mut imported) = ([None; 5], Vec::new());
+    for (view, (name, tensor)) in views.iter_mut().zip(named) {
+        let Some(tensor) = tensor else { continue };
         // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            return Ok(view);
+        *view = Torch::get(py).and_then(|torch| torch.view(tensor));
+        if view.is_none() {
+            let tensor = Imported::new(name, tensor, Some(exported))?;
+            *view = Some(tensor.view);
+            imported.push(tensor);
         }
-        // The model's tensors have no stream.
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        let view = tensor.view;
-        imported.push(tensor);
-        Ok(view)
+    }
+    let [Some(x), Some(weight), bias, residual, Some(out)] = views else {
+        unreachable!("these three arguments are there, and each that is there has a view")
     };
-    let tensors = Tensors {
-        x: view("x", x)?,
-        weight: view("weight", weight)?,
-        bias: bias.map(|bias| view("bias", bias)).transpose()?,
-        residual: residual.map(|residual| view("residual", residual)).transpose()?,
-        out: view("out", out)?,
-    };
+    let tensors = Tensors { x, weight, bias, residual, out };
     let product = tensors.check(activation).map_err(|e| refuse(&e))?;
     match product.place {
         Place::Host => {
@@ -90,7 +93,16 @@ impl Tensors {
             let (have, need) = ("a tensor".into(), "None, because gates allow no residual,");
             return Err(Refusal::Option { name: "residual", have, need });
         }
-        let call = Call { op: Op::Linear, a: x, b: weight, c: residual, out: Some(out), out_type: None, beta: None, gated };
+        let call = Call {
+            op: Op::Linear,
+            a: x,
+            b: weight,
+            c: residual,
+            out: Some(out),
+            out_type: None,
+            beta: None,
+            gated,
+        };
         let product = call.check()?;
         let rows = [
             ("x", Some(x), Some(product.a)),

@@ -1,15 +1,15 @@
 //! The SM model, which runs the GPU's kernels on the CPU, and products of host tensors on it.
 
-use crate::layout::{Element, Order, Place, View};
 use crate::layer::Tensors;
+use crate::layout::{Element, Order, Place, View};
 use crate::product::{Call, LayerKind, Op, Product, Size};
 use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use warpipe::host::attention::Attention;
 use warpipe::gpu_kernels::gemm::fused::FusedElement;
 use warpipe::gpu_kernels::gemm::fusion::EltAct;
 use warpipe::half::{bf16, f16};
+use warpipe::host::attention::Attention;
 use warpipe::host::gemm::{
     FusedGemm, Fusion, GatedGemm, Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
 };

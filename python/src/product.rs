@@ -152,8 +152,16 @@ impl Call {
             Op::Linear => ["x", "weight"],
         };
         let (out_shape, m, n, k) = self.shape(a_name, b_name)?;
-        let size =
-            Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false, fast_accum: None, layer: None };
+        let size = Size {
+            m,
+            n,
+            k,
+            ab: a.element,
+            out: self.out_type()?,
+            with_c: false,
+            fast_accum: None,
+            layer: None,
+        };
         self.check_elements(&size, a_name, b_name)?;
         self.check_places(a_name, b_name)?;
         let beta = self.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
@@ -216,7 +224,8 @@ impl Call {
             return Err(Refusal::Shape { name: b_name, shape: b.to_string(), what });
         }
         if self.gated && n % 16 != 0 {
-            let what = format!("N is {n}: blocks of 8 gates and 8 other rows need a multiple of 16");
+            let what =
+                format!("N is {n}: blocks of 8 gates and 8 other rows need a multiple of 16");
             return Err(Refusal::Shape { name: b_name, shape: b.to_string(), what });
         }
         let columns = if self.gated { n / 2 } else { n };
