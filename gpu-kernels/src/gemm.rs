@@ -13,6 +13,7 @@
 pub mod config;
 pub mod divmod;
 pub mod epilogue;
+pub mod fused;
 pub mod fusion;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod instance;

@@ -109,6 +109,34 @@ fn not_coded(dtype: Dtype) -> Error {
     Error::GemmDtype { side: "values", dtype, right: "a float type or i8" }
 }
 
+/// The rows of gates and those that they let through, in the order of a [gated](crate::gemm::Gemm::gated) product: 8
+/// gates, and then the 8 rows that belong to them.
+///
+/// Rows have `row_bytes` bytes each. A fused weight [2 N, K] as checkpoints store it is `gate` and `up` one behind the
+/// other: `interleaved_gates(&w[..half], &w[half..], row_bytes)`. For a bias, a row is one value.
+///
+/// ```
+/// use warpipe_host::data::interleaved_gates;
+/// let (gate, up): (Vec<u8>, Vec<u8>) = ((0..16).collect(), (100..116).collect());
+/// let order = interleaved_gates(&gate, &up, 1).unwrap();
+/// assert_eq!(order[..16], [0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 104, 105, 106, 107]);
+/// ```
+///
+/// # Errors
+/// [`Error::Gates`] unless both have the same number of rows, a multiple of 8.
+pub fn interleaved_gates(gate: &[u8], up: &[u8], row_bytes: usize) -> Result<Vec<u8>, Error> {
+    let block = 8 * row_bytes;
+    let whole = block > 0 && gate.len().is_multiple_of(block);
+    if gate.len() != up.len() || !(whole || gate.is_empty()) {
+        return Err(Error::Gates { gate: gate.len(), up: up.len(), row_bytes });
+    }
+    if gate.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pairs = gate.chunks_exact(block).zip(up.chunks_exact(block));
+    Ok(pairs.flat_map(|(gate, up)| [gate, up]).flatten().copied().collect())
+}
+
 /// `values` rounded to `dtype`. A reference product uses these values, because the device sees them.
 ///
 /// # Errors

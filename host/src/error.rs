@@ -393,6 +393,39 @@ pub enum Error {
         /// The function to call.
         right: &'static str,
     },
+    /// A bias of another length.
+    #[error("bias: {have} bytes; {n} of {dtype} ({need} bytes), one for each row of B, is right")]
+    Bias {
+        /// Bytes of the bias.
+        have: u64,
+        /// Rows of B.
+        n: u64,
+        /// The type of the bias.
+        dtype: &'static str,
+        /// The bytes of so many values.
+        need: u64,
+    },
+    /// A gated product whose B has not as many gates as other rows.
+    #[error(
+        "N = {n}: a gated product has blocks of 8 gates and 8 other rows of B, so a multiple of 16 is right"
+    )]
+    GatedRows {
+        /// Rows of B.
+        n: u64,
+    },
+    /// Gates and other rows that can't be interleaved.
+    #[error(
+        "{gate} bytes of gates and {up} bytes of what belongs to them, in rows of {row_bytes}: as many of both, a \
+         multiple of 8 rows, is right"
+    )]
+    Gates {
+        /// Bytes of gates.
+        gate: usize,
+        /// Bytes of the other rows.
+        up: usize,
+        /// Bytes of a row.
+        row_bytes: usize,
+    },
     /// No kernel computes the product.
     #[error(
         "no GEMM kernel for {ab} operands, {out} result, {c}; the table of {count} has: {have}{cure}"

@@ -6,10 +6,12 @@
 //! first and the last are always among them.
 
 mod attention;
+mod layer;
 mod limits;
 mod pages;
 
 pub use attention::{Attention, AttentionCheck};
+pub use layer::Layer;
 pub use pages::{Gathered, gather_pages};
 
 use crate::error::Error;
@@ -102,13 +104,11 @@ impl Product<'_> {
         self.sizes(None)?;
         let (rows, cols): (Vec<_>, Vec<_>) = ((0..self.m).collect(), (0..self.n).collect());
         let mut out = vec![0.0; self.m * self.n];
-        for (cols, block) in
-            self.blocks(&rows, &cols, |cols, block| (cols.to_vec(), block.to_vec()))
-        {
-            for (row, values) in block.chunks_exact(WIDTH).enumerate() {
-                for (&col, &value) in cols.iter().zip(values) {
-                    out[row * self.n + col] = value;
-                }
+        let blocks: Vec<_> =
+            cols.par_chunks(WIDTH).map(|cols| (cols, self.block(&rows, cols))).collect();
+        for (cols, block) in blocks {
+            for (row, values) in block.chunks_exact(cols.len()).enumerate() {
+                out[row * self.n + cols[0]..][..cols.len()].copy_from_slice(values);
             }
         }
         Ok(out)
@@ -128,32 +128,13 @@ impl Product<'_> {
     /// The errors of [`Product::compute`].
     pub fn check_up_to(&self, d: &[f32], full: u128) -> Result<Check, Error> {
         self.sizes(Some(d))?;
-        let all = |len: usize| (0..len).collect::<Vec<_>>();
-        let sampled = self.m as u128 * self.n as u128 * self.k as u128 > full;
-        let parts = if sampled {
-            vec![(sample(self.m, 1), all(self.n)), (all(self.m), sample(self.n, 2))]
-        } else {
-            vec![(all(self.m), all(self.n))]
-        };
-        let mut sums = Sums::default();
-        let mut compared = 0;
-        for (rows, cols) in &parts {
-            compared += rows.len() as u64 * cols.len() as u64;
-            // The blocks are added in order, so that the sum does not depend on the threads.
-            for s in self.blocks(rows, cols, |cols, block| self.compare(rows, cols, block, d)) {
-                sums.difference += s.difference;
-                sums.reference += s.reference;
-                sums.max = larger(sums.max, s.max);
-            }
-        }
-        let ratio = sums.difference.sqrt() / sums.reference.sqrt();
-        Ok(Check {
-            relative_error: if sums.difference == 0.0 { 0.0 } else { ratio },
-            max_abs_error: sums.max,
-            compared,
-            elements: self.m as u64 * self.n as u64,
-            sampled,
-        })
+        let block = |rows: &[usize], cols: &[usize]| self.block(rows, cols);
+        Ok(compare_up_to([self.m, self.n], self.multiplications(), d, full, block))
+    }
+
+    /// Multiplications of the product.
+    fn multiplications(&self) -> u128 {
+        self.m as u128 * self.n as u128 * self.k as u128
     }
 
     fn sizes(&self, d: Option<&[f32]>) -> Result<(), Error> {
@@ -181,34 +162,27 @@ impl Product<'_> {
         Ok(())
     }
 
-    /// Computes the product at `rows` x `cols` in blocks of [`WIDTH`] columns, on all cores. Calls
-    /// `use_block` with the columns of each block and its values, row by row.
-    fn blocks<R: Send>(
-        &self,
-        rows: &[usize],
-        cols: &[usize],
-        use_block: impl Fn(&[usize], &[f64]) -> R + Sync,
-    ) -> Vec<R> {
-        cols.par_chunks(WIDTH)
-            .map(|cols| {
-                let mut block = vec![0.0; rows.len() * WIDTH];
-                let mut panel = vec![[0.0; WIDTH]; DEPTH];
-                for start in (0..self.k).step_by(DEPTH) {
-                    let depth = DEPTH.min(self.k - start);
-                    for (j, &col) in cols.iter().enumerate() {
-                        let values = &self.b[col * self.k + start..][..depth];
-                        for (lane, &value) in panel.iter_mut().zip(values) {
-                            lane[j] = f64::from(value);
-                        }
-                    }
-                    for (&row, sums) in rows.iter().zip(block.chunks_exact_mut(WIDTH)) {
-                        accumulate(sums, &self.a[row * self.k + start..][..depth], &panel);
-                    }
+    /// Computes the product at `rows` x `cols`, at most [`WIDTH`] columns, row by row.
+    fn block(&self, rows: &[usize], cols: &[usize]) -> Vec<f64> {
+        let mut block = vec![0.0; rows.len() * WIDTH];
+        let mut panel = vec![[0.0; WIDTH]; DEPTH];
+        for start in (0..self.k).step_by(DEPTH) {
+            let depth = DEPTH.min(self.k - start);
+            for (j, &col) in cols.iter().enumerate() {
+                let values = &self.b[col * self.k + start..][..depth];
+                for (lane, &value) in panel.iter_mut().zip(values) {
+                    lane[j] = f64::from(value);
                 }
-                self.scale(rows, cols, &mut block);
-                use_block(cols, &block)
-            })
-            .collect()
+            }
+            for (&row, sums) in rows.iter().zip(block.chunks_exact_mut(WIDTH)) {
+                accumulate(sums, &self.a[row * self.k + start..][..depth], &panel);
+            }
+        }
+        self.scale(rows, cols, &mut block);
+        if cols.len() < WIDTH {
+            block = block.chunks_exact(WIDTH).flat_map(|row| &row[..cols.len()]).copied().collect();
+        }
+        block
     }
 
     /// Turns the sums in `block` into alpha * sum + beta * C.
@@ -223,19 +197,69 @@ impl Product<'_> {
             }
         }
     }
+}
 
-    fn compare(&self, rows: &[usize], cols: &[usize], block: &[f64], d: &[f32]) -> Sums {
-        let mut s = Sums::default();
-        for (&row, values) in rows.iter().zip(block.chunks_exact(WIDTH)) {
-            for (&col, &value) in cols.iter().zip(values) {
-                let difference = f64::from(d[row * self.n + col]) - value;
-                s.difference += difference * difference;
-                s.reference += value * value;
-                s.max = larger(s.max, difference.abs());
-            }
+/// Compares `d`, `[m, n]`, with what `block` computes at rows x columns, row by row and at most [`WIDTH`] columns:
+/// every element if there are no more than [`FULL`] multiplications.
+fn compare(
+    [m, n]: [usize; 2],
+    multiplications: u128,
+    d: &[f32],
+    block: impl Fn(&[usize], &[usize]) -> Vec<f64> + Sync,
+) -> Check {
+    compare_up_to([m, n], multiplications, d, FULL, block)
+}
+
+fn compare_up_to(
+    [m, n]: [usize; 2],
+    multiplications: u128,
+    d: &[f32],
+    full: u128,
+    block: impl Fn(&[usize], &[usize]) -> Vec<f64> + Sync,
+) -> Check {
+    let all = |len: usize| (0..len).collect::<Vec<_>>();
+    let sampled = multiplications > full;
+    let parts = if sampled {
+        vec![(sample(m, 1), all(n)), (all(m), sample(n, 2))]
+    } else {
+        vec![(all(m), all(n))]
+    };
+    let mut sums = Sums::default();
+    let mut compared = 0;
+    for (rows, cols) in &parts {
+        compared += rows.len() as u64 * cols.len() as u64;
+        let blocks: Vec<Sums> = cols
+            .par_chunks(WIDTH)
+            .map(|cols| differences(rows, cols, &block(rows, cols), d, n))
+            .collect();
+        // The blocks are added in order, so that the sum does not depend on the threads.
+        for s in blocks {
+            sums.difference += s.difference;
+            sums.reference += s.reference;
+            sums.max = larger(sums.max, s.max);
         }
-        s
     }
+    let ratio = sums.difference.sqrt() / sums.reference.sqrt();
+    Check {
+        relative_error: if sums.difference == 0.0 { 0.0 } else { ratio },
+        max_abs_error: sums.max,
+        compared,
+        elements: m as u64 * n as u64,
+        sampled,
+    }
+}
+
+fn differences(rows: &[usize], cols: &[usize], block: &[f64], d: &[f32], n: usize) -> Sums {
+    let mut s = Sums::default();
+    for (&row, values) in rows.iter().zip(block.chunks_exact(cols.len())) {
+        for (&col, &value) in cols.iter().zip(values) {
+            let difference = f64::from(d[row * n + col]) - value;
+            s.difference += difference * difference;
+            s.reference += value * value;
+            s.max = larger(s.max, difference.abs());
+        }
+    }
+    s
 }
 
 /// Adds `a[i] * panel[i]` for all i. The lanes are independent sums, so that the loop vectorises.

@@ -28,6 +28,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     scale_granularity: None,
     has_c: false,
     swap_ab: false,
+    gated: false,
 }]);
 
 /// M x N x K of what both compute.

@@ -33,6 +33,11 @@ use pipeline::prelude::*;
 /// }
 /// ```
 pub trait Epilogue: ByValue + KernelArg + AfterWait {
+    /// Whether D is half as wide as the product, because the epilogue combines gates with what they let through
+    /// ([`gate`](Self::gate)). Rows of B come in blocks of 16: 8 whose columns of the product are gates, and then the 8
+    /// that belong to them. The kernel reads no C, and does not swap its operands.
+    const GATED: bool = false;
+
     /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
     /// that it has loaded.
     #[inline(always)]
@@ -54,6 +59,14 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     ///
     /// All threads of a warp group call this together, once for each 64 x 16 fragment.
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment;
+
+    /// Returns what is stored for these gates and for what belongs to them, if the epilogue is [`GATED`](Self::GATED).
+    ///
+    /// Both have been visited, with their rows and columns in the product. Here their rows and columns are those in D.
+    #[inline(always)]
+    fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
+        gate.zip(up, |gate, up| gate * up)
+    }
 }
 
 /// alpha · A·Bᵀ + beta · C, or alpha · A·Bᵀ if the kernel reads no C. (CUTLASS `LinearCombination`.)

@@ -9,11 +9,12 @@
 //! like.)
 #![forbid(unsafe_code)]
 
-use super::epilogue::Epilogue;
-use core::f32::consts::LOG2_E;
+use super::epilogue::{Epilogue, Linear};
+use core::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 use core::marker::PhantomData;
+use half::{bf16, f16};
 use isa::kernel::{AfterWait, ByValue, KernelArg};
-use isa::math::{ex2_approx, rcp_approx, tanh_approx};
+use isa::math::{ex2_approx_ftz, fma, rcp_approx_ftz, tanh_approx};
 use isa::slice::Element;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role};
@@ -37,6 +38,16 @@ pub trait Chain: Epilogue {
     #[must_use]
     fn then<L: Link>(self, link: L) -> Then<Self, L> {
         Then { first: self, next: link }
+    }
+
+    /// This epilogue, and then half of its results as gates of the other half: D = `link`(gate) · up. With [`EltAct::SILU`]
+    /// this is SwiGLU, with [`EltAct::GELU`] GeGLU.
+    ///
+    /// D has half as many columns as B has rows. [`GATED`](Epilogue::GATED) says in which order these come.
+    #[must_use]
+    fn gated<L: Link>(self, link: L) -> Gated<Self, L> {
+        const { assert!(!Self::GATED, "results are gated once") };
+        Gated { first: self, link }
     }
 
     /// This epilogue, and then the function `A` of each result.
@@ -89,6 +100,8 @@ pub struct Then<E, L> {
 }
 
 impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
+    const GATED: bool = E::GATED;
+
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self { first: self.first.prepared(group), ..self }
@@ -104,7 +117,13 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
 
     #[inline(always)]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
-        self.next.visit(self.first.visit(sum, c), c)
+        let first = self.first.visit(sum, c);
+        if E::GATED { first } else { self.next.visit(first, c) }
+    }
+
+    #[inline(always)]
+    fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
+        self.next.visit(self.first.gate(gate, up), None)
     }
 }
 
@@ -124,6 +143,8 @@ impl<E, A> Activated<E, A> {
 }
 
 impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
+    const GATED: bool = E::GATED;
+
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self::new(self.first.prepared(group))
@@ -139,7 +160,80 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
 
     #[inline(always)]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
-        self.first.visit(sum, c).map(A::apply)
+        let first = self.first.visit(sum, c);
+        if E::GATED { first } else { first.map(A::apply) }
+    }
+
+    #[inline(always)]
+    fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
+        self.first.gate(gate, up).map(A::apply)
+    }
+}
+
+/// The epilogue `E`, and then `link`(gate) · up. [`Chain::gated`] makes it.
+///
+/// (torch: `silu(x @ gate.T) * (x @ up.T)`, a dual GEMM; CUTLASS: example 45, `dual_gemm`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Gated<E, L> {
+    /// What comes first, for gates and for what belongs to them.
+    pub first: E,
+    /// What becomes of a gate.
+    pub link: L,
+}
+
+impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
+    const GATED: bool = true;
+
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
+        Self { first: self.first.prepared(group), ..self }
+    }
+
+    #[inline(always)]
+    fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
+    where
+        M64<N>: Shape,
+    {
+        self.first.begin(sums);
+    }
+
+    #[inline(always)]
+    fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
+        self.first.visit(sum, c)
+    }
+
+    #[inline(always)]
+    fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
+        self.link.visit(gate, None).zip(up, |gate, up| gate * up)
+    }
+}
+
+/// The types of a bias: f32, bf16 and f16.
+pub trait BiasElement: Element {
+    /// The value as f32.
+    fn widened(self) -> f32;
+}
+
+impl BiasElement for f32 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        self
+    }
+}
+
+impl BiasElement for bf16 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        isa::cvt::bf16x2_to_f32(u32::from(self.to_bits()))[0]
+    }
+}
+
+// `half` would convert with a dozen integer instructions.
+impl BiasElement for f16 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        isa::cvt::f16x2_to_f32(u32::from(self.to_bits()))[0]
     }
 }
 
@@ -149,16 +243,16 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
 /// exchanged, `CUBLASLT_EPILOGUE_BIAS`.)
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
-pub struct PerColBias<'a, T: Element> {
+pub struct PerColBias<'a, T: BiasElement> {
     /// One value for each column of D, which is a row of B.
     pub bias: DependentSlice<'a, T>,
 }
 
-impl<T: Element + Into<f32>> Link for PerColBias<'_, T> {
+impl<T: BiasElement> Link for PerColBias<'_, T> {
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         let bias = self.bias.by(&x);
-        let of = |column: u32| bias.get(column as usize).map_or(0.0, Into::into);
+        let of = |column: u32| bias.get(column as usize).map_or(0.0, T::widened);
         x.map_by(|_row| (), of, |x, (), bias| x + bias)
     }
 }
@@ -168,16 +262,16 @@ impl<T: Element + Into<f32>> Link for PerColBias<'_, T> {
 /// (CUTLASS `PerRowBias`, `Sm90ColBroadcast`.)
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
-pub struct PerRowBias<'a, T: Element> {
+pub struct PerRowBias<'a, T: BiasElement> {
     /// One value for each row of D, which is a row of A.
     pub bias: DependentSlice<'a, T>,
 }
 
-impl<T: Element + Into<f32>> Link for PerRowBias<'_, T> {
+impl<T: BiasElement> Link for PerRowBias<'_, T> {
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         let bias = self.bias.by(&x);
-        let of = |row: u32| bias.get(row as usize).map_or(0.0, Into::into);
+        let of = |row: u32| bias.get(row as usize).map_or(0.0, T::widened);
         x.map_by(of, |_column| (), |x, bias, ()| x + bias)
     }
 }
@@ -222,6 +316,96 @@ impl Link for Clamp {
     }
 }
 
+/// An activation that an argument of the kernel chooses, so that one kernel serves them all.
+///
+/// The smooth ones are x · σ(x · p(x²)), where σ is the logistic function: one piece of code for all, whose coefficients
+/// are arguments. A fragment takes one branch for it. [`Chain::activated`] has the activation in the kernel's type, and
+/// any other one.
+///
+/// (CUTLASS: `EltAct` in the names of its fusion operations, where it is a type; cuBLASLt: `CUBLASLT_MATMUL_DESC_EPILOGUE`.)
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
+pub struct EltAct {
+    kind: u32,
+    // The coefficients of p, times -log2(e), from that of x⁰ on.
+    p0: f32,
+    p1: f32,
+    p2: f32,
+    p3: f32,
+    p4: f32,
+}
+
+/// What [`EltAct::kind`] means, if it is not the identity.
+const RELU: u32 = 1;
+const SMOOTH: u32 = 2;
+/// The largest x² for which p is computed. σ is 1 there, to 9 digits.
+const FAR: f32 = 36.0;
+
+impl EltAct {
+    /// x itself.
+    pub const IDENTITY: Self = Self::of(0, [0.0; 5]);
+    /// [`Relu`].
+    pub const RELU: Self = Self::of(RELU, [0.0; 5]);
+    /// [`Silu`].
+    pub const SILU: Self = Self::of(SMOOTH, [1.0, 0.0, 0.0, 0.0, 0.0]);
+    /// x · Φ(x), Φ the normal distribution, with an error of at most 10⁻⁴ · (|y| + 0.01) in a result y: less than half of
+    /// what rounding it to f16 adds. (torch `gelu`; [`Gelu`] is more exact.)
+    // p is log(Φ(x) / Φ(-x)) / x, fitted for |x| up to 6 so that the largest error of that form is the least.
+    pub const GELU: Self = Self::of(
+        SMOOTH,
+        [1.595_320_5, 0.073_403_65, -4.203_750_2e-4, -3.926_144_2e-5, 1.359_806_6e-6],
+    );
+    /// GELU by a hyperbolic tangent. (torch `gelu` with `approximate="tanh"`; [`GeluTanh`].)
+    // tanh(z) is 2 · σ(2 · z) - 1, and 2 · √(2/π) is 1.5957691.
+    pub const GELU_TANH: Self = Self::of(SMOOTH, [1.595_769_1, 0.071_354_814, 0.0, 0.0, 0.0]);
+
+    const fn of(kind: u32, p: [f32; 5]) -> Self {
+        let [p0, p1, p2, p3, p4] = p;
+        let e = -LOG2_E;
+        Self { kind, p0: e * p0, p1: e * p1, p2: e * p2, p3: e * p3, p4: e * p4 }
+    }
+
+    #[inline(always)]
+    fn smooth(&self, x: f32) -> f32 {
+        let square = isa::math::min(x * x, FAR);
+        let p = fma(fma(fma(self.p4, square, self.p3), square, self.p2), square, self.p1);
+        let exponent = x * fma(p, square, self.p0);
+        x * rcp_approx_ftz(1.0 + ex2_approx_ftz(exponent))
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl EltAct {
+    /// The activations with their names, which are torch's.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("relu", Self::RELU),
+        ("silu", Self::SILU),
+        ("gelu", Self::GELU),
+        ("gelu-tanh", Self::GELU_TANH),
+    ];
+}
+
+impl Link for EltAct {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        match self.kind {
+            RELU => x.map(Relu::apply),
+            SMOOTH => x.map(|x| self.smooth(x)),
+            _ => x,
+        }
+    }
+}
+
+/// alpha · A·Bᵀ + beta · C + bias of the column, an activation of that, and + factor · C.
+///
+/// (CUTLASS `LinCombPerColBiasEltAct`, with the addition of `LinCombEltActResidual`.)
+pub type LinCombPerColBiasEltAct<'a, T> =
+    Then<Then<Then<Linear, PerColBias<'a, T>>, EltAct>, Residual>;
+
+/// SwiGLU, GeGLU and the like: alpha · A·Bᵀ + bias of the column (of the product), and then an activation of the gates
+/// times what belongs to them.
+pub type LinCombPerColBiasGated<'a, T> = Gated<Then<Linear, PerColBias<'a, T>>, EltAct>;
+
 /// A function of one result, without arguments of its own. (CUTLASS: the functors of `epilogue::thread`.)
 ///
 /// ```
@@ -265,10 +449,10 @@ activations! {
     /// max(x, 0); NaN becomes 0. (torch `relu`, which keeps NaN; CUTLASS `ReLU`.)
     Relu(x) = isa::math::max(x, 0.0);
     /// x · Φ(x), Φ the normal distribution. The error is at most 3·10⁻⁷ · (1 + |x|). (torch `gelu`; CUTLASS `GELU`.)
-    Gelu(x) = 0.5 * x * (1.0 + erf(x * core::f32::consts::FRAC_1_SQRT_2));
+    Gelu(x) = gelu(x);
     /// GELU by a hyperbolic tangent, whose relative error is 2⁻¹¹ at most. (torch `gelu` with `approximate="tanh"`; CUTLASS
     /// `GELU_taylor`; cuBLASLt `CUBLASLT_EPILOGUE_GELU`.)
-    GeluTanh(x) = 0.5 * x * (1.0 + tanh_approx(0.797_884_6 * (x + 0.044715 * x * x * x)));
+    GeluTanh(x) = fma(0.5 * x, tanh_approx(x * fma(0.035_677_41, x * x, 0.797_884_6)), 0.5 * x);
     /// x / (1 + e⁻ˣ). (torch `silu`; CUTLASS `SiLu`.)
     Silu(x) = x * sigmoid(x);
     /// 1 / (1 + e⁻ˣ). (torch `sigmoid`; CUTLASS `Sigmoid`.)
@@ -279,18 +463,20 @@ activations! {
 
 #[inline(always)]
 fn sigmoid(x: f32) -> f32 {
-    rcp_approx(1.0 + ex2_approx(-LOG2_E * x))
+    rcp_approx_ftz(1.0 + ex2_approx_ftz(-LOG2_E * x))
 }
 
-/// The error function, with an absolute error of at most 5·10⁻⁷ (Abramowitz and Stegun, 7.1.26, and the rounding of f32).
+/// x · Φ(x). The error function of x / √2 has an absolute error of at most 5·10⁻⁷ (Abramowitz and Stegun, 7.1.26, and the
+/// rounding of f32).
 #[inline(always)]
-fn erf(x: f32) -> f32 {
-    const A: [f32; 5] = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152_1, 1.061_405_4];
-    let positive = isa::math::abs(x);
-    let t = rcp_approx(1.0 + 0.327_591_1 * positive);
-    let sum = t * (A[0] + t * (A[1] + t * (A[2] + t * (A[3] + t * A[4]))));
-    let erf = 1.0 - sum * ex2_approx(-LOG2_E * x * x);
-    erf.copysign(x)
+fn gelu(x: f32) -> f32 {
+    // The formula subtracts its sum from 1. The signs are turned here, and not for each value.
+    const A: [f32; 5] = [-0.254_829_6, 0.284_496_74, -1.421_413_7, 1.453_152_1, -1.061_405_4];
+    let t = rcp_approx_ftz(fma(isa::math::abs(x), 0.327_591_1 * FRAC_1_SQRT_2, 1.0));
+    let sum = t * fma(t, fma(t, fma(t, fma(t, A[4], A[3]), A[2]), A[1]), A[0]);
+    let erf = fma(sum, ex2_approx_ftz(-0.5 * LOG2_E * x * x), 1.0).copysign(x);
+    let half = 0.5 * x;
+    fma(half, erf, half)
 }
 
 #[cfg(test)]
@@ -324,6 +510,30 @@ mod tests {
         assert!(worst::<Silu>(|x| x * logistic(x), |x| 1.0 + x.abs()) < 1e-6);
         assert!(worst::<Tanh>(f64::tanh, |x| x.tanh().abs().max(1e-9)) < 1e-6);
         assert!(worst::<Relu>(|x| x.max(0.0), |_| 1.0) == 0.0);
+    }
+
+    #[test]
+    fn activations_as_arguments_are_as_exact_as_they_say() {
+        let phi = |x: f64| 0.5 * (1.0 + erf_exact(x / 2f64.sqrt()));
+        let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let tanh = |x: f64| {
+            logistic(2.0 * (2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
+        };
+        let check = |act: EltAct, exact: &dyn Fn(f64) -> f64, bound: f64| {
+            for x in (-4500..=4500).map(|i| i as f32 / 1000.0) {
+                let want = f64::from(x) * exact(f64::from(x));
+                let error = (f64::from(act.smooth(x)) - want).abs();
+                assert!(error <= bound * (want.abs() + 0.01), "{act:?} {x}: {error:e}");
+            }
+        };
+        check(EltAct::GELU, &phi, 1e-4);
+        check(EltAct::SILU, &logistic, 1e-6);
+        check(EltAct::GELU_TANH, &tanh, 2e-6);
+        for act in [EltAct::GELU, EltAct::SILU, EltAct::GELU_TANH] {
+            assert!([60.0, 1e4, f32::MAX, f32::INFINITY].iter().all(|&x| act.smooth(x) == x));
+            assert!([-60.0, -1e4, f32::MIN].iter().all(|&x| act.smooth(x).abs() < 1e-23));
+            assert!(act.smooth(f32::NAN).is_nan());
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The host's description of a compiled GEMM kernel.
 
+use super::Epilogue;
 use super::config::{Config, Mainloop, Stage};
 use super::output::Orientation;
 use super::scales::ScaleConfig;
@@ -66,6 +67,8 @@ pub struct Instance {
     pub has_c: bool,
     /// Whether the kernel's A is the product's B, and its rows D's columns.
     pub swap_ab: bool,
+    /// Whether D is half as wide as the product ([`Epilogue::GATED`](super::Epilogue::GATED)).
+    pub gated: bool,
 }
 
 /// Compiled GEMM kernels with the epilogue `E`. [`gemm_kernels!`](crate::gemm_kernels!) makes one.
@@ -132,6 +135,7 @@ impl Instance {
             scale_granularity: G::Scales::GRANULARITY,
             has_c: G::ReadsC::HOLDS,
             swap_ab: <G::Output as Orientation>::SWAP_AB,
+            gated: G::Epilogue::GATED,
         }
     }
 

@@ -57,6 +57,10 @@ pub fn gemm<G, const STAGES: usize>(
             !(G::ReadsC::HOLDS && <G::Output as Orientation>::SWAP_AB),
             "a kernel with swap_ab reads no C: tiles of C lie as those of D do"
         );
+        assert!(
+            !(G::Epilogue::GATED && (G::ReadsC::HOLDS || <G::Output as Orientation>::SWAP_AB)),
+            "a kernel with a gated epilogue reads no C and does not swap its operands"
+        );
     }
 
     // The kernel does not know whether the dependent grid prefetches, and assumes that it does if this grid does. A

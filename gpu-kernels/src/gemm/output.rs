@@ -88,17 +88,9 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
 pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
 
 impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
+    const ALL: Columns = Columns::new(N, D::COLS);
     /// The number of epilogue tiles.
-    pub const COUNT: usize = {
-        assert!(
-            N >= D::COLS
-                && D::COLS.is_multiple_of(FRAGMENT_COLS)
-                && N.is_multiple_of(FRAGMENT_COLS),
-            "a tile is at least an epilogue tile wide, and both are multiples of 16 columns"
-        );
-        N.div_ceil(D::COLS)
-    };
-    const WHOLE: bool = N.is_multiple_of(D::COLS);
+    pub const COUNT: usize = Self::ALL.count();
 
     /// First column of epilogue tile `index`.
     ///
@@ -107,10 +99,42 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
     /// first one is written.
     #[inline(always)]
     pub const fn column(index: usize) -> usize {
-        match (Self::WHOLE, index) {
-            (true, _) => index * D::COLS,
-            (false, 0) => N - D::COLS,
-            (false, _) => (index - 1) * D::COLS,
+        Self::ALL.column(index)
+    }
+}
+
+/// Columns of D, divided into epilogue tiles.
+#[derive(Clone, Copy)]
+struct Columns {
+    all: usize,
+    tile: usize,
+}
+
+impl Columns {
+    const fn new(all: usize, tile: usize) -> Self {
+        assert!(
+            all >= tile && tile.is_multiple_of(FRAGMENT_COLS) && all.is_multiple_of(FRAGMENT_COLS),
+            "a tile is at least an epilogue tile wide, and both are multiples of 16 columns"
+        );
+        Self { all, tile }
+    }
+
+    #[inline(always)]
+    const fn count(self) -> usize {
+        self.all.div_ceil(self.tile)
+    }
+
+    #[inline(always)]
+    const fn is_whole(self) -> bool {
+        self.all.is_multiple_of(self.tile)
+    }
+
+    #[inline(always)]
+    const fn column(self, index: usize) -> usize {
+        match (self.is_whole(), index) {
+            (true, _) => index * self.tile,
+            (false, 0) => self.all - self.tile,
+            (false, _) => (index - 1) * self.tile,
         }
     }
 }
@@ -149,27 +173,31 @@ where
         M64<N>: Shape,
     {
         self.epilogue.begin(&mut sums);
-        for index in 0..EpilogueTiles::<D, N>::COUNT {
-            let first = EpilogueTiles::<D, N>::column(index);
+        let tiles = const { Columns::new(N / product_columns::<E>(), D::COLS) };
+        // Where D's first column lies, which is half as far to the right as that of a gated product.
+        let at_d = TileOrigin { col: at.col / const { product_columns::<E>() as u32 }, ..at };
+        for index in 0..tiles.count() {
+            let first = tiles.column(index);
             let source = self.source.as_mut().map(|ring| ring.wait());
             let mut out = self.stores.acquire();
             for i in 0..D::COLS / FRAGMENT_COLS {
                 let column = first + i * FRAGMENT_COLS;
                 let c = source.as_ref().map(|slot| slot.fragment(self.group, i));
-                let sum = sums.fragment(column / FRAGMENT_COLS);
-                D::put(
-                    &mut out,
-                    i,
-                    visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column)),
-                );
+                let values = if E::GATED {
+                    gated::<D, _, _, _, _>(self.epilogue, self.group, &sums, column, at, at_d)
+                } else {
+                    let sum = sums.fragment(column / FRAGMENT_COLS);
+                    visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column))
+                };
+                D::put(&mut out, i, values);
             }
             if let Some(source) = source {
                 source.release();
             }
-            if !EpilogueTiles::<D, N>::WHOLE && index == EpilogueTiles::<D, N>::COUNT - 1 {
-                out.wait_written(EpilogueTiles::<D, N>::COUNT - 2);
+            if !tiles.is_whole() && index == tiles.count() - 1 {
+                out.wait_written(tiles.count() - 2);
             }
-            let (row, column) = place::<D>(at.right_by(first));
+            let (row, column) = place::<D>(at_d.right_by(first));
             out.publish().store_rows(self.d, row, column);
         }
     }
@@ -184,7 +212,7 @@ where
     where
         M64<N>: Shape,
     {
-        let fills = const { N == STORE_STAGES * D::COLS && !D::SWAP_AB };
+        let fills = const { N == STORE_STAGES * D::COLS && !D::SWAP_AB && !E::GATED };
         if !fills || self.source.is_some() {
             return self.store(sums, at);
         }
@@ -201,6 +229,43 @@ where
         let (row, column) = place::<D>(at);
         out.publish().store_rows(self.d, row, column);
     }
+}
+
+/// The fragment of D at `at_d`, from column `column` of the tile on. In the product, which begins at `at`, two fragments
+/// belong to it.
+///
+/// ```text
+/// product   8 gates g0  8 up u0 │ 8 gates g1  8 up u1      of a thread: values 0..4, 4..8 │ 0..4, 4..8
+/// D         8 columns f(g0)·u0    8 columns f(g1)·u1       of a thread: values 0..4         4..8
+/// ```
+/// So a thread has all that it stores, in the right registers.
+#[inline(always)]
+fn gated<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
+    epilogue: &E,
+    group: &Warpgroup<M, Cl>,
+    sums: &Accumulator<N>,
+    column: usize,
+    at: TileOrigin,
+    at_d: TileOrigin,
+) -> [f32; 8]
+where
+    M64<N>: Shape,
+{
+    let visited = [0, FRAGMENT_COLS].map(|right| {
+        let column = 2 * column + right;
+        let sum = sums.fragment(column / FRAGMENT_COLS);
+        visit::<D, _, _, _>(epilogue, group, sum, None, at.right_by(column))
+    });
+    let half = |first: usize| {
+        let values = core::array::from_fn(|i| visited[i / 4][first + i % 4]);
+        Fragment::new(group, values, at_d.row, at_d.col + column as u32)
+    };
+    epilogue.gate(half(0), half(4)).values
+}
+
+/// Columns of the product for each column of D.
+const fn product_columns<E: Epilogue>() -> usize {
+    if E::GATED { 2 } else { 1 }
 }
 
 /// Applies the epilogue to a 64 x 16 fragment whose first element lies at `at`.

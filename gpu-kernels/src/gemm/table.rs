@@ -4,6 +4,8 @@
 // Without a feature the table is empty, and that of a traced device build has only bf16.
 #![cfg_attr(any(not(feature = "entry-points"), feature = "trace"), allow(unused_imports))]
 
+#[cfg(not(target_arch = "nvptx64"))]
+use super::fused;
 use super::{Linear, Scaled};
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -180,9 +182,13 @@ product! {
 /// The rows of all tables: every GEMM kernel of this crate.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
-    [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows, BLOCK_SCALED_INSTANCES.rows]
-        .into_iter()
-        .flatten()
+    let tables = [
+        INSTANCES.rows,
+        SCALED_INSTANCES.rows,
+        FAST_ACCUM_INSTANCES.rows,
+        BLOCK_SCALED_INSTANCES.rows,
+    ];
+    tables.into_iter().chain(fused::tables()).flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
@@ -208,7 +214,8 @@ mod tests {
     /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
     #[test]
     fn features_are_what_the_table_has() {
-        let of = |ab, out| all_instances().any(|i| (i.ab, i.out) == (ab, out));
+        let tables = [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows];
+        let of = |ab, out| tables.into_iter().flatten().any(|i| (i.ab, i.out) == (ab, out));
         for (ab, out, feature, on) in FEATURES {
             assert_eq!(of(ab, out), on, "{feature}");
         }

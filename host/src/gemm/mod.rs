@@ -6,12 +6,14 @@
 //! not a multiple of 16 bytes goes through a padded copy, because TMA requires that; every other operand is
 //! used in place.
 //!
-//! [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
+//! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
+//! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
 //! [`Gemm::block_scaled`] is for scales of blocks of K.
 
 mod block_scaled;
 mod calibration;
 mod choice;
+mod fused;
 mod info;
 mod kernel_times;
 mod layout;
@@ -25,6 +27,7 @@ mod scaled;
 
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
+pub use fused::{FusedGemm, Fusion, GatedGemm};
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};
@@ -76,6 +79,13 @@ impl<E: Epilogue> Gemm<E> {
         let instances = instances.rows;
         for instance in instances {
             check_instance(instance, E::META)?;
+            if instance.gated != E::GATED {
+                let words = |gated| if gated { "gated" } else { "not gated" };
+                let (table, epilogue) = (words(instance.gated), words(E::GATED));
+                let what = format!("{table} in the table; the epilogue is {epilogue}");
+                let kernel = instance.desc.meta.name().into();
+                return Err(Error::BadInstance { kernel, what });
+            }
         }
         let module = device.load(image)?;
         for instance in instances {

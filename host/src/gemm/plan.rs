@@ -17,6 +17,9 @@ use pipeline::grid::Throttle;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
+/// Rows of B of a gated product come in blocks of this many: half of them gates.
+const GATED_ROWS: u64 = 16;
+
 /// Allocates zeroed memory, a number of bytes.
 pub(super) type Alloc<'a> = &'a mut dyn FnMut(usize) -> Result<Buffer, Error>;
 
@@ -51,9 +54,13 @@ impl<E: Epilogue> GemmPlan<E> {
         alloc: Alloc<'_>,
     ) -> Result<Self, Error> {
         problem.check()?;
-        let mut info = PlanInfo::of(&gemm.device, problem);
+        if E::GATED && !problem.n.is_multiple_of(GATED_ROWS) {
+            return Err(Error::GatedRows { n: problem.n });
+        }
+        let mut info = PlanInfo::of(&gemm.device, problem, E::GATED);
         let mut choices = Vec::new();
-        let layouts = ['A', 'B', 'C', 'D'].map(|operand| Layout::new(problem, operand));
+        let layouts =
+            ['A', 'B', 'C', 'D'].map(|operand| Layout::new(&problem.of::<E>(operand), operand));
         let mut staging = [const { OnceLock::new() }; 4];
         if problem.m == 0 || problem.n == 0 {
             info.notes.push("D is empty: nothing is launched".into());

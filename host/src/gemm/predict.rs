@@ -311,7 +311,7 @@ impl<'t> Tiled<'t> {
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
-        let bytes_us = bytes_from_memory(&tiling, problem, c) / c.memory_bytes_per_us;
+        let bytes_us = bytes_from_memory(&tiling, i.gated, problem, c) / c.memory_bytes_per_us;
         let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
         Self {
             instance,
@@ -428,16 +428,17 @@ fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
 
 /// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. An
 /// operand is read once if one row or one column of cluster tiles covers D.
-fn bytes_from_memory(tiling: &Tiling, problem: &GemmProblem, c: &Calibration) -> f64 {
+fn bytes_from_memory(tiling: &Tiling, gated: bool, problem: &GemmProblem, c: &Calibration) -> f64 {
     let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
     };
-    let row = problem.n * problem.out.size() as u64;
+    let halves = if gated { 2 } else { 1 };
+    let row = problem.n / halves * problem.out.size() as u64;
     let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
     again(rows, tiling.clusters_n)
         + again(columns, tiling.clusters_m)
-        + problem.bytes('D') as f64 * (1.0 + c.written + partial)
+        + problem.bytes('D') as f64 / halves as f64 * (1.0 + c.written + partial)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
+use gpu_kernels::gemm::Epilogue;
 use gpu_kernels::gemm::divmod::FastDivmod;
 use isa::kernel::Dtype;
 
@@ -10,7 +11,7 @@ use isa::kernel::Dtype;
 pub struct GemmProblem {
     /// Rows of A, C and D.
     pub m: u64,
-    /// Rows of B; columns of C and D.
+    /// Rows of B; columns of C and D. The D of a [gated](super::Gemm::gated) product has half as many.
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
@@ -33,6 +34,14 @@ impl GemmProblem {
     pub fn bytes(&self, operand: char) -> u64 {
         let (rows, cols, dtype) = self.shape(operand);
         rows.saturating_mul(cols).saturating_mul(dtype.size() as u64)
+    }
+
+    /// The problem whose operand has the shape that it has with the epilogue `E`.
+    pub(super) fn of<E: Epilogue>(&self, operand: char) -> Self {
+        match operand {
+            'C' | 'D' if E::GATED => Self { n: self.n / 2, ..*self },
+            _ => *self,
+        }
     }
 
     /// Rows, columns and type of an operand.

@@ -30,7 +30,7 @@ pub struct BoundGemm<'p, E = Linear> {
 }
 
 /// One kernel with its tensor maps and its stream-K workspace.
-struct Launch<'p> {
+pub(super) struct Launch<'p> {
     choice: &'p Choice,
     partials: &'p Buffer,
     maps: [TensorMap; 4],
@@ -99,7 +99,10 @@ impl<E: Epilogue> GemmPlan<E> {
         let views = [Some(a.into()), Some(b.into()), c, Some(d.into().0)];
         let mut operands = [const { None }; 4];
         for ((operand, view), layout) in operands.iter_mut().zip(views).zip(&self.layouts) {
-            let check = |view| Operand::new(&self.device, &self.problem, layout, view);
+            let check = |view| {
+                let problem = self.problem.of::<E>(layout.operand);
+                Operand::new(&self.device, &problem, layout, view)
+            };
             *operand = view.map(check).transpose()?;
         }
         check_apart(&self.layouts, &operands)?;
@@ -157,17 +160,21 @@ impl BoundGemm<'_> {
     /// [`Error::ForeignDevice`] for a stream of another device; [`Error::PlanBusy`] in a capture; [`Error::View`]
     /// for an operand that was borrowed for another stream; errors of the launch.
     pub fn run(&self, alpha: f32, beta: f32, stream: &Stream) -> Result<(), Error> {
-        let launch = match &self.launches[..] {
-            [_, without_c] if beta == 0.0 => Some(without_c),
-            launches => launches.first(),
-        };
-        self.queue(launch, None, Linear { alpha, beta }, stream)
+        self.queue(self.choice(beta != 0.0), None, Linear { alpha, beta }, stream)
     }
 }
 
 impl<E: Epilogue> BoundGemm<'_, E> {
     pub(super) fn problem(&self) -> &GemmProblem {
         &self.plan.problem
+    }
+
+    /// The kernel to launch: the one without C if this run reads none.
+    pub(super) fn choice(&self, reads_c: bool) -> Option<&Launch<'_>> {
+        match &self.launches[..] {
+            [_, without_c] if !reads_c => Some(without_c),
+            launches => launches.first(),
+        }
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -202,7 +209,7 @@ impl<E: Epilogue> BoundGemm<'_, E> {
         Ok(&self.plan.staging(0)?.memory)
     }
 
-    fn queue(
+    pub(super) fn queue(
         &self,
         launch: Option<&Launch<'_>>,
         scales: Option<BlockScales<'_>>,

@@ -82,6 +82,7 @@ pub const fn instance(
         scale_granularity: None,
         has_c,
         swap_ab: false,
+        gated: false,
     }
 }
 

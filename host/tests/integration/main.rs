@@ -17,6 +17,7 @@ mod attention_reference;
 mod attention_work;
 mod block_scaled;
 mod errors;
+mod fused;
 mod gemm_chain;
 mod gemm_in_turn;
 mod gemm_seams;

@@ -183,6 +183,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         scale_granularity: None,
         has_c,
         swap_ab: false,
+        gated: false,
     }
 }
 pub static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];
