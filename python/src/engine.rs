@@ -367,9 +367,8 @@ fn scales(device: &Device, product: &Product) -> Result<([Buffer; 2], [u64; 2]),
         unreachable!("the key of a plan with scales has no other products")
     };
     // SAFETY: the caller holds the scales during its call, and their library frees them in the order of the stream.
-    let buffer = |(addr, values): (u64, u64)| unsafe {
-        Buffer::from_raw(device, addr, 4 * values as usize)
-    };
+    let buffer =
+        |(addr, values): (u64, u64)| unsafe { Buffer::from_raw(device, addr, 4 * values as usize) };
     Ok(([buffer(a)?, buffer(b)?], pitches))
 }
 

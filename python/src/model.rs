@@ -6,9 +6,7 @@ use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpipe::host::attention::Attention;
-use warpipe::host::gemm::{
-    BlockScales, Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
-};
+use warpipe::host::gemm::{BlockScales, Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm};
 use warpipe::host::{self, Device, Dtype, Error, SimConfig};
 
 /// The host crate's name of an element type.

@@ -39,7 +39,9 @@ fn scales(
         return Err(Refusal::Element { name, have: view.element, need: "float32".into() });
     }
     if values != 1 && values != count {
-        let what = format!("1 value for the whole tensor, or {count}, is right, or {blocks:?} for blocks of 128");
+        let what = format!(
+            "1 value for the whole tensor, or {count}, is right, or {blocks:?} for blocks of 128"
+        );
         return Err(Refusal::Shape { name, shape: view.shape.to_string(), what });
     }
     // One value may have any strides.
@@ -60,7 +62,8 @@ fn scaling(
     let is = |view: &View, want: [u64; 2]| {
         view.shape.as_slice().iter().map(|&size| size as u64).eq(want)
     };
-    let values = |view: &View| view.shape.as_slice().iter().map(|&size| size as u64).product::<u64>();
+    let values =
+        |view: &View| view.shape.as_slice().iter().map(|&size| size as u64).product::<u64>();
     // Where both readings are possible, they are the same product.
     let by_rows = [1, m].contains(&values(a)) && [1, n].contains(&values(b));
     if by_rows || !is(a, of_a) || !is(b, of_b) {
