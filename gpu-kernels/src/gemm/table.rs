@@ -207,7 +207,10 @@ pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES, all_instances};
+    use super::{
+        BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES,
+        all_instances,
+    };
     use crate::gemm::Instance;
     use pipeline::cta::SMEM_LIMIT;
 
@@ -226,7 +229,9 @@ mod tests {
     /// Sums of 8-bit floats stay in the tensor cores in the kernels with fast accumulation alone.
     #[test]
     fn a_table_has_one_accumulation() {
-        assert!(SCALED_INSTANCES.iter().all(|i| i.promotes));
+        assert!(SCALED_INSTANCES.iter().all(|i| i.promotes && i.scale_granularity.is_none()));
+        let block = Some([1, 128, 128]);
+        assert!(BLOCK_SCALED_INSTANCES.iter().all(|i| i.promotes && i.scale_granularity == block));
         assert!(!FAST_ACCUM_INSTANCES.iter().any(|i| i.promotes));
         assert!(!INSTANCES.iter().any(|i| i.promotes || i.ab.size() == 1));
     }

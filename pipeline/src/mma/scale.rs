@@ -93,8 +93,8 @@ where
     {
         // SAFETY: the caller's contract: A and B lie in the slot as in one that has nothing beside it.
         unsafe {
-            <(A, B) as MmaTiles>::issue::<Rd, N, BLOCKS>(data, group, first, regs, accumulate)
-        };
+            <(A, B) as MmaTiles>::issue::<Rd, N, BLOCKS>(data, group, first, regs, accumulate);
+        }
     }
 }
 
