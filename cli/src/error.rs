@@ -72,6 +72,10 @@ pub enum Error {
         "scales of {operand} = {name} are {shape:?}; 1 value for the whole tensor or {rows}, one for each row, is right"
     )]
     Scales { operand: char, name: String, shape: Vec<usize>, rows: u64 },
+    #[error("bias = {name} is {have}; it must have the operands' type, {dtype}")]
+    BiasType { name: String, have: String, dtype: &'static str },
+    #[error("bias = {name} is {shape:?}; N = {n} values, one for each row of B, are right")]
+    Bias { name: String, shape: Vec<usize>, n: u64 },
     #[error("scales of {operand} = {name}: value {index} is {value}; finite numbers are right")]
     ScaleValue { operand: char, name: String, index: usize, value: f32 },
     #[error("C = {c} is [{rows}, {cols}]; it must be [M, N] = [{m}, {n}] like the result")]

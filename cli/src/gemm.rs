@@ -3,6 +3,7 @@
 use super::args::{DeviceArg, ScaleArg, TensorRef, finite, result_dtype, scaled_dtype};
 use super::check::Judged;
 use super::error::Error;
+use super::layer::{Epilogue, Layer};
 use super::operands::{Generate, Operands, default_result, file_dtype};
 use super::output::Output;
 use super::progress::Progress;
@@ -34,6 +35,9 @@ pub struct Args {
     /// C [M, N] from a .safetensors file, of the result's type; needed by --beta
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
     c: Option<TensorRef>,
+    /// The bias of --epilogue [N] from a .safetensors file, of the operands' type
+    #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "epilogue")]
+    bias: Option<TensorRef>,
     /// Rows of a generated A
     #[arg(help_heading = GENERATED, long, value_name = "M", requires = "n", requires = "k")]
     m: Option<u64>,
@@ -67,6 +71,11 @@ pub struct Args {
     /// Factor of C [default: 1 with --c, otherwise 0]; with generated A and B, C is generated too
     #[arg(help_heading = RESULT, long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
+    /// What becomes of the product: bias, an activation (relu, silu, gelu, gelu-tanh, swiglu, geglu, geglu-tanh) and
+    /// residual, in this order, for example bias+gelu+residual. A residual is C, added behind the activation. With
+    /// swiglu and geglu the result has N / 2 columns: rows of B come in blocks of 8, gates and then what belongs to them
+    #[arg(help_heading = RESULT, long, value_name = "LINKS")]
+    epilogue: Option<Epilogue>,
     /// Element type of the result: bf16, f16 or f32 [default: that of A and B, or bf16 for e4m3]
     #[arg(help_heading = RESULT, long, value_parser = result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
@@ -95,6 +104,7 @@ struct Report {
     plan: PlanInfo,
     alpha: f32,
     beta: f32,
+    epilogue: Option<String>,
     /// Seconds from the launch to the end of the last copy on the device. On the SM model, this is the
     /// time of the model, which says nothing about a GPU.
     seconds: f64,
@@ -113,14 +123,27 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let problem = operands.problem;
     let beta = args.beta.unwrap_or(if problem.beta_c { 1.0 } else { 0.0 });
 
+    let layer = match &args.epilogue {
+        Some(epilogue) => {
+            Some(Layer::new(epilogue, args.bias.as_ref(), &operands, [args.alpha, beta])?)
+        }
+        None => None,
+    };
+    let columns = layer.as_ref().map_or(problem.n, |layer| layer.columns(&problem));
+
     let what = format!("multiplying on {}", device.describe());
-    let (plan, d, seconds) = if let Some(scales) = &scales {
+    let (plan, d, seconds) = if let Some(layer) = &layer {
+        if tuner.is_some() {
+            return Err(Error::Usage("a tune cache has no products with --epilogue".to_owned()));
+        }
+        progress.step(&what, || layer.run(&device, &operands))?
+    } else if let Some(scales) = &scales {
         if tuner.is_some() {
             return Err(Error::Usage("a tune cache has no products of e4m3".to_owned()));
         }
         let planned = Planned::new(&device, &operands, scales, args.fast_accum)?;
         let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d, args.alpha);
-        let (d, seconds) = progress.step(&what, || timed(&device, &operands, run))?;
+        let (d, seconds) = progress.step(&what, || timed(&device, &operands, columns, run))?;
         (planned.plan.describe().clone(), d, seconds)
     } else {
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
@@ -132,13 +155,14 @@ pub fn run(args: &Args) -> Result<(), Error> {
         let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| {
             plan.run(a, b, c.as_ref().map(View::from), d, args.alpha, beta)
         };
-        let (d, seconds) = progress.step(&what, || timed(&device, &operands, run))?;
+        let (d, seconds) = progress.step(&what, || timed(&device, &operands, columns, run))?;
         (plan.describe().clone(), d, seconds)
     };
 
-    let judge = || match &scales {
-        None => Judged::new(&operands, args.alpha, beta, &d),
-        Some(ScalesOf { a, b }) => {
+    let judge = || match (&layer, &scales) {
+        (Some(layer), _) => layer.judge(&operands, &d),
+        (None, None) => Judged::new(&operands, args.alpha, beta, &d),
+        (None, Some(ScalesOf { a, b })) => {
             let bound = scaled::bound(problem.out, args.fast_accum);
             Judged::with_scales(&operands, [a, b], [args.alpha, beta], &d, bound)
         }
@@ -151,7 +175,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
     // A result that failed its check is not written.
     if let (Some(output), Ok(())) = (&output, &verdict) {
-        let shape = [problem.m as usize, problem.n as usize];
+        let shape = [problem.m as usize, columns as usize];
         progress.step("writing", || output.write(file_dtype(problem.out), shape, &d))?;
     }
     drop(progress);
@@ -160,6 +184,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         plan,
         alpha: args.alpha,
         beta,
+        epilogue: args.epilogue.as_ref().map(Epilogue::to_string),
         seconds,
         simulated: device.is_sim(),
         check,
@@ -169,14 +194,16 @@ pub fn run(args: &Args) -> Result<(), Error> {
     verdict
 }
 
-/// Uploads A and B, runs the product, and returns D and the seconds of the run.
-fn timed(
+/// Uploads A and B, runs the product, and returns D, of so many columns, and the seconds of the run.
+pub fn timed(
     device: &Device,
     operands: &Operands,
+    columns: u64,
     run: impl FnOnce(&Buffer, &Buffer, &mut Buffer) -> Result<(), host::Error>,
 ) -> Result<(Vec<u8>, f64), host::Error> {
     let (a, b) = (device.upload(&operands.a.data)?, device.upload(&operands.b.data)?);
-    let mut d = device.alloc(operands.problem.bytes('D') as usize)?;
+    let problem = GemmProblem { n: columns, ..operands.problem };
+    let mut d = device.alloc(problem.bytes('D') as usize)?;
     // All bits set is NaN in every type, so that the check finds elements that are not written.
     d.fill(0xff)?;
     device.synchronize()?;
@@ -199,8 +226,11 @@ pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
 impl Args {
     /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
-        let inputs: Vec<&Path> =
-            [&self.a, &self.b, &self.c].into_iter().flatten().map(|t| t.file.as_path()).collect();
+        let inputs: Vec<&Path> = [&self.a, &self.b, &self.c, &self.bias]
+            .into_iter()
+            .flatten()
+            .map(|t| t.file.as_path())
+            .collect();
         if self.a.is_some() && self.out.is_none() && !self.check {
             let usage = "the result is not used: give --out FILE[:TENSOR], --check or both";
             return Err(Error::Usage(usage.to_owned()));
@@ -232,7 +262,9 @@ impl Args {
         };
         let ab = self.dtype.unwrap_or(Dtype::Bf16);
         let out = self.out_dtype.unwrap_or(default_result(ab));
-        let problem = GemmProblem { m, n, k, ab, out, beta_c: self.beta.is_some() };
+        let residual = self.epilogue.as_ref().is_some_and(|epilogue| epilogue.residual);
+        let beta_c = self.beta.is_some() || residual;
+        let problem = GemmProblem { m, n, k, ab, out, beta_c };
         self.check_options(&problem)?;
         let generate = Generate { problem, seed: self.seed.unwrap_or(0) };
         if ab != Dtype::E4m3 {
@@ -271,7 +303,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.plan)?;
-        writeln!(f, "  alpha {}, beta {}", self.alpha, self.beta)?;
+        write!(f, "  alpha {}, beta {}", self.alpha, self.beta)?;
+        match &self.epilogue {
+            Some(epilogue) => writeln!(f, ", epilogue {epilogue}")?,
+            None => writeln!(f)?,
+        }
         if self.simulated {
             writeln!(
                 f,

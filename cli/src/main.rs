@@ -11,6 +11,7 @@ mod gemm;
 mod inspect;
 mod instance;
 mod kernels;
+mod layer;
 mod new;
 mod operands;
 mod output;

@@ -29,6 +29,8 @@ pub struct Operands {
     pub a: Matrix,
     pub b: Matrix,
     pub c: Option<Matrix>,
+    /// The seed of generated matrices.
+    pub seed: Option<u64>,
 }
 
 /// A product of generated matrices.
@@ -68,7 +70,7 @@ impl Operands {
             GemmProblem { m: a.rows, n: b.rows, k: a.cols, ab: a.dtype, out, beta_c: c.is_some() };
         check_size(&problem)?;
         let c = c.map(|c| read_c(c, &problem)).transpose()?;
-        Ok(Self { problem, a, b, c })
+        Ok(Self { problem, a, b, c, seed: None })
     }
 
     /// Makes matrices of normal values. The same seed gives the same values on every machine.
@@ -83,7 +85,8 @@ impl Operands {
             Ok::<_, Error>(Matrix { name: "generated".to_owned(), rows, cols, dtype, data })
         };
         let c = beta_c.then(|| make(2, m, n, out)).transpose()?;
-        Ok(Self { problem, a: make(0, m, k, ab)?, b: make(1, n, k, ab)?, c })
+        let (a, b) = (make(0, m, k, ab)?, make(1, n, k, ab)?);
+        Ok(Self { problem, a, b, c, seed: Some(seed) })
     }
 }
 

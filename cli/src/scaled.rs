@@ -79,7 +79,8 @@ pub fn generate(generate: Generate, of: ScaleOf) -> Result<(Operands, ScalesOf),
         Ok::<_, Error>((Matrix { name, rows, cols, dtype, data }, scales))
     };
     let ((a, scale_a), (b, scale_b)) = (make(0, problem.m)?, make(1, problem.n)?);
-    Ok((Operands { problem, a, b, c: None }, ScalesOf { a: scale_a, b: scale_b }))
+    let seed = Some(generate.seed);
+    Ok((Operands { problem, a, b, c: None, seed }, ScalesOf { a: scale_a, b: scale_b }))
 }
 
 /// A plan of a product with its scales on the device.

@@ -13,7 +13,7 @@ use pipeline::tile::EpilogueElement;
 use warpipe_gpu_kernels::gemm::config::*;
 use warpipe_gpu_kernels::gemm::epilogue::{Epilogue, Linear, Scaled};
 use warpipe_gpu_kernels::gemm::fusion::{
-    Activated, Clamp, Gelu, PerColBias, PerRowBias, Residual, Sigmoid, Then,
+    Activated, Clamp, EltAct, Gated, Gelu, PerColBias, PerRowBias, Residual, Sigmoid, Then,
 };
 use warpipe_gpu_kernels::gemm::output::EpilogueTiles;
 use warpipe_gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
@@ -62,6 +62,19 @@ warpipe_gpu_kernels::gemm_kernels! {
     bounded_128x256: bf16 => f32, 128 x 256, cluster 2 x 1, SplitN;
     bounded_16x64t: bf16 => bf16, 64 x 16, cluster 1 x 1, Cooperative, operands swapped;
 }
+
+// example: gated
+/// silu(gate) · up, and a bias of the columns of D
+pub type SwiGlu<'a> = Then<Gated<Linear, EltAct>, PerColBias<'a, f32>>;
+
+warpipe_gpu_kernels::gemm_kernels! {
+    /// The kernels with this epilogue. Their D has half as many columns as the tile says.
+    pub static SWIGLU: SwiGlu<'static>;
+    swiglu_128x256: bf16 => bf16, 128 x 256, cluster 2 x 1, SplitN;
+    swiglu_64x192: bf16 => bf16, 64 x 192, cluster 1 x 1, Cooperative;
+    swiglu_128x128_f32: bf16 => f32, 128 x 128, cluster 1 x 1, Pingpong;
+}
+// end
 
 // example: main loop
 /// `Cooperative` without overlap: the wgmmas of a k tile end before those of the next one are issued.

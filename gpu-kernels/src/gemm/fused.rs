@@ -59,13 +59,12 @@ fused! {
     FUSED_BF16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
-        _128x128_2x1_pp(128 x 128, cluster 2 x 1, Pingpong);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
-        _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
+        _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
@@ -84,13 +83,11 @@ fused! {
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
-        _128x256_2x1_c(128 x 256, cluster 2 x 1, SplitN, with C);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
     GATED_F16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
-        _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
     }
 }

@@ -5,14 +5,16 @@
 mod seams;
 
 use gpu_kernels::gemm::config::{LoadArgs, MapA, MapB, MapC, MapD};
-use gpu_kernels::gemm::fusion::{Chain, Clamp, Gelu, PerColBias, PerRowBias, Residual, Sigmoid};
+use gpu_kernels::gemm::fusion::{
+    Chain, Clamp, EltAct, Gelu, PerColBias, PerRowBias, Residual, Sigmoid,
+};
 use gpu_kernels::gemm::{Linear, Scaled, Scales};
 use host::gemm::{Gemm, GemmProblem};
 use host::{Buffer, Device, Dtype, Param, SimConfig, TensorSpec, View, data};
 use isa::kernel::{Image, Kernel, KernelMeta};
 use pipeline::grid::Throttle;
 use seams::serial_by_columns::{Parts, serial_by_columns};
-use seams::{BOUNDED, ByColumnsArgs, CHAINED, GeluResidual, Relu};
+use seams::{BOUNDED, ByColumnsArgs, CHAINED, GeluResidual, Relu, SWIGLU, SwiGlu};
 use std::sync::LazyLock;
 
 fn spec(buffer: &Buffer, rows: usize, cols: usize) -> TensorSpec<'_> {
@@ -120,7 +122,7 @@ fn normal_distribution(x: f64) -> f64 {
 
 /// What the model needs of the image: the facts of the kernels of chains.
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
-    let rows = CHAINED.iter().chain(BOUNDED.iter());
+    let rows = CHAINED.iter().chain(BOUNDED.iter()).chain(SWIGLU.iter());
     let kernels: Vec<KernelMeta> = rows.map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("chains", "sm_90a");
     let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
@@ -173,5 +175,37 @@ fn a_chain_with_scales_and_values_of_rows() {
             let x = scale * x + f64::from(bias.values[row]);
             (1.0 / (1.0 + (-x).exp())).clamp(0.2, 0.7)
         });
+    }
+}
+
+#[test]
+fn gates_of_kernels_of_ones_own() {
+    let device = Device::sim(SimConfig { sms: 4, ..SimConfig::default() });
+    let size @ [m, n, k] = [150, 304, 72];
+    let [a, b] = [m * k, n * k].map(|count| operand(&device, count as u64, count, Dtype::Bf16));
+    let bias = operand(&device, 4, n / 2, Dtype::F32);
+    let gemm = Gemm::with_instances(&device, &IMAGE, SWIGLU).unwrap();
+    let sum = |row: usize, column: usize| {
+        let product =
+            |x: usize| f64::from(a.values[row * k + x]) * f64::from(b.values[column * k + x]);
+        0.25 * (0..k).map(product).sum::<f64>()
+    };
+    for (index, instance) in SWIGLU.iter().enumerate() {
+        let mut d = device.alloc(instance.out.size() * m * n / 2).unwrap();
+        let epilogue: SwiGlu<'_> = Linear { alpha: 0.25, beta: 0.0 }
+            .gated(EltAct::SILU)
+            .then(PerColBias { bias: bias.buffer.dependent_slice() });
+        let plan = gemm.plan_with(&problem(size, instance.out, false), index).unwrap();
+        plan.run_with(&a.buffer, &b.buffer, None, &mut d, epilogue).unwrap();
+        let d = data::decode(&d.to_vec().unwrap(), instance.out).unwrap();
+        assert_eq!(d.len(), m * n / 2);
+        for (i, &have) in d.iter().enumerate() {
+            let (row, column) = (i / (n / 2), i % (n / 2));
+            let gate = column / 8 * 16 + column % 8;
+            let (gate, up) = (sum(row, gate), sum(row, gate + 8));
+            let want = gate / (1.0 + (-gate).exp()) * up + f64::from(bias.values[column]);
+            let error = (f64::from(have) - want).abs() / (1.0 + want.abs());
+            assert!(error < 5e-3, "kernel {index}, ({row}, {column}): {have}, {want} is right");
+        }
     }
 }

@@ -1,0 +1,222 @@
+//! `--epilogue`: the bias, the activation, the residual and the gates of a linear layer.
+
+use super::check::{Judged, bound};
+use super::error::Error;
+use super::operands::{Operands, file_dtype};
+use super::tensor_file;
+use super::{args::TensorRef, gemm::timed};
+use host::data::{decode, encode, normal};
+use host::dtype_name;
+use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo};
+use host::reference::{Layer as Reference, Product};
+use host::{Buffer, Device, View};
+use isa::kernel::Dtype;
+use std::fmt;
+use std::str::FromStr;
+use warpipe::gpu_kernels::gemm::fused::FusedElement;
+use warpipe::gpu_kernels::gemm::fusion::EltAct;
+use warpipe::half::{bf16, f16};
+
+/// What `--epilogue` names, in the order in which it is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Epilogue {
+    text: String,
+    bias: bool,
+    activation: EltAct,
+    gated: bool,
+    /// Whether C is added behind the activation.
+    pub residual: bool,
+}
+
+/// The activations of gates.
+const GATED: [(&str, EltAct); 3] =
+    [("swiglu", EltAct::SILU), ("geglu", EltAct::GELU), ("geglu-tanh", EltAct::GELU_TANH)];
+
+impl FromStr for Epilogue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            let names = EltAct::NAMES.iter().chain(&GATED).map(|(name, _)| *name);
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!(
+                "expected bias, an activation ({names}) and residual, in this order, with + between them"
+            )
+        };
+        let mut parts = text.split('+').peekable();
+        let bias = parts.next_if_eq(&"bias").is_some();
+        let find = |names: &[(&str, EltAct)], part: &str| {
+            names.iter().find(|(name, _)| *name == part).map(|(_, function)| *function)
+        };
+        let plain = parts.peek().and_then(|part| find(&EltAct::NAMES, part));
+        let gates = parts.peek().and_then(|part| find(&GATED, part));
+        let activation = plain.or(gates);
+        if activation.is_some() {
+            parts.next();
+        }
+        let residual = parts.next_if_eq(&"residual").is_some();
+        if parts.next().is_some() {
+            return Err(wrong());
+        }
+        if gates.is_some() && residual {
+            return Err("gates and a residual: a gated product reads no C".to_owned());
+        }
+        let activation = activation.unwrap_or(EltAct::IDENTITY);
+        Ok(Self { text: text.to_owned(), bias, activation, gated: gates.is_some(), residual })
+    }
+}
+
+impl fmt::Display for Epilogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// An epilogue with its bias.
+pub struct Layer {
+    epilogue: Epilogue,
+    /// Values of the operands' type.
+    bias: Option<Vec<u8>>,
+    alpha: f32,
+    /// Factor of C, in front of the activation or behind it.
+    beta: f32,
+}
+
+impl Layer {
+    /// Reads or generates the bias, and checks that there are kernels for the operands.
+    pub fn new(
+        epilogue: &Epilogue,
+        bias: Option<&TensorRef>,
+        operands: &Operands,
+        [alpha, beta]: [f32; 2],
+    ) -> Result<Self, Error> {
+        let GemmProblem { n, ab, out, beta_c, .. } = operands.problem;
+        let usage = |text: String| Err(Error::Usage(text));
+        if ![Dtype::Bf16, Dtype::F16].contains(&ab) || out != ab {
+            let (ab, out) = (dtype_name(ab), dtype_name(out));
+            return usage(format!(
+                "--epilogue {epilogue}: operands are {ab}, the result is {out}; both bf16 or both f16 is right"
+            ));
+        }
+        if epilogue.gated && beta_c {
+            return usage(format!(
+                "--epilogue {epilogue}: a gated product reads no C: omit --c and --beta"
+            ));
+        }
+        if epilogue.residual && !beta_c {
+            return usage(format!("--epilogue {epilogue}: give --c FILE:TENSOR for the residual"));
+        }
+        let bias = match (epilogue.bias, bias, operands.seed) {
+            (true, Some(bias), _) => Some(read(bias, ab, n)?),
+            (true, None, Some(seed)) => Some(encode(&normal(!seed, n as usize), ab)?),
+            (true, None, None) => {
+                return usage(format!("--epilogue {epilogue}: give --bias FILE:TENSOR"));
+            }
+            (false, Some(_), _) => {
+                return usage(format!("--bias: the epilogue is {epilogue}, without bias"));
+            }
+            (false, None, _) => None,
+        };
+        Ok(Self { epilogue: epilogue.clone(), bias, alpha, beta })
+    }
+
+    /// Columns of the result.
+    pub fn columns(&self, problem: &GemmProblem) -> u64 {
+        if self.epilogue.gated { problem.n / 2 } else { problem.n }
+    }
+
+    fn fusion<'s>(&self, bias: Option<&'s Buffer>) -> Fusion<'s> {
+        let [beta, residual] =
+            if self.epilogue.residual { [0.0, self.beta] } else { [self.beta, 0.0] };
+        let activation = self.epilogue.activation;
+        Fusion { alpha: self.alpha, beta, bias, activation, residual }
+    }
+
+    /// Runs the product, and returns its plan, D and the seconds of the run.
+    pub fn run(
+        &self,
+        device: &Device,
+        operands: &Operands,
+    ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
+        match operands.problem.ab {
+            Dtype::F16 => self.run_as::<f16>(device, operands),
+            _ => self.run_as::<bf16>(device, operands),
+        }
+    }
+
+    fn run_as<T: FusedElement>(
+        &self,
+        device: &Device,
+        operands: &Operands,
+    ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
+        let problem = &operands.problem;
+        let upload = |bytes: &Vec<u8>| device.upload(bytes);
+        let bias = self.bias.as_ref().map(upload).transpose()?;
+        let c = operands.c.as_ref().map(|c| upload(&c.data)).transpose()?;
+        let (c, fusion) = (c.as_ref().map(View::from), self.fusion(bias.as_ref()));
+        let columns = self.columns(problem);
+        if self.epilogue.gated {
+            let plan = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?.plan(problem)?;
+            let (d, seconds) =
+                timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
+            return Ok((plan.describe().clone(), d, seconds));
+        }
+        let plan = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?.plan(problem)?;
+        let (d, seconds) =
+            timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
+        Ok((plan.describe().clone(), d, seconds))
+    }
+
+    /// Compares `d` with the layer in f64.
+    pub fn judge(&self, operands: &Operands, d: &[u8]) -> Result<Judged, host::Error> {
+        let GemmProblem { m, n, k, ab, out, .. } = operands.problem;
+        let values = |bytes: &[u8]| decode(bytes, ab);
+        let (a, b) = (values(&operands.a.data)?, values(&operands.b.data)?);
+        let c = operands.c.as_ref().map(|c| values(&c.data)).transpose()?;
+        let bias = self.bias.as_deref().map(values).transpose()?;
+        let Fusion { alpha, beta, activation, residual, .. } = self.fusion(None);
+        let [m, n] = [m, n].map(|size| size as usize);
+        let product = Product { m, n, k: k as usize, a: &a, b: &b, c: c.as_deref(), alpha, beta };
+        let gated = self.epilogue.gated;
+        let layer = Reference { product, bias: bias.as_deref(), activation, residual, gated };
+        let (check, bound) = (layer.check(&decode(d, out)?)?, bound(out, k));
+        Ok(Judged { check, bound, passed: check.below(bound) })
+    }
+}
+
+/// Reads the bias: N values of the operands' type.
+fn read(bias: &TensorRef, dtype: Dtype, n: u64) -> Result<Vec<u8>, Error> {
+    let tensor = tensor_file::read(bias)?;
+    let name = tensor.name;
+    if tensor.dtype != file_dtype(dtype) {
+        let (dtype, have) = (dtype_name(dtype), tensor.dtype.to_string());
+        return Err(Error::BiasType { name, have, dtype });
+    }
+    if tensor.shape.iter().map(|&size| size as u64).product::<u64>() != n {
+        return Err(Error::Bias { name, shape: tensor.shape, n });
+    }
+    Ok(tensor.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epilogues_are_named_in_their_order() {
+        let parse = |text: &str| text.parse::<Epilogue>();
+        let of = |text, bias, activation, gated, residual| {
+            let want = Epilogue { text: String::from(text), bias, activation, gated, residual };
+            assert_eq!(parse(text), Ok(want));
+        };
+        of("bias", true, EltAct::IDENTITY, false, false);
+        of("gelu", false, EltAct::GELU, false, false);
+        of("bias+gelu-tanh+residual", true, EltAct::GELU_TANH, false, true);
+        of("residual", false, EltAct::IDENTITY, false, true);
+        of("bias+swiglu", true, EltAct::SILU, true, false);
+        for bad in ["", "gelu+bias", "bias+bias", "relu+silu", "Gelu", "bias+", "swiglu+residual"] {
+            let error = parse(bad).unwrap_err();
+            assert!(!error.contains('\n'), "{bad}: {error}");
+        }
+    }
+}
