@@ -4,18 +4,23 @@
 //! share none. A plan without workspaces serves all streams. No call of Python happens while the lock is held:
 //! another thread may hold the GIL and wait for the lock.
 
+use crate::layout::Element;
 use crate::layout::{Layout, Matrix};
-use crate::model::problem;
-use crate::product::{Product, Scales, Size};
+use crate::model::{activation, problem};
+use crate::product::{LayerKind, Product, Scales, Size};
 use crate::python::{Error, raise};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warpipe::gpu_kernels::gemm::fused::FusedElement;
+use warpipe::gpu_kernels::gemm::fusion::{LinCombPerColBiasEltAct, LinCombPerColBiasGated};
 use warpipe::gpu_kernels::gemm::{Epilogue, Linear, Scaled};
+use warpipe::half::{bf16, f16};
 use warpipe::host::gemm::{
-    BoundGemm, Gemm, GemmPlan, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
+    BoundGemm, FusedGemm, Fusion, GatedGemm, Gemm, GemmPlan, GemmProblem, OperandScales, PlanInfo,
+    ScaledGemm,
 };
 use warpipe::host::{self, Buffer, Device, Stream, View, ViewMut};
 
@@ -45,6 +50,8 @@ struct Gpu {
     gemm: Arc<Gemm>,
     /// Products with scales: promoted sums, and fast accumulation. Loaded at their first use.
     scaled: [Option<Arc<ScaledGemm>>; 2],
+    /// Layers, by their kind and their type. Loaded at their first use.
+    layers: HashMap<(LayerKind, Element), Arc<dyn LayerKernels>>,
     plans: HashMap<Key, Entry>,
     /// Calls so far.
     clock: u64,
@@ -64,10 +71,77 @@ struct Key {
 enum Kernels {
     Plain(Arc<Gemm>),
     Scaled(Arc<ScaledGemm>),
+    Layer(Arc<dyn LayerKernels>),
 }
+
+/// Kernels of layers: of one kind, for one type.
+trait LayerKernels: Send + Sync {
+    fn plan_in(
+        &self,
+        problem: &GemmProblem,
+        alloc: &mut dyn FnMut(usize) -> Result<Buffer, host::Error>,
+    ) -> Result<Box<dyn LayerPlan>, host::Error>;
+}
+
+/// A plan of such a kernel.
+trait LayerPlan: Send {
+    fn run(
+        &mut self,
+        device: &Device,
+        operands: &Operands,
+        fusion: Fusion<'_>,
+        stream: &Stream,
+    ) -> Result<(), host::Error>;
+}
+
+macro_rules! layer_kernels {
+    ($kernels:ident, $epilogue:ident) => {
+        impl<T: FusedElement> LayerKernels for $kernels<T> {
+            fn plan_in(
+                &self,
+                problem: &GemmProblem,
+                alloc: &mut dyn FnMut(usize) -> Result<Buffer, host::Error>,
+            ) -> Result<Box<dyn LayerPlan>, host::Error> {
+                Ok(Box::new(Planned::new(Gemm::plan_in(self, problem, alloc)?)))
+            }
+        }
+
+        impl<T: FusedElement> LayerPlan for Planned<$epilogue<'static, T>> {
+            fn run(
+                &mut self,
+                device: &Device,
+                operands: &Operands,
+                fusion: Fusion<'_>,
+                stream: &Stream,
+            ) -> Result<(), host::Error> {
+                self.bound(device, operands)?.run_fused(fusion, stream)
+            }
+        }
+    };
+}
+layer_kernels!(FusedGemm, LinCombPerColBiasEltAct);
+layer_kernels!(GatedGemm, LinCombPerColBiasGated);
 
 impl Gpu {
     fn kernels(&mut self, size: &Size) -> Result<Kernels, host::Error> {
+        if let Some(kind) = size.layer {
+            let free = match self.layers.entry((kind, size.ab)) {
+                Slot::Occupied(loaded) => return Ok(Kernels::Layer(Arc::clone(loaded.get()))),
+                Slot::Vacant(free) => free,
+            };
+            let (device, image) = (&self.device, &warpipe::GEMM_IMAGE);
+            let loaded: Arc<dyn LayerKernels> = match (kind, size.ab) {
+                (LayerKind::Fused, Element::F16) => {
+                    Arc::new(FusedGemm::<f16>::fused(device, image)?)
+                }
+                (LayerKind::Fused, _) => Arc::new(FusedGemm::<bf16>::fused(device, image)?),
+                (LayerKind::Gated, Element::F16) => {
+                    Arc::new(GatedGemm::<f16>::gated(device, image)?)
+                }
+                (LayerKind::Gated, _) => Arc::new(GatedGemm::<bf16>::gated(device, image)?),
+            };
+            return Ok(Kernels::Layer(Arc::clone(free.insert(loaded))));
+        }
         let Some(fast) = size.fast_accum else { return Ok(Kernels::Plain(Arc::clone(&self.gemm))) };
         let place = &mut self.scaled[usize::from(fast)];
         let loaded = if let Some(loaded) = place {
@@ -91,6 +165,7 @@ struct Planned<E: 'static> {
 enum Work {
     Plain(Planned<Linear>),
     Scaled(Planned<Scaled<'static>>),
+    Layer(Box<dyn LayerPlan>),
 }
 
 /// A plan with the memory that it needs.
@@ -115,8 +190,8 @@ fn gpu(gpus: &mut Option<Gpus>, ordinal: i32) -> Result<&mut Gpu, host::Error> {
         Slot::Vacant(free) => {
             let device = Device::cuda(ordinal as usize)?;
             let gemm = Arc::new(Gemm::new(&device, &warpipe::GEMM_IMAGE)?);
-            let scaled = [None, None];
-            Ok(free.insert(Gpu { device, gemm, scaled, plans: HashMap::new(), clock: 0 }))
+            let (scaled, layers, plans) = ([None, None], HashMap::new(), HashMap::new());
+            Ok(free.insert(Gpu { device, gemm, scaled, layers, plans, clock: 0 }))
         }
     }
 }
@@ -248,7 +323,7 @@ fn plan(
         (gpu.device.clone(), gpu.kernels(&shared.size).map_err(|e| raise(&e))?)
     };
     let (mut keep, mut failed, mut bytes_in_all) = (Vec::new(), None, 0);
-    let alloc = |bytes| {
+    let mut alloc = |bytes| {
         bytes_in_all += bytes;
         match &mut zeros {
             _ if bytes == 0 => device.alloc(0),
@@ -273,6 +348,7 @@ fn plan(
         Kernels::Scaled(gemm) => {
             gemm.plan_in(&problem, alloc).map(|p| Work::Scaled(Planned::new(p)))
         }
+        Kernels::Layer(kernels) => kernels.plan_in(&problem, &mut alloc).map(Work::Layer),
     };
     if let Some(e) = failed {
         return Err(e);
@@ -324,6 +400,19 @@ impl Entry {
         match &mut self.work {
             Work::Plain(planned) => {
                 planned.bound(device, operands)?.run(alpha, product.beta, stream)
+            }
+            Work::Layer(planned) => {
+                let Some(fusion) = product.fusion else {
+                    unreachable!("the key of a plan of a layer has no other products")
+                };
+                let bytes = product.size.n as usize * 2;
+                // SAFETY: the caller holds the bias during this call, and its library frees it in the order of the
+                // stream.
+                let bias = fusion.bias.map(|addr| unsafe { Buffer::from_raw(device, addr, bytes) });
+                let (bias, activation) = (bias.transpose()?, activation(fusion.activation));
+                let (bias, residual) = (bias.as_ref(), product.beta);
+                let fusion = Fusion { bias, activation, residual, ..Fusion::default() };
+                planned.run(device, operands, fusion, stream)
             }
             Work::Scaled(planned) => {
                 let bound = planned.bound(device, operands)?;

@@ -19,6 +19,8 @@ mod engine;
 #[cfg(feature = "module")]
 mod interchange;
 #[cfg(feature = "module")]
+mod layer;
+#[cfg(feature = "module")]
 mod model;
 #[cfg(feature = "module")]
 mod python;
@@ -40,6 +42,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::doctor::doctor;
+    #[pymodule_export]
+    use crate::layer::fused_linear;
     #[pymodule_export]
     use crate::python::{Error, Plan, describe, fast, linear, matmul, plan, run};
     #[pymodule_export]

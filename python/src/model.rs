@@ -1,12 +1,18 @@
 //! The SM model, which runs the GPU's kernels on the CPU, and products of host tensors on it.
 
+use crate::layer::Tensors;
 use crate::layout::{Element, Order, Place, View};
-use crate::product::{Call, Op, Product, Size};
+use crate::product::{Call, LayerKind, Op, Product, Size};
 use crate::python::raise;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use warpipe::gpu_kernels::gemm::fused::FusedElement;
+use warpipe::gpu_kernels::gemm::fusion::EltAct;
+use warpipe::half::{bf16, f16};
 use warpipe::host::attention::Attention;
-use warpipe::host::gemm::{Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm};
+use warpipe::host::gemm::{
+    FusedGemm, Fusion, GatedGemm, Gemm, GemmProblem, OperandScales, PlanInfo, ScaledGemm,
+};
 use warpipe::host::{self, Device, Dtype, Error, SimConfig};
 
 /// The host crate's name of an element type.
@@ -136,6 +142,59 @@ pub unsafe fn run_scaled(
     // SAFETY: the caller's contract.
     unsafe { scatter(out, &d) };
     Ok(())
+}
+
+/// The activation with this name.
+pub fn activation(name: &str) -> EltAct {
+    let found = EltAct::NAMES.iter().find(|(known, _)| *known == name);
+    found.map_or(EltAct::IDENTITY, |(_, activation)| *activation)
+}
+
+/// Computes a layer of tensors of the host, and writes `out`.
+///
+/// # Safety
+/// As of [`run_scaled`].
+pub unsafe fn run_layer(py: Python<'_>, product: &Product, tensors: &Tensors) -> PyResult<()> {
+    let Some(fusion) = product.fusion else { return Ok(()) };
+    // SAFETY: the caller's contract.
+    let rows = |view: &View| unsafe { gather(view, Order::Rows) };
+    let (a, b) = (rows(&tensors.x), rows(&tensors.weight));
+    let (bias, c) = (tensors.bias.as_ref().map(rows), tensors.residual.as_ref().map(rows));
+    let operands = [Some(a), Some(b), bias, c];
+    let (size, activation) = (product.size, activation(fusion.activation));
+    let compute = |model: &Model| match size.ab {
+        Element::F16 => layer::<f16>(&model.device, &size, &operands, activation),
+        _ => layer::<bf16>(&model.device, &size, &operands, activation),
+    };
+    let d = py.detach(|| on_the_model(compute)).map_err(|e| raise(&e))?;
+    // SAFETY: the caller's contract.
+    unsafe { scatter(&tensors.out, &d) };
+    Ok(())
+}
+
+fn layer<T: FusedElement>(
+    device: &Device,
+    size: &Size,
+    operands: &[Option<Vec<u8>>; 4],
+    activation: EltAct,
+) -> Result<Vec<u8>, Error> {
+    let problem = problem(size);
+    let memory = |i: usize| operands[i].as_ref().map(|bytes| device.upload(bytes)).transpose();
+    let [a, b, bias, c] = [memory(0)?, memory(1)?, memory(2)?, memory(3)?];
+    let (Some(a), Some(b)) = (a, b) else { return Ok(Vec::new()) };
+    let c = c.as_ref().map(host::View::from);
+    let fusion = Fusion { bias: bias.as_ref(), activation, residual: 1.0, ..Fusion::default() };
+    let bytes = problem.bytes('D') as usize;
+    if size.layer == Some(LayerKind::Gated) {
+        let plan = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
+        let mut d = device.alloc(bytes / 2)?;
+        plan.run_fused(&a, &b, c, &mut d, fusion)?;
+        return d.to_vec();
+    }
+    let plan = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
+    let mut d = device.alloc(bytes)?;
+    plan.run_fused(&a, &b, c, &mut d, fusion)?;
+    d.to_vec()
 }
 
 /// Visits the byte offsets of all elements, row by row.

@@ -33,18 +33,54 @@ pub struct Size {
     pub with_c: bool,
     /// Of a product with scales, whether the tensor cores keep the sums.
     pub fast_accum: Option<bool>,
+    /// The kind of layer, if the product is followed by one.
+    pub layer: Option<LayerKind>,
+}
+
+/// A layer whose epilogue is part of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum LayerKind {
+    /// Bias, activation, residual.
+    Fused,
+    /// Gates: the result has N / 2 columns.
+    Gated,
+}
+
+/// The activations by name: that of the function, and whether it is of gates.
+pub const ACTIVATIONS: [(&str, &str, bool); 7] = [
+    ("relu", "relu", false),
+    ("silu", "silu", false),
+    ("gelu", "gelu", false),
+    ("gelu-tanh", "gelu-tanh", false),
+    ("swiglu", "silu", true),
+    ("geglu", "gelu", true),
+    ("geglu-tanh", "gelu-tanh", true),
+];
+
+/// What a layer does with its product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fusion {
+    /// Address of the bias, which has N values of the operands' type.
+    pub bias: Option<u64>,
+    /// The activation's function.
+    pub activation: &'static str,
 }
 
 impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { m, n, k, ab, out, with_c, fast_accum } = self;
+        let Self { m, n, k, ab, out, with_c, fast_accum, layer } = self;
         let c = if *with_c { " with C" } else { "" };
         let scaled = match fast_accum {
             None => "",
             Some(false) => ", scaled",
             Some(true) => ", scaled, with fast accumulation",
         };
-        write!(f, "M = {m}, N = {n}, K = {k}, {ab} to {out}{c}{scaled}")
+        let layer = match layer {
+            None => "",
+            Some(LayerKind::Fused) => ", with an epilogue",
+            Some(LayerKind::Gated) => ", gated",
+        };
+        write!(f, "M = {m}, N = {n}, K = {k}, {ab} to {out}{c}{scaled}{layer}")
     }
 }
 
@@ -65,6 +101,8 @@ pub struct Call {
     pub out_type: Option<Element>,
     /// Factor of C; `None` for 1 with C and 0 without it.
     pub beta: Option<f32>,
+    /// Whether the result has half as many columns as `b` has.
+    pub gated: bool,
 }
 
 /// A call that was checked.
@@ -88,6 +126,8 @@ pub struct Product {
     pub beta: f32,
     /// The scales of A and B.
     pub scales: Option<Scales>,
+    /// What happens to the product of a layer.
+    pub fusion: Option<Fusion>,
 }
 
 /// Scales on the device of their product: the address and the number of f32 values.
@@ -112,8 +152,16 @@ impl Call {
             Op::Linear => ["x", "weight"],
         };
         let (out_shape, m, n, k) = self.shape(a_name, b_name)?;
-        let size =
-            Size { m, n, k, ab: a.element, out: self.out_type()?, with_c: false, fast_accum: None };
+        let size = Size {
+            m,
+            n,
+            k,
+            ab: a.element,
+            out: self.out_type()?,
+            with_c: false,
+            fast_accum: None,
+            layer: None,
+        };
         self.check_elements(&size, a_name, b_name)?;
         self.check_places(a_name, b_name)?;
         let beta = self.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
@@ -145,6 +193,7 @@ impl Call {
             out_shape,
             beta,
             scales: None,
+            fusion: None,
         })
     }
 
@@ -174,12 +223,18 @@ impl Call {
             let what = format!("{a_name} is {a}, so {b_name} {dims} must have K = {k}, not {b_k}");
             return Err(Refusal::Shape { name: b_name, shape: b.to_string(), what });
         }
+        if self.gated && n % 16 != 0 {
+            let what =
+                format!("N is {n}: blocks of 8 gates and 8 other rows need a multiple of 16");
+            return Err(Refusal::Shape { name: b_name, shape: b.to_string(), what });
+        }
+        let columns = if self.gated { n / 2 } else { n };
         let mut shape = Dims::EMPTY;
         // As torch does: the result has as many batch dimensions as the operand with the most.
         let rows = a_rows.len().saturating_sub(1);
         let fits = (rows..b_leading.len()).all(|_| shape.push(1))
             && a_rows.iter().all(|&size| shape.push(size))
-            && shape.push(n);
+            && shape.push(columns);
         if !fits {
             return Err(Refusal::Dimensions {
                 name: a_name,
@@ -300,6 +355,7 @@ mod tests {
             out: None,
             out_type: None,
             beta: None,
+            gated: false,
         }
     }
 

@@ -189,7 +189,7 @@ fn check<'py>(
         return Err(PyTypeError::new_err("a and b are needed"));
     };
     let (c, out) = (import("c", c)?, import("out", out)?);
-    let call = Call { op, a, b, c, out, out_type, beta };
+    let call = Call { op, a, b, c, out, out_type, beta, gated: false };
     let product = call.check().map_err(|e| refuse(&e))?;
     Ok(Checked { call, product, _tensors: tensors })
 }

@@ -135,7 +135,16 @@ fn check(
     }
     let scales = Scales { a: scales("scale_a", scale_a, m)?, b: scales("scale_b", scale_b, n)? };
     let fast_accum = Some(use_fast_accum);
-    let size = Size { m, n, k, ab: Element::E4M3, out: out.element, with_c: false, fast_accum };
+    let size = Size {
+        m,
+        n,
+        k,
+        ab: Element::E4M3,
+        out: out.element,
+        with_c: false,
+        fast_accum,
+        layer: None,
+    };
     Ok(Product {
         size,
         place: a.place,
@@ -149,5 +158,6 @@ fn check(
         out_shape: out.shape,
         beta: 0.0,
         scales: Some(scales),
+        fusion: None,
     })
 }

@@ -83,7 +83,7 @@ pub fn plain(
         },
     };
     let (c, out) = (c.flatten(), out.flatten());
-    let checked = Call { op: call.op, a, b, c, out, out_type, beta: call.beta };
+    let checked = Call { op: call.op, a, b, c, out, out_type, beta: call.beta, gated: false };
     let mut product = checked.check().map_err(|e| refuse(&e))?;
     if let Some(plan) = call.plan {
         planned(plan.size(), &product, c.is_some()).map_err(|e| refuse(&e))?;

@@ -1,7 +1,8 @@
 """GEMM and attention for NVIDIA Hopper GPUs, for torch, cupy, jax and numpy.
 
 ``matmul(a, b)`` is ``torch.matmul`` for matrices, ``linear(x, weight)`` is
-``torch.nn.functional.linear``, ``attention(q, k, v)`` is
+``torch.nn.functional.linear``, ``fused_linear`` adds a bias, an activation, a residual or the gates of SwiGLU to it,
+``attention(q, k, v)`` is
 ``torch.nn.functional.scaled_dot_product_attention``, ``attention_varlen`` and
 ``attention_with_kvcache`` are flash-attention's for packed sequences and caches, ``scaled_mm(a, b, scale_a, scale_b)`` is
 ``torch._scaled_mm`` for float8_e4m3fn. Tensors on a GPU are read and written in place, on the stream
@@ -15,7 +16,16 @@ from __future__ import annotations
 
 import sys as _sys
 
-from ._dispatch import CopyWarning, Doctor, doctor, plan, plan_attention, scaled_mm
+from ._dispatch import (
+    CopyWarning,
+    Doctor,
+    doctor,
+    fused_linear,
+    interleave_gates,
+    plan,
+    plan_attention,
+    scaled_mm,
+)
 from ._native import (
     AttentionPlan,
     CacheSeqlens,
@@ -41,6 +51,8 @@ __all__ = [
     "attention_varlen",
     "attention_with_kvcache",
     "doctor",
+    "fused_linear",
+    "interleave_gates",
     "linear",
     "matmul",
     "plan",

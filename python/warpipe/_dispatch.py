@@ -145,6 +145,65 @@ def scaled_mm(
     return library._scaled_mm(a, b, scale_a, scale_b, out_dtype, use_fast_accum, out)
 
 
+#: The activations whose result has half as many columns.
+_GATES = ("swiglu", "geglu", "geglu-tanh")
+
+
+def fused_linear(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    activation: str | None = None,
+    residual: Any = None,
+    out: Any = None,
+) -> Any:
+    """``activation(x @ weight.T + bias) + residual``, in one kernel.
+
+    ``x`` is [..., K] and ``weight`` is [N, K], as a Linear layer stores it; ``bias`` is [N]. The result and ``residual``
+    are [..., N]. All have one type, float16 or bfloat16. ``activation`` is None, "relu", "silu", "gelu" or "gelu-tanh"
+    (``torch.nn.functional.gelu`` with ``approximate="tanh"``).
+
+    With "swiglu", "geglu" and "geglu-tanh" the result is ``silu(gate) * up`` (or GELU), [..., N / 2], and there is no
+    residual. ``weight`` and ``bias`` then have gates and what belongs to them in the order of ``interleave_gates``.
+
+    ``out`` is written in place and returned. There is no backward pass. In compiled code of torch call
+    ``torch.ops.warpipe.fused_linear``.
+    """
+    if _is_torch(x):
+        from . import torch as library
+
+        return library._fused_linear(x, weight, bias, residual, activation, out)
+    if out is None:
+        if _module(x) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(x)}")
+        rows = weight.shape[0] // 2 if activation in _GATES else weight.shape[0]
+        out = _numpy_empty((*x.shape[:-1], rows), x.dtype.name)
+    _native.fused_linear(x, weight, bias, residual, out, activation, 0, None)
+    return out
+
+
+def interleave_gates(gate: Any, up: Any) -> Any:
+    """The rows of ``gate`` and ``up`` in the order of a gated ``fused_linear``: 8 of each in turn.
+
+    For weights [N, K], or biases [N], of torch or numpy. N is a multiple of 8. The result has 2 N rows; make it once.
+    """
+    rows = gate.shape[0]
+    if tuple(gate.shape) != tuple(up.shape) or rows % 8 != 0:
+        have = f"gate {tuple(gate.shape)} and up {tuple(up.shape)}"
+        raise ValueError(f"{have}: equal shapes, with a multiple of 8 rows, are right")
+    blocks = (rows // 8, 8, *gate.shape[1:])
+    if _is_torch(gate):
+        import torch
+
+        both = torch.stack((gate.reshape(blocks), up.reshape(blocks)), 1)
+    else:
+        import numpy
+
+        both = numpy.stack((gate.reshape(blocks), up.reshape(blocks)), 1)
+    return both.reshape((2 * rows, *gate.shape[1:]))
+
+
 def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = None) -> _native.Plan:
     """Plans the product of these tensors, or of any tensors of their sizes and types.
 

@@ -323,6 +323,16 @@ def run(
     stream: int,
     zeros: Callable[[int], tuple[int, Any]] | None,
 ) -> None: ...
+def fused_linear(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    residual: Any,
+    out: Any,
+    activation: str | None,
+    stream: int,
+    zeros: Callable[[int], tuple[int, Any]] | None,
+) -> None: ...
 def scaled_mm(
     a: Any,
     b: Any,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _native
-from ._dispatch import dtype_name, warn_copy
+from ._dispatch import _GATES, dtype_name, warn_copy
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -113,6 +113,62 @@ def _scaled_mm(
         zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
         _native.scaled_mm(*operands, use_fast_accum, _stream(a), zeros)
     return out
+
+
+def _fused_eager(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    residual: Optional[Tensor],
+    activation: Optional[str],
+    out: Optional[Tensor],
+) -> Tensor:
+    """Computes a layer of plain tensors."""
+    if out is None:
+        columns = weight.shape[0] // 2 if activation in _GATES else weight.shape[0]
+        out = torch.empty((*x.shape[:-1], columns), dtype=x.dtype, device=x.device)
+    plain = lambda tensor: None if tensor is None else tensor.detach()  # noqa: E731
+    operands = (plain(x), plain(weight), plain(bias), plain(residual), out)
+    if x.device.type != "cuda":
+        _native.fused_linear(*operands, activation, 0, None)
+        return out
+    index = x.device.index
+    with torch.cuda.device(index):
+        zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
+        _native.fused_linear(*operands, activation, _stream(x), zeros)
+    return out
+
+
+@torch.library.custom_op("warpipe::fused_linear", mutates_args=())
+def _fused_linear_op(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    residual: Optional[Tensor],
+    activation: Optional[str],
+) -> Tensor:
+    return _fused_eager(x, weight, bias, residual, activation, None)
+
+
+@_fused_linear_op.register_fake
+def _(x, weight, bias, residual, activation):
+    torch._check(x.dtype == weight.dtype, lambda: f"fused_linear: operands of {x.dtype} and {weight.dtype}")
+    *rows, n = _shape("linear", x, weight)
+    return x.new_empty([*rows, n // 2 if activation in _GATES else n])
+
+
+def _fused_linear(
+    x: Any, weight: Any, bias: Any, residual: Any, activation: Optional[str], out: Any
+) -> Tensor:
+    tensors = [t for t in (x, weight, bias, residual) if t is not None]
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"a {type(tensor).__name__} among the operands; tensors of torch are right, as x is")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise ValueError("fused_linear has no backward pass: call it under torch.no_grad()")
+    if out is None and torch._C._len_torch_dispatch_stack() > 0:
+        return _fused_linear_op(x, weight, bias, residual, activation)
+    return _fused_eager(x, weight, bias, residual, activation, out)
 
 
 def _shape(op: str, a: Tensor, b: Tensor) -> list[Any]:

@@ -361,3 +361,22 @@ fn check_refuses_what_it_cannot_run() {
     refused(&["check", "--seeds", "0"], &["0"]);
     refused(&["check", "--pct", "2", "--exhaustive"], &["--exhaustive"]);
 }
+
+#[test]
+fn a_bias_that_does_not_fit() {
+    let f = Fixture::new();
+    let refuses = |epilogue: &str, more: &[&str], words: &[&str]| {
+        f.refuses(A, B, &[&["--epilogue", epilogue], more].concat(), words);
+    };
+    let [vector, single, c] =
+        ["vector", "single", "c"].map(|t| f.folder.arg(&format!("good.safetensors:{t}")));
+    refuses("bias+gelu", &["--bias", &vector], &["bias", "vector", "[16]", "N = 8"]);
+    refuses("bias", &["--bias", &single], &["bias", "single", "F32", "bf16"]);
+    refuses("bias+relu", &[], &["--bias FILE:TENSOR"]);
+    refuses("relu", &["--bias", &vector], &["without bias"]);
+    refuses("gelu+residual", &[], &["--c FILE:TENSOR"]);
+    refuses("swiglu", &[], &["N = 8", "16"]);
+    refuses("swiglu", &["--c", &c], &["gated", "--c"]);
+    refuses("gelu", &["--out-dtype", "f32"], &["gelu", "f32", "both bf16"]);
+    refuses("gelu+bias", &[], &["gelu+bias", "in this order"]);
+}

@@ -33,6 +33,21 @@ fn one_element() {
 }
 
 #[test]
+fn epilogues() {
+    for epilogue in ["bias", "bias+gelu", "silu", "bias+relu+residual"] {
+        passes(["33", "96", "40"], &["--epilogue", epilogue], 4e-3);
+    }
+    for epilogue in ["bias+swiglu", "geglu"] {
+        let size = ["--m", "33", "--n", "96", "--k", "40"];
+        let (code, report) = gemm(&[&size[..], &["--check", "--epilogue", epilogue]].concat());
+        assert_eq!((code, &report["check"]["compared"]), (0, &Value::from(33 * 48)), "{report}");
+        assert!(report["check"]["relative_error"].as_f64().unwrap() < 4e-3, "{report}");
+    }
+    passes(["5", "72", "40"], &["--epilogue", "bias+gelu-tanh", "--dtype", "f16"], 5e-4);
+    passes(["40", "72", "40"], &["--epilogue", "bias+relu", "--beta", "-0.5"], 4e-3);
+}
+
+#[test]
 fn residues_in_all_dimensions() {
     passes(["129", "257", "65"], &[], 4e-3);
     passes(["129", "257", "65"], &["--out-dtype", "f32", "--dtype", "f16"], 1e-6);

@@ -25,6 +25,8 @@ pub struct PlanInfo {
     pub out: &'static str,
     /// Whether C is added.
     pub with_c: bool,
+    /// Whether D has N / 2 columns ([`Gemm::gated`](super::Gemm::gated)).
+    pub gated: bool,
     /// The kernel, or `None` when D is empty.
     pub kernel: Option<KernelInfo>,
     /// Operands that are copied to a row pitch that TMA accepts.
@@ -84,7 +86,7 @@ pub struct StagingInfo {
 }
 
 impl PlanInfo {
-    pub(super) fn of(device: &Device, p: &GemmProblem) -> Self {
+    pub(super) fn of(device: &Device, p: &GemmProblem, gated: bool) -> Self {
         Self {
             device: device.describe(),
             m: p.m,
@@ -93,6 +95,7 @@ impl PlanInfo {
             ab: dtype_name(p.ab),
             out: dtype_name(p.out),
             with_c: p.beta_c,
+            gated,
             kernel: None,
             staging: Vec::new(),
             notes: Vec::new(),
@@ -136,7 +139,8 @@ impl KernelInfo {
 impl fmt::Display for PlanInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, n, k, ab, out, .. } = self;
-        write!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}")?;
+        let (columns, gated) = if self.gated { (n / 2, " gated") } else { (*n, "") };
+        write!(f, "D[{m}, {columns}] {out} ={gated} A[{m}, {k}] B[{n}, {k}]^T {ab}")?;
         if self.with_c {
             write!(f, " + C")?;
         }

@@ -57,7 +57,7 @@ impl<E: Epilogue> GemmPlan<E> {
         if E::GATED && !problem.n.is_multiple_of(GATED_ROWS) {
             return Err(Error::GatedRows { n: problem.n });
         }
-        let mut info = PlanInfo::of(&gemm.device, problem);
+        let mut info = PlanInfo::of(&gemm.device, problem, E::GATED);
         let mut choices = Vec::new();
         let layouts =
             ['A', 'B', 'C', 'D'].map(|operand| Layout::new(&problem.of::<E>(operand), operand));
