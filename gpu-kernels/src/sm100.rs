@@ -101,6 +101,7 @@ pub fn tensor_gemm<T, O, E>(
     O: Fragments,
     E: Epilogue,
 {
+    const { assert!(!E::GATED, "this kernel stores as many columns as it sums") };
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
