@@ -10,6 +10,7 @@
 //! [`gemm_kernels!`](crate::gemm_kernels!) compiles configurations to kernels and lists them for the host;
 //! [`table`] has those of this crate, by features.
 
+mod activation;
 pub mod config;
 pub mod divmod;
 pub mod epilogue;
