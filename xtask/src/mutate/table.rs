@@ -490,6 +490,10 @@ mutations! {
         in "pipeline/src/barrier/named_sequence.rs",
             "pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> NamedTurns<'_, Ro, N, Cl> {"
             => "pub fn by<Any: Role, Cl: ClusterShape>(self, group: &Warpgroup<Any, Cl>) -> NamedTurns<'_, Any, N, Cl> {";
+    "44_scales_of_a_group":
+        in "pipeline/src/mma/scale.rs",
+            "impl<A, B, V, Ro: Role, const COUNT: usize, const UNIT: usize> PromoteTiles<MmaReads<Ro>>"
+            => "impl<A, B, V, Rd: MmaReaders, const COUNT: usize, const UNIT: usize> PromoteTiles<Rd>";
     "51_accumulator_not_started":
         in "pipeline/src/tensor/multiply.rs",
             "impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {"
