@@ -98,8 +98,10 @@ fn every_kernel_of_the_image_describes_itself() {
         let cta = page.facts.cta.expect("a GEMM takes a Cta");
         assert_eq!(cta.cluster, [instance.cluster_m, instance.cluster_n], "{name}");
         let slots = cta.regions.iter().find_map(|region| match &region.parts[..] {
-            [Part::Tiles { count, .. }, Part::Mbarriers { .. }, ..]
-                if region.name == "main loop" =>
+            // Scale factors lie between a ring's slots and its barriers.
+            [Part::Tiles { count, .. }, rest @ ..]
+                if region.name == "main loop"
+                    && rest.iter().any(|part| matches!(part, Part::Mbarriers { .. })) =>
             {
                 Some(*count)
             }

@@ -17,8 +17,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use warpipe::gpu_kernels::gemm::KernelSchedule;
+use warpipe::gpu_kernels::gemm::scales::unit;
 use warpipe::gpu_kernels::gemm::table::all_instances;
+use warpipe::gpu_kernels::gemm::{Instance, KernelSchedule};
 use warpipe::host::{Device, Dtype, SimConfig, data};
 use warpipe::isa::kernel::{Image, KernelMeta};
 
@@ -151,18 +152,24 @@ fn no_main_loop_moves_what_it_multiplies() {
             return false;
         };
         // Four steps of 32 bytes along K, for each block of 64 rows that a warp group has of its own, or for
-        // each half of the tile's columns, or for each part of 64 columns that is promoted.
+        // each half of the tile's columns, or for each part of the columns that is promoted.
         let instance = all_instances().find(|i| i.desc.meta.name() == *name);
         let parts = instance.map_or(1, |i| match i.kernel_schedule {
-            KernelSchedule::SplitN if i.promotes => i.bn / 64,
+            KernelSchedule::SplitN if i.promotes => i.bn / sass::wgmma_columns(body).unwrap_or(64),
             KernelSchedule::SplitN => 2,
             _ => i.bm / 64 / i.groups,
         });
         assert_eq!(sass::wgmmas(body), 4 * parts as usize, "{name}");
         // Sums stay where HGMMA has them, operands come through descriptors, and those are made in
         // the uniform registers that HGMMA reads them from.
-        let moves = sass::with(body, &["LD", "ST", "LDS", "STS", "LDG", "STG", "LDSM", "R2UR"]);
+        let moves = sass::with(body, &["LD", "ST", "STS", "LDG", "STG", "LDSM", "R2UR"]);
         assert!(moves.is_empty(), "{name} moves data in its main loop: {moves:?}");
+        // A thread loads the scale factors of its two rows and of each unit of columns, once for each k tile.
+        let units =
+            |i: &Instance| i.scale_granularity.map_or(0, |_| i.bn / unit(i.bn as usize) as u32 + 2);
+        let factors = sass::with(body, &["LDS"]);
+        let most = instance.map_or(0, units) as usize;
+        assert!(factors.len() <= most, "{name} loads more than {most} factors: {factors:?}");
         let meets = sass::with(body, &["WARPSYNC", "BAR"]);
         assert!(meets.is_empty(), "{name} meets in its main loop: {meets:?}");
         name.starts_with("gemm_")

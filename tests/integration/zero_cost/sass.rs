@@ -112,6 +112,12 @@ pub fn wgmmas(code: &[Instruction]) -> usize {
     with(code, &WGMMA).len()
 }
 
+/// Columns of the first wgmma: `QGMMA.64x96x32.F32.E4M3.E4M3` has 96.
+pub fn wgmma_columns(code: &[Instruction]) -> Option<u32> {
+    let first = with(code, &WGMMA).into_iter().next()?;
+    first.split('.').nth(1)?.split('x').nth(1)?.parse().ok()
+}
+
 /// From the first wgmma to the last.
 pub fn between_wgmmas(body: &[Instruction]) -> &[Instruction] {
     let at = |i: &Instruction| WGMMA.contains(&i.base());
