@@ -40,6 +40,7 @@ mod tensor_core;
 mod tensor_maps;
 mod tensor_memory;
 mod transfers;
+mod umma;
 mod warps;
 
 use world::World;
@@ -154,4 +155,5 @@ const FAMILIES: &[Family] = &[
     launches::FAMILY,
     tensor_maps::FAMILY,
     tensor_memory::FAMILY,
+    umma::FAMILY,
 ];
