@@ -122,9 +122,9 @@ pub unsafe fn run_scaled(
     scales: [&View; 2],
     out: &View,
 ) -> PyResult<()> {
-    // SAFETY: the caller's contract.
     let block = size.scaling == Some(Scaling::Block);
     let order = if block { Order::Columns } else { Order::Rows };
+    // SAFETY: the caller's contract.
     let (a, b, mut scales) = unsafe {
         let scales = scales.map(|scale| gather(scale, order));
         (gather(a, Order::Rows), gather(b, Order::Columns), scales)
