@@ -35,7 +35,7 @@ pub struct Args {
     /// C [M, N] from a .safetensors file, of the result's type; needed by --beta
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
     c: Option<TensorRef>,
-    /// The bias of --epilogue [N] from a .safetensors file, of the operands' type
+    /// The bias of --epilogue, of N values, from a .safetensors file, of the operands' type
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "epilogue")]
     bias: Option<TensorRef>,
     /// Rows of a generated A
