@@ -278,7 +278,7 @@ impl<T: BiasElement> Link for PerRowBias<'_, T> {
 }
 
 /// Adds `factor` · C behind an activation, as a residual connection does. The kernel reads C (`with C`), and the
-/// [`Linear`](super::Linear) in front has a beta of 0.
+/// [`Linear`] in front has a beta of 0.
 ///
 /// (CUTLASS `LinCombEltActResidual`.)
 #[repr(C)]

@@ -67,7 +67,7 @@ pub struct Instance {
     pub has_c: bool,
     /// Whether the kernel's A is the product's B, and its rows D's columns.
     pub swap_ab: bool,
-    /// Whether D is half as wide as the product ([`Epilogue::GATED`](super::Epilogue::GATED)).
+    /// Whether D is half as wide as the product ([`Epilogue::GATED`]).
     pub gated: bool,
 }
 

@@ -82,7 +82,7 @@ impl<A: TileShape, B: TileShape, Cl: ClusterShape> ScaleConfig<A, B, Cl> for Uns
 /// Block scaling: each row of A has a scale factor for each 128 of K, and so has each block of 128 rows of B. (DeepSeek's
 /// recipe; torch: `BlockWise1x128` by `BlockWise128x128`; CUTLASS: `Sm90BlockwiseScaleConfig<1, 128, 128>`.)
 ///
-/// A's tile has `BM` rows. B's has `COUNT` units of `UNIT` rows ([`unit`]), and each has one scale factor. So the producer
+/// A's tile has `BM` rows. B's has `COUNT` units of `UNIT` rows ([`unit()`]), and each has one scale factor. So the producer
 /// decides which block a unit belongs to, and the type of the slot which unit a column of D belongs to.
 pub struct Blockwise<const BM: usize, const COUNT: usize, const UNIT: usize>;
 
