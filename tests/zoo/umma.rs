@@ -100,19 +100,12 @@ fn a_descriptor_of_the_generation_before() -> Bug {
         CTA,
         // SAFETY: the descriptor is the bug.
         |_, bug| unsafe {
-            let [done] = init([1]);
-            let d = start();
-            if warp_id() == MULTIPLIES {
-                one(|| {
-                    let old = isa::wgmma::descriptor(smem(A), 128, 256, Swizzle::None);
-                    let a = if bug { old } else { describe(A) };
-                    let idesc = tcgen05::instruction::<bf16, bf16>(128, N);
-                    tcgen05::mma_f16(d, a, describe(B), idesc, false); //~ WP026
-                    tcgen05::commit(done);
-                });
-            }
-            mbarrier::wait_parity(done, 0);
-            end(d);
+            one_multiplication(|d| {
+                let old = isa::wgmma::descriptor(smem(A), 128, 256, Swizzle::None);
+                let a = if bug { old } else { describe(A) };
+                let idesc = tcgen05::instruction::<bf16, bf16>(128, N);
+                tcgen05::mma_f16(d, a, describe(B), idesc, false); //~ WP026
+            });
         },
     )
 }
@@ -124,18 +117,11 @@ fn an_instruction_of_half_the_rows() -> Bug {
         CTA,
         // SAFETY: the descriptor is the bug.
         |_, bug| unsafe {
-            let [done] = init([1]);
-            let d = start();
-            if warp_id() == MULTIPLIES {
-                one(|| {
-                    let right = tcgen05::instruction::<bf16, bf16>(128, N);
-                    let idesc = if bug { right & !(0x1f << 24) | 16 << 24 } else { right };
-                    tcgen05::mma_f16(d, describe(A), describe(B), idesc, false); //~ WP026
-                    tcgen05::commit(done);
-                });
-            }
-            mbarrier::wait_parity(done, 0);
-            end(d);
+            one_multiplication(|d| {
+                let right = tcgen05::instruction::<bf16, bf16>(128, N);
+                let idesc = if bug { right & !(0x1f << 24) | 16 << 24 } else { right };
+                tcgen05::mma_f16(d, describe(A), describe(B), idesc, false); //~ WP026
+            });
         },
     )
 }

@@ -51,7 +51,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ///
     /// This call selects, once, the threads that signal releases. If the readers use wgmma, thread
     /// r of the group arrives at CTA r of the cluster, provided that CTA's loads reach this one
-    /// ([`MmaReads`](super::MmaReads): thread r of each warp). If they use ordinary loads, one lane of each warp arrives at this CTA's barrier.
+    /// ([`MmaReads`](super::MmaReads): thread r of each warp). If they use ordinary loads, one lane
+    /// of each warp arrives at this CTA's barrier.
     ///
     /// (PTX `mapa.shared::cluster`, if the cluster has more than one CTA; CUTLASS: the spreading of
     /// arrivals (`dst_blockid_`) in the constructor of `PipelineTmaAsync`.) See the example of
