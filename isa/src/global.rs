@@ -24,6 +24,23 @@ pub unsafe fn ld<T: Word>(p: *const T) -> T {
     sim::ops::global::ld(p)
 }
 
+/// `@p ld.global` (weak): reads a word if `when`; if not, the result is `or`.
+///
+/// There is no branch, so the loads of a loop can be in flight together.
+///
+/// # Safety
+/// As [`ld`], if `when`.
+#[device]
+pub unsafe fn ld_if<T: Word>(p: *const T, when: bool, or: T) -> T {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's contract.
+    unsafe {
+        T::ld_global_if(p, when.into(), or)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if when { sim::ops::global::ld(p) } else { or }
+}
+
 /// `st.global` (weak): writes a word.
 ///
 /// # Safety

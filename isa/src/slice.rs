@@ -125,6 +125,16 @@ impl<T: Element> DeviceSlice<'_, T> {
         // SAFETY: `i < len`, and the launch lends `len` elements at `ptr` (`from_abi`).
         Some(T::from_word(unsafe { global::ld(self.ptr.wrapping_add(i).cast::<T::Word>()) }))
     }
+    /// Element `i`, or `beyond` beyond the end.
+    ///
+    /// This takes no branch, and [`get`](Self::get) may take one. So several loads can be in flight together.
+    /// (PTX: a predicated `ld.global`.)
+    #[device]
+    pub fn get_or(&self, i: usize, beyond: T) -> T {
+        let p = self.ptr.wrapping_add(i).cast::<T::Word>();
+        // SAFETY: it loads if `i < len`, and the launch lends `len` elements at `ptr` (`from_abi`).
+        T::from_word(unsafe { global::ld_if(p, i < self.len, beyond.to_word()) })
+    }
 }
 
 /// A slice that the kernel writes and may read. All threads of the grid share it, so `set` takes `&self`,

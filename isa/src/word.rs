@@ -11,7 +11,7 @@ pub trait Word: access::Access {}
 
 #[cfg(target_arch = "nvptx64")]
 pub(crate) mod access {
-    /// The six instructions on a word. The trait is sealed, because PTX has no other words.
+    /// The seven instructions on a word. The trait is sealed, because PTX has no other words.
     ///
     /// Safety of all functions: the address is aligned to the word's size, and the caller may read or
     /// write the bytes.
@@ -22,6 +22,7 @@ pub(crate) mod access {
         unsafe fn ld_cluster(addr: u32) -> Self;
         unsafe fn st_cluster(addr: u32, v: Self);
         unsafe fn ld_global(p: *const Self) -> Self;
+        unsafe fn ld_global_if(p: *const Self, when: u32, or: Self) -> Self;
         unsafe fn st_global(p: *mut Self, v: Self);
     }
 }
@@ -45,6 +46,15 @@ macro_rules! scalar {
                 concat!("st.shared::cluster.", $ptx, " [{}], {};"));
             scalar!(@ld ld_global, *const $t, reg64, $t, $class,
                 concat!("ld.global.", $ptx, " {}, [{}];"));
+            #[inline(always)]
+            unsafe fn ld_global_if(p: *const $t, when: u32, or: $t) -> $t {
+                let mut out = or;
+                ptx!(
+                    concat!("{{ .reg .pred p; setp.ne.u32 p, {}, 0; @p ld.global.", $ptx, " {}, [{}]; }}"),
+                    in(reg32) when, inout($class) out, in(reg64) p
+                );
+                out
+            }
             scalar!(@st st_global, *mut $t, reg64, $t, $class,
                 concat!("st.global.", $ptx, " [{}], {};"));
         }
@@ -85,6 +95,15 @@ macro_rules! vector {
                 concat!("st.shared::cluster.v", $n, ".u32 [{addr}], ", $list, ";"), $($r)*);
             vector!(@ld ld_global, *const [u32; $n], reg64, $n,
                 concat!("ld.global.v", $n, ".u32 ", $list, ", [{addr}];"), $($r)*);
+            #[inline(always)]
+            unsafe fn ld_global_if(p: *const [u32; $n], when: u32, or: [u32; $n]) -> [u32; $n] {
+                let [$(mut $r),*] = or;
+                ptx!(
+                    concat!("{{ .reg .pred p; setp.ne.u32 p, {when}, 0; @p ld.global.v", $n, ".u32 ", $list, ", [{addr}]; }}"),
+                    when = in(reg32) when, $($r = inout(reg32) $r,)* addr = in(reg64) p
+                );
+                [$($r),*]
+            }
             vector!(@st st_global, *mut [u32; $n], reg64, $n,
                 concat!("st.global.v", $n, ".u32 [{addr}], ", $list, ";"), $($r)*);
         }

@@ -38,6 +38,10 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// that belong to them. The kernel reads no C, and does not swap its operands.
     const GATED: bool = false;
 
+    /// Whether [`visit`](Self::visit) loads values. If so, and if the kernel reads no C, all sums of a TMA store are visited
+    /// before the first of them is written to the store buffer, so that their loads are in flight together.
+    const LOADS: bool = false;
+
     /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
     /// that it has loaded.
     #[inline(always)]
@@ -59,6 +63,14 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     ///
     /// All threads of a warp group call this together, once for each 64 x 16 fragment.
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment;
+
+    /// Visits fragments that one TMA store writes together, if the epilogue [`LOADS`](Self::LOADS) and the kernel reads no C.
+    #[inline(always)]
+    fn visit_all(&self, sums: &mut [Fragment]) {
+        for sum in sums {
+            *sum = self.visit(*sum, None);
+        }
+    }
 
     /// Returns what is stored for these gates and for what belongs to them, if the epilogue is [`GATED`](Self::GATED).
     ///
@@ -115,12 +127,11 @@ impl Scales<'_> {
         self.values.len() == 1
     }
 
-    /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have its scale.
+    /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have 1.
     #[inline(always)]
     fn of(&self, token: &impl Waited, row: u32) -> f32 {
-        let last = (self.values.len() as u32).saturating_sub(1);
-        let row = if row < last { row } else { last };
-        self.values.by(token).get(row as usize).unwrap_or(0.0)
+        let row = if self.is_one() { 0 } else { row };
+        self.values.by(token).get_or(row as usize, 1.0)
     }
 }
 
@@ -147,6 +158,8 @@ impl Scaled<'_> {
 }
 
 impl Epilogue for Scaled<'_> {
+    const LOADS: bool = true;
+
     // Scales of whole tensors are one factor of all products.
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
@@ -163,5 +176,19 @@ impl Epilogue for Scaled<'_> {
         }
         let by_row = |row| self.alpha * self.a.of(&sum, row);
         sum.scaled(by_row, |column| self.b.of(&sum, column))
+    }
+
+    // One branch for all of them, so that the loads of their scales are in flight together.
+    #[inline(always)]
+    fn visit_all(&self, sums: &mut [Fragment]) {
+        if self.by_tensor() {
+            for sum in sums {
+                *sum = sum.map(|x| x * self.alpha);
+            }
+        } else {
+            for sum in sums {
+                *sum = self.visit(*sum, None);
+            }
+        }
     }
 }

@@ -84,6 +84,9 @@ impl<E: Epilogue> Chain for E {}
 /// # let _: warpipe_gpu_kernels::gemm::fusion::Then<Linear, Below> = epilogue;
 /// ```
 pub trait Link: ByValue + KernelArg + AfterWait {
+    /// Whether [`visit`](Self::visit) loads values ([`Epilogue::LOADS`]).
+    const LOADS: bool = false;
+
     /// Returns what the next link gets in place of `x`. If the kernel reads C, `c` is C at the same place.
     ///
     /// All threads of a warp group call this together, once for each 64 x 16 fragment.
@@ -102,6 +105,7 @@ pub struct Then<E, L> {
 
 impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     const GATED: bool = E::GATED;
+    const LOADS: bool = E::LOADS || L::LOADS;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
@@ -120,6 +124,14 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         let first = self.first.visit(sum, c);
         if E::GATED { first } else { self.next.visit(first, c) }
+    }
+
+    #[inline(always)]
+    fn visit_all(&self, sums: &mut [Fragment]) {
+        self.first.visit_all(sums);
+        for sum in sums.iter_mut().filter(|_| !E::GATED) {
+            *sum = self.next.visit(*sum, None);
+        }
     }
 
     #[inline(always)]
@@ -145,6 +157,7 @@ impl<E, A> Activated<E, A> {
 
 impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     const GATED: bool = E::GATED;
+    const LOADS: bool = E::LOADS;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
@@ -163,6 +176,14 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         let first = self.first.visit(sum, c);
         if E::GATED { first } else { first.map(A::apply) }
+    }
+
+    #[inline(always)]
+    fn visit_all(&self, sums: &mut [Fragment]) {
+        self.first.visit_all(sums);
+        for sum in sums.iter_mut().filter(|_| !E::GATED) {
+            *sum = sum.map(A::apply);
+        }
     }
 
     #[inline(always)]
@@ -185,6 +206,7 @@ pub struct Gated<E, L> {
 
 impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     const GATED: bool = true;
+    const LOADS: bool = E::LOADS;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
@@ -205,6 +227,11 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     }
 
     #[inline(always)]
+    fn visit_all(&self, sums: &mut [Fragment]) {
+        self.first.visit_all(sums);
+    }
+
+    #[inline(always)]
     fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
         self.link.visit(gate, None).zip(up, |gate, up| gate * up)
     }
@@ -212,11 +239,15 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
 
 /// The types of a bias: f32, bf16 and f16.
 pub trait BiasElement: Element {
+    /// What a row or column behind the last one has.
+    const ZERO: Self;
     /// The value as f32.
     fn widened(self) -> f32;
 }
 
 impl BiasElement for f32 {
+    const ZERO: Self = 0.0;
+
     #[inline(always)]
     fn widened(self) -> f32 {
         self
@@ -224,6 +255,8 @@ impl BiasElement for f32 {
 }
 
 impl BiasElement for bf16 {
+    const ZERO: Self = bf16::ZERO;
+
     #[inline(always)]
     fn widened(self) -> f32 {
         isa::cvt::bf16x2_to_f32(u32::from(self.to_bits()))[0]
@@ -232,6 +265,8 @@ impl BiasElement for bf16 {
 
 // `half` would convert with a dozen integer instructions.
 impl BiasElement for f16 {
+    const ZERO: Self = f16::ZERO;
+
     #[inline(always)]
     fn widened(self) -> f32 {
         isa::cvt::f16x2_to_f32(u32::from(self.to_bits()))[0]
@@ -250,10 +285,12 @@ pub struct PerColBias<'a, T: BiasElement> {
 }
 
 impl<T: BiasElement> Link for PerColBias<'_, T> {
+    const LOADS: bool = true;
+
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         let bias = self.bias.by(&x);
-        let of = |column: u32| bias.get(column as usize).map_or(0.0, T::widened);
+        let of = |column: u32| bias.get_or(column as usize, T::ZERO).widened();
         x.map_by(|_row| (), of, |x, (), bias| x + bias)
     }
 }
@@ -269,10 +306,12 @@ pub struct PerRowBias<'a, T: BiasElement> {
 }
 
 impl<T: BiasElement> Link for PerRowBias<'_, T> {
+    const LOADS: bool = true;
+
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         let bias = self.bias.by(&x);
-        let of = |row: u32| bias.get(row as usize).map_or(0.0, T::widened);
+        let of = |row: u32| bias.get_or(row as usize, T::ZERO).widened();
         x.map_by(of, |_column| (), |x, bias, ()| x + bias)
     }
 }

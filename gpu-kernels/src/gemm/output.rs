@@ -24,6 +24,8 @@ pub const STORE_STAGES: usize = 2;
 
 /// Columns of a fragment.
 const FRAGMENT_COLS: usize = 16;
+/// Most fragments that are written together.
+const MOST_FRAGMENTS: usize = 16;
 
 /// How the rows and columns of an accumulator lie in D.
 pub trait Orientation: 'static {
@@ -178,12 +180,18 @@ where
         let at_d = TileOrigin { col: at.col / const { product_columns::<E>() as u32 }, ..at };
         for index in 0..tiles.count() {
             let first = tiles.column(index);
+            let count = const { D::COLS / FRAGMENT_COLS };
+            let together = E::LOADS && !E::GATED && self.source.is_none();
             let source = self.source.as_mut().map(|ring| ring.wait());
             let mut out = self.stores.acquire();
-            for i in 0..D::COLS / FRAGMENT_COLS {
+            let visited = together
+                .then(|| visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, first, count, at));
+            for i in 0..count {
                 let column = first + i * FRAGMENT_COLS;
                 let c = source.as_ref().map(|slot| slot.fragment(self.group, i));
-                let values = if E::GATED {
+                let values = if let Some(visited) = &visited {
+                    visited[i].values
+                } else if E::GATED {
                     gated::<D, _, _, _, _>(self.epilogue, self.group, &sums, column, at, at_d)
                 } else {
                     let sum = sums.fragment(column / FRAGMENT_COLS);
@@ -217,18 +225,45 @@ where
             return self.store(sums, at);
         }
         self.epilogue.begin(&mut sums);
+        let count = const { N / FRAGMENT_COLS };
         let mut out = self.stores.acquire_all();
-        for i in 0..N / FRAGMENT_COLS {
-            let at = at.right_by(i * FRAGMENT_COLS);
-            D::put(
-                &mut out,
-                i,
-                visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at),
-            );
+        let visited = E::LOADS
+            .then(|| visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, 0, count, at));
+        for i in 0..count {
+            let values = match &visited {
+                Some(visited) => visited[i].values,
+                None => {
+                    let at = at.right_by(i * FRAGMENT_COLS);
+                    visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at)
+                }
+            };
+            D::put(&mut out, i, values);
         }
         let (row, column) = place::<D>(at);
         out.publish().store_rows(self.d, row, column);
     }
+}
+
+/// The `count` fragments from column `first` on, visited.
+#[inline(always)]
+fn visit_all<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
+    epilogue: &E,
+    group: &Warpgroup<M, Cl>,
+    sums: &Accumulator<N>,
+    first: usize,
+    count: usize,
+    at: TileOrigin,
+) -> [Fragment; MOST_FRAGMENTS]
+where
+    M64<N>: Shape,
+{
+    let mut fragments = core::array::from_fn(|i| {
+        let column = first + i.min(count - 1) * FRAGMENT_COLS;
+        let sum = sums.fragment(column / FRAGMENT_COLS);
+        fragment::<D, _, _>(group, sum, at.right_by(column))
+    });
+    epilogue.visit_all(&mut fragments[..count]);
+    fragments
 }
 
 /// The fragment of D at `at_d`, from column `column` of the tile on. In the product, which begins at `at`, two fragments
@@ -277,11 +312,19 @@ fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
     c: Option<[f32; 8]>,
     at: TileOrigin,
 ) -> [f32; 8] {
-    let fragment = |values| {
-        let direct = Fragment::new(group, values, at.row, at.col);
-        if D::SWAP_AB { direct.transposed() } else { direct }
-    };
-    epilogue.visit(fragment(sum), c.map(fragment)).values
+    let of = |values| fragment::<D, _, _>(group, values, at);
+    epilogue.visit(of(sum), c.map(of)).values
+}
+
+/// The fragment of D of an accumulator's fragment whose first element lies at `at`.
+#[inline(always)]
+fn fragment<D: Orientation, M: Role, Cl: ClusterShape>(
+    group: &Warpgroup<M, Cl>,
+    values: [f32; 8],
+    at: TileOrigin,
+) -> Fragment {
+    let direct = Fragment::new(group, values, at.row, at.col);
+    if D::SWAP_AB { direct.transposed() } else { direct }
 }
 
 /// Row and column in D of an accumulator element at `at`: with swap_ab the two are exchanged.

@@ -145,6 +145,14 @@ product! {
         _64x64t_1x1(64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, promoted 16, operands swapped);
     }
+    // For D of 32 to 256 rows, and for those whose columns tiles of 256 don't fit.
+    [e4m3 => bf16 "gemm-e4m3"] {
+        _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, promoted 32, operands swapped);
+        _128x64_1x2(128 x 64, cluster 1 x 2, Cooperative, promoted 64);
+        _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative, promoted 64);
+        _128x128_2x1(128 x 128, cluster 2 x 1, SplitN, promoted 64);
+        _128x192_2x1(128 x 192, cluster 2 x 1, SplitN, promoted 96);
+    }
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
@@ -158,6 +166,13 @@ product! {
     [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
         _64x64t_1x1_fast(64 x 64, cluster 1 x 1, Cooperative, operands swapped);
         _16x64t_1x1_fast(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
+    }
+    [e4m3 => bf16 "gemm-e4m3"] {
+        _32x64t_1x1_fast(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
+        _128x64_1x2_fast(128 x 64, cluster 1 x 2, Cooperative);
+        _128x64_2x1_fast(128 x 64, cluster 2 x 1, Cooperative);
+        _128x128_2x1_fast(128 x 128, cluster 2 x 1, Cooperative);
+        _128x176_2x1_fast(128 x 176, cluster 2 x 1, Cooperative);
     }
 }
 
