@@ -49,7 +49,7 @@ fn queries_with_a_cache() {
     let shape = format!("--heads 4 --kv-heads 1 --head-dim 64 --lse --cache-seqlens {keys}");
     let report = passes(&shape);
     let plan = &report["plan"];
-    assert!(plan["kernel"].as_str().unwrap().ends_with("_decode"), "{plan}");
+    assert!(plan["kernel"].as_str().unwrap().contains("_decode"), "{plan}");
     assert_eq!(
         (&plan["cached_keys"], &plan["seq_kv"], &plan["seq_q"]),
         (&165.into(), &100.into(), &1.into())

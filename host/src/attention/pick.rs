@@ -5,7 +5,7 @@ use super::error::AttentionError;
 use super::kernel::AttentionKernel;
 use super::problem::AttentionProblem;
 use super::sequences::Sequences;
-use super::split::RowShape;
+use super::split::{RowShape, block_count};
 use super::strides::Operand;
 use super::work::TileShape;
 use gpu_kernels::attention::Instance;
@@ -61,16 +61,19 @@ pub(super) fn pick(
     let rows = u64::from(RowShape::of(readers).heads()) * u64::from(problem.sequences.longest()[0]);
     let few = readers <= ROWS && rows <= u64::from(ROWS);
     let split = attention.decode.iter().enumerate().filter(|(_, i)| fits_split(i, problem));
-    match split.min_by_key(|(_, i)| i.head_dim) {
+    let ctas = attention.device.sms();
+    match split.min_by_key(|(_, i)| (i.head_dim, split_cost(i, problem, ctas))) {
         Some((row, instance)) if few || problem.sequences.cached() => {
             let (index, columns) = (attention.instances.len() + row, instance.head_dim);
-            let why = if few {
-                format!(
-                    "{rows} rows of queries share their keys, so the keys are split; {columns} columns hold a head"
-                )
+            let split = if few {
+                format!("{rows} rows of queries share their keys, so the keys are split")
             } else {
-                format!("the keys are in a cache, so they are split; {columns} columns hold a head")
+                "the keys are in a cache, so they are split".to_owned()
             };
+            let why = format!(
+                "{split}; {columns} columns hold a head; blocks of {} keys are expected to be fastest",
+                instance.bn
+            );
             Ok(Pick { kernel: AttentionKernel::Split(instance), index, why })
         }
         _ => pick_tiles(attention.instances, problem),
@@ -79,9 +82,21 @@ pub(super) fn pick(
 
 /// Whether a decode kernel computes a problem.
 fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
-    let packed = matches!(problem.sequences, Sequences::Packed { .. });
-    let pages = [Operand::K, Operand::V].iter().all(|&o| problem.page_step(o).is_ok());
-    !packed && pages && instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim
+    let steps = [Operand::K, Operand::V].iter().all(|&o| problem.page_step(o).is_ok());
+    // No block lies in two pages.
+    let sequences = match problem.sequences {
+        Sequences::Packed { .. } => false,
+        Sequences::Paged { page_rows, .. } => page_rows.is_multiple_of(instance.bn),
+        Sequences::Equal { .. } | Sequences::Cache { .. } => true,
+    };
+    sequences && steps && instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim
+}
+
+/// The time of the busiest CTA, in eighths of that of a block of 64 keys. A block of 128 does not take twice as long: the
+/// warp group waits as often for it.
+fn split_cost(instance: &DecodeInstance, problem: &AttentionProblem, ctas: u32) -> u64 {
+    let of_block = 4 + 4 * u64::from(instance.bn) / 64;
+    block_count(problem, instance.bn).div_ceil(ctas.into()) * of_block
 }
 
 /// Whether an instance computes a problem.

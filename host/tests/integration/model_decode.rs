@@ -3,7 +3,7 @@
 
 use crate::model_attention::{AROUND, IMAGE, device};
 use gpu_kernels::attention::decode::DECODE_INSTANCES;
-use host::attention::{Attention, AttentionProblem, Heads, Mask, Operand, Sequences, Strides};
+use host::attention::{Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand, Sequences, Strides};
 use host::data::{decode, encode, normal, rounded};
 use host::reference::{self, AttentionCheck, gather_pages};
 use host::{Buffer, Device, Dtype, ViewMut};
@@ -90,7 +90,17 @@ fn passes(problem: &AttentionProblem, sms: u32, further: &[Vec<u32>]) {
     let device = device(sms);
     let attention = Attention::new(&device, &IMAGE).unwrap();
     let plan = attention.plan(problem).unwrap_or_else(|e| panic!("{e}"));
-    assert!(plan.describe().kernel.ends_with("decode"), "{}", plan.describe());
+    assert!(plan.describe().kernel.contains("_decode"), "{}", plan.describe());
+    plan_passes(&device, &plan, problem, further);
+}
+
+/// Runs a plan, and once more with each of the `further` lengths.
+fn plan_passes(
+    device: &Device,
+    plan: &AttentionPlan,
+    problem: &AttentionProblem,
+    further: &[Vec<u32>],
+) {
     let mut problem = problem.clone();
     for round in 0..=further.len() {
         if round > 0 {
@@ -103,7 +113,7 @@ fn passes(problem: &AttentionProblem, sms: u32, further: &[Vec<u32>]) {
                 _ => unreachable!(),
             }
         }
-        let operands = Operands::new(&device, &problem);
+        let operands = Operands::new(device, &problem);
         let poisoned =
             |operand| device.upload(&vec![AROUND; problem.bytes(operand).unwrap() as usize]);
         let (mut o, mut lse) = (poisoned(Operand::O).unwrap(), poisoned(Operand::Lse).unwrap());
@@ -125,10 +135,53 @@ fn passes(problem: &AttentionProblem, sms: u32, further: &[Vec<u32>]) {
 
 #[test]
 fn every_decode_kernel() {
-    for instance in DECODE_INSTANCES {
-        let sequences = Sequences::Equal { batch: 1, q: 1, kv: 200 };
-        let plain = problem([4, 1, instance.head_dim], sequences);
-        passes(&AttentionProblem { dtype: instance.dtype, ..plain }, 3, &[]);
+    let device = device(3);
+    let attention = Attention::new(&device, &IMAGE).unwrap();
+    for (row, instance) in DECODE_INSTANCES.iter().enumerate() {
+        let columns = [4, 1, instance.head_dim];
+        let of = |sequences| AttentionProblem {
+            dtype: instance.dtype,
+            ..problem(columns, sequences)
+        };
+        // Blocks that begin, that end and that are cut among CTAs; lengths that change.
+        let cache = Sequences::Cache { q: 2, keys: vec![600, 128, 0, 129], capacity: 640 };
+        let pages = Sequences::Paged {
+            q: 1,
+            keys: vec![300, 128],
+            pages: 9,
+            page_rows: 128,
+            sequence_pages: 3,
+        };
+        for (sequences, further) in [
+            (Sequences::Equal { batch: 1, q: 1, kv: 200 }, vec![]),
+            (cache, vec![vec![1, 640, 127, 0]]),
+            (pages, vec![]),
+        ] {
+            let problem = of(sequences);
+            let plan = attention.plan_with(&problem, attention.instances().len() + row).unwrap();
+            assert_eq!(plan.describe().kernel, instance.desc.meta.name());
+            plan_passes(&device, &plan, &problem, &further);
+        }
+    }
+}
+
+#[test]
+fn many_keys_come_in_larger_blocks_that_pages_hold() {
+    let device = device(4);
+    let attention = Attention::new(&device, &IMAGE).unwrap();
+    let kernel = |sequences| attention.plan(&problem([8, 1, 128], sequences)).unwrap();
+    let paged = |page_rows| {
+        let pages = 4096u32.div_ceil(page_rows);
+        Sequences::Paged { q: 1, keys: vec![4096], pages, page_rows, sequence_pages: pages }
+    };
+    for (sequences, bn) in [
+        (Sequences::Equal { batch: 1, q: 1, kv: 4096 }, 128),
+        (Sequences::Equal { batch: 1, q: 1, kv: 256 }, 64),
+        (paged(128), 128),
+        (paged(192), 64),
+    ] {
+        let plan = kernel(sequences.clone());
+        assert_eq!(plan.describe().tile[1], bn, "{sequences:?}: {}", plan.describe());
     }
 }
 
