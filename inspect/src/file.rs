@@ -1,7 +1,6 @@
 //! Image files: PTX text, or the Rust expression and the compressed code that `kernel-build` writes.
 
 use crate::{Error, ptx};
-use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use std::fs;
 use std::path::Path;
 
@@ -17,7 +16,7 @@ pub struct Module {
     pub ptx: String,
 }
 
-/// Reads the kernels of a file: PTX, or `NAME.rs` as `kernel-build` writes it, with `NAME.deflate` beside it.
+/// Reads the kernels of a file: PTX, or `NAME.rs` as `kernel-build` writes it, with `NAME.br` beside it.
 ///
 /// # Errors
 /// [`Error`] if the file can't be read, is neither of the two, or has no kernel.
@@ -27,7 +26,7 @@ pub fn read(path: &Path) -> Result<Vec<Module>, Error> {
     let text = String::from_utf8(bytes)
         .map_err(|_| fault("not a PTX text, and not the .rs file of an image".to_owned()))?;
     let modules = if text.contains("KernelCode") && text.contains("include_bytes!") {
-        let beside = path.with_extension("deflate");
+        let beside = path.with_extension("br");
         let code = fs::read(&beside).map_err(Error::io("cannot read", &beside))?;
         of_image(&text, &code).map_err(fault)?
     } else if text.contains(".version") && text.contains(".target") {
@@ -57,12 +56,10 @@ fn of_image(rust: &str, code: &[u8]) -> Result<Vec<Module>, String> {
             return Err(format!("a kernel of unknown form: {line}"));
         };
         let packed = at.checked_add(len).and_then(|end| code.get(at..end)).ok_or_else(|| {
-            format!("kernel {name} has bytes {at} to {at} + {len}, its .deflate has {}", code.len())
+            format!("kernel {name} has bytes {at} to {at} + {len}, its .br has {}", code.len())
         })?;
-        let text = decompress_to_vec_with_limit(packed, bytes.min(MOST))
+        let ptx = isa::kernel::unpack(packed, bytes.min(MOST))
             .map_err(|e| format!("kernel {name}: its PTX is damaged: {e}"))?;
-        let ptx = String::from_utf8(text)
-            .map_err(|_| format!("kernel {name}: its PTX is damaged: not UTF-8"))?;
         if ptx::Header::find(&ptx, name).is_err() {
             return Err(format!("kernel {name}: its PTX has no such entry"));
         }
@@ -74,7 +71,6 @@ fn of_image(rust: &str, code: &[u8]) -> Result<Vec<Module>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use miniz_oxide::deflate::compress_to_vec;
 
     const PTX: &str =
         ".version 8.3\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
@@ -88,7 +84,8 @@ mod tests {
         assert_eq!(text.len(), 1);
         assert_eq!((text[0].kernel.as_str(), text[0].ptx.trim_end()), ("k", PTX.trim_end()));
 
-        let code = compress_to_vec(PTX.as_bytes(), 6);
+        let mut code = Vec::new();
+        brotli::BrotliCompress(&mut PTX.as_bytes(), &mut code, &Default::default()).unwrap();
         let rust = format!(
             "use KernelCode;\ninclude_bytes!(\"x\");\n        code(\"k\", {}, 0, {}),\n",
             PTX.len(),
@@ -96,9 +93,9 @@ mod tests {
         );
         let path = dir.path().join("image.rs");
         fs::write(&path, &rust).unwrap();
-        fs::write(dir.path().join("image.deflate"), &code).unwrap();
+        fs::write(dir.path().join("image.br"), &code).unwrap();
         assert_eq!(read(&path).unwrap(), [Module { kernel: "k".into(), ptx: PTX.into() }]);
-        fs::write(dir.path().join("image.deflate"), &code[..code.len() - 1]).unwrap();
+        fs::write(dir.path().join("image.br"), &code[..code.len() - 1]).unwrap();
         let line = read(&path).unwrap_err().to_string();
         assert!(line.contains("kernel k has bytes 0 to 0 +"), "{line}");
     }
@@ -120,7 +117,7 @@ mod tests {
         );
         assert!(says("c", b".version 8.3\n.target sm_90a\n").ends_with("it has no kernel"));
         let line = says("d", b"KernelCode include_bytes! \n code(\"k\", 1, x, 3),\n");
-        assert!(line.contains("cannot read") && line.contains("d.deflate"), "{line}");
+        assert!(line.contains("cannot read") && line.contains("d.br"), "{line}");
         let line = read(&dir.path().join("absent")).unwrap_err().to_string();
         assert!(line.starts_with("cannot read") && !line.contains('\n'), "{line}");
     }

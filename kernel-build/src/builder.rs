@@ -302,7 +302,7 @@ impl KernelBuilder {
             arch,
             modules,
             ptx,
-            code_path: out_dir.join(format!("{name}.deflate")),
+            code_path: out_dir.join(format!("{name}.br")),
             rust_path: out_dir.join(format!("{name}.rs")),
             ptx_path,
             kernels: marked.kernels.clone(),

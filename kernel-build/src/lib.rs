@@ -21,7 +21,7 @@
 //!               ──opt, llc─────▶ PTX                           (the llvm-tools of the same rustc)
 //!               ──split────────▶ a module per kernel           (module ptx)
 //!               ──ptxas────────▶ cubins, only as a check       (when a ptxas is found)
-//!               ──deflate──────▶ the image
+//!               ──brotli───────▶ the image
 //! ```
 //! The driver assembles a whole module before it runs any kernel of it. In the image, each kernel is a
 //! module of its own, so that a program waits only for the kernels that it uses.

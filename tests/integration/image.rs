@@ -15,8 +15,8 @@ fn the_image_is_small() {
     for (family, most) in [("gemm_", 16 << 10), ("attention_", 48 << 10)] {
         let of_family = GEMM_IMAGE.code.iter().filter(|code| code.kernel.starts_with(family));
         let size = |code: &KernelCode| match code.code {
-            Code::Deflated { data, .. } => data.len(),
-            _ => panic!("{} is not deflated", code.kernel),
+            Code::Brotli { data, .. } => data.len(),
+            _ => panic!("{} is not packed", code.kernel),
         };
         let sizes: Vec<usize> = of_family.map(size).collect();
         let mean = sizes.iter().sum::<usize>() / sizes.len();

@@ -5,8 +5,12 @@
 //! it runs.
 
 use super::KernelMeta;
-use miniz_oxide::inflate::decompress_to_vec_with_limit;
+use brotli_decompressor::Decompressor;
 use std::borrow::Cow;
+use std::io::Read;
+
+/// Bytes that are unpacked at a time.
+const BUFFER: usize = 1 << 14;
 
 /// A device image that `kernel-build` wrote: code and metadata of each kernel.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +57,8 @@ pub struct KernelCode {
 pub enum Code {
     /// PTX text.
     Ptx(&'static str),
-    /// PTX text in DEFLATE (RFC 1951).
-    Deflated {
+    /// PTX text in Brotli (RFC 7932).
+    Brotli {
         /// Bytes of the text.
         bytes: usize,
         /// The compressed bytes.
@@ -76,7 +80,7 @@ pub enum ImageError {
         /// Number of kernels that have code.
         have: usize,
     },
-    /// The compressed bytes do not inflate to the original text.
+    /// The compressed bytes do not unpack to the original text.
     #[error("image {image}, kernel {kernel}: its PTX is damaged: {what}")]
     Damaged {
         /// The image's name.
@@ -116,7 +120,7 @@ impl Code {
     fn bytes(&self) -> usize {
         match self {
             Self::Ptx(text) => text.len(),
-            Self::Deflated { data, .. } => data.len(),
+            Self::Brotli { data, .. } => data.len(),
         }
     }
 
@@ -124,22 +128,37 @@ impl Code {
     fn ptx(&self) -> Result<Cow<'static, str>, String> {
         let (bytes, data) = match *self {
             Self::Ptx(text) => return Ok(Cow::Borrowed(text)),
-            Self::Deflated { bytes, data } => (bytes, data),
+            Self::Brotli { bytes, data } => (bytes, data),
         };
-        let text = decompress_to_vec_with_limit(data, bytes).map_err(|e| e.to_string())?;
-        if text.len() != bytes {
-            return Err(format!("{} bytes, expected {bytes}", text.len()));
-        }
-        String::from_utf8(text).map(Cow::Owned).map_err(|e| e.to_string())
+        unpack(data, bytes).map(Cow::Owned)
     }
+}
+
+/// The text of `bytes` bytes that a packed module has, or a message that says what is wrong with it.
+///
+/// # Errors
+/// Bytes that are no Brotli stream, another number of bytes, and bytes that are no UTF-8.
+pub fn unpack(packed: &[u8], bytes: usize) -> Result<String, String> {
+    let mut text = Vec::new();
+    // One byte more shows that there is too much.
+    let most = bytes as u64 + 1;
+    Decompressor::new(packed, BUFFER)
+        .take(most)
+        .read_to_end(&mut text)
+        .map_err(|e| e.to_string())?;
+    if text.len() != bytes {
+        let more = if text.len() as u64 == most { "more than " } else { "" };
+        return Err(format!("{more}{} bytes, expected {bytes}", text.len().min(bytes)));
+    }
+    String::from_utf8(text).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `.version 8.0` in a stored block: its length, the complement of that, the bytes.
-    const STORED: &[u8] = b"\x01\x0c\x00\xf3\xff.version 8.0";
+    /// `.version 8.0` as a meta-block of plain bytes (`brotli -q 0`).
+    const STORED: &[u8] = b"\x8b\x05\x80.version 8.0\x03";
 
     fn image(code: Code) -> Image {
         let code = Box::leak(Box::new([KernelCode { kernel: "gemm", code }]));
@@ -148,26 +167,26 @@ mod tests {
 
     #[test]
     fn text_comes_back_from_either_form() {
-        for code in [Code::Ptx(".version 8.0"), Code::Deflated { bytes: 12, data: STORED }] {
+        for code in [Code::Ptx(".version 8.0"), Code::Brotli { bytes: 12, data: STORED }] {
             assert_eq!(image(code).ptx("gemm").unwrap(), ".version 8.0");
         }
         assert_eq!(image(Code::Ptx(".version 8.0")).code_bytes(), 12);
-        assert_eq!(image(Code::Deflated { bytes: 12, data: STORED }).code_bytes(), 17);
+        assert_eq!(image(Code::Brotli { bytes: 12, data: STORED }).code_bytes(), 16);
     }
 
     #[test]
     fn damage_and_absence_are_one_line() {
-        let whole = Code::Deflated { bytes: 12, data: STORED };
+        let whole = Code::Brotli { bytes: 12, data: STORED };
         assert_eq!(
             image(whole).ptx("other").unwrap_err().to_string(),
             "image test has no code for kernel other; it has code for 1 kernels"
         );
-        let said = |bytes, data| image(Code::Deflated { bytes, data }).ptx("gemm").unwrap_err();
+        let said = |bytes, data| image(Code::Brotli { bytes, data }).ptx("gemm").unwrap_err();
         assert_eq!(
             said(13, STORED).to_string(),
             "image test, kernel gemm: its PTX is damaged: 12 bytes, expected 13"
         );
-        for (bytes, data) in [(11, STORED), (12, &STORED[..16]), (12, b"\xff"), (12, b"")] {
+        for (bytes, data) in [(11, STORED), (12, &STORED[..15]), (12, b"\xff"), (12, b"")] {
             let line = said(bytes, data).to_string();
             assert!(line.starts_with("image test, kernel gemm: its PTX is damaged: "), "{line}");
             assert!(!line.contains('\n'), "{line}");

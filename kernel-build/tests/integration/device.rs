@@ -224,7 +224,7 @@ fn each_module_assembles() {
     }
 }
 
-/// What `isa` inflates is what was deflated.
+/// What `isa` unpacks is what was packed.
 #[test]
 fn the_embedded_code_is_the_modules() {
     let image = fixture("convergence", "embedded").build().unwrap();
@@ -236,7 +236,7 @@ fn the_embedded_code_is_the_modules() {
         let numbers = rest[..rest.find(')').expect("its end")].split(", ");
         let numbers: Vec<usize> = numbers.map(|n| n.parse().unwrap()).collect();
         let [bytes, at, len] = numbers[..] else { panic!("{rest}") };
-        let code = Code::Deflated { bytes, data: &data[at..at + len] };
+        let code = Code::Brotli { bytes, data: &data[at..at + len] };
         let code = vec![KernelCode { kernel: kernel.clone().leak(), code }].leak();
         let image = Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None };
         assert_eq!(&image.ptx(kernel).unwrap(), text);
