@@ -94,7 +94,7 @@ impl From<&mut Buffer> for StridedMut<'_> {
 
 /// An operand that was checked against the plan.
 pub(super) struct Operand<'v> {
-    pub operand: char,
+    pub name: char,
     pub memory: Arc<Memory>,
     pub offset: u64,
     /// Lines of a matrix, and elements of a line.
@@ -164,8 +164,16 @@ impl<'v> Operand<'v> {
             }
             .into());
         }
-        let this =
-            Self { operand, memory, offset, lines: [lines, elements], pitch, stride, bytes, loan };
+        let this = Self {
+            name: operand,
+            memory,
+            offset,
+            lines: [lines, elements],
+            pitch,
+            stride,
+            bytes,
+            loan,
+        };
         if operand == 'D' {
             this.check_result(problem, width)?;
         }
@@ -198,7 +206,7 @@ impl<'v> Operand<'v> {
     pub fn check_apart(&self, d: &Operand<'_>) -> Result<(), StridedError> {
         let ([theirs, theirs_end], [ours, ours_end]) = (self.range(), d.range());
         if theirs < ours_end && ours < theirs_end {
-            let operand = self.operand;
+            let operand = self.name;
             return Err(StridedError::Overlap { operand, theirs, theirs_end, ours, ours_end });
         }
         Ok(())
@@ -209,7 +217,7 @@ impl<'v> Operand<'v> {
         match &self.loan {
             Some(loan) if loan.stream.raw() != run.raw() => {
                 let (have, run) = (loan.stream.raw() as u64, run.raw() as u64);
-                Err(ViewError::Stream { operand: self.operand, have, run }.into())
+                Err(ViewError::Stream { operand: self.name, have, run }.into())
             }
             _ => Ok(()),
         }
