@@ -112,9 +112,10 @@ impl Run {
             let bound = bound(problem.dtype, problem.k);
             Ok::<_, host::Error>(Judged { check, bound, passed: check.below(bound) })
         };
-        let check = match self.check {
-            true => Some(progress.step("comparing with f64 products", judge)?),
-            false => None,
+        let check = if self.check {
+            Some(progress.step("comparing with f64 products", judge)?)
+        } else {
+            None
         };
         drop(progress);
         let report = Report {
