@@ -4,6 +4,8 @@
 //! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]. This is the "TN" product with exchanged
 //! operands, its fastest form.
 
+pub mod strided;
+
 use crate::error::Error;
 use crate::one_line;
 use cudarc::cublaslt::result::{self, CublasError};

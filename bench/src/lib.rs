@@ -23,6 +23,7 @@ pub mod record;
 pub mod report;
 mod screen;
 mod search;
+pub mod strided;
 pub mod suites;
 
 pub use check::{Projected, ResultCheck};

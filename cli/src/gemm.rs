@@ -9,6 +9,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::say;
 use super::scaled::{self, Planned, ScaleOf, ScalesOf};
+use super::strided;
 use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
 use host::{Buffer, Device, SimConfig, View};
@@ -96,6 +97,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    strided: strided::Options,
+    #[command(flatten)]
     tuning: TuneArgs,
 }
 
@@ -117,6 +120,9 @@ struct Report {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
+    if args.strided.any() {
+        return args.strided();
+    }
     let progress = Progress::new(4);
     let output = args.output()?;
     let mut tuner = Tuner::new(&args.tuning)?;
@@ -226,6 +232,39 @@ pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
 }
 
 impl Args {
+    /// A product with layouts or a batch.
+    fn strided(&self) -> Result<(), Error> {
+        let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
+            let usage = "--layout, --batch and --column-major are for generated operands: give --m, --n and --k";
+            return Err(Error::Usage(usage.to_owned()));
+        };
+        let dtype = self.dtype.unwrap_or(Dtype::Bf16);
+        let others = [
+            ("--beta", self.beta.is_some()),
+            ("--epilogue", self.epilogue.is_some()),
+            ("--out-dtype", self.out_dtype.is_some_and(|out| out != dtype)),
+            ("--out", self.out.is_some()),
+            ("--scales", self.scales.is_some()),
+            ("--fast-accum", self.fast_accum),
+            ("--tune or --tune-cache", Tuner::new(&self.tuning)?.is_some()),
+        ];
+        if let Some((option, _)) = others.into_iter().find(|(_, given)| *given) {
+            let usage = format!(
+                "products with --layout, --batch or --column-major have no {option}: omit it"
+            );
+            return Err(Error::Usage(usage));
+        }
+        let run = strided::Run {
+            problem: self.strided.problem([m, n, k], dtype),
+            seed: self.seed.unwrap_or(0),
+            alpha: self.alpha,
+            device: self.device,
+            check: self.check,
+            json: self.json,
+        };
+        run.run()
+    }
+
     /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
         let inputs: Vec<&Path> = [&self.a, &self.b, &self.c, &self.bias]

@@ -19,6 +19,7 @@ mod plan;
 mod progress;
 mod scaled;
 mod schedules;
+mod strided;
 mod table;
 mod tensor_file;
 mod trace;
@@ -56,6 +57,7 @@ with one tensor needs no name.";
 const GEMM_EXAMPLES: &str = "\
 Examples:
   warpipe gemm --m 512 --n 512 --k 512 --check
+  warpipe gemm --m 512 --n 512 --k 512 --layout tt --batch 4 --check
   warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
   warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
 

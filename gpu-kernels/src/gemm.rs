@@ -20,8 +20,10 @@ pub mod fusion;
 pub mod instance;
 pub mod instances;
 pub mod kernel;
+pub mod layouts;
 pub mod output;
 pub mod promoted;
+pub mod rank;
 pub mod scales;
 pub mod scheduler;
 pub mod table;
@@ -30,7 +32,9 @@ pub use config::LoadArgs;
 pub use epilogue::{Epilogue, Linear, Scaled, Scales};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use instance::{Instance, KernelSchedule};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use layouts::LAYOUT_INSTANCES;
 pub use scales::Sfb;
-pub use scheduler::{StreamKArgs, TileSchedulerParams};
+pub use scheduler::{BatchedArgs, StreamKArgs, TileSchedulerParams};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use table::{BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, SCALED_INSTANCES};

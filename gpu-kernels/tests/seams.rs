@@ -195,6 +195,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
         TileOrigin {
             row: (m * Cl::M as u32 + self.at.m()) * bm as u32,
             col: (n * Cl::N as u32 + self.at.n()) * bn as u32,
+            batch: 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::attention::AttentionError;
+use crate::gemm::StridedError;
 use crate::tensor_error::TensorError;
 use crate::view_error::ViewError;
 use std::fmt;
@@ -490,6 +491,9 @@ pub enum Error {
         /// Bytes of the buffer.
         have: u64,
     },
+    /// A product of strided operands that can't be computed.
+    #[error(transparent)]
+    Strided(#[from] StridedError),
     /// An operand that the plan can't use.
     #[error(transparent)]
     View(#[from] ViewError),

@@ -44,6 +44,7 @@ mod param;
 pub mod reference;
 mod stream;
 mod tensor;
+mod tensor_batch;
 mod tensor_error;
 mod tensor_nd;
 pub mod testing;

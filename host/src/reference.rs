@@ -9,10 +9,12 @@ mod attention;
 mod layer;
 mod limits;
 mod pages;
+mod strided;
 
 pub use attention::{Attention, AttentionCheck};
 pub use layer::Layer;
 pub use pages::{Gathered, gather_pages};
+pub use strided::StridedProduct;
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;

@@ -182,7 +182,7 @@ impl Matrix {
     }
 
     /// Checks TMA's rules.
-    fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), TensorError> {
+    pub fn check(&self, memory: &Memory, tile: TensorBox) -> Result<(), TensorError> {
         let Self { offset, dtype, rows, cols, pitch } = *self;
         let (name, size) = (dtype_name(dtype), dtype.size() as u64);
         // Coordinates are i32. Dimensions up to 2^32 could be encoded, but their ends not addressed.

@@ -116,7 +116,7 @@ impl Device {
     }
 
     /// Encodes a checked tensor map of a tensor at `address`.
-    fn encode_nd(&self, address: u64, spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
+    pub(crate) fn encode_nd(&self, address: u64, spec: &TensorNd<'_>) -> Result<[u64; 16], Error> {
         match &self.backend {
             Backend::Cuda(context) => {
                 let _bound = context.bind()?;

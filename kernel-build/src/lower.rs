@@ -47,7 +47,14 @@ fn opt_arguments(kernels: &str) -> Vec<String> {
 
 /// `llc`'s arguments.
 fn llc_arguments(arch: &str) -> Vec<String> {
-    vec!["-O3".to_owned(), format!("-mcpu={arch}"), format!("-mattr={}", ptx_feature(arch))]
+    vec![
+        "-O3".to_owned(),
+        format!("-mcpu={arch}"),
+        format!("-mattr={}", ptx_feature(arch)),
+        // opt joins the names of two inlined functions in the name of a block between them. The names of generic functions
+        // are long, and llc refuses a joined one of more than 1024 characters.
+        "-non-global-value-max-name-size=16384".to_owned(),
+    ]
 }
 
 /// A lowered kernel.

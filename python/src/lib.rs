@@ -6,10 +6,13 @@
 //! model. [`attention`] has the same steps for attention.
 
 pub mod attention;
+pub mod batch;
 pub mod layout;
 pub mod product;
 pub mod refusal;
 
+#[cfg(feature = "module")]
+mod bmm;
 #[cfg(feature = "module")]
 mod dlpack;
 #[cfg(feature = "module")]
@@ -40,6 +43,8 @@ mod _native {
         AttentionPlan, attention, attention_describe, attention_fast, attention_run,
         attention_varlen, attention_with_kvcache, plan_attention,
     };
+    #[pymodule_export]
+    use crate::bmm::bmm;
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]

@@ -1,7 +1,7 @@
 """GEMM and attention for NVIDIA Hopper GPUs, for torch, cupy, jax and numpy.
 
 ``matmul(a, b)`` is ``torch.matmul`` for matrices, ``linear(x, weight)`` is
-``torch.nn.functional.linear``, ``fused_linear`` adds a bias, an activation, a residual or the gates of SwiGLU to it,
+``torch.nn.functional.linear``, ``bmm(a, b)`` is ``torch.bmm``, of tensors in any layout, ``fused_linear`` adds a bias, an activation, a residual or the gates of SwiGLU to it,
 ``attention(q, k, v)`` is
 ``torch.nn.functional.scaled_dot_product_attention``, ``attention_varlen`` and
 ``attention_with_kvcache`` are flash-attention's for packed sequences and caches, ``scaled_mm(a, b, scale_a, scale_b)`` is
@@ -19,6 +19,7 @@ import sys as _sys
 from ._dispatch import (
     CopyWarning,
     Doctor,
+    bmm,
     doctor,
     fused_linear,
     interleave_gates,
@@ -50,6 +51,7 @@ __all__ = [
     "attention",
     "attention_varlen",
     "attention_with_kvcache",
+    "bmm",
     "doctor",
     "fused_linear",
     "interleave_gates",

@@ -149,6 +149,38 @@ def scaled_mm(
     return library._scaled_mm(a, b, scale_a, scale_b, out_dtype, use_fast_accum, out)
 
 
+def bmm(a: Any, b: Any, *, out: Any = None) -> Any:
+    """``a @ b`` for each matrix of a batch, as ``torch.bmm``, without copies.
+
+    ``a`` is [batch, M, K] and ``b`` is [batch, K, N], of bfloat16 or float16, and the result is [batch, M, N]. Each tensor
+    is read as it lies: in each, one of the last two dimensions has adjacent elements, so transposed views are as good as
+    contiguous tensors. An operand with one matrix, [1, M, K] or [M, K], and an expanded one serve all products. Two
+    matrices [M, K] and [K, N] have the result [M, N].
+
+    On a GPU, addresses and strides are multiples of 16 bytes, and so are the rows of the result (N a multiple of 8).
+    ``out`` is written in place and returned. There is no backward pass.
+    """
+    if _is_torch(a):
+        from . import torch as library
+
+        return library._bmm(a, b, out)
+    if out is None:
+        if _module(a) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
+        out = _numpy_empty(_bmm_shape(a.shape, b.shape), a.dtype.name)
+    _native.bmm(a, b, out, 0)
+    return out
+
+
+def _bmm_shape(a: Any, b: Any) -> tuple[int, ...]:
+    """The shape of a result of ``bmm``. What does not fit is refused later."""
+    sizes = (a[-2], b[-1]) if min(len(a), len(b)) >= 2 else ()
+    if max(len(a), len(b)) < 3:
+        return tuple(sizes)
+    batches = [shape[0] for shape in (a, b) if len(shape) == 3]
+    return (next((size for size in batches if size != 1), 1), *sizes)
+
+
 #: The activations whose result has half as many columns.
 _GATES = ("swiglu", "geglu", "geglu-tanh")
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _native
-from ._dispatch import _GATES, dtype_name, warn_copy
+from ._dispatch import _GATES, _bmm_shape, dtype_name, warn_copy
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -113,6 +113,25 @@ def _scaled_mm(
     with torch.cuda.device(index):
         zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
         _native.scaled_mm(*operands, use_fast_accum, _stream(a), zeros)
+    return out
+
+
+def _bmm(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
+    """Computes products of batches of matrices."""
+    if not isinstance(b, Tensor):
+        raise TypeError(f"b is a {type(b).__name__}; a tensor of torch is needed, as a is")
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        raise ValueError("bmm has no backward pass: call it under torch.no_grad(), or with detached tensors")
+    if out is None:
+        out = torch.empty(_bmm_shape(a.shape, b.shape), dtype=a.dtype, device=a.device)
+    if a.dim() >= 2 and a.shape[-1] == 0:
+        return out.zero_()
+    operands = (a.detach(), b.detach(), out)
+    if a.device.type != "cuda":
+        _native.bmm(*operands, 0)
+        return out
+    with torch.cuda.device(a.device.index):
+        _native.bmm(*operands, _stream(a))
     return out
 
 

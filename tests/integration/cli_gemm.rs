@@ -48,6 +48,22 @@ fn epilogues() {
 }
 
 #[test]
+fn layouts_and_batches() {
+    let size = ["--m", "137", "--n", "72", "--k", "75", "--check"];
+    for layout in ["tn", "tt", "nn", "nt"] {
+        for more in [&["--batch", "2"][..], &["--batch", "3", "--broadcast-b", "--dtype", "f16"]] {
+            let (code, report) = gemm(&[&size[..], &["--layout", layout], more].concat());
+            let count = 137 * 72 * more[1].parse::<u64>().unwrap();
+            assert_eq!((code, &report["check"]["compared"]), (0, &Value::from(count)), "{report}");
+            assert_eq!(report["plan"]["layout"], layout, "{report}");
+        }
+    }
+    let turned = ["--m", "72", "--n", "137", "--k", "75", "--check", "--column-major"];
+    let (code, report) = gemm(&turned);
+    assert_eq!((code, &report["check"]["passed"]), (0, &Value::Bool(true)), "{report}");
+}
+
+#[test]
 fn residues_in_all_dimensions() {
     passes(["129", "257", "65"], &[], 4e-3);
     passes(["129", "257", "65"], &["--out-dtype", "f32", "--dtype", "f16"], 1e-6);

@@ -9,6 +9,8 @@ mod common;
 mod gpu;
 #[path = "../common/on_devices.rs"]
 mod on_devices;
+#[path = "../../host/tests/common/strided.rs"]
+mod strided_cases;
 #[path = "../common/twin.rs"]
 mod twin;
 
@@ -26,6 +28,7 @@ mod cli_trace;
 mod docs_counts;
 mod examples;
 mod gemm_instances;
+mod gemm_layouts;
 mod gpu_bench;
 mod gpu_trace;
 mod image;

@@ -4,8 +4,8 @@
 
 use crate::gpu::{gpu, say};
 use host::data::{decode, encode, normal, rounded};
-use host::gemm::GemmProblem;
-use host::reference::Product;
+use host::gemm::{GemmProblem, Layout, Order, StridedProblem};
+use host::reference::{Product, StridedProduct};
 use host::{Device, Dtype};
 use warpipe_bench::cublaslt::CublasLt;
 
@@ -52,6 +52,30 @@ fn it_computes_our_product() {
             let check = product.check(&have).unwrap();
             assert!(check.below(bound), "{problem:?} {alpha} {beta}: {check}");
         }
+    }
+}
+
+#[test]
+fn it_computes_batches_in_each_layout() {
+    let Some(device) = gpu("it_computes_batches_in_each_layout") else { return };
+    let Some(lt) = library(&device) else { return };
+    let dtype = Dtype::Bf16;
+    for layout in Layout::ALL {
+        let order = Order::RowMajor;
+        let problem = StridedProblem { batch: 3, m: 72, n: 136, k: 40, dtype, layout, order };
+        let values = |operand, seed| {
+            rounded(&normal(seed, problem.bytes(operand) as usize / 2), dtype).unwrap()
+        };
+        let (a, b) = (values('A', 1), values('B', 2));
+        let up = |x: &[f32]| device.upload(&encode(x, dtype).unwrap()).unwrap();
+        let (da, db) = (up(&a), up(&b));
+        let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
+        d.fill(0xff).unwrap();
+        let plan = lt.plan_strided(&problem).unwrap();
+        plan.run([&da, &db], &mut d, &device.stream()).unwrap();
+        let product = StridedProduct { problem, a: &a, b: &b, alpha: 1.0 };
+        let check = product.check(&decode(&d.to_vec().unwrap(), dtype).unwrap()).unwrap();
+        assert!(check.below(4e-3), "{problem:?}: {check}");
     }
 }
 

@@ -23,13 +23,7 @@ pub fn measure(
     mut tuner: Option<Tuner>,
     tell: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<Report, Error> {
-    let config = BenchConfig {
-        rounds: args.rounds as usize,
-        budget_ms: args.budget as f64,
-        seed: args.seed,
-        isolated: args.isolated,
-        ..BenchConfig::default()
-    };
+    let config = config(args);
     let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
     // A wrong instance or schedule is reported before anything is measured.
     for (_, problem) in items {
@@ -86,6 +80,17 @@ pub fn measure(
         lines,
         summaries,
     })
+}
+
+/// The settings that the options give.
+pub fn config(args: &Args) -> BenchConfig {
+    BenchConfig {
+        rounds: args.rounds as usize,
+        budget_ms: args.budget as f64,
+        seed: args.seed,
+        isolated: args.isolated,
+        ..BenchConfig::default()
+    }
 }
 
 /// cuBLASLt, if the options ask for it, or why it is absent.

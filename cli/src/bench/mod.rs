@@ -1,5 +1,6 @@
 //! `warpipe bench`: times products on a GPU, in turn with cuBLASLt.
 
+mod layouts;
 mod measure;
 mod record;
 mod roofline;
@@ -45,8 +46,8 @@ type Item = (&'static str, GemmProblem);
 /// Options of `warpipe bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Time these suites
-    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random"])]
+    /// Time these suites. "layouts" has the four layouts of operands and batches, with lines of its own
+    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random", "layouts"])]
     suite: Vec<String>,
     /// Number of shapes of the suite "random", which is not among "all"
     #[arg(help_heading = SHAPES, long, value_name = "COUNT", default_value_t = Random::default().shapes as u64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -152,6 +153,9 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
+    if args.suite.iter().any(|suite| suite == layouts::SUITE) {
+        return layouts::run(args);
+    }
     let to_stdout = args.json.as_ref().is_some_and(|file| file.as_os_str() == STDOUT);
     let inputs: Vec<&Path> = args.from.iter().map(PathBuf::as_path).collect();
     let prepare = |file: &PathBuf| Place::prepare(file, &inputs);

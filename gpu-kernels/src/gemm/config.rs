@@ -2,11 +2,12 @@
 
 use super::epilogue::Epilogue;
 use super::output::{Orientation, Output, SOURCE_STAGES, STORE_STAGES, Source};
+use super::rank::MapRank;
 use super::scales::ScaleConfig;
 use super::scheduler::TileScheduler;
 use isa::kernel::KernelArg;
 use pipeline::barrier::LoadOrderBarrier;
-use pipeline::cta::{ClusterShape, Condition, Region, Role, When};
+use pipeline::cta::{ClusterShape, Condition, Region, Role, Unshared, When};
 use pipeline::grid::Throttle;
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaReaders, OrdinaryReads};
@@ -49,9 +50,9 @@ roles! {
 /// Each instance names all of these types, because stable Rust can't compute a tile's type from numbers. The
 /// kernel checks that they fit together.
 pub trait Config: Sized + 'static {
-    /// A CTA's tile of A: `BM` rows, one k tile of columns.
+    /// A CTA's tile of A: `BM` rows, one k tile of columns. It is K-major or MN-major, as A lies in memory.
     type A: TileShape;
-    /// A CTA's tile of B: `BN` rows, one k tile of columns.
+    /// A CTA's tile of B: `BN` rows, one k tile of columns, K-major or MN-major.
     type B: TileShape;
     /// The scale factors that the main loop applies: [`Unscaled`](super::scales::Unscaled), or
     /// [`Blockwise`](super::scales::Blockwise).
@@ -70,6 +71,8 @@ pub trait Config: Sized + 'static {
     type Epilogue: Epilogue;
     /// Whether the epilogue gets C, an M x N matrix of D's type.
     type ReadsC: Condition;
+    /// Whether the tensor maps are matrices or batches of them.
+    type Rank: MapRank;
     /// Which CTA computes which k tiles of which tiles.
     type Scheduler: TileScheduler<Self::Cluster>;
 }
@@ -159,14 +162,16 @@ pub type Plan<G> = SmemPlan<(
 
 /// The CTA of a GEMM.
 pub type GemmCta<G> = Cta<(Load, <G as Config>::Math), <G as Config>::Cluster, Plan<G>>;
+/// A tensor map of the kernel's rank, of tiles `T`.
+pub type MapOf<G, T, P> = <<G as Config>::Rank as MapRank>::Map<T, P>;
 /// Tensor map of A, whose tiles are multicast along N.
-pub type MapA<G> = TensorMap<<G as Config>::A, <<G as Config>::Cluster as ClusterShape>::SharesA>;
+pub type MapA<G> = MapOf<G, <G as Config>::A, <<G as Config>::Cluster as ClusterShape>::SharesA>;
 /// Tensor map of B, whose tiles are multicast along M.
-pub type MapB<G> = TensorMap<<G as Config>::B, <<G as Config>::Cluster as ClusterShape>::SharesB>;
+pub type MapB<G> = MapOf<G, <G as Config>::B, <<G as Config>::Cluster as ClusterShape>::SharesB>;
 /// Tensor map of C. A kernel that reads no C ignores it.
-pub type MapC<G> = TensorMap<SourceTile<G>>;
+pub type MapC<G> = MapOf<G, SourceTile<G>, Unshared>;
 /// Tensor map of D.
-pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTile>;
+pub type MapD<G> = MapOf<G, <<G as Config>::Output as Orientation>::EpilogueTile, Unshared>;
 /// The scheduler's kernel argument.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;
@@ -183,6 +188,7 @@ pub type OutputOf<'g, G, L> = Output<
     <L as Mainloop<G>>::SourceTile,
     <L as Mainloop<G>>::SourceReaders,
     <G as Config>::Cluster,
+    <G as Config>::Rank,
 >;
 
 /// The kernel argument for the loads of A and B.

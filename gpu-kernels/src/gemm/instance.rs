@@ -2,14 +2,16 @@
 
 use super::Epilogue;
 use super::config::{Config, Mainloop, Stage};
+use super::divmod::FastDivmod;
 use super::output::Orientation;
+use super::rank::MapRank;
 use super::scales::ScaleConfig;
 use super::scheduler::{TileScheduler, TileSchedulerParams};
 use core::marker::PhantomData;
 use isa::kernel::{Dtype, KernelDesc};
 use pipeline::cta::{ClusterShape, Condition};
 use pipeline::ring::Stage as _;
-use pipeline::tile::{Element, TileShape};
+use pipeline::tile::{Element, Major, TileShape};
 
 /// How the warp groups of a CTA divide its tiles among themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +56,13 @@ pub struct Instance {
     pub cluster_m: u32,
     /// CTAs of a cluster along N.
     pub cluster_n: u32,
+    /// Whether A is MN-major: it lies in memory as [K, M].
+    pub a_mn_major: bool,
+    /// Whether B is MN-major: it lies in memory as [K, N].
+    pub b_mn_major: bool,
+    /// Whether it computes batches: its tensor maps have three dimensions, and its scheduler is
+    /// [`Batched`](super::scheduler::Batched).
+    pub batched: bool,
     /// Element type of A and B.
     pub ab: Dtype,
     /// Element type of C and D.
@@ -129,6 +138,9 @@ impl Instance {
             splits_k: G::Scheduler::SPLITS_K,
             cluster_m: G::Cluster::M as u32,
             cluster_n: G::Cluster::N as u32,
+            a_mn_major: <<G::A as TileShape>::Major as Major>::MN,
+            b_mn_major: <<G::B as TileShape>::Major as Major>::MN,
+            batched: <G::Rank as MapRank>::BATCHED,
             ab: <<G::A as TileShape>::Element as Element>::DTYPE,
             out: <<G::Output as Orientation>::Out as Element>::DTYPE,
             promotes: G::Mainloop::PROMOTES,
@@ -156,8 +168,27 @@ impl Instance {
         clusters: u32,
         streamed: u32,
     ) -> TileSchedulerParams {
-        let (rows, cols) = (self.bm * self.cluster_m, self.bn * self.cluster_n);
-        let tiles = [m.div_ceil(rows), n.div_ceil(cols)];
+        let tiles = self.cluster_tiles([m, n]);
         TileSchedulerParams::new(tiles, k.div_ceil(self.bk), group, clusters, streamed)
+    }
+
+    /// The same for a batch of so many products: the scheduler's parameters, and the cluster tiles of a matrix.
+    pub const fn batched_scheduler(
+        &self,
+        [m, n, k]: [u32; 3],
+        batch: u32,
+        group: u32,
+        clusters: u32,
+        streamed: u32,
+    ) -> (TileSchedulerParams, FastDivmod) {
+        let [rows, cols] = self.cluster_tiles([m, n]);
+        let (tiles, k_tiles) = ([rows, cols, batch], k.div_ceil(self.bk));
+        let params = TileSchedulerParams::batched(tiles, k_tiles, group, clusters, streamed);
+        (params, FastDivmod::new(rows * cols))
+    }
+
+    /// Rows and columns of cluster tiles of an `m` x `n` matrix.
+    const fn cluster_tiles(&self, [m, n]: [u32; 2]) -> [u32; 2] {
+        [m.div_ceil(self.bm * self.cluster_m), n.div_ceil(self.bn * self.cluster_n)]
     }
 }

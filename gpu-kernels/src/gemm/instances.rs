@@ -75,6 +75,9 @@ pub const fn most_stages(
 /// - `scheduler MyOrder`: a scheduler of your own, `MyOrder<Cluster<1, 1>>`. Its arguments are
 ///   [`TileSchedulerParams`](crate::gemm::TileSchedulerParams), or [`StreamKArgs`](crate::gemm::StreamKArgs) if it
 ///   splits K. `host::gemm` refuses a kernel with other ones; launch that with `Device::launch`.
+/// - `majors MnMajor x KMajor`: how A and B lie in memory. Without it both are K-major. 8-bit operands have no other.
+/// - `rank 3`: the kernel computes batches of products. Its tensor maps have three dimensions, and its scheduler is
+///   [`Batched`](crate::gemm::scheduler::Batched). Such a kernel reads no C in `host`.
 ///
 /// `#[cfg(feature = "...")]` before a line makes its kernel optional.
 ///
@@ -86,7 +89,8 @@ macro_rules! gemm_kernels {
         $vis:vis static $table:ident: $epilogue:ty;
         $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
             $(, promoted $w:literal)? $(, block $block:ident)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
-            $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?;)*
+            $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?
+            $(, majors $ma:ident x $mb:ident)? $(, rank $rank:tt)?;)*
     ) => {
         $(
             $(#[cfg($($condition)*)])?
@@ -94,7 +98,7 @@ macro_rules! gemm_kernels {
             $vis mod $name {
                 #[allow(unused_imports)]
                 use super::*;
-                use $crate::gemm::{config, instances, kernel, output, scales, scheduler};
+                use $crate::gemm::{config, instances, kernel, output, rank, scales, scheduler};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
@@ -117,8 +121,8 @@ macro_rules! gemm_kernels {
                 >>::Slot as pipeline::ring::Stage>::BESIDE_BYTES;
 
                 impl config::Config for Parts {
-                    type A = Tile<$t, $bm, BK>;
-                    type B = Tile<$t, $bn, BK>;
+                    type A = Tile<$t, $bm, BK $(, pipeline::tile::$ma)?>;
+                    type B = Tile<$t, $bn, BK $(, pipeline::tile::$mb)?>;
                     type Scales = Scales;
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
@@ -127,7 +131,8 @@ macro_rules! gemm_kernels {
                     type Output = $crate::gemm_kernels!(@output $o, $bn $($swapped)?);
                     type Epilogue = $epilogue;
                     type ReadsC = $crate::gemm_kernels!(@condition $($c)?);
-                    type Scheduler = $crate::gemm_kernels!(@scheduler [$($own_scheduler)?] $mainloop $cm $cn);
+                    type Rank = $crate::gemm_kernels!(@rank $($rank)?);
+                    type Scheduler = $crate::gemm_kernels!(@scheduler [$($own_scheduler)?] [$($rank)?] $mainloop $cm $cn);
                 }
 
                 $crate::gemm_kernels!(@entry $name $bm $($block)?);
@@ -212,9 +217,14 @@ macro_rules! gemm_kernels {
     (@mainloop [] [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
     (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
     (@mainloop [] [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
-    (@scheduler [$own:ident] $mainloop:ident $cm:literal $cn:literal) => { $own<Cluster<$cm, $cn>> };
-    (@scheduler [] Pingpong $cm:literal $cn:literal) => { scheduler::DataParallel<Cluster<$cm, $cn>> };
-    (@scheduler [] $mainloop:ident $cm:literal $cn:literal) => { scheduler::StreamK<Cluster<$cm, $cn>> };
+    (@rank) => { rank::Rank2 };
+    (@rank 3) => { rank::Rank3 };
+    (@scheduler [$own:ident] [] $mainloop:ident $cm:literal $cn:literal) => { $own<Cluster<$cm, $cn>> };
+    (@scheduler [] [3] $mainloop:ident $cm:literal $cn:literal) => {
+        scheduler::Batched<$crate::gemm_kernels!(@scheduler [] [] $mainloop $cm $cn)>
+    };
+    (@scheduler [] [] Pingpong $cm:literal $cn:literal) => { scheduler::DataParallel<Cluster<$cm, $cn>> };
+    (@scheduler [] [] $mainloop:ident $cm:literal $cn:literal) => { scheduler::StreamK<Cluster<$cm, $cn>> };
     (@output $o:ty, $bn:literal) => { output::Direct<$o> };
     (@output $o:ty, $bn:literal swapped) => { output::SwapAb<$o, $bn> };
     (@condition) => { Is<false> };

@@ -17,6 +17,7 @@
 use super::config::*;
 use super::epilogue::Epilogue;
 use super::output::{EpilogueTiles, Orientation, Output};
+use super::rank::MapRank;
 use super::scales::ScaleConfig;
 use super::scheduler::{TileOrigin, TileScheduler};
 use isa::misc::nounroll;
@@ -68,9 +69,9 @@ pub fn gemm<G, const STAGES: usize>(
     if loads.prefetch == 0 {
         cta.launch_dependents();
     }
-    a.prefetch(&cta);
-    b.prefetch(&cta);
-    d.prefetch(&cta);
+    G::Rank::prefetch(a, &cta);
+    G::Rank::prefetch(b, &cta);
+    G::Rank::prefetch(d, &cta);
     let (early, (stores, operands, source, order, turns, source_turns)) = cta.prologue();
     let (c_loads, c_panels) = match source {
         Some(ring) => (Some(ring.producer), Some(ring.consumer)),
@@ -86,8 +87,8 @@ pub fn gemm<G, const STAGES: usize>(
                     let tiles = G::Scheduler::new(at, &scheduler);
                     let boxes = |tile: TileOrigin, k: u32| {
                         (
-                            a.tile(tile.row, k * bk, at.sharing_a()),
-                            b.tile(tile.col, k * bk, at.sharing_b()),
+                            G::Rank::tile(a, tile.batch, tile.row, k * bk, at.sharing_a()),
+                            G::Rank::tile(b, tile.batch, tile.col, k * bk, at.sharing_b()),
                         )
                     };
                     // Before `wait`: when the primary grid ends, the first coordinates are already computed, and
@@ -147,7 +148,8 @@ pub fn gemm<G, const STAGES: usize>(
                             let row = tile.row + (row * <SourceTile<G>>::ROWS) as u32;
                             for col in 0..G::Mainloop::SOURCE_COLS {
                                 let col = tile.col + G::Mainloop::source_column(col) as u32;
-                                ring.acquire().load((c.tile(row, col, Peers::ALONE),));
+                                let c = G::Rank::tile(c, tile.batch, row, col, Peers::ALONE);
+                                ring.acquire().load((c,));
                             }
                         }
                     }

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::epilogue::Epilogue;
+use super::rank::{MapRank, Rank2};
 use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{ClusterShape, Role};
+use pipeline::cta::{ClusterShape, Role, Unshared};
 use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, TransposedFragments};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
@@ -142,8 +143,8 @@ impl Columns {
 }
 
 /// What a warp group needs to store a tile. `C` is the tile in a slot of the ring of C, and `R` says which warp groups
-/// read it.
-pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl> {
+/// read it. The tensor maps have the rank `K`.
+pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl, K: MapRank = Rank2> {
     /// The warp group.
     pub group: &'g Warpgroup<R::Role, Cl>,
     /// The ring of C, if the epilogue reads C.
@@ -151,18 +152,19 @@ pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl> {
     /// The store buffers, from which TMA writes D.
     pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
     /// The tensor map of D.
-    pub d: &'g TensorMap<D::EpilogueTile>,
+    pub d: &'g K::Map<D::EpilogueTile, Unshared>,
     /// The epilogue.
     pub epilogue: &'g E,
 }
 
-impl<D, E, C, R, Cl> Output<'_, D, E, C, R, Cl>
+impl<D, E, C, R, Cl, K> Output<'_, D, E, C, R, Cl, K>
 where
     D: Orientation,
     E: Epilogue,
     C: TileShape<Element = D::Out>,
     R: OrdinaryReads,
     Cl: ClusterShape,
+    K: MapRank,
 {
     /// Applies the epilogue to an accumulator of 64 rows and `N` columns, rounds the results and stores them. The
     /// first element lies at `at`.
@@ -206,7 +208,7 @@ where
                 out.wait_written(tiles.count() - 2);
             }
             let (row, column) = place::<D>(at_d.right_by(first));
-            out.publish().store_rows(self.d, row, column);
+            K::store(out.publish(), self.d, at.batch, row, column);
         }
     }
 
@@ -240,7 +242,7 @@ where
             D::put(&mut out, i, values);
         }
         let (row, column) = place::<D>(at);
-        out.publish().store_rows(self.d, row, column);
+        K::store(out.publish(), self.d, at.batch, row, column);
     }
 }
 

@@ -1,10 +1,12 @@
 //! The tile scheduler: it decides which work a CTA of the persistent grid does, and in which order. (CUTLASS
 //! `PersistentTileScheduler`.)
 
+mod batched;
 mod data_parallel;
 mod params;
 mod stream_k;
 
+pub use batched::{Batched, BatchedArgs};
 pub use data_parallel::DataParallel;
 pub use params::TileSchedulerParams;
 pub use stream_k::{StreamK, StreamKArgs};
@@ -52,6 +54,8 @@ pub struct TileOrigin {
     pub row: u32,
     /// First column.
     pub col: u32,
+    /// Number of the matrix in a batch; 0 if there is no batch.
+    pub batch: u32,
 }
 
 impl TileOrigin {

@@ -136,6 +136,42 @@ impl KernelInfo {
     }
 }
 
+impl fmt::Display for KernelInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [bm, bn, bk] = self.tile;
+        let [cm, cn] = self.cluster;
+        writeln!(f, "  kernel {} ({}): {}", self.name, self.index, self.why)?;
+        writeln!(
+            f,
+            "  tile {bm}x{bn}x{bk}, {} stages, cluster {cm}x{cn}, {} threads, {} bytes of shared memory",
+            self.stages, self.threads, self.smem_bytes
+        )?;
+        writeln!(
+            f,
+            "  {} tiles on {} CTAs ({:.2} waves), raster swizzle of {} cluster-tile rows",
+            self.tiles, self.ctas, self.waves, self.raster_swizzle
+        )?;
+        if self.streamed > 0 {
+            writeln!(
+                f,
+                "  {} cluster tiles are split along K among all clusters (stream-K)",
+                self.streamed
+            )?;
+        }
+        if self.prefetch > 0 {
+            let prefetch = self.prefetch;
+            writeln!(
+                f,
+                "  {prefetch} k tiles per CTA are prefetched while the primary grid still runs"
+            )?;
+        }
+        if self.throttled {
+            writeln!(f, "  the grid throttle keeps CTAs close together between tiles")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for PlanInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, n, k, ab, out, .. } = self;
@@ -146,36 +182,7 @@ impl fmt::Display for PlanInfo {
         }
         writeln!(f, " on {}", self.device)?;
         if let Some(kernel) = &self.kernel {
-            let [bm, bn, bk] = kernel.tile;
-            let [cm, cn] = kernel.cluster;
-            writeln!(f, "  kernel {} ({}): {}", kernel.name, kernel.index, kernel.why)?;
-            writeln!(
-                f,
-                "  tile {bm}x{bn}x{bk}, {} stages, cluster {cm}x{cn}, {} threads, {} bytes of shared memory",
-                kernel.stages, kernel.threads, kernel.smem_bytes
-            )?;
-            writeln!(
-                f,
-                "  {} tiles on {} CTAs ({:.2} waves), raster swizzle of {} cluster-tile rows",
-                kernel.tiles, kernel.ctas, kernel.waves, kernel.raster_swizzle
-            )?;
-            if kernel.streamed > 0 {
-                writeln!(
-                    f,
-                    "  {} cluster tiles are split along K among all clusters (stream-K)",
-                    kernel.streamed
-                )?;
-            }
-            if kernel.prefetch > 0 {
-                let prefetch = kernel.prefetch;
-                writeln!(
-                    f,
-                    "  {prefetch} k tiles per CTA are prefetched while the primary grid still runs"
-                )?;
-            }
-            if kernel.throttled {
-                writeln!(f, "  the grid throttle keeps CTAs close together between tiles")?;
-            }
+            write!(f, "{kernel}")?;
         }
         for s in &self.staging {
             writeln!(

@@ -8,7 +8,7 @@
 //!
 //! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
 //! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
-//! [`Gemm::block_scaled`] is for scales of blocks of K.
+//! [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
 
 mod block_scaled;
 mod calibration;
@@ -24,6 +24,7 @@ mod predict;
 mod problem;
 mod run;
 mod scaled;
+mod strided;
 
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
@@ -36,6 +37,10 @@ pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};
+pub use strided::{
+    BoundStrided, Layout, Major, Order, Strided, StridedError, StridedGemm, StridedInfo,
+    StridedMut, StridedPlan, StridedProblem,
+};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -45,7 +50,7 @@ use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::instance::Instances;
 use gpu_kernels::gemm::{
-    Epilogue, INSTANCES, Instance, Linear, Sfb, StreamKArgs, TileSchedulerParams,
+    BatchedArgs, Epilogue, INSTANCES, Instance, Linear, Sfb, StreamKArgs, TileSchedulerParams,
 };
 use isa::kernel::{Image, KernelArg, ParamKind, ParamMeta};
 use std::marker::PhantomData;
@@ -194,10 +199,11 @@ fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error>
     let maps = params.iter().take_while(|p| p.kind == ParamKind::TensorMap as u32).count();
     let (maps, rest) = params.split_at(maps);
     let sizes = |metas: &[ParamMeta]| metas.iter().map(|p| p.size).collect::<Vec<_>>();
-    let scheduler = if instance.splits_k {
-        <StreamKArgs<'_> as KernelArg>::META
-    } else {
-        <TileSchedulerParams as KernelArg>::META
+    let scheduler = match (instance.splits_k, instance.batched) {
+        (true, false) => <StreamKArgs<'_> as KernelArg>::META,
+        (false, false) => <TileSchedulerParams as KernelArg>::META,
+        (true, true) => <BatchedArgs<StreamKArgs<'static>> as KernelArg>::META,
+        (false, true) => <BatchedArgs<TileSchedulerParams> as KernelArg>::META,
     };
     let mut right = vec![<LoadArgs<'_> as KernelArg>::META, epilogue, scheduler];
     let mut right_maps = 4;

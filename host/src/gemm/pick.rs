@@ -54,7 +54,8 @@ impl Tiling {
 
 /// Whether an instance computes this product.
 pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool {
-    (instance.ab, instance.out, instance.has_c) == (problem.ab, problem.out, c)
+    let k_major_matrices = !(instance.a_mn_major || instance.b_mn_major || instance.batched);
+    k_major_matrices && (instance.ab, instance.out, instance.has_c) == (problem.ab, problem.out, c)
 }
 
 /// Fewest k tiles that are worth a cluster's time.

@@ -197,13 +197,13 @@ impl<E: Epilogue> Gemm<E> {
 
     /// Number of clusters of an instance that run at one time, with at most one CTA on each SM. Where two
     /// fit on an SM, the second one belongs to the dependent grid.
-    fn active(&self, instance: &Instance) -> Result<u64, Error> {
+    pub(super) fn active(&self, instance: &Instance) -> Result<u64, Error> {
         let held = u64::from(self.module.max_active_clusters(instance.desc)?);
         let cluster = instance.desc.meta.cluster_size();
         Ok(held.min(u64::from(self.device.sms() / cluster)))
     }
 
-    fn choose(
+    pub(super) fn choose(
         &self,
         problem: &GemmProblem,
         index: usize,

@@ -12,6 +12,8 @@ mod gpu;
 mod map;
 #[path = "../probe/mod.rs"]
 mod probe;
+#[path = "../common/strided.rs"]
+mod strided_cases;
 
 mod attention_reference;
 mod attention_work;
@@ -30,4 +32,5 @@ mod model_launch;
 mod plan;
 mod reference;
 mod scaled;
+mod strided;
 mod views;

@@ -51,6 +51,21 @@ impl TileSchedulerParams {
         streamed: u32,
     ) -> Self {
         let [tiles_m, tiles_n] = tiles;
+        Self::batched([tiles_m, tiles_n, 1], k_tiles, group, clusters, streamed)
+    }
+
+    /// The parameters of a batch of such products, for [`Batched`](super::Batched): `tiles` has the rows and columns of
+    /// cluster tiles of a matrix, and the matrices.
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[must_use]
+    pub const fn batched(
+        tiles: [u32; 3],
+        k_tiles: u32,
+        group: u32,
+        clusters: u32,
+        streamed: u32,
+    ) -> Self {
+        let [tiles_m, tiles_n, batch] = tiles;
         let rows = if group == 0 { 1 } else { group };
         let stages = streamed * k_tiles;
         let runs = if clusters < stages { clusters } else { stages };
@@ -60,14 +75,14 @@ impl TileSchedulerParams {
         };
         Self {
             tiles_m,
-            tiles: tiles_m * tiles_n,
+            tiles: tiles_m * tiles_n * batch,
             clusters,
             k_tiles: FastDivmod::new(k_tiles),
             group: FastDivmod::new(rows * tiles_n),
             rows: FastDivmod::new(rows),
             last_rows: FastDivmod::new(tiles_m % rows),
             streamed,
-            rounds: (tiles_m * tiles_n - streamed).div_ceil(clusters),
+            rounds: (tiles_m * tiles_n * batch - streamed).div_ceil(clusters),
             runs,
             run,
             longer: stages - runs * run,
@@ -133,6 +148,7 @@ impl TileSchedulerParams {
         TileOrigin {
             row: m * (bm * Cl::M) as u32 + at.m() * bm as u32,
             col: n * (bn * Cl::N) as u32 + at.n() * bn as u32,
+            batch: 0,
         }
     }
 

@@ -1,0 +1,58 @@
+//! What a plan says of itself, as text and as JSON.
+
+use super::problem::{Order, StridedProblem};
+use crate::device::Device;
+use crate::gemm::KernelInfo;
+use crate::tensor_error::dtype_name;
+use serde::Serialize;
+use std::fmt;
+
+/// Description of a plan, as text and as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StridedInfo {
+    /// The device.
+    pub device: String,
+    /// Matrices of the batch.
+    pub batch: u64,
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Columns of A and B.
+    pub k: u64,
+    /// Type of A, B and D.
+    pub dtype: &'static str,
+    /// How A and B lie in memory, as BLAS names it.
+    pub layout: String,
+    /// How D lies in memory. If it is column-major, the kernel gets B as its A.
+    pub order: Order,
+    /// The kernel, or `None` when D is empty. Its tiles are those of all matrices.
+    pub kernel: Option<KernelInfo>,
+}
+
+impl StridedInfo {
+    pub(super) fn of(device: &Device, problem: &StridedProblem) -> Self {
+        let StridedProblem { batch, m, n, k, dtype, layout, order } = *problem;
+        let (device, dtype, layout) = (device.describe(), dtype_name(dtype), layout.to_string());
+        Self { device, batch, m, n, k, dtype, layout, order, kernel: None }
+    }
+}
+
+impl fmt::Display for StridedInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, m, n, k, dtype, layout, .. } = self;
+        let order = match self.order {
+            Order::RowMajor => "row-major",
+            Order::ColumnMajor => "column-major",
+        };
+        writeln!(
+            f,
+            "D[{batch}, {m}, {n}] {order} = A[{batch}, {m}, {k}] B[{batch}, {n}, {k}]^T {dtype}, layout {layout}, on {}",
+            self.device
+        )?;
+        match &self.kernel {
+            Some(kernel) => write!(f, "{kernel}"),
+            None => writeln!(f, "  D is empty: nothing is launched"),
+        }
+    }
+}

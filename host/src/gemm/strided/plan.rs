@@ -1,0 +1,171 @@
+//! The kernels for layouts and batches, and their plans.
+
+use super::info::StridedInfo;
+use super::pick::{fits, pick};
+use super::problem::StridedProblem;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Error;
+use crate::gemm::choice::Choice;
+use crate::gemm::pick::{Schedule, Tiling, kind_in_words};
+use crate::gemm::{Gemm, KernelInfo};
+use crate::launch::Module;
+use crate::turns::Turns;
+use gpu_kernels::gemm::divmod::FastDivmod;
+use gpu_kernels::gemm::{Instance, LAYOUT_INSTANCES, TileSchedulerParams};
+use isa::kernel::Image;
+use pipeline::grid::Throttle;
+
+/// The GEMM kernels for operands in any layout, and for batches; see [`Gemm::strided`].
+pub struct StridedGemm {
+    gemm: Gemm,
+}
+
+impl Gemm {
+    /// Loads the GEMM kernels of `gpu_kernels` for K-major and MN-major operands, and for batches, from their image.
+    ///
+    /// # Errors
+    /// The errors of [`Gemm::with_instances`].
+    pub fn strided(device: &Device, image: &'static Image) -> Result<StridedGemm, Error> {
+        Ok(StridedGemm { gemm: Self::with_instances(device, image, LAYOUT_INSTANCES)? })
+    }
+}
+
+impl StridedGemm {
+    /// The module that holds the kernels.
+    pub fn module(&self) -> &Module {
+        self.gemm.module()
+    }
+
+    /// The instance table.
+    pub fn instances(&self) -> &'static [Instance] {
+        self.gemm.instances()
+    }
+
+    /// Plans a batch of products with the instance and schedule that have the shortest predicted time.
+    ///
+    /// # Errors
+    /// The errors of [`StridedProblem::check`]; [`StridedError::NoInstance`](super::StridedError::NoInstance) for a type
+    /// or a layout without kernels.
+    pub fn plan(&self, problem: &StridedProblem) -> Result<StridedPlan, Error> {
+        self.plan_of(problem, None)
+    }
+
+    /// Plans a batch of products with row `index` of the table, and with this schedule if there is one. Its cluster tiles
+    /// are those of all matrices.
+    ///
+    /// If D is column-major, the row is for the exchanged operands: B is the kernel's A.
+    ///
+    /// # Errors
+    /// [`Error::WrongInstance`] if the row computes another type or layout; [`Error::BadSchedule`].
+    pub fn plan_with(
+        &self,
+        problem: &StridedProblem,
+        index: usize,
+        schedule: Option<Schedule>,
+    ) -> Result<StridedPlan, Error> {
+        self.plan_of(problem, Some((index, schedule)))
+    }
+
+    fn plan_of(
+        &self,
+        problem: &StridedProblem,
+        asked: Option<(usize, Option<Schedule>)>,
+    ) -> Result<StridedPlan, Error> {
+        problem.check()?;
+        let device = &self.gemm.device;
+        let mut info = StridedInfo::of(device, problem);
+        let mut choice = None;
+        if !problem.is_empty() {
+            let of_kernel = problem.of_kernel();
+            let (index, why) = match asked {
+                Some((index, _)) => {
+                    (self.checked(&of_kernel, index)?, "the caller asked for it".into())
+                }
+                None => pick(&self.gemm, &of_kernel)?,
+            };
+            let instance = &self.gemm.instances()[index];
+            let stacked = of_kernel.stacked(instance);
+            let schedule = asked.and_then(|(_, schedule)| schedule);
+            let mut chosen = self.gemm.choose(&stacked, index, schedule)?;
+            // A raster group lies in one matrix.
+            let tiling = Tiling::new(instance, of_kernel.m, of_kernel.n);
+            chosen.raster_swizzle = chosen.raster_swizzle.min(tiling.clusters_m as u32);
+            let mut kernel = KernelInfo::of(&stacked, index, &chosen, why);
+            kernel.tiles = problem.batch * tiling.tiles;
+            kernel.waves = kernel.tiles as f64 / f64::from(kernel.ctas);
+            info.kernel = Some(kernel);
+            choice = Some(chosen);
+        }
+        let alloc = |bytes| device.alloc_zeroed(bytes);
+        let throttled = choice.as_ref().is_some_and(|choice| choice.throttled);
+        Ok(StridedPlan {
+            device: device.clone(),
+            module: self.gemm.module().clone(),
+            problem: *problem,
+            partials: alloc(choice.as_ref().map_or(0, Choice::partial_bytes))?,
+            throttle: alloc(if throttled { Throttle::BYTES } else { 0 })?,
+            choice,
+            turns: Turns::default(),
+            info,
+        })
+    }
+
+    /// Returns `index` if that row of the table computes `problem`, as the kernel sees it.
+    fn checked(&self, problem: &StridedProblem, index: usize) -> Result<usize, Error> {
+        let table = self.instances();
+        match table.get(index) {
+            Some(instance) if fits(instance, problem) => Ok(index),
+            other => {
+                let have = other.map_or_else(
+                    || "the table has no such row".into(),
+                    |i| {
+                        format!(
+                            "it computes {} in the layout {}",
+                            kind_in_words(i),
+                            super::Layout::of(i)
+                        )
+                    },
+                );
+                Err(Error::WrongInstance { index, count: table.len(), have })
+            }
+        }
+    }
+}
+
+/// A planned batch of products; see [`StridedGemm::plan`].
+pub struct StridedPlan {
+    pub(super) device: Device,
+    pub(super) module: Module,
+    pub(super) problem: StridedProblem,
+    /// The kernel; `None` if D is empty.
+    pub(super) choice: Option<Choice>,
+    /// Stream-K workspace; empty if no tile is split.
+    pub(super) partials: Buffer,
+    /// The counter of the grid throttle; empty if the kernel is not throttled.
+    pub(super) throttle: Buffer,
+    /// Whose turn it is to use the workspace.
+    pub(super) turns: Turns,
+    info: StridedInfo,
+}
+
+impl StridedPlan {
+    /// Description of the plan: kernel and grid.
+    pub fn describe(&self) -> &StridedInfo {
+        &self.info
+    }
+
+    /// The problem that the plan was made for.
+    pub fn problem(&self) -> &StridedProblem {
+        &self.problem
+    }
+
+    /// The scheduler's parameters, and the cluster tiles of a matrix.
+    pub(super) fn scheduler(&self, choice: &Choice) -> (TileSchedulerParams, FastDivmod) {
+        let StridedProblem { batch, m, n, k, .. } = self.problem.of_kernel();
+        let clusters = choice.grid[0] / choice.instance.desc.meta.cluster_size();
+        let size = [m, n, k].map(|x| x as u32);
+        let (group, streamed) = (choice.raster_swizzle, choice.streamed);
+        choice.instance.batched_scheduler(size, batch as u32, group, clusters, streamed)
+    }
+}

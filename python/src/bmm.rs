@@ -1,0 +1,203 @@
+//! Batches of products, and products of transposed tensors, without copies.
+
+use crate::batch::{Batch, Products, check};
+use crate::engine;
+use crate::interchange::Imported;
+use crate::layout::{Order as Dimensions, Place, View};
+use crate::model::{dtype, gather, on_the_model, scatter};
+use crate::python::{Error, raise, refuse};
+use crate::refusal::Refusal;
+use crate::torch::Torch;
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+use warpipe::host::gemm::{
+    Gemm, Layout, Major, Order, Strided, StridedGemm, StridedMut, StridedPlan, StridedProblem,
+};
+use warpipe::host::{self, Buffer, Device, Stream};
+
+/// Most plans of a device that are kept.
+const PLANS: usize = 256;
+
+/// The host crate's description of a batch of products.
+fn problem(products: &Products) -> StridedProblem {
+    let Products { sizes: [batch, m, n, k], element, tensors: [a, b, out], .. } = *products;
+    let major = |k_major| if k_major { Major::K } else { Major::Mn };
+    // The rows of `a` are lines along K, and so are the columns of `b`.
+    let layout = Layout { a: major(!a.by_columns), b: major(b.by_columns) };
+    let order = if out.by_columns { Order::ColumnMajor } else { Order::RowMajor };
+    StridedProblem { batch, m, n, k, dtype: dtype(element), layout, order }
+}
+
+/// out = a @ b, matrix by matrix, in the layouts in which the tensors lie.
+///
+/// `a` is [batch, M, K] or [M, K], `b` [batch, K, N] or [K, N], and `out` [batch, M, N] or [M, N]. `stream` is a `CUstream`;
+/// tensors of the host go to the SM model.
+#[pyfunction]
+pub fn bmm(
+    py: Python<'_>,
+    a: &Bound<'_, PyAny>,
+    b: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    stream: i64,
+) -> PyResult<()> {
+    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
+    let exported = if stream == 0 { 1 } else { stream };
+    let (mut views, mut imported) = (Vec::with_capacity(3), Vec::new());
+    for (name, tensor) in ["a", "b", "out"].into_iter().zip([a, b, out]) {
+        // torch's table of C functions is faster than a capsule.
+        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
+            views.push(view);
+            continue;
+        }
+        let tensor = Imported::new(name, tensor, Some(exported))?;
+        views.push(tensor.view);
+        imported.push(tensor);
+    }
+    let [a, b, out] = [0, 1, 2].map(|i| &views[i]);
+    let products = check(a, b, out).map_err(|e| refuse(&e))?;
+    match products.place {
+        // SAFETY: the tensors were checked, and the caller holds them.
+        Place::Host => unsafe { on_host(py, &products, [a, b], out) },
+        Place::Cuda(device) => on_gpu(&products, device, stream as u64),
+        Place::Other(_) => Err(refuse(&Refusal::Device { name: "a", place: products.place })),
+    }
+}
+
+/// Bytes of a line in the model's memory.
+fn padded(matrices: &Batch, size: u64) -> u64 {
+    (matrices.lines[1] * size).next_multiple_of(16)
+}
+
+/// Computes products of tensors of the host on the model, in the same layouts.
+///
+/// # Safety
+/// The tensors were checked: all strides are positive, and the elements of each lie in its memory, which the caller holds.
+/// `out` is writable and apart from the operands.
+unsafe fn on_host(
+    py: Python<'_>,
+    products: &Products,
+    operands: [&View; 2],
+    out: &View,
+) -> PyResult<()> {
+    let (problem, size) = (problem(products), products.element.size());
+    let dimensions =
+        |batch: &Batch| if batch.by_columns { Dimensions::Columns } else { Dimensions::Rows };
+    let [of_a, of_b, of_out] = products.tensors;
+    // SAFETY: the caller's contract.
+    let read = |view: &View, batch: &Batch| unsafe { gather(view, dimensions(batch)) };
+    let values = [read(operands[0], &of_a), read(operands[1], &of_b)];
+    let multiply = |device: &Device| {
+        let plan = Gemm::strided(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
+        let upload = |bytes: &[u8], batch: &Batch| {
+            let (width, pitch) = ((batch.lines[1] * size) as usize, padded(batch, size) as usize);
+            let line = |line: &[u8]| [line, &vec![0; pitch - width]].concat();
+            device.upload(&bytes.chunks_exact(width.max(1)).flat_map(line).collect::<Vec<_>>())
+        };
+        let (a, b) = (upload(&values[0], &of_a)?, upload(&values[1], &of_b)?);
+        let view = |buffer: &Buffer, batch: &Batch, matrices: &[u8]| {
+            let pitch = padded(batch, size);
+            let view = Strided::from(host::View::new(buffer).pitch(pitch));
+            // A matrix for each product, or one for all.
+            let one = matrices.len() as u64 == batch.lines[0] * batch.lines[1] * size;
+            if one { view.broadcast() } else { view }
+        };
+        let (a, b) = (view(&a, &of_a, &values[0]), view(&b, &of_b, &values[1]));
+        let mut d = device.alloc(problem.bytes('D') as usize)?;
+        plan.run(a, b, &mut d, 1.0)?;
+        d.to_vec()
+    };
+    let d = py.detach(|| on_the_model(|model| multiply(&model.device))).map_err(|e| raise(&e))?;
+    let turned = of_out.by_columns;
+    let d = if turned { transposed(&d, of_out.lines, size as usize) } else { d };
+    // SAFETY: the caller's contract.
+    unsafe { scatter(out, &d) };
+    Ok(())
+}
+
+/// Matrices of so many lines and elements, with lines and elements exchanged.
+fn transposed(bytes: &[u8], [lines, elements]: [u64; 2], size: usize) -> Vec<u8> {
+    let (lines, elements) = (lines as usize, elements as usize);
+    let mut turned = Vec::with_capacity(bytes.len());
+    for matrix in bytes.chunks_exact((lines * elements * size).max(1)) {
+        for element in 0..elements {
+            for line in 0..lines {
+                turned.extend_from_slice(&matrix[(line * elements + element) * size..][..size]);
+            }
+        }
+    }
+    turned
+}
+
+/// The kernels of a device, and its plans: each is for one stream, so that products that run at the same time share no
+/// workspace.
+struct Gpu {
+    gemm: StridedGemm,
+    plans: HashMap<(StridedProblem, u64), Arc<StridedPlan>>,
+}
+
+/// The plan of a problem for a stream.
+fn plan(
+    device: &Device,
+    ordinal: i32,
+    problem: &StridedProblem,
+    stream: &Stream,
+) -> PyResult<Arc<StridedPlan>> {
+    static GPUS: Mutex<Option<HashMap<i32, Gpu>>> = Mutex::new(None);
+    let key = (*problem, stream.raw() as u64);
+    let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+    let gpus = gpus.get_or_insert_default();
+    if let Some(plan) = gpus.get(&ordinal).and_then(|gpu| gpu.plans.get(&key)) {
+        return Ok(Arc::clone(plan));
+    }
+    // A plan allocates its workspace, and the first one loads the kernels; a capture forbids both.
+    if stream.capture_id().map_err(|e| raise(&e))?.is_some() {
+        return Err(Error::new_err(
+            "bmm is captured before a first call: call it once with these sizes and layouts on this stream, and then capture it",
+        ));
+    }
+    let gpu = match gpus.entry(ordinal) {
+        std::collections::hash_map::Entry::Occupied(gpu) => gpu.into_mut(),
+        std::collections::hash_map::Entry::Vacant(free) => {
+            let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE).map_err(|e| raise(&e))?;
+            free.insert(Gpu { gemm, plans: HashMap::new() })
+        }
+    };
+    let plan = Arc::new(gpu.gemm.plan(problem).map_err(|e| raise(&e))?);
+    if gpu.plans.len() >= PLANS {
+        gpu.plans.clear();
+    }
+    gpu.plans.insert(key, Arc::clone(&plan));
+    Ok(plan)
+}
+
+/// Queues products on a stream of the GPU.
+fn on_gpu(products: &Products, ordinal: i32, stream: u64) -> PyResult<()> {
+    let device = engine::device(ordinal)?;
+    // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
+    // have a workspace only as a name to compare with.
+    let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
+    let stream = stream.map_err(|e| raise(&e))?;
+    let plan = plan(&device, ordinal, &problem(products), &stream)?;
+    run(&plan, &device, products, &stream).map_err(|e| raise(&e))
+}
+
+fn run(
+    plan: &StridedPlan,
+    device: &Device,
+    products: &Products,
+    stream: &Stream,
+) -> Result<(), host::Error> {
+    let [a, b, out] = &products.tensors;
+    // SAFETY: the caller holds the tensors during this call, and its library frees them in the order of the stream.
+    let buffer =
+        |batch: &Batch| unsafe { Buffer::from_raw(device, batch.addr, batch.bytes as usize) };
+    let view = |batch: &Batch| {
+        let view = host::View::new(&buffer(batch)?).pitch(batch.pitch);
+        Ok::<_, host::Error>(Strided::from(view).batch_stride(batch.stride))
+    };
+    let d = host::ViewMut::new(&mut buffer(out)?).pitch(out.pitch);
+    let d = StridedMut::from(d).batch_stride(out.stride);
+    plan.bind(view(a)?, view(b)?, d)?.run(1.0, stream)
+}
