@@ -166,7 +166,9 @@ pub type MapB<G> = TensorMap<<G as Config>::B, <<G as Config>::Cluster as Cluste
 /// Tensor map of C. A kernel that reads no C ignores it.
 pub type MapC<G> = TensorMap<SourceTile<G>>;
 /// Tensor map of D.
-pub type MapD<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTile>;
+pub type MapD<G> = <<G as Config>::Output as Orientation>::Map;
+/// Tensor map of a D that is one matrix.
+pub type MatrixMap<G> = TensorMap<<<G as Config>::Output as Orientation>::EpilogueTile>;
 /// The scheduler's kernel argument.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;

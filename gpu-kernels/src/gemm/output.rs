@@ -5,11 +5,11 @@ use super::epilogue::Epilogue;
 use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{ClusterShape, Role};
+use pipeline::cta::{ClusterShape, Role, Unshared};
 use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, TransposedFragments};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
-use pipeline::store::{FreeBuffer, Stores};
+use pipeline::store::{FreeBuffer, PublishedBuffer, Stores};
 use pipeline::tile::TileShape;
 
 names! {
@@ -35,6 +35,15 @@ pub trait Orientation: 'static {
     const COLS: usize;
     /// The box of D that one TMA store writes.
     type EpilogueTile: TileShape<Element = Self::Out>;
+    /// The tensor map of D, in boxes of an epilogue tile.
+    type Map: 'static;
+
+    /// Stores buffers whose first element lies at `at` of the accumulators' rows and columns.
+    fn store<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map,
+        at: TileOrigin,
+    );
 
     /// Writes a fragment into its store buffer.
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -52,6 +61,17 @@ impl<O: Fragments> Orientation for Direct<O> {
     const SWAP_AB: bool = false;
     const COLS: usize = O::EPILOGUE_COLS;
     type EpilogueTile = O::EpilogueTile<GROUP_ROWS>;
+    type Map = TensorMap<Self::EpilogueTile>;
+
+    #[inline(always)]
+    fn store<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        buffers.store_rows(map, row, column);
+    }
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -73,6 +93,17 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     const SWAP_AB: bool = true;
     const COLS: usize = N;
     type EpilogueTile = O::EpilogueTile<N>;
+    type Map = TensorMap<Self::EpilogueTile>;
+
+    #[inline(always)]
+    fn store<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        buffers.store_rows(map, row, column);
+    }
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -81,6 +112,46 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
         values: [f32; 8],
     ) {
         buffer.put_transposed(index, values);
+    }
+}
+
+/// The tensor map of [`Ragged`]: columns, rows in front of an end, 1, ends.
+pub type RaggedMap<T> = TensorMap<T, Unshared, 4>;
+
+/// `D` for a grouped product: rows behind [`TileOrigin::end`] belong to the next group, and are not stored.
+///
+/// The tensor map has one "matrix" for each row e at which a group may end: the box's rows in front of row e. So rows
+/// behind e lie outside of the matrix, and TMA does not store them. One store serves whole boxes and partial ones.
+///
+/// (Triton `ragged_tma`; [`Packed`](crate::attention::sequences::Packed) has the picture.)
+pub struct Ragged<D>(PhantomData<D>);
+
+impl<D: Orientation> Orientation for Ragged<D> {
+    type Out = D::Out;
+    const SWAP_AB: bool = D::SWAP_AB;
+    const COLS: usize = D::COLS;
+    type EpilogueTile = D::EpilogueTile;
+    type Map = RaggedMap<D::EpilogueTile>;
+
+    #[inline(always)]
+    fn store<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        let (of_box, left) = (D::EpilogueTile::ROWS as u32, at.end.saturating_sub(row));
+        let rows = if left < of_box { left } else { of_box };
+        buffers.store_of(map, [0, row + rows], of_box - rows, column);
+    }
+
+    #[inline(always)]
+    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+        index: usize,
+        values: [f32; 8],
+    ) {
+        D::put(buffer, index, values);
     }
 }
 
@@ -149,7 +220,7 @@ pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl> {
     /// The store buffers, from which TMA writes D.
     pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
     /// The tensor map of D.
-    pub d: &'g TensorMap<D::EpilogueTile>,
+    pub d: &'g D::Map,
     /// The epilogue.
     pub epilogue: &'g E,
 }
@@ -197,8 +268,7 @@ where
             if !tiles.is_whole() && index == tiles.count() - 1 {
                 out.wait_written(tiles.count() - 2);
             }
-            let (row, column) = place::<D>(at_d.right_by(first));
-            out.publish().store_rows(self.d, row, column);
+            D::store(out.publish(), self.d, at_d.right_by(first));
         }
     }
 
@@ -226,8 +296,7 @@ where
                 visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at),
             );
         }
-        let (row, column) = place::<D>(at);
-        out.publish().store_rows(self.d, row, column);
+        D::store(out.publish(), self.d, at);
     }
 }
 

@@ -8,12 +8,13 @@
 //!
 //! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
 //! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
-//! [`Gemm::block_scaled`] is for scales of blocks of K.
+//! [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::grouped`] is for groups of rows, each with a B of its own.
 
 mod block_scaled;
 mod calibration;
 mod choice;
 mod fused;
+mod grouped;
 mod info;
 mod kernel_times;
 mod layout;
@@ -28,6 +29,9 @@ mod scaled;
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
 pub use fused::{FusedGemm, Fusion, GatedGemm};
+pub use grouped::{
+    BoundGrouped, GroupedError, GroupedGemm, GroupedInfo, GroupedPlan, GroupedProblem, GroupedRows,
+};
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// How the names of the kernels of a feature of warpipe begin.
-const FEATURES: [(&str, &str); 10] = [
+const FEATURES: [(&str, &str); 11] = [
     ("gemm_bf16_bf16_", "gemm-bf16"),
     ("gemm_f16_f16_", "gemm-f16"),
     ("gemm_bf16_f32_", "gemm-bf16-f32"),
@@ -16,6 +16,7 @@ const FEATURES: [(&str, &str); 10] = [
     ("gemm_e4m3_", "gemm-e4m3"),
     ("gemm_fused_", "gemm-fused"),
     ("gemm_gated_", "gemm-fused"),
+    ("gemm_grouped_", "gemm-grouped"),
     ("attention_", "attention"),
 ];
 
