@@ -251,7 +251,7 @@ fn every_kernel_under_many_seeds() {
     }
 }
 
-/// Few rows a group get a kernel of few rows, and many the largest tile.
+/// Few rows a group get a kernel of few rows, and many a large tile.
 #[test]
 fn the_mean_size_of_a_group_picks_the_kernel() {
     let gemm = Gemm::grouped(&sim(132, 0), *IMAGE).unwrap();
@@ -260,23 +260,11 @@ fn the_mean_size_of_a_group_picks_the_kernel() {
         let problem = GroupedProblem { groups, rows, n, k, dtype: Dtype::Bf16 };
         let kernel = gemm.plan(&problem).unwrap().describe().kernel.clone().unwrap();
         assert!(kernel.predicted_us > 0.0 && kernel.ctas <= 132);
-        for index in 0..GROUPED_INSTANCES.len() {
-            // Shown if a test fails.
-            println!(
-                "{}",
-                gemm.plan_with(&problem, index)
-                    .unwrap()
-                    .describe()
-                    .kernel
-                    .as_ref()
-                    .unwrap()
-                    .predicted_us
-            );
-        }
         kernel.tile
     };
-    assert_eq!(picked(4, 8192, 4096, 7168), [128, 256, 64]);
-    assert_eq!(picked(8, 4096, 7168, 2048), [128, 256, 64]);
+    // Ping-pong hides the epilogue, and is predicted 1 to 3 % below 128 x 256, as for one product of that size.
+    assert_eq!(picked(4, 8192, 4096, 7168), [128, 128, 64]);
+    assert_eq!(picked(8, 4096, 7168, 2048), [128, 128, 64]);
     assert_eq!(picked(128, 64, 1536, 2048)[0], 64);
     assert_eq!(picked(128, 8, 1536, 2048)[0], 16);
     assert_eq!(picked(64, 24, 4096, 2048)[0], 32);

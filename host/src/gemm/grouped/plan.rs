@@ -13,9 +13,6 @@ use crate::launch::{Module, Prepared};
 use gpu_kernels::gemm::Instance;
 use gpu_kernels::gemm::scheduler::GroupedParams;
 
-/// A smaller tile is picked if its predicted time is below this fraction. Predictions are not more exact.
-const MARGIN: f64 = 0.98;
-
 /// A planned grouped product; see [`GroupedGemm::plan`].
 pub struct GroupedPlan {
     pub(super) device: Device,
@@ -114,13 +111,12 @@ impl Choice {
 }
 
 impl GroupedGemm {
-    /// The instance with the shortest predicted time, that time, and the reason. The table begins with the largest tile,
-    /// which loads least: a smaller one must be faster by [`MARGIN`].
+    /// The instance with the shortest predicted time, that time, and the reason.
     fn pick(&self, problem: &GroupedProblem) -> Result<(usize, f64, String), Error> {
         let mut best: Option<(usize, f64)> = None;
         for index in 0..self.instances.len() {
             let us = self.predicted_us(problem, index)?;
-            if best.is_none_or(|(_, fastest)| us < MARGIN * fastest) {
+            if best.is_none_or(|(_, fastest)| us < fastest) {
                 best = Some((index, us));
             }
         }
