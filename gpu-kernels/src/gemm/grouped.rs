@@ -100,13 +100,12 @@ macro_rules! grouped_kernels {
 // A device build that records traces has none of these.
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 grouped_kernels! {
-    /// Every grouped GEMM kernel of this crate, for bf16. Three tiles for large groups, and three for groups of up to 16,
-    /// 32 and 64 rows, which read B at the rate of the memory.
+    /// Every grouped GEMM kernel of this crate, for bf16. The last two, for groups of up to 32 and 16 rows, have swapped
+    /// operands.
     pub static GROUPED_INSTANCES: bf16;
     gemm_grouped_bf16_128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
     gemm_grouped_bf16_128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
     gemm_grouped_bf16_64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
-    gemm_grouped_bf16_64x128t_1x1(128 x 64, cluster 1 x 1, Cooperative, swapped);
     gemm_grouped_bf16_32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, swapped);
     gemm_grouped_bf16_16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, swapped);
 }
