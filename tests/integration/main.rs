@@ -25,6 +25,7 @@ mod cli_python;
 mod cli_trace;
 mod docs_counts;
 mod examples;
+mod gemm_grouped;
 mod gemm_instances;
 mod gpu_bench;
 mod gpu_trace;

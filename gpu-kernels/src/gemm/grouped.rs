@@ -109,3 +109,17 @@ grouped_kernels! {
     gemm_grouped_bf16_32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, swapped);
     gemm_grouped_bf16_16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, swapped);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::GROUPED_INSTANCES;
+    use isa::kernel::Dtype;
+
+    /// The table has kernels if, and only if, the feature is on. They store whole tiles of bf16.
+    #[test]
+    fn the_feature_has_the_kernels() {
+        assert_eq!(GROUPED_INSTANCES.is_empty(), !cfg!(feature = "gemm-grouped"));
+        let bf16 = (Dtype::Bf16, Dtype::Bf16);
+        assert!(GROUPED_INSTANCES.iter().all(|i| (i.ab, i.out) == bf16 && !i.splits_k && !i.has_c));
+    }
+}

@@ -4,9 +4,9 @@
 // Without a feature the table is empty, and that of a traced device build has only bf16.
 #![cfg_attr(any(not(feature = "entry-points"), feature = "trace"), allow(unused_imports))]
 
-#[cfg(not(target_arch = "nvptx64"))]
-use super::fused;
 use super::{Linear, Scaled};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{fused, grouped};
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
@@ -188,7 +188,7 @@ pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
         FAST_ACCUM_INSTANCES.rows,
         BLOCK_SCALED_INSTANCES.rows,
     ];
-    tables.into_iter().chain(fused::tables()).flatten()
+    tables.into_iter().chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
