@@ -17,6 +17,8 @@ mod doctor;
 #[cfg(feature = "module")]
 mod engine;
 #[cfg(feature = "module")]
+mod grouped;
+#[cfg(feature = "module")]
 mod interchange;
 #[cfg(feature = "module")]
 mod layer;
@@ -42,6 +44,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::doctor::doctor;
+    #[pymodule_export]
+    use crate::grouped::grouped_mm;
     #[pymodule_export]
     use crate::layer::fused_linear;
     #[pymodule_export]

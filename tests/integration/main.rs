@@ -18,6 +18,7 @@ mod cli_attention;
 mod cli_bad_input;
 mod cli_check;
 mod cli_gemm;
+mod cli_grouped;
 mod cli_inspect;
 mod cli_new;
 mod cli_plan;
