@@ -68,13 +68,15 @@ fn every_grouped_instance_multiplies() {
         for (index, instance) in gemm.instances().iter().enumerate() {
             let [rows, columns] = tile(instance);
             let k = u64::from(instance.bk * (instance.stages + 1)) + 8;
-            let multiplies = |case| multiplies(&gemm, &bench.device, bench.what(), index, case);
-            multiplies((&[0, 1, 0, rows + 3, 5, 0], columns + 8, 72));
-            multiplies((&[3, rows - 1], columns - 8, k));
+            let multiplies = |sizes: &[u64], n, k| {
+                multiplies(&gemm, &bench.device, bench.what(), index, (sizes, n, k));
+            };
+            multiplies(&[0, 1, 0, rows + 3, 5, 0], columns + 8, 72);
+            multiplies(&[3, rows - 1], columns - 8, k);
             if !bench.device.is_sim() {
                 // More tiles than SMs, and more groups than a line of the L1 cache has ends.
                 let sizes: Vec<u64> = (0..100).map(|group| group * 37 % 61).collect();
-                multiplies((&sizes, 5 * columns + 8, 328));
+                multiplies(&sizes, 5 * columns + 8, 328);
             }
         }
     });
