@@ -58,7 +58,7 @@ fn read(file: &Path) -> Result<Vec<u64>, Error> {
         if line.is_empty() {
             continue;
         }
-        let size = line.parse::<u32>().ok().filter(|&size| size <= i32::MAX as u32);
+        let size = line.parse::<u32>().ok().filter(|&size| i32::try_from(size).is_ok());
         let Some(size) = size else {
             let (file, line_number) = (file.display(), index + 1);
             return Err(Error::Usage(format!(
