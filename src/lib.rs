@@ -36,8 +36,9 @@
 //! - `gemm-bf16` (default), `gemm-f16`, `gemm-bf16-f32`, `gemm-f16-f32`, `gemm-mixed`: the kernels of the image, by
 //!   the types of operands and result. `gemm-bf16-f32` has bf16 operands and an f32 result; `gemm-mixed` has bf16
 //!   operands and an f16 result, and the reverse. `gemm-e4m3` has operands of e4m3 with scales, `gemm-fused` bf16
-//!   and f16 with bias, activation, residual and gates, and `gemm-layouts` bf16 and f16 with MN-major operands, and batches.
-//!   `gemm` is all of them. Each comes with the image [`GEMM_IMAGE`]. A
+//!   and f16 with bias, activation, residual and gates, `gemm-layouts` bf16 and f16 with MN-major operands, and batches,
+//!   and `gemm-grouped` bf16 with a B for each group of rows. `gemm` is all of them. Each comes with the image
+//!   [`GEMM_IMAGE`]. A
 //!   program whose kernels are its own leaves them out: `default-features = false, features = ["host"]`.
 //! - `attention`: the image also has the attention kernels (`warpipe::host::attention`).
 //! - `reference`: seeded normal values, and the product in f64 with which a result is compared

@@ -3,6 +3,7 @@
 use super::args::{DeviceArg, ScaleArg, TensorRef, finite, result_dtype, scaled_dtype};
 use super::check::Judged;
 use super::error::Error;
+use super::grouped::Grouped;
 use super::layer::{Epilogue, Layer};
 use super::operands::{Generate, Operands, default_result, file_dtype};
 use super::output::Output;
@@ -16,12 +17,13 @@ use host::{Buffer, Device, SimConfig, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const FILES: &str = "Operands from files";
 const GENERATED: &str = "Generated operands";
 const RESULT: &str = "Result";
+const GROUPS: &str = "Groups of rows";
 const QUANTISED: &str = "Operands of e4m3";
 
 /// Options of `warpipe gemm`.
@@ -43,10 +45,10 @@ pub struct Args {
     #[arg(help_heading = GENERATED, long, value_name = "M", requires = "n", requires = "k")]
     m: Option<u64>,
     /// Rows of a generated B
-    #[arg(help_heading = GENERATED, long, value_name = "N", requires = "m", requires = "k")]
+    #[arg(help_heading = GENERATED, long, value_name = "N", requires = "k")]
     n: Option<u64>,
     /// Columns of a generated A and B
-    #[arg(help_heading = GENERATED, long, value_name = "K", requires = "m", requires = "n")]
+    #[arg(help_heading = GENERATED, long, value_name = "K", requires = "n")]
     k: Option<u64>,
     /// Element type of generated A and B: bf16, f16 or e4m3 [default: bf16]
     #[arg(help_heading = GENERATED, long, value_parser = scaled_dtype)]
@@ -54,6 +56,13 @@ pub struct Args {
     /// Seed of generated data [default: 0]
     #[arg(help_heading = GENERATED, long)]
     seed: Option<u64>,
+    /// Rows of groups of a generated A, one number on each line: each group has its own B, and D = A * B^T of its group, as
+    /// for the experts of a mixture (torch._grouped_mm). A line may be 0
+    #[arg(help_heading = GROUPS, long, value_name = "FILE", requires = "n", requires = "k", conflicts_with_all = ["a", "m", "beta", "epilogue", "scales", "fast_accum", "out", "out_dtype", "dtype"])]
+    groups: Option<PathBuf>,
+    /// Give each group room for this many rows of A and D, of which it has those that --groups says
+    #[arg(help_heading = GROUPS, long, value_name = "MAXROWS", requires = "groups")]
+    masked: Option<u64>,
     /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them, or [M, K/128] with --scales
     /// block [default: 1]
     #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "a", allow_hyphen_values = true)]
@@ -122,6 +131,9 @@ struct Report {
 pub fn run(args: &Args) -> Result<(), Error> {
     if args.strided.any() {
         return args.strided();
+    }
+    if let Some(grouped) = args.grouped()? {
+        return grouped.run();
     }
     let progress = Progress::new(4);
     let output = args.output()?;
@@ -263,6 +275,27 @@ impl Args {
             json: self.json,
         };
         run.run()
+    }
+
+    /// The grouped product, if there is one.
+    fn grouped(&self) -> Result<Option<Grouped<'_>>, Error> {
+        let (Some(groups), Some(n), Some(k)) = (&self.groups, self.n, self.k) else {
+            return Ok(None);
+        };
+        if Tuner::new(&self.tuning)?.is_some() {
+            return Err(Error::Usage("a tune cache has no products with --groups".to_owned()));
+        }
+        Ok(Some(Grouped {
+            groups,
+            masked: self.masked,
+            n,
+            k,
+            seed: self.seed.unwrap_or(0),
+            alpha: self.alpha,
+            device: self.device,
+            check: self.check,
+            json: self.json,
+        }))
     }
 
     /// The output file, checked before any work.

@@ -8,6 +8,7 @@ mod check;
 mod doctor;
 mod error;
 mod gemm;
+mod grouped;
 mod inspect;
 mod instance;
 mod kernels;

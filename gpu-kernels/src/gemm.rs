@@ -1,7 +1,7 @@
 //! The GEMM family: D = epilogue(A·Bᵀ), one [kernel](kernel::gemm) with three seams.
 //!
 //! ```text
-//! scheduler ──► work      which tile of D, and which of its k tiles   DataParallel, StreamK
+//! scheduler ──► work      which tile of D, and which of its k tiles   DataParallel, StreamK, Grouped
 //! main loop ──► sums      how a tile is multiplied                    Cooperative, SplitN, Pingpong, promoted
 //! epilogue  ──► results   what becomes of a fragment at (row, column) Linear, a chain of fusion's, or your own
 //! ```
@@ -16,6 +16,7 @@ pub mod divmod;
 pub mod epilogue;
 pub mod fused;
 pub mod fusion;
+pub mod grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod instance;
 pub mod instances;

@@ -11,6 +11,7 @@
 //! | `gemm-e4m3` | GEMMs with operands of e4m3 and their scales |
 //! | `gemm-fused` | GEMMs of bf16 and of f16 with bias, activation, residual and gates: [`gemm::fused`] |
 //! | `gemm-layouts` | GEMMs of bf16 and of f16 with MN-major operands, and batches: [`gemm::layouts`] |
+//! | `gemm-grouped` | GEMMs of bf16 for groups of rows, each with a B of its own: [`gemm::grouped`] |
 //! | `gemm` | all GEMMs: [`gemm::table`] |
 //! | `examples` | small kernels, each of which shows a part of `pipeline` |
 //! | `ceilings` | kernels that measure the limits of a GPU |

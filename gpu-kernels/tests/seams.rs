@@ -16,7 +16,7 @@ use warpipe_gpu_kernels::gemm::fusion::{
     Activated, Clamp, EltAct, Gated, Gelu, PerColBias, PerRowBias, Residual, Sigmoid, Then,
 };
 use warpipe_gpu_kernels::gemm::output::EpilogueTiles;
-use warpipe_gpu_kernels::gemm::scheduler::{TileOrigin, TileScheduler, WorkTile};
+use warpipe_gpu_kernels::gemm::scheduler::{Group, TileOrigin, TileScheduler, WorkTile};
 
 // example: epilogue
 /// D = max(alpha · A·Bᵀ, 0)
@@ -153,7 +153,7 @@ impl Iterator for Walk {
         let index = self.next;
         self.next += self.args.clusters;
         let in_d = index < self.args.tiles_m * self.args.tiles_n;
-        in_d.then_some(WorkTile { index, k: 0, k_tiles: self.args.k_tiles })
+        in_d.then_some(WorkTile { index, k: 0, k_tiles: self.args.k_tiles, group: Group::ONE })
     }
 }
 
@@ -196,6 +196,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
             row: (m * Cl::M as u32 + self.at.m()) * bm as u32,
             col: (n * Cl::N as u32 + self.at.n()) * bn as u32,
             batch: 0,
+            end: Group::ONE.end,
         }
     }
 

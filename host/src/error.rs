@@ -1,7 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::attention::AttentionError;
-use crate::gemm::StridedError;
+use crate::gemm::{GroupedError, StridedError};
 use crate::tensor_error::TensorError;
 use crate::view_error::ViewError;
 use std::fmt;
@@ -510,6 +510,9 @@ pub enum Error {
     /// Attention that can't be computed.
     #[error(transparent)]
     Attention(#[from] AttentionError),
+    /// A grouped product that can't be computed.
+    #[error(transparent)]
+    Grouped(#[from] GroupedError),
     /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]
     OperandC {

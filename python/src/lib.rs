@@ -20,6 +20,8 @@ mod doctor;
 #[cfg(feature = "module")]
 mod engine;
 #[cfg(feature = "module")]
+mod grouped;
+#[cfg(feature = "module")]
 mod interchange;
 #[cfg(feature = "module")]
 mod layer;
@@ -47,6 +49,8 @@ mod _native {
     use crate::bmm::bmm;
     #[pymodule_export]
     use crate::doctor::doctor;
+    #[pymodule_export]
+    use crate::grouped::grouped_mm;
     #[pymodule_export]
     use crate::layer::fused_linear;
     #[pymodule_export]

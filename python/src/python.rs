@@ -23,6 +23,7 @@ pub fn raise(error: &host::Error) -> PyErr {
     match error {
         host::Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
         host::Error::Attention(refused) => PyValueError::new_err(refused.to_string()),
+        host::Error::Grouped(refused) => PyValueError::new_err(refused.to_string()),
         _ => Error::new_err(error.to_string()),
     }
 }

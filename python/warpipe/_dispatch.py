@@ -181,6 +181,31 @@ def _bmm_shape(a: Any, b: Any) -> tuple[int, ...]:
     return (next((size for size in batches if size != 1), 1), *sizes)
 
 
+def grouped_mm(a: Any, b: Any, offs: Any, *, out: Any = None) -> Any:
+    """``a[rows of group g] @ b[g]`` for all groups in one kernel, as ``torch._grouped_mm``: the experts of a mixture.
+
+    ``a`` is [rows, K] and ``b`` [groups, K, N], ``weight.transpose(1, 2)`` of a contiguous weight [groups, N, K]. ``offs``
+    is int32 [groups]: one past the last row of each group, which begins where the group before ends. The device reads it
+    when the product runs, and the host does not wait for it. All others are bfloat16; K and N are multiples of 8.
+
+    The result is [rows, N]. Rows behind the last group are not written. An end before that of the group before, below 0
+    or beyond the rows counts as the nearest one that is not.
+
+    ``out`` is written in place and returned. There is no backward pass. The first call of a size allocates, which a CUDA
+    graph can't capture: call once before. In compiled code of torch call ``torch.ops.warpipe.grouped_mm``.
+    """
+    if _is_torch(a):
+        from . import torch as library
+
+        return library._grouped_mm(a, b, offs, out)
+    if out is None:
+        if _module(a) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
+        out = _numpy_empty((a.shape[0], b.shape[-1]), a.dtype.name)
+    _native.grouped_mm(a, b, offs, out, 0)
+    return out
+
+
 #: The activations whose result has half as many columns.
 _GATES = ("swiglu", "geglu", "geglu-tanh")
 

@@ -176,6 +176,44 @@ def _fused_eager(
     return out
 
 
+def _grouped_eager(a: Tensor, b: Tensor, offs: Tensor, out: Optional[Tensor]) -> Tensor:
+    """Computes a grouped product of plain tensors."""
+    if out is None:
+        out = torch.empty((a.shape[0], b.shape[-1]), dtype=a.dtype, device=a.device)
+    operands = (a.detach(), b.detach(), offs, out)
+    if a.device.type != "cuda":
+        _native.grouped_mm(*operands, 0)
+        return out
+    with torch.cuda.device(a.device.index):
+        _native.grouped_mm(*operands, _stream(a))
+    return out
+
+
+@torch.library.custom_op("warpipe::grouped_mm", mutates_args=())
+def _grouped_mm_op(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    return _grouped_eager(a, b, offs, None)
+
+
+@_grouped_mm_op.register_fake
+def _(a, b, offs):
+    torch._check(a.dim() == 2 and b.dim() == 3, lambda: f"grouped_mm: operands of {a.dim()} and {b.dim()} dimensions")
+    torch._check(a.dtype == b.dtype, lambda: f"grouped_mm: operands of {a.dtype} and {b.dtype}")
+    torch._check(a.shape[1] == b.shape[1], lambda: f"grouped_mm: K is {a.shape[1]} in a and {b.shape[1]} in b")
+    torch._check(offs.shape[0] == b.shape[0], lambda: f"grouped_mm: {offs.shape[0]} ends of {b.shape[0]} groups")
+    return a.new_empty([a.shape[0], b.shape[2]])
+
+
+def _grouped_mm(a: Any, b: Any, offs: Any, out: Any) -> Tensor:
+    for tensor in (b, offs):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"a {type(tensor).__name__} among the operands; tensors of torch are right, as a is")
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (a, b)):
+        raise ValueError("grouped_mm has no backward pass: call it under torch.no_grad()")
+    if out is None and torch._C._len_torch_dispatch_stack() > 0:
+        return _grouped_mm_op(a, b, offs)
+    return _grouped_eager(a, b, offs, out)
+
+
 @torch.library.custom_op("warpipe::fused_linear", mutates_args=())
 def _fused_linear_op(
     x: Tensor,

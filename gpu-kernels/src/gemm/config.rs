@@ -171,7 +171,9 @@ pub type MapB<G> = MapOf<G, <G as Config>::B, <<G as Config>::Cluster as Cluster
 /// Tensor map of C. A kernel that reads no C ignores it.
 pub type MapC<G> = MapOf<G, SourceTile<G>, Unshared>;
 /// Tensor map of D.
-pub type MapD<G> = MapOf<G, <<G as Config>::Output as Orientation>::EpilogueTile, Unshared>;
+pub type MapD<G> = <<G as Config>::Output as Orientation>::Map<<G as Config>::Rank>;
+/// Tensor map of a D that is one matrix, or a batch of them.
+pub type MatrixMap<G> = MapOf<G, <<G as Config>::Output as Orientation>::EpilogueTile, Unshared>;
 /// The scheduler's kernel argument.
 pub type SchedulerArgs<G> =
     <<G as Config>::Scheduler as TileScheduler<<G as Config>::Cluster>>::Args;

@@ -50,6 +50,7 @@ pub fn gemm<G, const STAGES: usize>(
     scheduler: SchedulerArgs<G>,
 ) where
     G: Config<Operands = OperandRing<G, STAGES>>,
+    G::Output: Orientation<Map<G::Rank> = MatrixMap<G>>,
 {
     let (bm, bn) = (<G::A as TileShape>::ROWS, <G::B as TileShape>::ROWS);
     let bk = <G::A as TileShape>::COLS as u32;

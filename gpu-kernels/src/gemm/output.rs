@@ -10,7 +10,7 @@ use pipeline::cta::{ClusterShape, Role, Unshared};
 use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, TransposedFragments};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
-use pipeline::store::{FreeBuffer, Stores};
+use pipeline::store::{FreeBuffer, PublishedBuffer, Stores};
 use pipeline::tile::TileShape;
 
 names! {
@@ -38,6 +38,15 @@ pub trait Orientation: 'static {
     const COLS: usize;
     /// The box of D that one TMA store writes.
     type EpilogueTile: TileShape<Element = Self::Out>;
+    /// The tensor map of D, in boxes of an epilogue tile.
+    type Map<K: MapRank>: 'static;
+
+    /// Stores buffers whose first element lies at `at` of the accumulators' rows and columns.
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map<K>,
+        at: TileOrigin,
+    );
 
     /// Writes a fragment into its store buffer.
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -55,6 +64,17 @@ impl<O: Fragments> Orientation for Direct<O> {
     const SWAP_AB: bool = false;
     const COLS: usize = O::EPILOGUE_COLS;
     type EpilogueTile = O::EpilogueTile<GROUP_ROWS>;
+    type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
+
+    #[inline(always)]
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map<K>,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        K::store::<Self::EpilogueTile, _, _, _, _>(buffers, map, at.batch, row, column);
+    }
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -76,6 +96,17 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     const SWAP_AB: bool = true;
     const COLS: usize = N;
     type EpilogueTile = O::EpilogueTile<N>;
+    type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
+
+    #[inline(always)]
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map<K>,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        K::store::<Self::EpilogueTile, _, _, _, _>(buffers, map, at.batch, row, column);
+    }
 
     #[inline(always)]
     fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
@@ -84,6 +115,46 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
         values: [f32; 8],
     ) {
         buffer.put_transposed(index, values);
+    }
+}
+
+/// The tensor map of [`Ragged`]: columns, rows in front of an end, 1, ends.
+pub type RaggedMap<T> = TensorMap<T, Unshared, 4>;
+
+/// `D` for a grouped product: rows behind [`TileOrigin::end`] belong to the next group, and are not stored.
+///
+/// The tensor map has one "matrix" for each row e at which a group may end: the box's rows in front of row e. So rows
+/// behind e lie outside of the matrix, and TMA does not store them. One store serves whole boxes and partial ones.
+///
+/// (Triton `ragged_tma`; [`Packed`](crate::attention::sequences::Packed) has the picture.)
+pub struct Ragged<D>(PhantomData<D>);
+
+impl<D: Orientation> Orientation for Ragged<D> {
+    type Out = D::Out;
+    const SWAP_AB: bool = D::SWAP_AB;
+    const COLS: usize = D::COLS;
+    type EpilogueTile = D::EpilogueTile;
+    type Map<K: MapRank> = RaggedMap<D::EpilogueTile>;
+
+    #[inline(always)]
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffers: PublishedBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+        map: &Self::Map<K>,
+        at: TileOrigin,
+    ) {
+        let (row, column) = place::<Self>(at);
+        let (of_box, left) = (D::EpilogueTile::ROWS as u32, at.end.saturating_sub(row));
+        let rows = if left < of_box { left } else { of_box };
+        buffers.store_of(map, [0, row + rows], of_box - rows, column);
+    }
+
+    #[inline(always)]
+    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+        index: usize,
+        values: [f32; 8],
+    ) {
+        D::put(buffer, index, values);
     }
 }
 
@@ -152,7 +223,7 @@ pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl, K: MapRank = R
     /// The store buffers, from which TMA writes D.
     pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
     /// The tensor map of D.
-    pub d: &'g K::Map<D::EpilogueTile, Unshared>,
+    pub d: &'g D::Map<K>,
     /// The epilogue.
     pub epilogue: &'g E,
 }
@@ -207,8 +278,7 @@ where
             if !tiles.is_whole() && index == tiles.count() - 1 {
                 out.wait_written(tiles.count() - 2);
             }
-            let (row, column) = place::<D>(at_d.right_by(first));
-            K::store(out.publish(), self.d, at.batch, row, column);
+            D::store::<K, _, _, _>(out.publish(), self.d, at_d.right_by(first));
         }
     }
 
@@ -241,8 +311,7 @@ where
             };
             D::put(&mut out, i, values);
         }
-        let (row, column) = place::<D>(at);
-        K::store(out.publish(), self.d, at.batch, row, column);
+        D::store::<K, _, _, _>(out.publish(), self.d, at);
     }
 }
 

@@ -3,11 +3,13 @@
 
 mod batched;
 mod data_parallel;
+mod grouped;
 mod params;
 mod stream_k;
 
 pub use batched::{Batched, BatchedArgs};
 pub use data_parallel::DataParallel;
+pub use grouped::{Grouped, GroupedArgs, GroupedParams};
 pub use params::TileSchedulerParams;
 pub use stream_k::{StreamK, StreamKArgs};
 
@@ -26,6 +28,25 @@ pub struct WorkTile {
     pub k: u32,
     /// Number of k tiles, at least one.
     pub k_tiles: u32,
+    /// The group that the tile belongs to: [`Group::ONE`] unless the product is grouped.
+    pub group: Group,
+}
+
+/// Where a cluster tile lies in a grouped product. A group is the rows of A and D that one matrix of B multiplies.
+/// (CUTLASS: a group of `GroupProblemShape`.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Number of the group.
+    pub index: u32,
+    /// The first row of D of the cluster tile.
+    pub row: u32,
+    /// One past the last row of D of the group.
+    pub end: u32,
+}
+
+impl Group {
+    /// The only group of a product that is not grouped. It ends where the tensor map of D does.
+    pub const ONE: Self = Self { index: 0, row: 0, end: u32::MAX };
 }
 
 impl WorkTile {
@@ -56,6 +77,9 @@ pub struct TileOrigin {
     pub col: u32,
     /// Number of the matrix in a batch; 0 if there is no batch.
     pub batch: u32,
+    /// One past the last row of D that may be stored ([`Group::end`]). Only [`Ragged`](super::output::Ragged) reads it:
+    /// otherwise the tensor map of D says where the rows end.
+    pub end: u32,
 }
 
 impl TileOrigin {

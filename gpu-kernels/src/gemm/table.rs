@@ -6,7 +6,7 @@
 
 use super::{Linear, Scaled};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{fused, layouts};
+use super::{fused, grouped, layouts};
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
@@ -204,7 +204,7 @@ pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
         BLOCK_SCALED_INSTANCES.rows,
         layouts::LAYOUT_INSTANCES.rows,
     ];
-    tables.into_iter().chain(fused::tables()).flatten()
+    tables.into_iter().chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.

@@ -9,11 +9,13 @@
 //! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
 //! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
 //! [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
+//! [`Gemm::grouped`] is for groups of rows, each with a B of its own.
 
 mod block_scaled;
 mod calibration;
 mod choice;
 mod fused;
+mod grouped;
 mod info;
 mod kernel_times;
 mod layout;
@@ -29,6 +31,9 @@ mod strided;
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
 pub use fused::{FusedGemm, Fusion, GatedGemm};
+pub use grouped::{
+    BoundGrouped, GroupedError, GroupedGemm, GroupedInfo, GroupedPlan, GroupedProblem, GroupedRows,
+};
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};

@@ -381,7 +381,7 @@ impl<'t> Tiled<'t> {
 }
 
 /// The fourth root of the sum of fourth powers.
-fn longest(times: [f64; 3]) -> f64 {
+pub(super) fn longest(times: [f64; 3]) -> f64 {
     times.map(|x| (x * x) * (x * x)).iter().sum::<f64>().sqrt().sqrt()
 }
 

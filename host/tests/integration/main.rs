@@ -25,6 +25,7 @@ mod gemm_in_turn;
 mod gemm_seams;
 mod gpu_interop;
 mod gpu_launch;
+mod grouped;
 mod model_attention;
 mod model_decode;
 mod model_gemm;

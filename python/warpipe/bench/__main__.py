@@ -13,12 +13,12 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m warpipe.bench",
         description="Times products and attention on a GPU in turn with torch, in one process.",
     )
-    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, scaled or attention")
+    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, scaled, grouped or attention")
     parser.add_argument(
-        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; attention: table, gqa or decode; repeatable"
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; grouped: experts; attention: table, gqa or decode; repeatable"
     )
     parser.add_argument(
-        "--shape", action="append", default=[], help="MxNxK, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
+        "--shape", action="append", default=[], help="MxNxK, GxMxNxK for G groups of about M rows, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
     )
     parser.add_argument("--scales", choices=("tensor", "row", "block"), help="scales of a scaled product; tensor")
     parser.add_argument("--fast-accum", action="store_true", help="scaled products with use_fast_accum=True")
@@ -90,6 +90,10 @@ def _workloads(kind, options):
         more = {"out_dtype": options.out_dtype, "scales": options.scales or "tensor", "fast_accum": options.fast_accum}
     elif options.scales or options.fast_accum:
         raise ValueError("--scales and --fast-accum are for scaled products")
+    elif kind.kind == "grouped":
+        if options.dtype != "bf16" or options.out_dtype:
+            raise ValueError("grouped products are of bf16; leave --dtype and --out-dtype out")
+        more = {}
     elif kind.kind == "gemm":
         more["out_dtype"] = options.out_dtype
     elif options.out_dtype:

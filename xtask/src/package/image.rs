@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// How the names of the kernels of a feature of warpipe begin.
-const FEATURES: [(&str, &str); 11] = [
+const FEATURES: [(&str, &str); 12] = [
     ("gemm_bf16_bf16_", "gemm-bf16"),
     ("gemm_f16_f16_", "gemm-f16"),
     ("gemm_bf16_f32_", "gemm-bf16-f32"),
@@ -17,6 +17,7 @@ const FEATURES: [(&str, &str); 11] = [
     ("gemm_fused_", "gemm-fused"),
     ("gemm_gated_", "gemm-fused"),
     ("gemm_layout_", "gemm-layouts"),
+    ("gemm_grouped_", "gemm-grouped"),
     ("attention_", "attention"),
 ];
 

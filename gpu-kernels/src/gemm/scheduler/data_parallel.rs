@@ -1,7 +1,7 @@
 //! The data-parallel scheduler: every tile is computed by one cluster.
 #![forbid(unsafe_code)]
 
-use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
+use super::{Group, TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterCoord, ClusterShape, Role};
 use pipeline::grid::Part;
@@ -63,7 +63,7 @@ impl<Cl: ClusterShape> Iterator for DataParallel<Cl> {
         // `next` is below 2^31, so this adds 0. The sum keeps the number of k tiles in a register. Otherwise ptxas
         // loads it from constant memory in every iteration of the producer's and the consumers' loop over k tiles.
         let k_tiles = self.p.k_tiles() + (self.next >> 31);
-        let work = WorkTile { index: self.next, k: 0, k_tiles };
+        let work = WorkTile { index: self.next, k: 0, k_tiles, group: Group::ONE };
         self.next += self.p.clusters;
         (work.index < self.p.tiles).then_some(work)
     }

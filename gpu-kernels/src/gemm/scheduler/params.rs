@@ -1,6 +1,6 @@
 //! The parameters of the tile schedulers, which the host computes.
 
-use super::TileOrigin;
+use super::{Group, TileOrigin};
 use crate::gemm::divmod::FastDivmod;
 use isa::kernel::KernelArg;
 use pipeline::cta::{ClusterCoord, ClusterShape};
@@ -149,6 +149,7 @@ impl TileSchedulerParams {
             row: m * (bm * Cl::M) as u32 + at.m() * bm as u32,
             col: n * (bn * Cl::N) as u32 + at.n() * bn as u32,
             batch: 0,
+            end: Group::ONE.end,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The stream-K scheduler: all clusters get equal shares of the k tiles of some tiles. The other tiles are
 //! data-parallel.
 
-use super::{TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
+use super::{Group, TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterCoord, ClusterShape, Role};
@@ -136,7 +136,7 @@ impl<Cl: ClusterShape> Iterator for StreamK<Cl> {
     #[inline(always)]
     fn next(&mut self) -> Option<WorkTile> {
         let (all, end) = (self.p.k_tiles(), self.end());
-        let mut work = WorkTile { index: self.tile, k: 0, k_tiles: all };
+        let mut work = WorkTile { index: self.tile, k: 0, k_tiles: all, group: Group::ONE };
         if self.position < end {
             (work.index, work.k) = self.p.k_tiles.divmod(self.position);
             let done = self.position - work.k + all;

@@ -1,0 +1,127 @@
+//! Grouped products: groups of rows of A, each with a B of its own, as a mixture of experts has them.
+//!
+//! ```text
+//! A [rows, K]   B [groups, N, K]   D [rows, N]      D[i] = A[i] · B[group of row i]ᵀ
+//! ```
+//! The ends of the groups lie in device memory, and only the [scheduler](super::scheduler::Grouped) reads them. So the
+//! host launches without waiting for them. The main loops are those of any product.
+//!
+//! A tile has rows of one group. What it loads behind the end of the group are rows of the next one, and
+//! [`Ragged`](super::output::Ragged) does not store their products. Tiles behind the columns of D likewise read rows of B
+//! of the next group, and TMA does not store them.
+//!
+//! (CUTLASS: `GemmUniversalMode::kGrouped`; torch: `torch._grouped_mm`; DeepGEMM: `m_grouped_gemm_*`.)
+#![forbid(unsafe_code)]
+// Without the feature the table is empty.
+#![cfg_attr(
+    any(not(feature = "gemm-grouped"), feature = "trace"),
+    allow(unused_imports, unused_macros)
+)]
+
+mod kernel;
+
+pub use kernel::{GroupedCta, GroupedPlan, grouped};
+
+use super::rank::Rank2;
+use super::{Linear, config, instances, output, scales, scheduler};
+use half::bf16;
+use pipeline::cta::Is;
+use pipeline::prelude::*;
+
+/// Compiles the grouped kernels, one per line, and lists them. A line has the name, the kernel's tile, the cluster, the
+/// main loop and, for a D of few rows, `swapped`.
+macro_rules! grouped_kernels {
+    ($(#[$doc:meta])* pub static $table:ident: $t:ty; $($name:ident($bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident $(, $swapped:ident)?);)*) => {
+        $(
+            #[cfg(feature = "gemm-grouped")]
+            #[doc = concat!("The grouped GEMM kernel `", stringify!($name), "`.")]
+            pub mod $name {
+                use super::*;
+                use crate::gemm::kernel;
+
+                /// The kernel's configuration.
+                pub enum Parts {}
+
+                const GROUPS: usize = crate::gemm_kernels!(@groups $mainloop $bm);
+                const BESIDE: usize = 0;
+                /// Stages of A and B.
+                pub const STAGES: usize =
+                    crate::gemm_kernels!(@stages [] [] [] BESIDE $mainloop $bm $bn);
+                const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
+
+                impl config::Config for Parts {
+                    type A = Tile<$t, $bm, BK>;
+                    type B = Tile<$t, $bn, BK>;
+                    type Scales = scales::Unscaled;
+                    type Cluster = Cluster<$cm, $cn>;
+                    type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
+                    type Operands = config::OperandRing<Self, STAGES>;
+                    type Mainloop = crate::gemm_kernels!(@mainloop [] [] $mainloop $bm $bn);
+                    type Output = output::Ragged<crate::gemm_kernels!(@output $t, $bn $($swapped)?)>;
+                    type Epilogue = Linear;
+                    type ReadsC = Is<false>;
+                    type Rank = Rank2;
+                    type Scheduler = scheduler::Grouped<Cluster<$cm, $cn>, { grouped_kernels!(@swap_ab $($swapped)?) }>;
+                }
+
+                #[doc = concat!("The grouped GEMM kernel `", stringify!($name), "`.")]
+                #[isa::kernel(dependent = true)]
+                pub fn $name(
+                    cta: GroupedCta<Parts>,
+                    a: &config::MapA<Parts>,
+                    b: &config::MapB<Parts>,
+                    d: &config::MapD<Parts>,
+                    epilogue: Linear,
+                    groups: config::SchedulerArgs<Parts>,
+                ) {
+                    grouped::<Parts, STAGES, { grouped_kernels!(@swap_ab $($swapped)?) }>(
+                        cta, a, b, d, (), epilogue, groups,
+                    );
+                }
+
+                /// The host's description of the kernel.
+                #[cfg(not(target_arch = "nvptx64"))]
+                pub const INSTANCE: crate::gemm::Instance = crate::gemm::Instance::of::<Parts>(
+                    &<$name as isa::kernel::Kernel>::DESC,
+                    crate::gemm::KernelSchedule::$mainloop,
+                    crate::gemm_kernels!(@groups_of_a_tile $mainloop $bm),
+                    STAGES,
+                );
+            }
+        )*
+
+        $(#[$doc])*
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static $table: &[crate::gemm::Instance] =
+            &[$(#[cfg(feature = "gemm-grouped")] $name::INSTANCE),*];
+    };
+    (@swap_ab) => { false };
+    (@swap_ab swapped) => { true };
+}
+
+// A device build that records traces has none of these.
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+grouped_kernels! {
+    /// Every grouped GEMM kernel of this crate, for bf16. The last two, for groups of up to 32 and 16 rows, have swapped
+    /// operands.
+    pub static GROUPED_INSTANCES: bf16;
+    gemm_grouped_bf16_128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+    gemm_grouped_bf16_128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+    gemm_grouped_bf16_64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
+    gemm_grouped_bf16_32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, swapped);
+    gemm_grouped_bf16_16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, swapped);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GROUPED_INSTANCES;
+    use isa::kernel::Dtype;
+
+    /// The table has kernels if, and only if, the feature is on. They store whole tiles of bf16.
+    #[test]
+    fn the_feature_has_the_kernels() {
+        assert_eq!(GROUPED_INSTANCES.is_empty(), !cfg!(feature = "gemm-grouped"));
+        let bf16 = (Dtype::Bf16, Dtype::Bf16);
+        assert!(GROUPED_INSTANCES.iter().all(|i| (i.ab, i.out) == bf16 && !i.splits_k && !i.has_c));
+    }
+}
