@@ -23,12 +23,17 @@ def operands(m, n, k, scales, device="cpu"):
     return tuple(t.to(device) for t in (a, weight, scale_a, scale_b))
 
 
+def expanded(scale, *sizes):
+    """Scales of a matrix of these sizes, with a block's scale once for each of its values."""
+    for dim, size in enumerate(sizes if scale.dim() == 2 else ()):
+        if scale.shape[dim] not in (1, size):
+            scale = scale.repeat_interleave(128, dim).narrow(dim, 0, size)
+    return scale
+
+
 def reference(a, weight, scale_a, scale_b):
-    k = a.shape[1]
-    if scale_a.dim() == 2 and scale_a.shape[1] > 1:
-        scale_a = scale_a.repeat_interleave(128, 1)[:, :k]
-        scale_b = scale_b.repeat_interleave(128, 0)[:k].repeat_interleave(128, 1)[:, : weight.shape[0]]
-    return (a.double() * scale_a) @ (weight.double().t() * scale_b)
+    b = weight.double().t()
+    return (a.double() * expanded(scale_a, *a.shape)) @ (b * expanded(scale_b, *b.shape))
 
 
 def close(result, right, eps):
