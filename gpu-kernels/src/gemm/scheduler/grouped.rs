@@ -32,8 +32,11 @@ pub struct GroupedParams {
     pitch: u32,
     /// The largest end that is allowed.
     limit: u32,
-    /// Rows of D in a cluster tile.
-    tile_rows: FastDivmod,
+    /// The logarithm to base 2 of the rows of D in a cluster tile.
+    ///
+    /// A division by multiplication would do for any number of rows. But ptxas 13.0.88 takes tiles_n · hi(q · c) for
+    /// q · hi(c · tiles_n) where it moves the second product out of the loop over the groups.
+    tile_rows: u32,
     /// Cluster tiles along the columns of D.
     tiles_n: u32,
     /// Cluster-tile rows per raster group.
@@ -50,7 +53,7 @@ pub struct GroupedParams {
 
 impl GroupedParams {
     /// The parameters of groups that follow one another in `limit` rows of D, or have room for `limit` rows each if
-    /// `pitch` is that number and not 0. D has `columns` columns, a cluster tile is `tile` rows and columns of D with
+    /// `pitch` is that number and not 0. D has `columns` columns, a cluster tile is `tile` rows (a power of 2) and columns of D with
     /// `k_tiles` k tiles, and a raster group has `raster` rows of cluster tiles. The grid has `clusters` clusters.
     #[cfg(not(target_arch = "nvptx64"))]
     #[must_use]
@@ -62,11 +65,12 @@ impl GroupedParams {
         raster: u32,
         clusters: u32,
     ) -> Self {
+        assert!(tile[0].is_power_of_two(), "rows are counted with a shift");
         let tiles_n = columns.div_ceil(tile[1]);
         Self {
             pitch,
             limit,
-            tile_rows: FastDivmod::new(tile[0]),
+            tile_rows: tile[0].ilog2(),
             tiles_n,
             raster,
             raster_tiles: FastDivmod::new(raster * tiles_n),
@@ -126,8 +130,8 @@ impl Walk {
     /// Rows of cluster tiles of the current group.
     #[inline(always)]
     fn tiles_m(&self) -> u32 {
-        let tile = self.p.tile_rows;
-        tile.divmod(self.rows.end - self.rows.begin + tile.divisor() - 1).0
+        let most = (1 << self.p.tile_rows) - 1;
+        (self.rows.end - self.rows.begin + most) >> self.p.tile_rows
     }
 
     /// Row and column of cluster tile `index` of the current group, in units of cluster tiles.
@@ -158,7 +162,7 @@ impl Walk {
         }
         let (row, column) = self.place(self.next - self.first);
         self.next += clusters;
-        let row = self.rows.begin + row * tile_rows.divisor();
+        let row = self.rows.begin + (row << tile_rows);
         let group = Group { index: self.groups - 1, row, end: self.rows.end };
         Some(WorkTile { index: column, k: 0, k_tiles, group })
     }
