@@ -257,8 +257,9 @@ where
             let together = E::LOADS && !E::GATED && self.source.is_none();
             let source = self.source.as_mut().map(|ring| ring.wait());
             let mut out = self.stores.acquire();
-            let visited = together
-                .then(|| visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, first, count, at));
+            let visited = together.then(|| {
+                visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, first, count, at)
+            });
             for i in 0..count {
                 let column = first + i * FRAGMENT_COLS;
                 let c = source.as_ref().map(|slot| slot.fragment(self.group, i));

@@ -3,7 +3,9 @@
 
 use crate::model_attention::{AROUND, IMAGE, device};
 use gpu_kernels::attention::decode::DECODE_INSTANCES;
-use host::attention::{Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand, Sequences, Strides};
+use host::attention::{
+    Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand, Sequences, Strides,
+};
 use host::data::{decode, encode, normal, rounded};
 use host::reference::{self, AttentionCheck, gather_pages};
 use host::{Buffer, Device, Dtype, ViewMut};
@@ -139,10 +141,8 @@ fn every_decode_kernel() {
     let attention = Attention::new(&device, &IMAGE).unwrap();
     for (row, instance) in DECODE_INSTANCES.iter().enumerate() {
         let columns = [4, 1, instance.head_dim];
-        let of = |sequences| AttentionProblem {
-            dtype: instance.dtype,
-            ..problem(columns, sequences)
-        };
+        let of =
+            |sequences| AttentionProblem { dtype: instance.dtype, ..problem(columns, sequences) };
         // Blocks that begin, that end and that are cut among CTAs; lengths that change.
         let cache = Sequences::Cache { q: 2, keys: vec![600, 128, 0, 129], capacity: 640 };
         let pages = Sequences::Paged {
