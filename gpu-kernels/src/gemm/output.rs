@@ -303,12 +303,11 @@ where
         let visited = E::LOADS
             .then(|| visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, 0, count, at));
         for i in 0..count {
-            let values = match &visited {
-                Some(visited) => visited[i].values,
-                None => {
-                    let at = at.right_by(i * FRAGMENT_COLS);
-                    visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at)
-                }
+            let values = if let Some(visited) = &visited {
+                visited[i].values
+            } else {
+                let at = at.right_by(i * FRAGMENT_COLS);
+                visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at)
             };
             D::put(&mut out, i, values);
         }
