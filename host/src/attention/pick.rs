@@ -70,10 +70,8 @@ pub(super) fn pick(
             } else {
                 "the keys are in a cache, so they are split".to_owned()
             };
-            let why = format!(
-                "{split}; {columns} columns hold a head; blocks of {} keys are expected to be fastest",
-                instance.bn
-            );
+            let why =
+                format!("{split}, in blocks of {}; {columns} columns hold a head", instance.bn);
             Ok(Pick { kernel: AttentionKernel::Split(instance), index, why })
         }
         _ => pick_tiles(attention.instances, problem),
@@ -94,7 +92,13 @@ fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
 
 /// The time of the busiest CTA, in eighths of that of a block of 64 keys. A block of 128 does not take twice as long: the
 /// warp group waits as often for it.
+///
+/// The lengths of a cache change from run to run, and equal lengths give equal bits whichever the plan was made for. So its
+/// kernel does not depend on them: blocks are as large as pages allow.
 fn split_cost(instance: &DecodeInstance, problem: &AttentionProblem, ctas: u32) -> u64 {
+    if problem.sequences.cached() {
+        return u64::from(u32::MAX - instance.bn);
+    }
     let of_block = 4 + 4 * u64::from(instance.bn) / 64;
     block_count(problem, instance.bn).div_ceil(ctas.into()) * of_block
 }

@@ -178,6 +178,7 @@ fn many_keys_come_in_larger_blocks_that_pages_hold() {
         (Sequences::Equal { batch: 1, q: 1, kv: 4096 }, 128),
         (Sequences::Equal { batch: 1, q: 1, kv: 256 }, 64),
         (paged(128), 128),
+        (Sequences::Cache { q: 1, keys: vec![0], capacity: 4096 }, 128),
         (paged(192), 64),
     ] {
         let plan = kernel(sequences.clone());
