@@ -85,7 +85,8 @@ mod tests {
         assert_eq!((text[0].kernel.as_str(), text[0].ptx.trim_end()), ("k", PTX.trim_end()));
 
         let mut code = Vec::new();
-        brotli::BrotliCompress(&mut PTX.as_bytes(), &mut code, &Default::default()).unwrap();
+        let how = brotli::enc::BrotliEncoderParams::default();
+        brotli::BrotliCompress(&mut PTX.as_bytes(), &mut code, &how).unwrap();
         let rust = format!(
             "use KernelCode;\ninclude_bytes!(\"x\");\n        code(\"k\", {}, 0, {}),\n",
             PTX.len(),
