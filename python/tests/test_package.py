@@ -94,7 +94,7 @@ def test_the_benchmark_refuses_what_it_cannot_time():
         (["--shape", "0x1x1"], "at least 1"),
         (["--shape", "5x5"], "M, N, K"),
         (["--suite", "cube"], "square, llm"),
-        (["attend"], "no kind attend; there are: gemm, scaled, grouped, attention"),
+        (["attend"], "no kind attend; there are: gemm, linear, scaled, grouped, attention"),
         (["attention", "--suite", "square"], "no suite square of attention; there are: table, gqa, decode"),
         (["attention", "--suite", "decode", "--mask", "causal"], "no shape of suite decode has --mask causal"),
         (["attention", "--shape", "1x64x4x3x64"], "4 heads of queries are no multiple of 3"),

@@ -13,9 +13,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m warpipe.bench",
         description="Times products and attention on a GPU in turn with torch, in one process.",
     )
-    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, scaled, grouped or attention")
+    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, linear, scaled, grouped or attention")
     parser.add_argument(
-        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; scaled: those, or dense; grouped: experts; attention: table, gqa or decode; repeatable"
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; linear: layers; scaled: those, or dense; grouped: experts; attention: table, gqa or decode; repeatable"
     )
     parser.add_argument(
         "--shape", action="append", default=[], help="MxNxK, GxMxNxK for G groups of about M rows, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
@@ -81,6 +81,8 @@ def _workloads(kind, options):
     if kind.kind == "attention":
         masks = [options.mask] if options.mask else ["full", "causal"]
         shapes = [(suite, shape, {"causal": mask == "causal"}) for suite, shape, _ in shapes for mask in masks]
+    if kind.kind == "linear":
+        shapes = [(suite, shape, {"epilogue": name}) for suite, shape, _ in shapes for name in kind.epilogues]
     for suite in options.suite or ([] if shapes else [next(iter(kind.suites))]):
         if suite not in kind.suites:
             raise ValueError(f"no suite {suite} of {kind.kind}; there are: {', '.join(kind.suites)}")
@@ -94,6 +96,9 @@ def _workloads(kind, options):
         if options.dtype != "bf16" or options.out_dtype:
             raise ValueError("grouped products are of bf16; leave --dtype and --out-dtype out")
         more = {}
+    elif kind.kind == "linear":
+        if options.out_dtype:
+            raise ValueError("the result of a linear layer has the type of its operands; leave --out-dtype out")
     elif kind.kind == "gemm":
         more["out_dtype"] = options.out_dtype
     elif options.out_dtype:
@@ -122,7 +127,7 @@ def measure(workload, suite, modes, settings):
                 raise
             missing[contender.name] = str(e).splitlines()[0]
             continue
-        errors[contender.name] = workload.error(sets[0], result)
+        errors[contender.name] = workload.error(sets[0], result) if contender.checked else 0.0
         contenders.append(contender)
     for mode in modes:
         timings, launches = interleave(contenders, sets, settings, graphs=mode == "graph")
