@@ -1,7 +1,7 @@
 //! What the picker picks, against what was measured: docs/data/records has the times of many kernels and schedules for
 //! shapes that were drawn at random, on one H200.
 
-use super::recorded::{BENCHED, PICKS, Product, Ratios, SUITES, read, read_file};
+use super::recorded::{BENCHED, FRESH, PICKS, Product, Ratios, SUITES, read, read_file};
 use gpu_kernels::gemm::INSTANCES;
 use host::gemm::{Calibration, Candidate, candidates, pick};
 use std::collections::BTreeSet;
@@ -58,12 +58,15 @@ fn what_is_picked_is_near_the_fastest() {
         );
         (mean, least.0)
     };
-    let held_out = of("held out", &|p| p.held_out);
-    let seen = of("fitted", &|p| !p.held_out && ![SUITES, BENCHED].contains(&p.file));
+    let fresh = of("fresh", &|p| FRESH.contains(&p.file));
+    let old = |p: &Product| !FRESH.contains(&p.file);
+    let held_out = of("held out", &|p| p.held_out && old(p));
+    let seen = of("fitted", &|p| !p.held_out && old(p) && ![SUITES, BENCHED].contains(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
+    assert!(fresh.0 > 0.975 && fresh.1 > 0.72, "{fresh:?}");
     assert!(held_out.0 > 0.977 && held_out.1 > 0.78, "{held_out:?}");
     assert!(seen.0 > 0.98 && seen.1 > 0.83, "{seen:?}");
     assert!(suites.0 > 0.982 && suites.1 > 0.91, "{suites:?}");

@@ -23,6 +23,9 @@ pub const SUITES: &str = "suites";
 /// record has the pairs that were picked on two days, the older one's time in the scale of cuBLASLt's on the later one.
 pub const BENCHED: &str = "suites2";
 
+/// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-23.
+pub const FRESH: [&str; 2] = ["random42", "random44"];
+
 /// A record, with its file.
 pub struct Recorded {
     pub file: &'static str,

@@ -18,6 +18,8 @@ unsafe fn word<T: Word>(s: u32, p: *mut T) {
         global::st(p, v);
         let v = global::ld(p.cast_const());
         shared::st(s, v);
+        let v = global::ld_if(p.cast_const(), s > 1024, v);
+        shared::st(s, v);
     }
 }
 
