@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::torch::Torch;
 use pyo3::prelude::*;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpipe::host::gemm::{Gemm, GroupedGemm, GroupedPlan, GroupedProblem, GroupedRows};
@@ -234,10 +235,11 @@ fn plan(ordinal: i32, problem: &GroupedProblem) -> PyResult<Arc<GroupedPlan>> {
         return Ok(Arc::clone(plan));
     }
     let mut make = || {
-        if !gemms.contains_key(&ordinal) {
-            gemms.insert(ordinal, Gemm::grouped(&device, &warpipe::GEMM_IMAGE)?);
-        }
-        gemms[&ordinal].plan(problem)
+        let gemm = match gemms.entry(ordinal) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Gemm::grouped(&device, &warpipe::GEMM_IMAGE)?),
+        };
+        gemm.plan(problem)
     };
     let plan = Arc::new(make().map_err(|e: host::Error| raise(&e))?);
     if plans.len() >= PLANS {
