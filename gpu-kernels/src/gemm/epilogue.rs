@@ -38,8 +38,10 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// that belong to them. The kernel reads no C, and does not swap its operands.
     const GATED: bool = false;
 
-    /// Whether [`visit`](Self::visit) loads values. If so, and if the kernel reads no C, all sums of a TMA store are visited
-    /// before the first of them is written to the store buffer, so that their loads are in flight together.
+    /// Whether [`visit`](Self::visit) loads values.
+    ///
+    /// If so, all sums of a TMA store are visited before the first of them is written to the store buffer, so that their loads
+    /// are in flight together. A kernel that reads C or is gated visits them one by one.
     const LOADS: bool = false;
 
     /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values

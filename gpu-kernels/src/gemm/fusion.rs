@@ -129,7 +129,7 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     #[inline(always)]
     fn visit_all(&self, sums: &mut [Fragment]) {
         self.first.visit_all(sums);
-        for sum in sums.iter_mut().filter(|_| !E::GATED) {
+        for sum in sums {
             *sum = self.next.visit(*sum, None);
         }
     }
@@ -181,7 +181,7 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     #[inline(always)]
     fn visit_all(&self, sums: &mut [Fragment]) {
         self.first.visit_all(sums);
-        for sum in sums.iter_mut().filter(|_| !E::GATED) {
+        for sum in sums {
             *sum = sum.map(A::apply);
         }
     }
@@ -206,7 +206,6 @@ pub struct Gated<E, L> {
 
 impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     const GATED: bool = true;
-    const LOADS: bool = E::LOADS;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
@@ -224,11 +223,6 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     #[inline(always)]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         self.first.visit(sum, c)
-    }
-
-    #[inline(always)]
-    fn visit_all(&self, sums: &mut [Fragment]) {
-        self.first.visit_all(sums);
     }
 
     #[inline(always)]

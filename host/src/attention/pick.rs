@@ -60,10 +60,12 @@ pub(super) fn pick(
     let readers = heads.q / heads.kv;
     let rows = u64::from(RowShape::of(readers).heads()) * u64::from(problem.sequences.longest()[0]);
     let few = readers <= ROWS && rows <= u64::from(ROWS);
-    let split = attention.decode.iter().enumerate().filter(|(_, i)| fits_split(i, problem));
+    let wanted = few || problem.sequences.cached();
+    let fits = |i: &DecodeInstance| wanted && fits_split(i, problem);
+    let split = attention.decode.iter().enumerate().filter(|(_, i)| fits(i));
     let ctas = attention.device.sms();
     match split.min_by_key(|(_, i)| (i.head_dim, split_cost(i, problem, ctas))) {
-        Some((row, instance)) if few || problem.sequences.cached() => {
+        Some((row, instance)) => {
             let (index, columns) = (attention.instances.len() + row, instance.head_dim);
             let split = if few {
                 format!("{rows} rows of queries share their keys, so the keys are split")
@@ -74,7 +76,7 @@ pub(super) fn pick(
                 format!("{split}, in blocks of {}; {columns} columns hold a head", instance.bn);
             Ok(Pick { kernel: AttentionKernel::Split(instance), index, why })
         }
-        _ => pick_tiles(attention.instances, problem),
+        None => pick_tiles(attention.instances, problem),
     }
 }
 

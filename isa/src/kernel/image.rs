@@ -141,7 +141,7 @@ impl Code {
 pub fn unpack(packed: &[u8], bytes: usize) -> Result<String, String> {
     let mut text = Vec::new();
     // One byte more shows that there is too much.
-    let most = bytes as u64 + 1;
+    let most = (bytes as u64).saturating_add(1);
     Decompressor::new(packed, BUFFER)
         .take(most)
         .read_to_end(&mut text)

@@ -34,8 +34,7 @@ pub struct GroupedParams {
     limit: u32,
     /// The logarithm to base 2 of the rows of D in a cluster tile.
     ///
-    /// A division by multiplication would do for any number of rows. But ptxas 13.0.88 takes tiles_n · hi(q · c) for
-    /// q · hi(c · tiles_n) where it moves the second product out of the loop over the groups.
+    /// This is a shift because ptxas 13.0.88 miscompiles [`FastDivmod`] in the loop over the groups (docs/toolchain.md).
     tile_rows: u32,
     /// Cluster tiles along the columns of D.
     tiles_n: u32,
