@@ -59,7 +59,7 @@ fn scheduler(c: &mut Criterion) {
                 (
                     works + 1,
                     sum + u64::from(at.row + at.col)
-                        + origins.peers(&work).map(u64::from).sum::<u64>(),
+                        + origins.peers(&work).iter().map(u64::from).sum::<u64>(),
                 )
             })
         };

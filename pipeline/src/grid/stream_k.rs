@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   CTA 7:  … k = 12..31 of tile 3 ──► store: sums, then flag 7
-//!   CTA 6:  k = 0..12 of tile 3 ──► reduce: wait for flag 7, load and add, reset the flag ──► epilogue
+//!   CTA 6:  k = 0..12 of tile 3 ──► reduce: wait for flag 7, reset the flag, load and add ──► epilogue
 //! ```
 
 use crate::cta::ClusterShape;
@@ -27,7 +27,7 @@ type Quad = [f32; 4];
 /// sums. The host allocates [`Partials::bytes`]. (CUTLASS: the workspace of `PersistentTileSchedulerSm90StreamK`.)
 ///
 /// ```
-/// # use warpipe_pipeline::{grid::Partials, prelude::*};
+/// # use warpipe_pipeline::{grid::{Partials, PeerCtas}, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 adds the partial of CTA 1 and finishes the tile.
@@ -36,7 +36,7 @@ type Quad = [f32; 4];
 ///         all.store(group, 1, sum);
 ///         return;
 ///     }
-///     all.reduce(group, 1, &mut sum);
+///     all.reduce(group, PeerCtas::one(1), &mut sum);
 ///     let _sixteen_columns: [f32; 8] = sum.fragment(0);
 /// }
 /// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 2 * 128));
@@ -59,7 +59,7 @@ fn reconverge() {
 /// whole tiles.)
 ///
 /// ```
-/// # use warpipe_pipeline::{grid::{Part, Partials}, prelude::*};
+/// # use warpipe_pipeline::{grid::{Part, Partials, PeerCtas}, prelude::*};
 /// # roles! { Math = 2 x 232 registers }
 /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
 /// /// CTA 0 adds the left half of CTA 1's partial while it still multiplies the right half.
@@ -67,7 +67,7 @@ fn reconverge() {
 ///     if cta == 1 {
 ///         all.store_part(group, 1, Part::left::<64>(), left);
 ///     } else {
-///         all.reduce_part(group, 1, Part::left::<64>(), &mut left);
+///         all.reduce_part(group, PeerCtas::one(1), Part::left::<64>(), &mut left);
 ///     }
 /// }
 /// ```
@@ -122,10 +122,50 @@ impl<const N: usize> Part<N> {
     }
 }
 
+/// The CTAs whose partials complete a tile, in the order in which they are added: every `stride`th CTA downwards.
+///
+/// ```
+/// # use warpipe_pipeline::grid::PeerCtas;
+/// let peers = PeerCtas { first: 7, stride: 2, count: 3 };
+/// assert!(peers.iter().eq([7, 5, 3]));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerCtas {
+    /// The first one.
+    pub first: u32,
+    /// From each CTA down to the next.
+    pub stride: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl PeerCtas {
+    /// CTA `cta` alone. See the example of [`Part`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn one(cta: u32) -> Self {
+        Self { first: cta, stride: 0, count: 1 }
+    }
+
+    /// CTA `index` of these. See the example of [`PeerCtas`].
+    #[inline(always)]
+    fn at(self, index: u32) -> u32 {
+        self.first.wrapping_sub(index * self.stride)
+    }
+
+    /// All of them. See the example of [`PeerCtas`].
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..self.count).map(move |index| self.at(index))
+    }
+}
+
 /// The quads of a flag, which lies behind the sums of its part: 128 bytes, a cache line of its own.
 const FLAG: u32 = 8;
 /// The maximum number of parts of a warp group's sums.
 const PARTS: u32 = 2;
+
+/// Quads of small partials that a thread loads before it adds the first one: 64 registers.
+const QUADS_IN_FLIGHT: usize = 16;
 
 /// The quads of all sums of a warp group and of their flags.
 const fn quads_of_group(columns: usize) -> u32 {
@@ -150,6 +190,18 @@ impl Partials<'_> {
     #[must_use]
     pub const fn bytes(ctas: u64, groups: u64, columns: u64) -> u64 {
         ctas * groups * quads_of_group(columns as usize) as u64 * size_of::<Quad>() as u64
+    }
+
+    /// Partials of `columns` columns whose loads [`reduce_part`](Self::reduce_part) has in flight together.
+    ///
+    /// ```
+    /// # use warpipe_pipeline::grid::Partials;
+    /// assert_eq!((Partials::together(16), Partials::together(256)), (8, 1));
+    /// ```
+    #[must_use]
+    pub const fn together(columns: usize) -> usize {
+        let together = QUADS_IN_FLIGHT / (columns / 8);
+        if together == 0 { 1 } else { together }
     }
 
     /// The addresses of this thread's part of the group's sums of CTA `cta`, and of the part's flag. If the
@@ -191,18 +243,18 @@ impl Partials<'_> {
         self.store_part(group, cta, Part::whole(), sum);
     }
 
-    /// Adds the whole partial of CTA `cta` to the group's sums: [`reduce_part`](Self::reduce_part) of the
+    /// Adds the whole partials of `peers` to the group's sums: [`reduce_part`](Self::reduce_part) of the
     /// whole. See the example of [`Partials`].
     #[device]
     pub fn reduce<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
         group: &Warpgroup<R, Cl>,
-        cta: u32,
+        peers: PeerCtas,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        self.reduce_part(group, cta, Part::whole(), sum);
+        self.reduce_part(group, peers, Part::whole(), sum);
     }
 
     /// Stores part of the group's sums as the partial of CTA `cta`, and signals the part's flag.
@@ -237,37 +289,68 @@ impl Partials<'_> {
         reconverge();
     }
 
-    /// Adds CTA `cta`'s partial of this part to the group's sums, and resets the flag for the next launch.
+    /// Adds the partials of `peers` of this part to the group's sums, in their order, and resets the flags for the next
+    /// launch.
     ///
-    /// Waits for the flag and for the group's other threads. (PTX: a loop of `ld.acquire.gpu`,
-    /// `barrier.cta.sync`, `ld.global.v4`; CUTLASS `GenericBarrier::wait_eq_reset`,
+    /// Waits for the flags and for the group's other threads. Each thread waits for a flag of its own, and the loads of
+    /// small partials are in flight together: one after the other, each would take a round trip to the L2 cache. (PTX: a
+    /// loop of `ld.acquire.gpu`, `barrier.cta.sync`, `@p ld.global.v4`; CUTLASS `GenericBarrier::wait_eq_reset`,
     /// `BlockStripedReduce::load_add`.) See the example of [`Part`].
     #[device]
     pub fn reduce_part<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
         group: &Warpgroup<R, Cl>,
-        cta: u32,
+        peers: PeerCtas,
         part: Part<N>,
         sum: &mut Accumulator<N>,
     ) where
         M64<N>: Shape,
     {
-        let Place { flag, first } = self.place::<N, R, Cl>(group, cta, part);
-        if group.thread() == 0 {
+        let mut own = group.thread();
+        while own < peers.count {
+            let Place { flag, .. } = self.place::<N, R, Cl>(group, peers.at(own), part);
             // SAFETY: all CTAs access the word with release, acquire and atomic operations only. Nobody signals it
             // again in this launch, because a CTA stores each part once.
             unsafe {
                 isa::global::wait_acquire_gpu_u32(flag, 1);
                 isa::global::atomic_add_u32(flag, u32::MAX);
             }
+            own += WARPGROUP_THREADS;
         }
         reconverge();
         group.sync();
-        for i in 0..N / 8 {
-            let at = first.wrapping_add(i * WARPGROUP_THREADS as usize);
-            // SAFETY: inside the slice. CTA `cta` wrote it before it signalled, and nobody writes it afterwards.
-            let partial = unsafe { isa::global::ld(at.cast_const()) };
-            sum.add_quad(i, partial.map(f32::from_bits));
+        let together = const { Self::together(N) };
+        for first in (0..peers.count).step_by(together) {
+            let place = |peer: usize| {
+                let peer = (first + peer as u32).min(peers.count - 1);
+                self.place::<N, R, Cl>(group, peers.at(peer), part).first
+            };
+            // SAFETY: inside the slice. The CTA wrote it before it signalled, and nobody writes it afterwards.
+            let load = |at: *mut [u32; 4], i: usize, when: bool| unsafe {
+                let at = at.wrapping_add(i * WARPGROUP_THREADS as usize);
+                isa::global::ld_if(at.cast_const(), when, [0; 4]).map(f32::from_bits)
+            };
+            if together == 1 {
+                let at = place(0);
+                for i in 0..N / 8 {
+                    sum.add_quad(i, load(at, i, true));
+                }
+                continue;
+            }
+            let mut quads = [[0.0; 4]; QUADS_IN_FLIGHT];
+            for peer in 0..together {
+                let (at, there) = (place(peer), first + (peer as u32) < peers.count);
+                for i in 0..N / 8 {
+                    quads[peer * (N / 8) + i] = load(at, i, there);
+                }
+            }
+            #[expect(
+                clippy::needless_range_loop,
+                reason = "an iterator over the array would put it into local memory"
+            )]
+            for i in 0..together * (N / 8) {
+                sum.add_quad(i % (N / 8), quads[i]);
+            }
         }
     }
 }

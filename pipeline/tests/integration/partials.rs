@@ -7,7 +7,7 @@ use half::bf16;
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
 use pipeline::cta::{AlongM, AlongN};
-use pipeline::grid::{Part, Partials};
+use pipeline::grid::{Part, Partials, PeerCtas};
 use pipeline::mma::{SplitAccumulator, one_by_one};
 use pipeline::prelude::*;
 use sim::{Config, GlobalMemory, Report, Rule, Stats, Strategy, explore};
@@ -47,7 +47,7 @@ fn fix_up<const N: usize>(
         return all.store_part(group, 1, part, sum);
     }
     let twice: Vec<_> = elements(&sum).into_iter().map(|x| x.map(|x| 2.0 * x)).collect();
-    all.reduce_part(group, 1, part, &mut sum);
+    all.reduce_part(group, PeerCtas::one(1), part, &mut sum);
     assert_eq!(elements(&sum), twice, "columns from {} on", part.first());
 }
 

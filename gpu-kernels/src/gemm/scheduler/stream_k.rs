@@ -5,7 +5,7 @@ use super::{Group, TileOrigin, TileScheduler, TileSchedulerParams, WorkTile};
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterCoord, ClusterShape, Role};
-use pipeline::grid::{Part, Partials};
+use pipeline::grid::{Part, Partials, PeerCtas};
 use pipeline::prelude::*;
 
 /// The kernel argument of [`StreamK`].
@@ -80,8 +80,14 @@ impl<Cl: ClusterShape> StreamK<Cl> {
     /// The CTAs whose partials complete a tile that this CTA finishes, in the order of K. Clusters with lower numbers
     /// have later k tiles.
     #[inline(always)]
-    pub fn peers(&self, work: &WorkTile) -> PeerCtas<Cl> {
-        PeerCtas { cluster: self.cluster, summed: work.k + work.k_tiles, at: self.at, p: self.p }
+    pub fn peers(&self, work: &WorkTile) -> PeerCtas {
+        let (mut summed, mut count) = (work.k + work.k_tiles, 0);
+        while summed < self.p.k_tiles() {
+            count += 1;
+            summed += self.p.run_of(self.cluster - count);
+        }
+        let stride = Cl::SIZE as u32;
+        PeerCtas { first: self.cta().wrapping_sub(stride), stride, count }
     }
 }
 
@@ -123,8 +129,9 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for StreamK<Cl> {
         if !work.computes_epilogue() {
             return self.workspace.store_part(group, self.cta(), part, sum);
         }
-        for peer in self.peers(work) {
-            self.workspace.reduce_part(group, peer, part, &mut sum);
+        let peers = self.peers(work);
+        if peers.count > 0 {
+            self.workspace.reduce_part(group, peers, part, &mut sum);
         }
         epilogue(sum);
     }
@@ -147,29 +154,6 @@ impl<Cl: ClusterShape> Iterator for StreamK<Cl> {
             self.tile += self.p.clusters;
         }
         (work.index < self.p.tiles).then_some(work)
-    }
-}
-
-/// The CTAs of [`StreamK::peers`].
-pub struct PeerCtas<Cl> {
-    /// The cluster that sums the last k tiles before `summed`.
-    cluster: u32,
-    summed: u32,
-    at: ClusterCoord<Cl>,
-    p: TileSchedulerParams,
-}
-
-impl<Cl: ClusterShape> Iterator for PeerCtas<Cl> {
-    type Item = u32;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<u32> {
-        if self.summed >= self.p.k_tiles() {
-            return None;
-        }
-        self.cluster -= 1;
-        self.summed += self.p.run_of(self.cluster);
-        Some(self.cluster * Cl::SIZE as u32 + self.at.rank())
     }
 }
 
@@ -214,7 +198,7 @@ mod tests {
                         prop_assert!(summed.entry(at).or_default().insert(k));
                     }
                     if work.computes_epilogue() {
-                        for other in scheduler.peers(&work) {
+                        for other in scheduler.peers(&work).iter() {
                             prop_assert!(other < scheduler.cta());
                             prop_assert!(taken.insert((other, at)));
                         }
