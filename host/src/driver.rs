@@ -140,7 +140,6 @@ pub(crate) mod value {
     pub const TENSOR_SWIZZLE_64: c_uint = 2;
     pub const TENSOR_SWIZZLE_128: c_uint = 3;
     pub const TENSOR_L2_128: c_uint = 2;
-    pub const TENSOR_L2_256: c_uint = 3;
     pub const TENSOR_FILL_ZERO: c_uint = 0;
 }
 

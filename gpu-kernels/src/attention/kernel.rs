@@ -108,6 +108,7 @@ pub fn attention<
     M64<BN>: Shape + AShape,
     M64<D>: Shape,
 {
+    cta.launch_dependents();
     q.prefetch(&cta);
     k.prefetch(&cta);
     v.prefetch(&cta);

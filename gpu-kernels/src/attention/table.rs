@@ -98,7 +98,7 @@ macro_rules! kernels {
     (@one $name:ident, [$e:ty, $groups:ident, $bm:literal, $bn:literal, $d:literal, $qs:literal, $stages:literal, $out:literal,
         $windows:literal], [$($packed:ident: $packed_type:ty)?] $sequences:expr, [$($cap:ident: $cap_type:ty)?] $score:expr) => {
         /// Attention of heads up to the width in its name; `packed` sequences, with a soft `cap` on the scores.
-        #[kernel]
+        #[kernel(dependent = true)]
         pub fn $name(
             cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
             q: &MapQ<$e, $bm, $d>,

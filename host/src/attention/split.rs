@@ -4,6 +4,10 @@
 //! CTAs have equally many blocks of them. The blocks of all tiles stand in one row, which is cut into equal pieces
 //! (stream-K), or each tile is cut into equally many parts (split-K), whichever ends sooner: a CTA whose piece crosses
 //! the seam of two tiles has two parts to finish.
+//!
+//! What the CTAs read at the same time should lie together, because memory opens a page for each place where it is
+//! read. Heads of the same keys lie beside one another, so their tiles are cut alike, and read at the same time; and
+//! the parts of a tile take turns, block by block.
 
 use super::problem::AttentionProblem;
 use super::work::TileShape;
@@ -62,8 +66,20 @@ struct Tile {
     blocks: Range<u32>,
 }
 
-/// A range of a tile's blocks.
-type Piece = (usize, Range<u32>);
+/// Every `step`th block of a range of a tile's blocks.
+#[derive(Clone)]
+struct Piece {
+    tile: usize,
+    blocks: Range<u32>,
+    step: u32,
+}
+
+impl Piece {
+    /// Time in key blocks.
+    fn time(&self) -> u64 {
+        (self.blocks.len() as u64).div_ceil(self.step.into()) + START
+    }
+}
 
 impl SplitList {
     /// Slots of the workspace for any lengths: two for each CTA's whole tiles, and two for its parts of others.
@@ -79,10 +95,8 @@ impl SplitList {
     /// Splits the keys of a checked problem among `ctas` CTAs. Some may have nothing to do.
     pub fn new(problem: &AttentionProblem, bn: u32, ctas: u32) -> Self {
         let tiles = tiles(problem, bn);
-        let deals = [even(&tiles, ctas), in_a_row(&tiles, ctas)];
-        let time = |pieces: &[Piece]| -> u64 {
-            pieces.iter().map(|(_, blocks)| blocks.len() as u64 + START).sum()
-        };
+        let deals = [even(&tiles, ctas), in_step(&tiles, tiles_of_keys(problem), ctas)];
+        let time = |pieces: &[Piece]| -> u64 { pieces.iter().map(Piece::time).sum() };
         let most = |lists: &Vec<Vec<Piece>>| lists.iter().map(|list| time(list)).max().unwrap_or(0);
         let [a, b] = deals;
         let lists = if !a.is_empty() && most(&a) <= most(&b) { a } else { b };
@@ -98,6 +112,12 @@ impl SplitList {
     pub fn words(&self) -> Vec<u32> {
         self.entries.iter().flat_map(Entry::words).flatten().collect()
     }
+}
+
+/// Tiles that read the same keys, or those of another head.
+fn tiles_of_keys(problem: &AttentionProblem) -> usize {
+    let (heads, readers) = (problem.heads, problem.heads.q / problem.heads.kv);
+    (readers.div_ceil(RowShape::of(readers).heads()) * heads.kv) as usize
 }
 
 /// Tiles of a problem.
@@ -146,10 +166,26 @@ fn even(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
     for (index, tile) in tiles.iter().enumerate() {
         let count = tile.blocks.len() as u32;
         let parts = parts.min(count).max(1);
-        let cut = |part: u32| {
-            tile.blocks.start + (u64::from(count) * u64::from(part) / u64::from(parts)) as u32
-        };
-        lists.extend((0..parts).map(|part| vec![(index, cut(part)..cut(part + 1))]));
+        let Range { start, end } = tile.blocks;
+        let piece = |part: u32| Piece { tile: index, blocks: start + part..end, step: parts };
+        lists.extend((0..parts).map(|part| vec![piece(part)]));
+    }
+    lists
+}
+
+/// Groups of CTAs, each of which cuts as many tiles alike: of each `together` tiles in a row, as many as leave few CTAs
+/// without work.
+fn in_step(tiles: &[Tile], together: usize, ctas: u32) -> Vec<Vec<Piece>> {
+    let all = ctas as usize;
+    let few = |n: &usize| together.is_multiple_of(*n) && all % n <= all / 16;
+    let width = (1..=together.min(all)).rev().find(few).unwrap_or(1);
+    let firsts: Vec<Tile> = tiles.iter().step_by(width).cloned().collect();
+    let mut lists = Vec::new();
+    for list in in_a_row(&firsts, (all / width) as u32) {
+        for own in 0..width {
+            let of = |piece: &Piece| Piece { tile: piece.tile * width + own, ..piece.clone() };
+            lists.push(list.iter().map(of).collect());
+        }
     }
     lists
 }
@@ -172,13 +208,14 @@ fn in_a_row(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
             let room = end_of(cta).saturating_sub(at + START).min(u64::from(u32::MAX)) as u32;
             let rest = blocks.len() as u32;
             if rest <= room || cta + 1 == ctas {
-                lists[cta as usize].push((index, blocks.clone()));
+                lists[cta as usize].push(Piece { tile: index, blocks, step: 1 });
                 at += u64::from(rest) + START;
                 break;
             }
             if room > 0 {
-                lists[cta as usize].push((index, blocks.start..blocks.start + room));
-                blocks.start += room;
+                let end = blocks.start + room;
+                lists[cta as usize].push(Piece { tile: index, blocks: blocks.start..end, step: 1 });
+                blocks.start = end;
             }
             at = end_of(cta);
             cta += 1;
@@ -193,8 +230,8 @@ fn in_a_row(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
 /// The entries of all lists, and the most parts of a tile.
 fn entries(tiles: &[Tile], lists: &[Vec<Piece>], ctas: u32) -> (Vec<Entry>, u32) {
     let mut parts = vec![0u32; tiles.len()];
-    for &(tile, _) in lists.iter().flatten() {
-        parts[tile] += 1;
+    for piece in lists.iter().flatten() {
+        parts[piece.tile] += 1;
     }
     // The first slots are for whole tiles: a CTA uses its two in turn.
     let mut slot = 2 * ctas;
@@ -209,13 +246,14 @@ fn entries(tiles: &[Tile], lists: &[Vec<Piece>], ctas: u32) -> (Vec<Entry>, u32)
         place: Matrix(0),
         keys: 0,
         blocks: 0..0,
+        step: 1,
         part: SplitPart { first: 0, part: 0, parts: 0 },
         next: END,
     };
     let mut entries = vec![none; ctas as usize];
     let mut done = vec![0; tiles.len()];
     for (cta, list) in lists.iter().enumerate() {
-        for (i, (tile, blocks)) in list.iter().enumerate() {
+        for (i, Piece { tile, blocks, step }) in list.iter().enumerate() {
             let Tile { query, head, place, keys, .. } = tiles[*tile].clone();
             let whole = parts[*tile] == 1;
             let first = if whole { 2 * cta as u32 + i as u32 % 2 } else { first[*tile] };
@@ -227,7 +265,8 @@ fn entries(tiles: &[Tile], lists: &[Vec<Piece>], ctas: u32) -> (Vec<Entry>, u32)
                 (true, 0) => next,
                 (true, _) => next + 1,
             };
-            let entry = Entry { query, head, place, keys, blocks: blocks.clone(), part, next };
+            let (blocks, step) = (blocks.clone(), *step);
+            let entry = Entry { query, head, place, keys, blocks, step, part, next };
             if i == 0 { entries[cta] = entry } else { entries.push(entry) }
         }
     }
@@ -289,23 +328,42 @@ mod tests {
             for tile in wanted {
                 let mut parts = found.remove(&(tile.query, tile.head, tile.place.0)).unwrap();
                 parts.sort_by_key(|entry| entry.part.part);
-                let mut at = tile.blocks.start;
+                let mut blocks = Vec::new();
                 for (i, entry) in parts.iter().enumerate() {
                     let SplitPart { first, part, parts: count } = entry.part;
                     prop_assert_eq!((part, count), (i as u32, parts.len() as u32));
-                    prop_assert_eq!(entry.blocks.start, at);
                     prop_assert!(!entry.blocks.is_empty() || tile.blocks.is_empty());
-                    at = entry.blocks.end;
+                    blocks.extend(entry.each_block());
                     if count > 1 {
                         slots.push(first + part);
                     }
                 }
-                prop_assert_eq!(at, tile.blocks.end);
+                blocks.sort_unstable();
+                prop_assert_eq!(blocks, tile.blocks.collect::<Vec<_>>());
             }
             let all = slots.len();
             slots.sort_unstable();
             slots.dedup();
             prop_assert_eq!(slots.len(), all);
+        }
+    }
+
+    /// CTAs that run at the same time read the same keys of all heads.
+    #[test]
+    fn heads_are_in_step() {
+        let sequences = Sequences::Equal { batch: 64, q: 1, kv: 5000 };
+        let heads = Heads { q: 64, kv: 8, dim: 128 };
+        let list = SplitList::new(&AttentionProblem::bshd(Dtype::Bf16, heads, sequences), 64, 132);
+        let lists = lists(&list, 132);
+        let keys = |cta: usize| {
+            lists[cta]
+                .iter()
+                .map(|entry| (entry.place.coords()[1], entry.blocks.clone()))
+                .collect::<Vec<_>>()
+        };
+        for (cta, list) in lists.iter().enumerate().take(128) {
+            assert_eq!(keys(cta), keys(cta / 8 * 8), "CTA {cta}");
+            assert!(list.iter().all(|entry| entry.place.coords()[0] as usize == cta % 8));
         }
     }
 

@@ -66,7 +66,6 @@ fn values_are_those_of_the_header() {
         TENSOR_SWIZZLE_64 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_64B;
         TENSOR_SWIZZLE_128 = sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B;
         TENSOR_L2_128 = sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
-        TENSOR_L2_256 = sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
         TENSOR_FILL_ZERO = sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     }
 }

@@ -164,35 +164,34 @@ impl<const N: usize> SplitTile<'_, N> {
         self.parts
     }
 
-    /// The value of row `row` in a part. Only the rows that were stored have one.
+    /// The value of row `row` in a part; −∞ if the tile has no such part. Only the rows that were stored have one.
     ///
-    /// (PTX `ld.global.f32`.) See the example of [`SplitTiles`].
+    /// There is no branch, so the loads of a loop can be in flight together. (PTX `@p ld.global.f32`.) See the example of
+    /// [`SplitTiles`].
     #[device]
     #[must_use]
     pub fn value(&self, part: u32, row: u32) -> f32 {
+        let (at, none) = (value_at(self.slot(part), row).cast_const(), f32::NEG_INFINITY);
         // SAFETY: inside the slot. All parts were stored, and nobody writes them again in this launch.
-        f32::from_bits(unsafe { isa::global::ld(value_at(self.slot(part), row).cast_const()) })
+        f32::from_bits(unsafe { isa::global::ld_if(at, part < self.parts, none.to_bits()) })
     }
 
-    /// The sums of row `row` of a part, in columns 4 `quad` to 4 `quad` + 3.
+    /// The sums of row `row` of a part, in columns 4 `quad` to 4 `quad` + 3; zeros if the tile has no such part.
     ///
-    /// (PTX `ld.global.v4`.) See the example of [`SplitTiles`].
+    /// There is no branch, as in [`value`](Self::value). (PTX `@p ld.global.v4`.) See the example of [`SplitTiles`].
     #[device]
     #[must_use]
     pub fn sums(&self, part: u32, row: u32, quad: u32) -> [f32; 4] {
         let at = sums_at::<N>(self.slot(part), row, quad).cast::<[u32; 4]>();
         // SAFETY: as in `value`.
-        unsafe { isa::global::ld(at.cast_const()) }.map(f32::from_bits)
+        unsafe { isa::global::ld_if(at.cast_const(), part < self.parts, [0; 4]) }
+            .map(f32::from_bits)
     }
 
-    /// The address of a part's slot; 0 if the tile has no such part.
+    /// The address of a part's slot.
     #[inline(always)]
     fn slot(&self, part: u32) -> *mut Quad {
-        if part < self.parts {
-            self.tiles.slot::<N>(self.first + part)
-        } else {
-            core::ptr::null_mut()
-        }
+        self.tiles.slot::<N>(self.first + part)
     }
 }
 

@@ -81,8 +81,10 @@ pub struct Entry {
     pub place: Matrix,
     /// The keys of the sequence.
     pub keys: u32,
-    /// The blocks of keys.
+    /// The blocks of keys: every `step`th one, beginning with the first.
     pub blocks: Range<u32>,
+    /// From one block of the part to the next. The parts of a tile that take turns read memory in a row together.
+    pub step: u32,
     /// Which part of the tile it is.
     pub part: SplitPart,
     /// The CTA's next entry, or [`END`].
@@ -96,8 +98,19 @@ impl Entry {
         [
             [self.query, self.head, self.place.0, self.keys],
             [self.blocks.start, self.blocks.end, first, part],
-            [parts, self.next, 0, 0],
+            [parts, self.next, self.step, 0],
         ]
+    }
+
+    /// The blocks of keys, in order.
+    #[inline(always)]
+    pub fn each_block(&self) -> impl Iterator<Item = u32> + use<> {
+        let (mut at, end, step) = (self.blocks.start, self.blocks.end, self.step);
+        core::iter::from_fn(move || {
+            let block = at;
+            at += step;
+            (block < end).then_some(block)
+        })
     }
 
     /// The keys that row `row` of the tile sees, from the first to before the last.
@@ -200,6 +213,7 @@ impl<T: Waited> Iterator for Entries<'_, T> {
             place: Matrix(a[2]),
             keys: a[3],
             blocks: b[0]..b[1],
+            step: c[2],
             part: SplitPart { first: b[2], part: b[3], parts: c[0] },
             next: c[1],
         })

@@ -2,11 +2,15 @@
 #![forbid(unsafe_code)]
 
 use super::args::{DecodeArgs, Entry};
+use core::array::from_fn;
 use core::f32::consts::{LN_2, LOG2_E};
 use isa::math::{ex2_approx_ftz, fma, lg2_approx};
 use pipeline::cta::{ClusterShape, Role, WARPGROUP_THREADS, Warpgroup};
 use pipeline::grid::SplitTile;
 use pipeline::mma::Pack;
+
+/// Parts whose loads are in flight together. One after the other, sixteen parts would take 4 µs.
+const AT_ONCE: usize = 8;
 
 /// Writes the rows of a tile to O and LSE. Four columns of a row are one thread's.
 ///
@@ -24,16 +28,21 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     let [_, sequence] = entry.place.coords();
     for row in (own..entry.rows(args)).step_by((WARPGROUP_THREADS / threads) as usize) {
         let Some((head, query)) = entry.row(args, row) else { continue };
-        let most = (0..tile.parts())
-            .map(|part| tile.value(part, row))
-            .fold(f32::NEG_INFINITY, isa::math::max);
-        let (mut sum, mut weights) = ([0.0; 4], 0.0);
-        if most > f32::NEG_INFINITY {
-            for part in 0..tile.parts() {
-                let weight = ex2_approx_ftz((tile.value(part, row) - most) * LOG2_E);
-                let own = tile.sums(part, row, quad);
-                weights += weight;
-                sum = core::array::from_fn(|i| fma(own[i], weight, sum[i]));
+        let (mut most, mut sum, mut weights) = (f32::NEG_INFINITY, [0.0; 4], 0.0);
+        for first in (0..tile.parts()).step_by(AT_ONCE) {
+            let values: [f32; AT_ONCE] = from_fn(|i| tile.value(first + i as u32, row));
+            let sums: [_; AT_ONCE] = from_fn(|i| tile.sums(first + i as u32, row, quad));
+            let before = most;
+            most = values.into_iter().fold(most, isa::math::max);
+            if most > f32::NEG_INFINITY {
+                let weight = |value: f32| ex2_approx_ftz((value - most) * LOG2_E);
+                let by = weight(before);
+                (sum, weights) = (sum.map(|x| x * by), weights * by);
+                for part in 0..AT_ONCE {
+                    let weight = weight(values[part]);
+                    weights += weight;
+                    sum = from_fn(|i| fma(sums[part][i], weight, sum[i]));
+                }
             }
         }
         let inverse = if weights > 0.0 { 1.0 / weights } else { 0.0 };

@@ -65,6 +65,7 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
     M64<BN>: Shape + AShape,
     M64<D>: Shape,
 {
+    cta.launch_dependents();
     q.prefetch(&cta);
     k.prefetch(&cta);
     v.prefetch(&cta);
@@ -78,7 +79,7 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                     let mut keys = keys.producer.by(&one);
                     let mut values = values.producer.by(&one);
                     for entry in Entries::new(args, one.coord().cluster_id(), &one) {
-                        for block in entry.blocks.clone() {
+                        for block in entry.each_block() {
                             let page = entry.page::<BN>(args, block, &one);
                             let (row, at) = entry.keys_at::<BN>(args, page, block, args.k_page);
                             keys.acquire().load((k.tile_of(at, row, 0, Peers::ALONE),));
@@ -124,8 +125,8 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                         let (next, value) = sum.add(&group, (p, values.wait())).finish();
                         value.release();
                         sum = next;
-                        block += 1;
-                        if block == entry.blocks.end {
+                        block += entry.step;
+                        if block >= entry.blocks.end {
                             break q.release();
                         }
                         product = Accumulator::start(&group, (q.keep(), keys.wait()));

@@ -43,7 +43,7 @@ macro_rules! kernels {
     ($($e:ty, head_dim $d:literal, keys $bn:literal, stages $stages:literal: $name:ident;)+) => {
         $(
             /// Attention of few queries, of heads up to the width in its name.
-            #[kernel]
+            #[kernel(dependent = true)]
             pub fn $name(
                 cta: Cta<(Load, Math), Cluster<1, 1>, Plan<Math, $e, $bn, $d, $stages>>,
                 q: &MapQ<$e, $d>,
