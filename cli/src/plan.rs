@@ -70,7 +70,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(candidate: &Candidate<'_>, problem: &GemmProblem, sms: u32) -> Self {
+    fn new(candidate: &Candidate<'_>, sms: u32) -> Self {
         let Candidate { index, instance: i, prediction } = *candidate;
         Self {
             name: i.desc.meta.name(),
@@ -84,7 +84,7 @@ impl Row {
             run_us: prediction.run_us(),
             epilogues_us: prediction.epilogues_us(),
             filled: prediction.filled(),
-            fetched_bytes: candidate.fetched_bytes(problem),
+            fetched_bytes: candidate.fetched_bytes(),
             prefetch: prediction.prefetch(sms),
             throttled: prediction.throttled(),
             prediction,
@@ -138,10 +138,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         sms,
         bytes: operands.chars().map(|operand| problem.bytes(operand)).sum(),
         count: all.len(),
-        candidates: all[..shown]
-            .iter()
-            .map(|candidate| Row::new(candidate, &problem, sms))
-            .collect(),
+        candidates: all[..shown].iter().map(|candidate| Row::new(candidate, sms)).collect(),
     };
     say(&if args.json { serde_json::json!(report).to_string() } else { report.to_string() })
 }

@@ -226,7 +226,7 @@ macro_rules! gemm_kernels {
     (@scheduler [] [] Pingpong $cm:literal $cn:literal) => { scheduler::DataParallel<Cluster<$cm, $cn>> };
     (@scheduler [] [] $mainloop:ident $cm:literal $cn:literal) => { scheduler::StreamK<Cluster<$cm, $cn>> };
     (@output $o:ty, $bn:literal) => { output::Direct<$o> };
-    (@output $o:ty, $bn:literal swapped) => { output::SwapAb<$o, $bn> };
+    (@output $o:ty, $bn:literal swapped) => { output::SwapAb<$o, { output::swapped_columns($bn) }> };
     (@condition) => { Is<false> };
     (@condition C) => { Is<true> };
 }

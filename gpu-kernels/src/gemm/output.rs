@@ -86,9 +86,10 @@ impl<O: Fragments> Orientation for Direct<O> {
     }
 }
 
-/// D's rows are the tile's `N` columns: swap_ab with a transposed store.
+/// D's rows are the tile's columns: swap_ab with a transposed store of `N` of them at a time.
 ///
-/// This is for a D of few rows. With the operands swapped, the 64 rows of a wgmma are 64 of D's many columns.
+/// With the operands swapped, the 64 rows of a wgmma are 64 of D's columns, and D's rows are the tile's columns, of which
+/// there may be any multiple of 16. So this is for a D of few rows, and for rows that fit no multiple of 64.
 pub struct SwapAb<O, const N: usize>(PhantomData<O>);
 
 impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
@@ -116,6 +117,12 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     ) {
         buffer.put_transposed(index, values);
     }
+}
+
+/// Columns of the tile that one TMA store of [`SwapAb`] writes. A store buffer has 64 rows.
+#[must_use]
+pub const fn swapped_columns(columns: usize) -> usize {
+    columns.div_ceil(columns.div_ceil(GROUP_ROWS)).next_multiple_of(FRAGMENT_COLS)
 }
 
 /// The tensor map of [`Ragged`]: columns, rows in front of an end, 1, ends.

@@ -97,9 +97,11 @@ product! {
         _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
         _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
-        _128x128_2x1(128 x 128, cluster 2 x 1, Cooperative);
         _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative);
-        _128x64_1x2(128 x 64, cluster 1 x 2, Cooperative);
+        _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
+        _128x80_1x4(128 x 80, cluster 1 x 4, Cooperative);
+        _64x96_1x4(64 x 96, cluster 1 x 4, Cooperative);
+        _64x112_1x2(64 x 112, cluster 1 x 2, Cooperative);
         _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative);
         _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
@@ -130,6 +132,19 @@ product! {
         _16x128t_1x1(128 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
         _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
+    }
+    // For a D whose rows fit no multiple of 64: 129 rows are two tiles of 80.
+    [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
+        _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
+        _112x128t_1x2(128 x 112, cluster 1 x 2, Cooperative, operands swapped);
+        _144x128t_1x2(128 x 144, cluster 1 x 2, Cooperative, operands swapped);
+        _144x128t_2x1(128 x 144, cluster 2 x 1, Cooperative, operands swapped);
+        _80x192t_1x2(192 x 80, cluster 1 x 2, Cooperative, operands swapped);
+        _144x192t_1x2(192 x 144, cluster 1 x 2, Cooperative, operands swapped);
+        _176x192t_1x2(192 x 176, cluster 1 x 2, Cooperative, operands swapped);
+        _160x128t_2x1_pp(128 x 160, cluster 2 x 1, Pingpong, operands swapped);
+        _176x128t_2x1_pp(128 x 176, cluster 2 x 1, Pingpong, operands swapped);
+        _96x192t_1x2_pp(192 x 96, cluster 1 x 2, Pingpong, operands swapped);
     }
 }
 

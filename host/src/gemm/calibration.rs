@@ -30,94 +30,98 @@ macro_rules! calibration {
 
 calibration! {
     /// Launch, start and end of a kernel that does almost nothing.
-    launch_us = 0.991;
+    launch_us = 0.93;
     /// Added to `launch_us` where a grid occupies both SMs of some pair (TPC): the dependent grid then finds no room
     /// beside it, and starts when this grid's CTAs exit.
-    crowded_us = 0.223;
+    crowded_us = 0.272;
     /// Added to each k tile of two cooperative warp groups: barriers and issue.
-    k_tile_us = 0.0691;
+    k_tile_us = 0.0714;
     /// The same for one warp group: a slot waits for one arrival fewer.
-    k_tile_one_group_us = 0.042;
+    k_tile_one_group_us = 0.0419;
     /// The same for three warp groups.
-    k_tile_three_groups_us = 0.0876;
+    k_tile_three_groups_us = 0.102;
     /// The same for ping-pong: one warp group issues while the other one computes.
-    k_tile_pingpong_us = 0.021;
+    k_tile_pingpong_us = 0.0102;
     /// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
     /// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
-    mma_us_per_element = 1.35e-5;
+    mma_us_per_element = 1.38e-5;
     /// Bytes per microsecond from the L2 cache to all CTAs together. CTAs that load the same lines at about the same
     /// time share a request, so this is more than the cache delivers.
-    l2_bytes_per_us = 4.03e7;
+    l2_bytes_per_us = 6.46e7;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 128 bytes: each row of a TMA box touches
     /// two lines.
-    l2_bytes_per_us_two_lines = 1.46e7;
+    l2_bytes_per_us_two_lines = 1.40e7;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 32 bytes: each row of a TMA box touches
     /// five sectors of two lines.
-    l2_bytes_per_us_partial_sectors = 1.12e7;
+    l2_bytes_per_us_partial_sectors = 1.09e7;
     /// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
-    larger_operand = 0.422;
+    larger_operand = 0.335;
     /// Bytes per microsecond into one SM.
-    sm_bytes_per_us = 3.61e5;
+    sm_bytes_per_us = 3.46e5;
     /// What a byte that a CTA requests costs beside a byte that comes into its SM, as a factor. With multicast a CTA
     /// requests only its part of the bytes that come in.
-    requested = 0.58;
+    requested = 0.761;
     /// Factor of the time into an SM where more CTAs run than there are pairs of SMs (TPCs): both SMs of a pair
     /// then load.
-    shared_pair = 1.44;
+    shared_pair = 1.26;
     /// Factor of the time into an SM where each row of a TMA box touches two lines.
-    two_lines_into_sm = 1.08;
+    two_lines_into_sm = 0.942;
     /// The same where it touches five sectors.
-    partial_sectors_into_sm = 1.46;
+    partial_sectors_into_sm = 1.38;
     /// Added to each k tile for each row of a cluster tile that lies outside of the tensors, in each of the clusters
     /// that run: TMA fills such rows with zeros more slowly than it loads rows, and the clusters hinder one another.
-    row_outside_us = 2.15e-5;
+    row_outside_us = 2.23e-5;
     /// Fixed time of an epilogue.
-    epilogue_us = 0.276;
+    epilogue_us = 0.394;
     /// Time of an epilogue for each element of the tile: 0.9 µs for a tile of 128 x 256 in halves.
-    epilogue_us_per_element = 4.56e-5;
+    epilogue_us_per_element = 4.16e-5;
+    /// Factor of `epilogue_us_per_element` with swap_ab, whose fragments are transposed.
+    epilogue_swapped = 1.08;
     /// Least time of the stream-K fix-up: until a CTA has another one's partials.
-    fixup_us = 0.274;
-    /// Added to `fixup_us` for each CTA whose partials are added: its flag and its partials are loaded one after
-    /// the other.
-    fixup_giver_us = 0.437;
+    fixup_us = 0.744;
+    /// Added to `fixup_us` for each round of loads: the partials of up to eight CTAs, if they are small.
+    fixup_round_us = 0.174;
     /// Added to `fixup_us` for each element of the tile: partials are stored.
-    fixup_store_us_per_element = 7.00e-5;
+    fixup_store_us_per_element = 5.63e-5;
     /// The same for each CTA whose partials are added: partials are loaded.
-    fixup_load_us_per_element = 2.31e-5;
+    fixup_load_us_per_element = 1.80e-5;
     /// Added to `fixup_us` for each element of the tiles of all CTAs: the partials of all tiles pass through the L2
     /// cache at the same time.
-    fixup_traffic_us_per_element = 4.00e-7;
+    fixup_traffic_us_per_element = 3.57e-7;
     /// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
-    fixup_of_memory = 1.01;
+    fixup_of_memory = 1.17;
     /// `fixup_of_memory` where half of the clusters only give partials, one to each tile: they exit before the fix-up,
     /// and CTAs of the dependent grid that take their SMs prefetch meanwhile. Measured where rows of A and B are whole
     /// lines of the L2 cache, and used only there.
     fixup_of_memory_left = 0.35;
     /// Bytes per microsecond from memory, in a long read.
-    memory_bytes_per_us = 4.77e6;
+    memory_bytes_per_us = 4.84e6;
     /// Time until the first bytes arrive from memory.
-    memory_us = 0.161;
+    memory_us = 0.0838;
     /// What a long read loses until memory delivers at its full rate.
-    memory_slow_us = 10.9;
+    memory_slow_us = 14.1;
     /// Time of the bytes, at full rate, of a read that loses half of `memory_slow_us`.
-    memory_half_slow_us = 43.2;
+    memory_half_slow_us = 58.6;
     /// Added to the memory time, times the fraction of the device that has no CTA, where no tile is split and rows of
     /// A and B are whole lines.
     few_ctas_us = 0.95;
     /// Fraction of the time of the bytes that is added to the time of the busiest cluster. The first tiles of
     /// all clusters come from memory, and nothing is multiplied meanwhile.
-    memory_not_hidden = 0.0705;
+    memory_not_hidden = 0.0472;
     /// Extra bytes from memory, as a fraction, of an operand that several clusters load.
-    read_again = 0.153;
+    read_again = 0.244;
+    /// What memory delivers once more of what L2 can't hold, as a fraction, where clusters that split tiles are at other k
+    /// tiles.
+    out_of_step = 0.166;
     /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
-    written = 0.308;
+    written = 0.14;
     /// Added to `written` where rows of D begin inside a sector of 32 bytes.
-    written_partial_sectors = 0.307;
+    written_partial_sectors = 0.41;
     /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
     /// data-parallel tiles: its end overlaps with the start of the dependent grid.
-    two_fit_gain_us = 3.05;
+    two_fit_gain_us = 5.43;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
-    two_fit_loss_us = 0.522;
+    two_fit_loss_us = 0.697;
 }
 
 /// Bytes of a line of the L2 cache.

@@ -61,7 +61,9 @@ pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool 
 /// Fewest k tiles that are worth a cluster's time.
 const MIN_RUN: u64 = 2;
 /// Most parts that a tile is split into.
-const MAX_PARTS: u64 = 16;
+const MAX_PARTS: u64 = 24;
+/// Above this, every other number of parts is tried: neighbours take about as long.
+const EACH_PARTS: u64 = 8;
 /// All split tiles together have fewer k tiles than this: kernels divide k tile numbers by multiplying
 /// ([`FastDivmod`]).
 const MAX_K_TILES: u64 = FastDivmod::DIVIDENDS as u64;
@@ -145,7 +147,8 @@ impl Schedule {
         // Fewer tiles than clusters: two or more clusters for each tile. If there are fewer than two for
         // each, all clusters split all tiles.
         let times = (active / tiles.max(1)).min(k_tiles / MIN_RUN).min(MAX_PARTS);
-        let split = (2..=times).map(move |parts| of(tiles * parts, tiles));
+        let tried = move |parts: &u64| *parts <= EACH_PARTS || (times - parts).is_multiple_of(2);
+        let split = (2..=times).filter(tried).map(move |parts| of(tiles * parts, tiles));
         let long = tiles * k_tiles >= MIN_RUN * active;
         let all = (tiles < active && long && times < 2).then_some(of(active, tiles));
         let split = tail.into_iter().chain(split).chain(all);

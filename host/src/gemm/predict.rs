@@ -16,7 +16,9 @@
 use super::GemmProblem;
 use super::calibration::*;
 use super::pick::{Schedule, Tiling, fits};
+use gpu_kernels::gemm::output::swapped_columns;
 use gpu_kernels::gemm::{Instance, KernelSchedule};
+use pipeline::grid::Partials;
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -85,7 +87,7 @@ impl Prediction {
             n => {
                 let n = f64::from(n);
                 c.fixup_us
-                    + c.fixup_giver_us * n
+                    + c.fixup_round_us * (n / loaded_together(i)).ceil()
                     + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
                     + ctas as f64 * elements * c.fixup_traffic_us_per_element
             }
@@ -117,7 +119,10 @@ impl Prediction {
             prefetched_us: product.prefetched_us(k_tile_us),
             pingpong: pingpong(i),
             fixup_us,
-            memory_us: product.read_us + few_us + fixup_us * of_memory,
+            memory_us: product.read_us
+                + few_us
+                + fixup_us * of_memory
+                + product.out_of_step_us(schedule),
             bytes_us,
             power_us: product.power_us,
             ctas,
@@ -269,6 +274,8 @@ pub(super) struct Tiled<'t> {
     power_us: f64,
     rows: Rows,
     beyond_l2: bool,
+    /// Bytes of A and B.
+    operand_bytes: f64,
 }
 
 impl<'t> Tiled<'t> {
@@ -307,9 +314,14 @@ impl<'t> Tiled<'t> {
             + padding(i.bn, i.cluster_n, tiling.clusters_n, n);
         // Epilogue tiles have rows of 128 bytes and are stored whole.
         let columns = 128 / problem.out.size() as u32;
-        let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
+        let stored = if i.swap_ab {
+            let tile = swapped_columns(i.bn as usize) as u32;
+            c.epilogue_swapped * f64::from(i.bm * i.bn.next_multiple_of(tile))
+        } else {
+            f64::from(i.bm * i.bn.next_multiple_of(columns))
+        };
         // One warp group writes 64 rows in the time in which two write 128.
-        let stored = if pingpong(i) { 2 * stored } else { stored };
+        let stored = if pingpong(i) { 2.0 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
         let bytes_us = bytes_from_memory(&tiling, i.gated, problem, c) / c.memory_bytes_per_us;
         let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
@@ -328,16 +340,17 @@ impl<'t> Tiled<'t> {
             outside_us: c.row_outside_us * outside,
             step,
             fixed_us,
-            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * f64::from(stored),
+            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * stored,
             bytes_us,
             read_us: c.memory_us + bytes_us + slow_us,
             // A multiplication of 8 bits takes about half the energy of one of 16.
             power_us: power_us(
                 problem.flops() * problem.ab.size() as f64 / 2.0,
-                fetched_bytes(i, tiling.clusters() * k_tiles, problem) as f64,
+                fetched_bytes(i, tiling.clusters() * k_tiles) as f64,
             ),
             rows,
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
+            operand_bytes: (problem.bytes('A') + problem.bytes('B')) as f64,
         }
     }
 
@@ -347,6 +360,19 @@ impl<'t> Tiled<'t> {
         let pair = if self.shares_pairs(ctas) { self.c.shared_pair } else { 1.0 };
         let longest = longest([self.mma_us, ctas as f64 * self.l2_us, self.sm_us * pair]);
         self.step * (self.issue_us + longest + clusters as f64 * self.outside_us)
+    }
+
+    /// Time of what memory delivers once more, because clusters that share rows of A and B are at other k tiles: runs of
+    /// split tiles begin anywhere if there are not equally many to a tile. What L2 holds is there for all.
+    fn out_of_step_us(&self, schedule: Schedule) -> f64 {
+        let Schedule { clusters, streamed } = schedule;
+        if streamed == 0 || clusters.is_multiple_of(streamed) {
+            return 0.0;
+        }
+        let loaded = fetched_bytes(self.instance, u64::from(streamed) * self.k_tiles) as f64;
+        let beyond = (1.0 - L2_BYTES as f64 / self.operand_bytes).max(0.0);
+        let again = (loaded - self.operand_bytes).max(0.0) * beyond;
+        self.c.out_of_step * again / self.c.memory_bytes_per_us
     }
 
     /// Time that loads save behind an epilogue: k tiles of a full ring wait for the tensor cores alone.
@@ -368,7 +394,8 @@ impl<'t> Tiled<'t> {
         let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
         let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
         let busiest_us = k_tiles as f64 * k_tile_us + self.fixed_us;
-        self.power_us.max(self.read_us).max(busiest_us) + self.c.launch_us - self.c.two_fit_gain_us
+        let gain_us = if self.instance.two_fit() { self.c.two_fit_gain_us } else { 0.0 };
+        self.power_us.max(self.read_us).max(busiest_us) + self.c.launch_us - gain_us
     }
 
     /// The predictions of all schedules that are worth trying.
@@ -389,6 +416,12 @@ pub(super) fn longest(times: [f64; 3]) -> f64 {
 /// than two CTAs leave some SMs idle. (The launch asks the driver.)
 fn resident(sms: u32, size: u32) -> u64 {
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
+}
+
+/// Partials of a tile that the kernel loads together.
+fn loaded_together(i: &Instance) -> f64 {
+    let columns = if i.kernel_schedule == KernelSchedule::SplitN { i.bn / 2 } else { i.bn };
+    Partials::together(columns as usize) as f64
 }
 
 /// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
@@ -443,10 +476,10 @@ fn bytes_from_memory(tiling: &Tiling, gated: bool, problem: &GemmProblem, c: &Ca
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
 /// tile is loaded once. Loads that miss L2 come from memory.
-fn fetched_bytes(instance: &Instance, k_tiles: u64, problem: &GemmProblem) -> u64 {
+fn fetched_bytes(instance: &Instance, k_tiles: u64) -> u64 {
     let i = instance;
     let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
-    k_tiles * rows * u64::from(i.bk) * problem.ab.size() as u64
+    k_tiles * rows * u64::from(i.bk) * i.ab.size() as u64
 }
 
 /// Time that the power limit imposes on `flops` operations and `fetched` bytes.
@@ -504,9 +537,9 @@ impl Candidate<'_> {
     }
 
     /// Bytes of A and B that the clusters load.
-    pub fn fetched_bytes(&self, problem: &GemmProblem) -> u64 {
+    pub fn fetched_bytes(&self) -> u64 {
         let p = &self.prediction;
-        fetched_bytes(self.instance, p.cluster_tiles * p.k_tiles, problem)
+        fetched_bytes(self.instance, p.cluster_tiles * p.k_tiles)
     }
 }
 
@@ -546,15 +579,19 @@ pub(super) fn best<'t>(
     c: bool,
     sms: u32,
 ) -> Option<Candidate<'t>> {
-    // Ordering candidates copies them, which takes longer than a prediction. So this compares times first.
+    // The kernels that may be fastest come first, so that soon none of the others can be.
+    let tiled =
+        tiled(table, problem, c, sms).map(|(index, tiled)| (tiled.least_us(), index, tiled));
+    let mut all: Vec<_> = tiled.collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut best: Option<Candidate<'t>> = None;
-    for (index, tiled) in tiled(table, problem, c, sms) {
+    for (least_us, index, tiled) in &all {
         let shortest = best.as_ref().map_or(f64::INFINITY, |best| best.prediction.predicted_us);
-        if tiled.least_us() > shortest {
-            continue;
+        if *least_us > shortest {
+            break;
         }
         tiled.schedules().for_each(|prediction| {
-            let candidate = Candidate { index, instance: tiled.instance, prediction };
+            let candidate = Candidate { index: *index, instance: tiled.instance, prediction };
             if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
                 best = Some(candidate);
             }
@@ -587,12 +624,12 @@ mod tests {
                 let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
                 let works: Vec<_> = scheduler.clone().collect();
                 let owned = works.iter().filter(|work| work.computes_epilogue());
-                owned.map(|work| scheduler.peers(work).count()).max()
+                owned.map(|work| scheduler.peers(work).count).max()
             };
             let most = (0..clusters).filter_map(peers).max();
             assert_eq!(
                 most,
-                Some(givers(clusters.into(), streamed.into(), k_tiles.into()) as usize),
+                Some(givers(clusters.into(), streamed.into(), k_tiles.into())),
                 "{clusters} {streamed} {k_tiles}"
             );
         }

@@ -63,7 +63,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert_eq!((tiles, cluster_tiles, rounds, k_tiles, run, finished), (9, 6, 2, 113, 0, 0));
     assert!((whole.prediction.filled() - 1.0).abs() < 1e-12);
     // Each cluster tile fetches 256 rows of A and 256 of B.
-    assert_eq!(whole.fetched_bytes(&p), 6 * 512 * 113 * 64 * 2);
+    assert_eq!(whole.fetched_bytes(), 6 * 512 * 113 * 64 * 2);
     let Prediction { launch_us, start_us, k_tile_us, epilogue_us, prefetched_us, .. } =
         whole.prediction;
     let Prediction { fixup_us, memory_us, power_us, .. } = whole.prediction;
