@@ -42,7 +42,7 @@ const HELD_BY_POWER_US: f64 = 200.0;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
 const SUITE_WEIGHT: f64 = 5.0;
 /// Weight of a shape of the suites whose few pairs the benchmark has timed, with `factors`.
-const BENCHED_WEIGHT: f64 = 10.0;
+const BENCHED_WEIGHT: f64 = 25.0;
 /// Pairs that take longer than this many times the fastest are no part of the fit.
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.

@@ -8,6 +8,7 @@ use super::search::Search;
 use host::Error;
 use host::gemm::{Gemm, GemmPlan, GemmProblem};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// Value of the header's first field.
 pub const FORMAT: &str = "warpipe times 1";
@@ -93,8 +94,11 @@ impl Record {
     }
 }
 
+/// Schedules of a kernel among the plans with the shortest predicted times, so that they are of many kernels.
+const SCHEDULES: usize = 3;
+
 /// The plans to time for a product, at most `most`: the picker's choice, then those with the shortest predicted
-/// times, and, for a quarter of `most`, others, evenly spread in the order of their predicted times.
+/// times, up to [`SCHEDULES`] of a kernel, and, for a quarter of `most`, others, evenly spread.
 ///
 /// # Errors
 /// The errors of [`Gemm::plan_scheduled`].
@@ -114,7 +118,13 @@ pub fn plans(gemm: &Gemm, problem: &GemmProblem, most: usize) -> Result<Vec<Gemm
         pairs.retain(|(us, ..)| *us <= HOPELESS * shortest);
     }
     let most = most.max(1) - 1;
-    let others = pairs.split_off(pairs.len().min(most - most / 4));
+    let mut of_kernel = HashMap::new();
+    let (mut pairs, mut others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(_, index, _)| {
+        let seen = of_kernel.entry(*index).or_insert(0);
+        *seen += 1;
+        *seen <= SCHEDULES
+    });
+    others.splice(0..0, pairs.split_off(pairs.len().min(most - most / 4)));
     let step = others.len().div_ceil((most / 4).max(1)).max(1);
     for (_, index, schedule) in pairs.into_iter().chain(others.into_iter().step_by(step)) {
         plans.push(gemm.plan_scheduled(problem, index, schedule)?);

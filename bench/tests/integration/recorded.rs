@@ -13,8 +13,8 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, and the suites of the benchmark.
-const FILES: [&str; 8] =
-    ["random11", "random21", "random42", "random44", "corner12", "tall13", SUITES, BENCHED];
+const FILES: [&str; 7] =
+    ["random11", "random21", "random46", "corner12", "tall13", SUITES, BENCHED];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";
