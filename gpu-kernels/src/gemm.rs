@@ -24,6 +24,7 @@ pub mod kernel;
 pub mod layouts;
 pub mod output;
 pub mod promoted;
+pub mod quantised;
 pub mod rank;
 pub mod scales;
 pub mod scheduler;

@@ -41,7 +41,7 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 
 /// `DEPTH` store buffers for each warp group of role `Ro`, used in turn. `DEPTH` is 1 to 32.
 ///
-/// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes.
+/// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes, or of 64 bytes of `F8E4M3`.
 ///
 /// A buffer is acquired when at most `UNACQUIRED` stores still read theirs. By default that is one
 /// fewer than `DEPTH`, so a group waits only for the oldest store. With a smaller number, a group
@@ -486,7 +486,7 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
             assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows");
             assert!(
                 by_fragments::<T>() && T::PANELS == 1,
-                "a store buffer is K-major and one panel of the 128-byte swizzle wide"
+                "a store buffer is K-major and one panel of its element's epilogue tile wide"
             );
         }
         isa::debug::let_go(self.at);

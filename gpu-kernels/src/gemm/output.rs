@@ -333,7 +333,7 @@ where
         let sum = sums.fragment(column / FRAGMENT_COLS);
         fragment::<D, _, _>(group, sum, at.right_by(column))
     });
-    epilogue.visit_all(&mut fragments[..count]);
+    epilogue.visit_all(group, &mut fragments[..count]);
     fragments
 }
 

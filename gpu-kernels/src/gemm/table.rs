@@ -6,7 +6,7 @@
 
 use super::{Linear, Scaled};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{fused, grouped, layouts};
+use super::{fused, grouped, layouts, quantised};
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
@@ -203,13 +203,15 @@ pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
         FAST_ACCUM_INSTANCES.rows,
         BLOCK_SCALED_INSTANCES.rows,
         layouts::LAYOUT_INSTANCES.rows,
+        quantised::E4M3_INSTANCES.rows,
+        quantised::E4M3_FAST_INSTANCES.rows,
     ];
     tables.into_iter().chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
+pub const FEATURES: [(Dtype, Dtype, &str, bool); 10] = [
     (Dtype::Bf16, Dtype::Bf16, "gemm-bf16", cfg!(feature = "gemm-bf16")),
     (Dtype::F16, Dtype::F16, "gemm-f16", cfg!(feature = "gemm-f16")),
     (Dtype::Bf16, Dtype::F32, "gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -219,6 +221,7 @@ pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
     (Dtype::E4m3, Dtype::Bf16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
     (Dtype::E4m3, Dtype::F16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
     (Dtype::E4m3, Dtype::F32, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::E4m3, "gemm-e4m3-e4m3", cfg!(feature = "gemm-e4m3-e4m3")),
 ];
 
 #[cfg(test)]
@@ -227,14 +230,16 @@ mod tests {
         BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES,
         all_instances,
     };
-    use crate::gemm::Instance;
+    use crate::gemm::{Instance, quantised};
     use pipeline::cta::SMEM_LIMIT;
 
     /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
     #[test]
     fn features_are_what_the_table_has() {
         let tables = [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows];
-        let of = |ab, out| tables.into_iter().flatten().any(|i| (i.ab, i.out) == (ab, out));
+        let more = [quantised::E4M3_INSTANCES.rows, quantised::E4M3_FAST_INSTANCES.rows];
+        let of =
+            |ab, out| tables.into_iter().chain(more).flatten().any(|i| (i.ab, i.out) == (ab, out));
         for (ab, out, feature, on) in FEATURES {
             assert_eq!(of(ab, out), on, "{feature}");
         }

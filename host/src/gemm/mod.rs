@@ -8,7 +8,7 @@
 //!
 //! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
 //! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
-//! [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
+//! [`Gemm::quantised`] makes a result of e4m3 of them, and [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
 //! [`Gemm::grouped`] is for groups of rows, each with a B of its own.
 
 mod block_scaled;
@@ -24,6 +24,7 @@ mod pick;
 mod plan;
 mod predict;
 mod problem;
+mod quantised;
 mod run;
 mod scaled;
 mod strided;
@@ -40,6 +41,7 @@ pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
 pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
+pub use quantised::{QuantisedGemm, ResultScale};
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};
 pub use strided::{

@@ -305,8 +305,8 @@ impl<'t> Tiled<'t> {
         };
         let outside = padding(i.bm, i.cluster_m, tiling.clusters_m, m)
             + padding(i.bn, i.cluster_n, tiling.clusters_n, n);
-        // Epilogue tiles have rows of 128 bytes and are stored whole.
-        let columns = 128 / problem.out.size() as u32;
+        // Epilogue tiles have rows of 64 columns, or of 128 bytes, and are stored whole.
+        let columns = (128 / problem.out.size() as u32).min(64);
         let stored = if i.swap_ab { i.bm * i.bn } else { i.bm * i.bn.next_multiple_of(columns) };
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2 * stored } else { stored };

@@ -18,7 +18,7 @@ pub struct GemmProblem {
     /// Element type of A and B: bf16 or f16; e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and
     /// [`Gemm::block_scaled`](super::Gemm::block_scaled).
     pub ab: Dtype,
-    /// Element type of C and D: bf16, f16 or f32.
+    /// Element type of C and D: bf16, f16 or f32; e4m3 for [`Gemm::quantised`](super::Gemm::quantised).
     pub out: Dtype,
     /// Whether beta * C is added.
     pub beta_c: bool,
@@ -76,9 +76,13 @@ impl GemmProblem {
             let dtype = dtype_name(self.ab);
             return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16, f16 or e4m3" });
         }
-        if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32) {
+        if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32 | Dtype::E4m3) {
             let dtype = dtype_name(self.out);
-            return Err(Error::GemmDtype { side: "result", dtype, right: "bf16, f16 or f32" });
+            return Err(Error::GemmDtype {
+                side: "result",
+                dtype,
+                right: "bf16, f16, f32 or e4m3",
+            });
         }
         for (what, value) in [("M", self.m), ("N", self.n), ("K", self.k)] {
             if value > i32::MAX as u64 {

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
-use gpu_kernels::gemm::{FAST_ACCUM_INSTANCES, SCALED_INSTANCES, Scaled, Scales};
+use gpu_kernels::gemm::{Epilogue, FAST_ACCUM_INSTANCES, SCALED_INSTANCES, Scaled, Scales};
 use isa::kernel::Image;
 
 /// The GEMM kernels for quantised operands; see [`Gemm::scaled`].
@@ -73,6 +73,17 @@ impl<'s> BoundGemm<'_, Scaled<'s>> {
         alpha: f32,
         stream: &Stream,
     ) -> Result<(), Error> {
+        self.run_with(self.scaled(scales, alpha)?, stream)
+    }
+}
+
+impl<E: Epilogue> BoundGemm<'_, E> {
+    /// The epilogue of these scales, whose numbers are checked.
+    pub(super) fn scaled<'s>(
+        &self,
+        scales: OperandScales<'s>,
+        alpha: f32,
+    ) -> Result<Scaled<'s>, Error> {
         let problem = self.problem();
         let of = |operand: char, buffer: &'s Buffer, rows: u64| {
             let (values, rest) = (buffer.len() as u64 / 4, buffer.len() % 4);
@@ -88,6 +99,6 @@ impl<'s> BoundGemm<'_, Scaled<'s>> {
             Ok(Scales { values: buffer.dependent_slice() })
         };
         let (a, b) = (of('A', scales.a, problem.m)?, of('B', scales.b, problem.n)?);
-        self.run_with(Scaled { alpha, a, b }, stream)
+        Ok(Scaled { alpha, a, b })
     }
 }

@@ -31,6 +31,7 @@ mod model_decode;
 mod model_gemm;
 mod model_launch;
 mod plan;
+mod quantised;
 mod reference;
 mod scaled;
 mod strided;
