@@ -33,6 +33,8 @@ mod python;
 mod scaled;
 #[cfg(feature = "module")]
 mod torch;
+#[cfg(feature = "module")]
+mod typed;
 
 /// `warpipe._native`.
 #[cfg(feature = "module")]
@@ -57,6 +59,8 @@ mod _native {
     use crate::python::{Error, Plan, describe, fast, linear, matmul, plan, run};
     #[pymodule_export]
     use crate::scaled::scaled_mm;
+    #[pymodule_export]
+    use crate::typed::typed_mm;
     #[pymodule_export]
     use crate::torch::register_torch;
     #[pymodule_export]

@@ -13,6 +13,7 @@
 
 use super::epilogue::Scaled;
 use super::fusion::{Link, Then};
+use half::bf16;
 use isa::kernel::KernelArg;
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, DependentSliceMut};
@@ -127,7 +128,7 @@ crate::gemm_kernels! {
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x256_2x1: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN, promoted 64;
     #[cfg(feature = "gemm-e4m3-e4m3")]
-    gemm_e4m3_e4m3_128x128_1x1: e4m3 => e4m3, 128 x 128, cluster 1 x 1, SplitN, promoted 64;
+    gemm_e4m3_e4m3_128x128_1x1: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative, promoted 128;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_32x64t_1x1: e4m3 => e4m3, 64 x 32, cluster 1 x 1, Cooperative, promoted 32, operands swapped;
 }
@@ -138,6 +139,37 @@ crate::gemm_kernels! {
     pub static E4M3_FAST_INSTANCES: ScaledAmax<'static>;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x128_1x1_fast: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative;
+}
+
+/// Adds `beta` · C behind the scales. With a beta of 0 C does not matter, NaN or not, as in BLAS.
+///
+/// (CUTLASS: the source of `LinearCombination`; cuBLASLt: `beta`.)
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
+pub struct AddC {
+    /// Factor of C.
+    pub beta: f32,
+}
+
+impl Link for AddC {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment {
+        match c {
+            Some(c) if self.beta != 0.0 => x.zip(c, |x, c| x + self.beta * c),
+            _ => x,
+        }
+    }
+}
+
+/// alpha · scales of A and B · A·Bᵀ + beta · C.
+pub type ScaledLinComb<'a> = Then<Scaled<'a>, AddC>;
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// The kernels with operands of e4m3, and a C and results of bf16. Sums are promoted.
+    pub static SCALED_C_INSTANCES: ScaledLinComb<'static>;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_bf16_128x128_1x1_c: e4m3 => bf16, 128 x 128, cluster 1 x 1, Cooperative, promoted 128, with C;
 }
 
 #[cfg(test)]

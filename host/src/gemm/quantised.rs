@@ -8,7 +8,10 @@ use crate::error::Error;
 use crate::stream::Stream;
 use crate::view::{View, ViewMut};
 use gpu_kernels::gemm::fusion::Chain;
-use gpu_kernels::gemm::quantised::{Amax, E4M3_FAST_INSTANCES, E4M3_INSTANCES, ScaleD, ScaledAmax};
+use gpu_kernels::gemm::quantised::{
+    AddC, Amax, E4M3_FAST_INSTANCES, E4M3_INSTANCES, SCALED_C_INSTANCES, ScaleD, ScaledAmax,
+    ScaledLinComb,
+};
 use isa::kernel::Image;
 use isa::slice::SliceAbi;
 use pipeline::grid::{DependentSlice, DependentSliceMut};
@@ -115,5 +118,55 @@ impl<'s> BoundGemm<'_, ScaledAmax<'s>> {
         let [rows, columns] = [self.problem().m, self.problem().n].map(|x| x as u32);
         let amax = Amax { amax, rows, columns };
         self.run_with(scaled.then(amax).then(ScaleD { factor: 1.0, scale }), stream)
+    }
+}
+
+/// The GEMM kernels for quantised operands with C; see [`Gemm::scaled_c`].
+pub type ScaledCGemm = Gemm<ScaledLinComb<'static>>;
+
+impl Gemm<ScaledLinComb<'static>> {
+    /// Loads the GEMM kernels of `gpu_kernels` for e4m3 operands with a C from their image: D = alpha * scale of A * scale of B
+    /// * A * B^T + beta * C. C and D are bf16, and sums are promoted. Run a plan with [`GemmPlan::run_scaled_c`].
+    ///
+    /// # Errors
+    /// The errors of [`Gemm::with_instances`].
+    pub fn scaled_c(device: &Device, image: &'static Image) -> Result<Self, Error> {
+        Self::with_instances(device, image, SCALED_C_INSTANCES)
+    }
+}
+
+impl<'s> GemmPlan<ScaledLinComb<'s>> {
+    /// Queues D = alpha * scale of A * scale of B * A * B^T + beta * C on the device's stream. [`Buffer::read`] waits for it.
+    ///
+    /// # Errors
+    /// The errors of [`GemmPlan::bind`] and of [`BoundGemm::run_scaled_c`].
+    pub fn run_scaled_c<'v: 's>(
+        &'v self,
+        a: impl Into<View<'v>>,
+        b: impl Into<View<'v>>,
+        c: impl Into<View<'v>>,
+        d: impl Into<ViewMut<'v>>,
+        scales: OperandScales<'s>,
+        [alpha, beta]: [f32; 2],
+    ) -> Result<(), Error> {
+        let bound = self.bind(a, b, Some(c.into()), d)?;
+        bound.run_scaled_c(scales, [alpha, beta], &self.device.stream())
+    }
+}
+
+impl<'s> BoundGemm<'_, ScaledLinComb<'s>> {
+    /// Queues D = alpha * scale of A * scale of B * A * B^T + beta * C on `stream`. Like [`BoundGemm::run_with`], it may wait
+    /// for runs on other streams. With a beta of 0 C does not matter.
+    ///
+    /// # Errors
+    /// [`Error::Scales`] for another number of scales; [`Error::ForeignDevice`] for scales of another device; the errors of
+    /// [`BoundGemm::run_with`].
+    pub fn run_scaled_c(
+        &self,
+        scales: OperandScales<'s>,
+        [alpha, beta]: [f32; 2],
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        self.run_with(self.scaled(scales, alpha)?.then(AddC { beta }), stream)
     }
 }

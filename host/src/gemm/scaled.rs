@@ -5,9 +5,11 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::stream::Stream;
+use crate::tensor_error::dtype_name;
 use crate::view::{View, ViewMut};
+use gpu_kernels::gemm::e5m2::e5m2_instances;
 use gpu_kernels::gemm::{Epilogue, FAST_ACCUM_INSTANCES, SCALED_INSTANCES, Scaled, Scales};
-use isa::kernel::Image;
+use isa::kernel::{Dtype, Image};
 
 /// The GEMM kernels for quantised operands; see [`Gemm::scaled`].
 pub type ScaledGemm = Gemm<Scaled<'static>>;
@@ -39,6 +41,27 @@ impl Gemm<Scaled<'static>> {
         use_fast_accum: bool,
     ) -> Result<Self, Error> {
         let instances = if use_fast_accum { FAST_ACCUM_INSTANCES } else { SCALED_INSTANCES };
+        Self::with_instances(device, image, instances)
+    }
+
+    /// [`Gemm::scaled`] for operands of e5m2: the types of A and B are `operands`, one of them e5m2 and the other e4m3 or e5m2.
+    /// A problem's `ab` is the type of A.
+    ///
+    /// # Errors
+    /// [`Error::GemmDtype`] for other types; the errors of [`Gemm::with_instances`].
+    pub fn scaled_mix(
+        device: &Device,
+        image: &'static Image,
+        operands: [Dtype; 2],
+        use_fast_accum: bool,
+    ) -> Result<Self, Error> {
+        let instances = e5m2_instances(operands, use_fast_accum).ok_or_else(|| {
+            // The first that is not of 8 bits, or e4m3 times e4m3.
+            let wrong = operands.into_iter().find(|t| !matches!(t, Dtype::E4m3 | Dtype::E5m2));
+            let dtype = dtype_name(wrong.unwrap_or(Dtype::E4m3));
+            let right = "e5m2 with e4m3 or e5m2";
+            Error::GemmDtype { side: "operands", dtype, right }
+        })?;
         Self::with_instances(device, image, instances)
     }
 }

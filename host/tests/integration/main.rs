@@ -14,6 +14,8 @@ mod map;
 mod probe;
 #[path = "../common/strided.rs"]
 mod strided_cases;
+#[path = "../common/typed.rs"]
+mod typed_cases;
 
 mod attention_reference;
 mod attention_work;
@@ -35,4 +37,5 @@ mod quantised;
 mod reference;
 mod scaled;
 mod strided;
+mod typed;
 mod views;

@@ -215,11 +215,12 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "tiles of `{Self}` can't be written or read by fragments",
-    label = "not bf16, f16, f32 or F8E4M3"
+    label = "not bf16, f16, f32, F8E4M3 or i32"
 )]
 pub trait Fragments: EpilogueElement {
     /// Writes this warp's 16 rows of fragment number `fragment` to the tile at address `tile`, from
-    /// row `warp_row` on. Rounds to nearest even. What is beyond the range of `F8E4M3` becomes its largest number.
+    /// row `warp_row` on. Rounds to nearest even, and to `i32` towards zero. What is beyond the range of `F8E4M3` or `i32`
+    /// becomes the largest number.
     ///
     /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2`
     /// for f32; CUTLASS `SM90_U32x4_STSM_N`.) See the example of [`Fragments`].
@@ -383,27 +384,59 @@ fn pair_address(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) 
     tile + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
 }
 
+/// Writes this warp's 16 rows of a fragment of 32-bit values.
+///
+/// # Safety
+/// As [`Fragments::store_fragment`].
+#[device]
+pub(crate) unsafe fn store_words(tile: u32, warp_row: u32, fragment: u32, v: [u32; 8]) {
+    for i in 0..4u32 {
+        let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
+        // SAFETY: the caller's contract.
+        unsafe { isa::shared::st(at, [v[2 * i as usize], v[2 * i as usize + 1]]) }
+    }
+}
+
+/// Reads this warp's 16 rows of a fragment of 32-bit values.
+///
+/// # Safety
+/// As [`Fragments::load_fragment`].
+#[device]
+unsafe fn load_words(tile: u32, warp_row: u32, fragment: u32) -> [u32; 8] {
+    let mut v = [0; 8];
+    for i in 0..4u32 {
+        // SAFETY: the caller's contract.
+        let [x, y]: [u32; 2] =
+            unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
+        v[2 * i as usize] = x;
+        v[2 * i as usize + 1] = y;
+    }
+    v
+}
+
 impl Fragments for f32 {
     #[device]
     unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
-        for i in 0..4u32 {
-            let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
-            let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
-            // SAFETY: the caller's contract.
-            unsafe { isa::shared::st(at, [x, y]) }
-        }
+        // SAFETY: the caller's contract.
+        unsafe { store_words(tile, warp_row, fragment, v.map(f32::to_bits)) }
     }
     #[device]
     unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
-        let mut v = [0.0; 8];
-        for i in 0..4u32 {
-            // SAFETY: the caller's contract.
-            let [x, y]: [u32; 2] =
-                unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
-            v[2 * i as usize] = f32::from_bits(x);
-            v[2 * i as usize + 1] = f32::from_bits(y);
-        }
-        v
+        // SAFETY: the caller's contract.
+        unsafe { load_words(tile, warp_row, fragment) }.map(f32::from_bits)
+    }
+}
+
+impl Fragments for i32 {
+    #[device]
+    unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
+        // SAFETY: the caller's contract.
+        unsafe { store_words(tile, warp_row, fragment, v.map(|x| (x as i32).cast_unsigned())) }
+    }
+    #[device]
+    unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
+        // SAFETY: the caller's contract.
+        unsafe { load_words(tile, warp_row, fragment) }.map(|x| x.cast_signed() as f32)
     }
 }
 

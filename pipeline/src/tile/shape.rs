@@ -250,7 +250,7 @@ pub(crate) const fn swizzled_64(row: u32, chunk: u32) -> u32 {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the element of a result",
     label = "not an element type",
-    note = "results are `bf16`, `f16`, `f32` or `F8E4M3`"
+    note = "results are `bf16`, `f16`, `f32`, `F8E4M3` or `i32`"
 )]
 pub trait EpilogueElement: Element {
     /// The epilogue tile of `ROWS` rows.
@@ -266,6 +266,9 @@ impl EpilogueElement for f16 {
 }
 impl EpilogueElement for f32 {
     type EpilogueTile<const ROWS: usize> = Tile<f32, ROWS, 32>;
+}
+impl EpilogueElement for i32 {
+    type EpilogueTile<const ROWS: usize> = Tile<i32, ROWS, 32>;
 }
 impl EpilogueElement for F8E4M3 {
     type EpilogueTile<const ROWS: usize> = Tile<F8E4M3, ROWS, 64, KMajor, 64>;
