@@ -397,23 +397,6 @@ pub(crate) unsafe fn store_words(tile: u32, warp_row: u32, fragment: u32, v: [u3
     }
 }
 
-/// Reads this warp's 16 rows of a fragment of 32-bit values.
-///
-/// # Safety
-/// As [`Fragments::load_fragment`].
-#[device]
-unsafe fn load_words(tile: u32, warp_row: u32, fragment: u32) -> [u32; 8] {
-    let mut v = [0; 8];
-    for i in 0..4u32 {
-        // SAFETY: the caller's contract.
-        let [x, y]: [u32; 2] =
-            unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
-        v[2 * i as usize] = x;
-        v[2 * i as usize + 1] = y;
-    }
-    v
-}
-
 impl Fragments for f32 {
     #[device]
     unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
@@ -422,8 +405,15 @@ impl Fragments for f32 {
     }
     #[device]
     unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
-        // SAFETY: the caller's contract.
-        unsafe { load_words(tile, warp_row, fragment) }.map(f32::from_bits)
+        let mut v = [0.0; 8];
+        for i in 0..4u32 {
+            // SAFETY: the caller's contract.
+            let [x, y]: [u32; 2] =
+                unsafe { isa::shared::ld(pair_address(tile, warp_row, fragment, i / 2, i % 2)) };
+            v[2 * i as usize] = f32::from_bits(x);
+            v[2 * i as usize + 1] = f32::from_bits(y);
+        }
+        v
     }
 }
 
@@ -436,7 +426,8 @@ impl Fragments for i32 {
     #[device]
     unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
         // SAFETY: the caller's contract.
-        unsafe { load_words(tile, warp_row, fragment) }.map(|x| x.cast_signed() as f32)
+        let v = unsafe { f32::load_fragment(tile, warp_row, fragment) };
+        v.map(|x| x.to_bits().cast_signed() as f32)
     }
 }
 
