@@ -112,7 +112,7 @@ main_loop! {
     IntegerSums where [G: Config<Epilogue = IntLinear>, G::Output: Orientation<Out = i32>]
     |out, sum, at| {
         let alpha = out.epilogue.alpha;
-        out.store_ints(&sum, at, |values| values.map(|x| x.wrapping_mul(alpha)))
+        out.store_ints(&sum, at, |values| values.map(|x| x.wrapping_mul(alpha)));
     }
 }
 

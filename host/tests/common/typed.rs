@@ -143,7 +143,8 @@ pub fn every_kernel(device: &Device, image: &'static Image, what: &str, products
             let mut have = [0; 4];
             amax.read(&mut have).unwrap();
             let name = instance.desc.meta.name();
-            assert_eq!(f32::from_ne_bytes(have), largest, "{what}: {name}, the maximum");
+            let have = f32::from_ne_bytes(have);
+            assert_eq!(have.to_bits(), largest.to_bits(), "{what}: {name}: {have}, not {largest}");
         }
         for mix in MIXES {
             let gemm = ScaledGemm::scaled_mix(device, image, mix, fast).unwrap();
