@@ -29,6 +29,7 @@ const QUANTISED: &str = "Operands of 8 bits";
 
 /// Options of `warpipe gemm`.
 #[derive(clap::Args, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Options that do not depend on each other.
 pub struct Args {
     /// A [M, K] from a .safetensors file, for example a batch of activations
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "b", conflicts_with_all = ["m", "n", "k", "dtype", "seed"])]

@@ -120,6 +120,7 @@ macro_rules! gemm_kernels {
                 /// The scale factors that the main loop applies.
                 type Scales = $crate::gemm_kernels!(@scales $bm $bn $($block)?);
                 /// Bytes per stage beside A and B.
+                #[allow(dead_code)] // Unless the line says how many stages there are.
                 const BESIDE: usize = <<Scales as scales::ScaleConfig<
                     Tile<$t, $bm, BK>, Tile<B, $bn, BK>, Cluster<$cm, $cn>
                 >>::Slot as pipeline::ring::Stage>::BESIDE_BYTES;
