@@ -60,9 +60,9 @@ mod _native {
     #[pymodule_export]
     use crate::scaled::scaled_mm;
     #[pymodule_export]
-    use crate::typed::typed_mm;
-    #[pymodule_export]
     use crate::torch::register_torch;
+    #[pymodule_export]
+    use crate::typed::typed_mm;
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -56,6 +56,7 @@ fn carrier(dtype: Dtype) -> Element {
 /// of the result before `scale_result`. `stream` is a `CUstream`; tensors of the host go to the SM model.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // A private function between two files.
+#[allow(clippy::needless_pass_by_value)] // Python hands over owned lists.
 pub fn typed_mm(
     py: Python<'_>,
     a: &Bound<'_, PyAny>,
@@ -69,28 +70,35 @@ pub fn typed_mm(
     // DLPack: 1 is the legacy default stream, 0 is ambiguous.
     let exported = if stream == 0 { 1 } else { stream };
     let mut imported = Vec::new();
-    let mut view = |name, tensor: &Bound<'_, PyAny>| {
+    let mut views = Vec::with_capacity(7);
+    let names = ["a", "b", "out", "scale_a", "scale_b", "scale_result", "amax"];
+    let tensors =
+        [Some(a), Some(b), Some(out)].into_iter().chain(scales.iter().map(Option::as_ref));
+    for (name, tensor) in names.into_iter().zip(tensors) {
+        let Some(tensor) = tensor else {
+            views.push(None);
+            continue;
+        };
         // torch's table of C functions is faster than a capsule.
         if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            return Ok(view);
+            views.push(Some(view));
+            continue;
         }
         let tensor = Imported::new(name, tensor, Some(exported))?;
-        let view = tensor.view;
+        views.push(Some(tensor.view));
         imported.push(tensor);
-        Ok::<_, PyErr>(view)
-    };
-    let (a, b, out) = (view("a", a)?, view("b", b)?, view("out", out)?);
-    let names = ["scale_a", "scale_b", "scale_result", "amax"];
-    let mut values = [None; 4];
-    for ((value, name), tensor) in values.iter_mut().zip(names).zip(&scales) {
-        *value = tensor.as_ref().map(|tensor| view(name, tensor)).transpose()?;
     }
+    let [Some(a), Some(b), Some(out), ref values @ ..] = views[..] else {
+        return Err(PyValueError::new_err("a, b and out are tensors"));
+    };
+    let values: [Option<View>; 4] = std::array::from_fn(|i| values.get(i).copied().flatten());
     let [ab, b_type, out_type] = [dtype(&types[0])?, dtype(&types[1])?, dtype(&types[2])?];
     let types = [ab, b_type, out_type];
-    let call = Call::check([&a, &b, &out], values, types, use_fast_accum).map_err(|e| refuse(&e))?;
+    let call =
+        Call::check([&a, &b, &out], &values, types, use_fast_accum).map_err(|e| refuse(&e))?;
     match a.place {
         // SAFETY: the tensors were checked, and the caller holds them.
-        Place::Host => unsafe { call.run_on_the_model(py, [&a, &b], &out, values) },
+        Place::Host => unsafe { call.run_on_the_model(py, [&a, &b], &out, &values) },
         Place::Cuda(device) => call.run(device, stream as u64),
         Place::Other(_) => Err(refuse(&Refusal::Device { name: "a", place: a.place })),
     }
@@ -117,7 +125,7 @@ struct Call {
 impl Call {
     fn check(
         [a, b, out]: [&View; 3],
-        values: [Option<View>; 4],
+        values: &[Option<View>; 4],
         types: [Dtype; 3],
         use_fast_accum: bool,
     ) -> Result<Self, Refusal> {
@@ -149,7 +157,7 @@ impl Call {
         let mut counted = [None; 4];
         let names = ["scale_a", "scale_b", "scale_result", "amax"];
         for (i, ((count, view), right)) in
-            counted.iter_mut().zip(&values).zip([m, n, 1, 1]).enumerate()
+            counted.iter_mut().zip(values).zip([m, n, 1, 1]).enumerate()
         {
             let (name, Some(view)) = (names[i], view) else { continue };
             let number = view.shape.as_slice().iter().map(|&size| size as u64).product::<u64>();
@@ -191,7 +199,9 @@ impl Call {
             let (stream, [a, b, mut d], mut values) = unsafe {
                 let memory = |m: &Matrix| Buffer::from_raw(&device, m.addr, m.span() as usize);
                 let value = |value: Option<(u64, u64)>| {
-                    value.map(|(addr, n)| Buffer::from_raw(&device, addr, 4 * n as usize)).transpose()
+                    value
+                        .map(|(addr, n)| Buffer::from_raw(&device, addr, 4 * n as usize))
+                        .transpose()
                 };
                 let [x, y, z, w] = self.values;
                 (
@@ -217,12 +227,13 @@ impl Call {
         py: Python<'_>,
         [a, b]: [&View; 2],
         out: &View,
-        views: [Option<View>; 4],
+        views: &[Option<View>; 4],
     ) -> PyResult<()> {
         // SAFETY: the caller's contract.
         let (a, b) = unsafe { (gather(a, Order::Rows), gather(b, Order::Columns)) };
         // SAFETY: the caller's contract.
-        let values = views.map(|view| view.map(|view| unsafe { gather(&view, Order::Rows) }));
+        let gathered = |view: &View| unsafe { gather(view, Order::Rows) };
+        let values = views.each_ref().map(|view| view.as_ref().map(gathered));
         let (key, bytes) = (self.key, self.key.problem.bytes('D') as usize);
         let multiply = |model: &crate::model::Model| {
             let device = &model.device;
@@ -332,9 +343,12 @@ fn or(
     }
 }
 
+/// The plans of a process, by GPU and product.
+type Plans = HashMap<(i32, Key), Arc<Plan>>;
+
 /// The plan of a product on a GPU.
 fn plan(ordinal: i32, key: Key) -> PyResult<Arc<Plan>> {
-    static PLANS_MADE: Mutex<Option<HashMap<(i32, Key), Arc<Plan>>>> = Mutex::new(None);
+    static PLANS_MADE: Mutex<Option<Plans>> = Mutex::new(None);
     let device = engine::device(ordinal)?;
     let mut guard = PLANS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let plans = guard.get_or_insert_default();
