@@ -46,7 +46,7 @@ mod built {
     use std::path::PathBuf;
 
     /// Features of the kernels' crate that this one passes on, and whether they are on.
-    const FEATURES: [(&str, bool); 13] = [
+    const FEATURES: [(&str, bool); 17] = [
         ("gemm-bf16", cfg!(feature = "gemm-bf16")),
         ("gemm-f16", cfg!(feature = "gemm-f16")),
         ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -56,6 +56,10 @@ mod built {
         ("gemm-fused", cfg!(feature = "gemm-fused")),
         ("gemm-layouts", cfg!(feature = "gemm-layouts")),
         ("gemm-grouped", cfg!(feature = "gemm-grouped")),
+        ("gemm-e4m3-e4m3", cfg!(feature = "gemm-e4m3-e4m3")),
+        ("gemm-e5m2", cfg!(feature = "gemm-e5m2")),
+        ("gemm-int8", cfg!(feature = "gemm-int8")),
+        ("gemm-tf32", cfg!(feature = "gemm-tf32")),
         ("attention", cfg!(feature = "attention")),
         ("entry-points", cfg!(feature = "entry-points")),
         ("bounded-waits", cfg!(feature = "bounded-waits")),

@@ -37,7 +37,8 @@
 //!   the types of operands and result. `gemm-bf16-f32` has bf16 operands and an f32 result; `gemm-mixed` has bf16
 //!   operands and an f16 result, and the reverse. `gemm-e4m3` has operands of e4m3 with scales, `gemm-fused` bf16
 //!   and f16 with bias, activation, residual and gates, `gemm-layouts` bf16 and f16 with MN-major operands, and batches,
-//!   and `gemm-grouped` bf16 with a B for each group of rows. `gemm` is all of them. Each comes with the image
+//!   `gemm-grouped` bf16 with a B for each group of rows, `gemm-e4m3-e4m3` results of e4m3, `gemm-e5m2` e5m2 and mixes with
+//!   e4m3, `gemm-int8` 8-bit integers and `gemm-tf32` f32 rounded to tf32. `gemm` is all of them. Each comes with the image
 //!   [`GEMM_IMAGE`]. A
 //!   program whose kernels are its own leaves them out: `default-features = false, features = ["host"]`.
 //! - `attention`: the image also has the attention kernels (`warpipe::host::attention`).

@@ -78,12 +78,62 @@ pub fn operand_dtype(text: &str) -> Result<Dtype, String> {
     }
 }
 
-/// An element type of the GEMM's operands, 8-bit ones among them.
-pub fn scaled_dtype(text: &str) -> Result<Dtype, String> {
-    if text == "e4m3" {
-        return Ok(Dtype::E4m3);
+/// The element types of A and B of `warpipe gemm`: `e4m3`, or a mix as `e5m2xe4m3`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperandTypes {
+    pub a: Dtype,
+    pub b: Dtype,
+}
+
+impl OperandTypes {
+    /// Both of one type.
+    pub const fn of(dtype: Dtype) -> Self {
+        Self { a: dtype, b: dtype }
     }
-    operand_dtype(text).map_err(|_| "expected bf16, f16 or e4m3".to_owned())
+
+    /// Whether they have scales: 8-bit floats and integers.
+    pub const fn have_scales(self) -> bool {
+        matches!(self.a, Dtype::E4m3 | Dtype::E5m2 | Dtype::I8)
+    }
+
+    /// Whether both are e4m3.
+    pub const fn are_e4m3(self) -> bool {
+        matches!((self.a, self.b), (Dtype::E4m3, Dtype::E4m3))
+    }
+}
+
+impl FromStr for OperandTypes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let float8 = |text: &str| match text {
+            "e4m3" => Some(Dtype::E4m3),
+            "e5m2" => Some(Dtype::E5m2),
+            _ => None,
+        };
+        let mix = text.split_once('x').and_then(|(a, b)| Some([float8(a)?, float8(b)?]));
+        let one = match text {
+            "tf32" => Some(Dtype::Tf32),
+            "int8" | "s8" => Some(Dtype::I8),
+            _ => float8(text).or_else(|| operand_dtype(text).ok()),
+        };
+        match (mix, one) {
+            (Some([a, b]), _) => Ok(Self { a, b }),
+            (_, Some(dtype)) => Ok(Self::of(dtype)),
+            _ => {
+                Err("expected bf16, f16, tf32, int8, e4m3, e5m2, e5m2xe4m3 or e4m3xe5m2".to_owned())
+            }
+        }
+    }
+}
+
+/// An element type of the result of `warpipe gemm`.
+pub fn gemm_result_dtype(text: &str) -> Result<Dtype, String> {
+    match text {
+        "e4m3" => Ok(Dtype::E4m3),
+        "int32" | "s32" => Ok(Dtype::I32),
+        _ => result_dtype(text).map_err(|_| "expected bf16, f16, f32, e4m3 or int32".to_owned()),
+    }
 }
 
 /// The scales of an operand: `2.5`, or those of a tensor in a file.
@@ -143,6 +193,20 @@ mod tests {
         for bad in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "sim:0"] {
             assert!(bad.parse::<DeviceArg>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn types_of_operands() {
+        let of = |text: &str| text.parse::<OperandTypes>();
+        assert_eq!(of("int8"), Ok(OperandTypes::of(Dtype::I8)));
+        assert_eq!(of("e5m2xe5m2"), Ok(OperandTypes::of(Dtype::E5m2)));
+        let mix = of("e4m3xe5m2").unwrap();
+        assert_eq!((mix.a, mix.b, mix.are_e4m3()), (Dtype::E4m3, Dtype::E5m2, false));
+        for bad in ["", "f32", "e4m3xbf16", "x", "int8xint8"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        assert_eq!(gemm_result_dtype("s32"), Ok(Dtype::I32));
+        assert!(gemm_result_dtype("e5m2").is_err());
     }
 
     #[test]

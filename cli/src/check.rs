@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::operands::{Matrix, Operands};
-use super::scaled::Scales;
+use super::scaled::{LARGEST_E4M3, Scales};
 use host::data::decode;
 use host::dtype_name;
 use host::reference::{Check, Product};
@@ -19,6 +19,25 @@ pub struct Judged {
     pub bound: f64,
     /// Whether the relative error is below the bound.
     pub passed: bool,
+}
+
+/// Calls `f` with the product of the operands with their scales.
+pub fn with_product<T>(
+    operands: &Operands,
+    [scale_a, scale_b]: [&Scales; 2],
+    [alpha, beta]: [f32; 2],
+    f: impl FnOnce(Product<'_>) -> Result<T, host::Error>,
+) -> Result<T, host::Error> {
+    let values = |matrix: &Matrix, scales: &Scales| {
+        let mut values = decode(&matrix.data, matrix.dtype)?;
+        scales.apply(&mut values, matrix.cols as usize);
+        Ok::<_, host::Error>(values)
+    };
+    let (a, b) = (values(&operands.a, scale_a)?, values(&operands.b, scale_b)?);
+    let c = operands.c.as_ref().map(|c| decode(&c.data, c.dtype)).transpose()?;
+    let [m, n, k] = [operands.problem.m, operands.problem.n, operands.problem.k];
+    let [m, n, k] = [m, n, k].map(|x| x as usize);
+    f(Product { m, n, k, a: &a, b: &b, c: c.as_deref(), alpha, beta })
 }
 
 /// The bound for results of type `out` and sums of `k` terms.
@@ -50,26 +69,14 @@ impl Judged {
         d: &[u8],
         bound: f64,
     ) -> Result<Self, host::Error> {
-        let problem = operands.problem;
-        let values = |matrix: &Matrix, scales: &Scales| {
-            let mut values = decode(&matrix.data, matrix.dtype)?;
-            scales.apply(&mut values, matrix.cols as usize);
-            Ok::<_, host::Error>(values)
-        };
-        let a = values(&operands.a, scale_a)?;
-        let b = values(&operands.b, scale_b)?;
-        let c = operands.c.as_ref().map(|c| decode(&c.data, c.dtype)).transpose()?;
-        let product = Product {
-            m: problem.m as usize,
-            n: problem.n as usize,
-            k: problem.k as usize,
-            a: &a,
-            b: &b,
-            c: c.as_deref(),
-            alpha,
-            beta,
-        };
-        let check = product.check(&decode(d, problem.out)?)?;
+        let d = decode(d, operands.problem.out)?;
+        let check = with_product(operands, [scale_a, scale_b], [alpha, beta], |product| {
+            // e4m3 has no number beyond its largest one.
+            match operands.problem.out {
+                Dtype::E4m3 => product.check_saturated(&d, LARGEST_E4M3),
+                _ => product.check(&d),
+            }
+        })?;
         // An error that is not a number fails.
         Ok(Self { check, bound, passed: check.below(bound) })
     }

@@ -62,12 +62,16 @@ pub enum Error {
     Rank { operand: char, name: String, shape: Vec<usize> },
     #[error("{operand} = {name} is {dtype}; {right}")]
     Dtype { operand: char, name: String, dtype: String, right: String },
-    #[error("A = {a} is {a_dtype}, B = {b} is {b_dtype}; both must be bf16, or both f16")]
+    #[error(
+        "A = {a} is {a_dtype}, B = {b} is {b_dtype}; both must have one type, or be e4m3 or e5m2 each"
+    )]
     UnequalDtypes { a: String, a_dtype: &'static str, b: String, b_dtype: &'static str },
     #[error(
         "K differs: A = {a} is [{m}, {a_k}], B = {b} is [{n}, {b_k}]; A is [M, K] and B is [N, K]"
     )]
     InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
+    #[error("the check failed: the maximum of the result is {value}, and {reference} is right")]
+    Amax { value: f32, reference: f64 },
     #[error(
         "scales of {operand} = {name} are {shape:?}; 1 value for the whole tensor or {rows}, one for each row, is right"
     )]

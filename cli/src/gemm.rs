@@ -1,7 +1,7 @@
 //! `warpipe gemm`: one product, with operands from files or generated, on a GPU or on the SM model.
 
-use super::args::{DeviceArg, ScaleArg, TensorRef, finite, result_dtype, scaled_dtype};
-use super::check::Judged;
+use super::args::{DeviceArg, OperandTypes, ScaleArg, TensorRef, finite, gemm_result_dtype};
+use super::check::{Judged, with_product};
 use super::error::Error;
 use super::grouped::Grouped;
 use super::layer::{Epilogue, Layer};
@@ -9,7 +9,8 @@ use super::operands::{Generate, Operands, default_result, file_dtype};
 use super::output::Output;
 use super::progress::Progress;
 use super::say;
-use super::scaled::{self, Planned, ScaleOf, ScalesOf};
+use super::scaled::{self, ScaleOf, ScalesOf};
+use super::scaled_plan::{Planned, Ways};
 use super::strided;
 use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
@@ -24,10 +25,11 @@ const FILES: &str = "Operands from files";
 const GENERATED: &str = "Generated operands";
 const RESULT: &str = "Result";
 const GROUPS: &str = "Groups of rows";
-const QUANTISED: &str = "Operands of e4m3";
+const QUANTISED: &str = "Operands of 8 bits";
 
 /// Options of `warpipe gemm`.
 #[derive(clap::Args, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Options that do not depend on each other.
 pub struct Args {
     /// A [M, K] from a .safetensors file, for example a batch of activations
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "b", conflicts_with_all = ["m", "n", "k", "dtype", "seed"])]
@@ -50,9 +52,10 @@ pub struct Args {
     /// Columns of a generated A and B
     #[arg(help_heading = GENERATED, long, value_name = "K", requires = "n")]
     k: Option<u64>,
-    /// Element type of generated A and B: bf16, f16 or e4m3 [default: bf16]
-    #[arg(help_heading = GENERATED, long, value_parser = scaled_dtype)]
-    dtype: Option<Dtype>,
+    /// Element type of generated A and B: bf16, f16, tf32 (f32 in memory), int8, e4m3, e5m2, or a mix of A and B: e5m2xe4m3,
+    /// e4m3xe5m2 [default: bf16]
+    #[arg(help_heading = GENERATED, long)]
+    dtype: Option<OperandTypes>,
     /// Seed of generated data [default: 0]
     #[arg(help_heading = GENERATED, long)]
     seed: Option<u64>,
@@ -77,6 +80,15 @@ pub struct Args {
     /// Keep the sums in the tensor cores, which keep them short. Otherwise each 128 of K are added up in f32
     #[arg(help_heading = QUANTISED, long)]
     fast_accum: bool,
+    /// Scale of a result of e4m3: each is multiplied by it before it is rounded (scale_result of torch._scaled_mm)
+    #[arg(help_heading = QUANTISED, long, value_name = "X", value_parser = finite, allow_hyphen_values = true)]
+    d_scale: Option<f32>,
+    /// Report the largest magnitude of a result of e4m3, before its scale
+    #[arg(help_heading = QUANTISED, long)]
+    amax: bool,
+    /// Multiply operands of f32 from files as tf32, with ten bits of fraction
+    #[arg(help_heading = FILES, long, requires = "a")]
+    allow_tf32: bool,
     /// Factor of the product
     #[arg(help_heading = RESULT, long, value_parser = finite, default_value = "1", allow_hyphen_values = true, value_name = "X")]
     alpha: f32,
@@ -88,8 +100,9 @@ pub struct Args {
     /// swiglu and geglu the result has N / 2 columns: rows of B come in blocks of 8, gates and then what belongs to them
     #[arg(help_heading = RESULT, long, value_name = "LINKS")]
     epilogue: Option<Epilogue>,
-    /// Element type of the result: bf16, f16 or f32 [default: that of A and B, or bf16 for e4m3]
-    #[arg(help_heading = RESULT, long, value_parser = result_dtype, value_name = "DTYPE")]
+    /// Element type of the result: bf16, f16, f32, e4m3 or int32 [default: that of A and B, bf16 for e4m3 and e5m2, int32 for
+    /// int8, f32 for tf32]
+    #[arg(help_heading = RESULT, long, value_parser = gemm_result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
     /// Write the result to this .safetensors file [default TENSOR: d]; needed with --a and --b
     /// unless --check is given. An existing file is replaced once the result is complete
@@ -123,6 +136,8 @@ struct Report {
     /// time of the model, which says nothing about a GPU.
     seconds: f64,
     simulated: bool,
+    /// The largest magnitude of a result of e4m3, before its scale.
+    amax: Option<f32>,
     check: Option<Judged>,
     out: Option<String>,
 }
@@ -152,6 +167,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let columns = layer.as_ref().map_or(problem.n, |layer| layer.columns(&problem));
 
     let what = format!("multiplying on {}", device.describe());
+    let mut amax = None;
     let (plan, d, seconds) = if let Some(layer) = &layer {
         if tuner.is_some() {
             return Err(Error::Usage("a tune cache has no products with --epilogue".to_owned()));
@@ -159,11 +175,13 @@ pub fn run(args: &Args) -> Result<(), Error> {
         progress.step(&what, || layer.run(&device, &operands))?
     } else if let Some(scales) = &scales {
         if tuner.is_some() {
-            return Err(Error::Usage("a tune cache has no products of e4m3".to_owned()));
+            let usage = "a tune cache has no products of operands of 8 bits";
+            return Err(Error::Usage(usage.to_owned()));
         }
-        let planned = Planned::new(&device, &operands, scales, args.fast_accum)?;
-        let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d, args.alpha);
+        let mut planned = Planned::new(&device, &operands, scales, args.ways(beta))?;
+        let run = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d);
         let (d, seconds) = progress.step(&what, || timed(&device, &operands, columns, run))?;
+        amax = planned.amax()?;
         (planned.describe().clone(), d, seconds)
     } else {
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
@@ -184,7 +202,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
         (None, None) => Judged::new(&operands, args.alpha, beta, &d),
         (None, Some(ScalesOf { a, b, .. })) => {
             let bound = scaled::bound(problem.out, args.fast_accum);
-            Judged::with_scales(&operands, [a, b], [args.alpha, beta], &d, bound)
+            let alpha = args.alpha * args.d_scale.unwrap_or(1.0);
+            Judged::with_scales(&operands, [a, b], [alpha, beta], &d, bound)
         }
     };
     let check = if args.check {
@@ -192,7 +211,10 @@ pub fn run(args: &Args) -> Result<(), Error> {
     } else {
         None
     };
-    let verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
+    let mut verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
+    if let (Ok(()), true, Some(value), Some(scales)) = (&verdict, args.check, amax, &scales) {
+        verdict = judge_amax(&operands, scales, args, value);
+    }
     // A result that failed its check is not written.
     if let (Some(output), Ok(())) = (&output, &verdict) {
         let shape = [problem.m as usize, columns as usize];
@@ -207,11 +229,31 @@ pub fn run(args: &Args) -> Result<(), Error> {
         epilogue: args.epilogue.as_ref().map(Epilogue::to_string),
         seconds,
         simulated: device.is_sim(),
+        amax,
         check,
         out: output.filter(|_| verdict.is_ok()).map(|output| output.name()),
     };
     say(&if args.json { report.json() } else { report.to_string() })?;
     verdict
+}
+
+/// Compares the maximum of a result with that of the f64 product, unless that is too large to compute.
+fn judge_amax(
+    operands: &Operands,
+    scales: &ScalesOf,
+    args: &Args,
+    value: f32,
+) -> Result<(), Error> {
+    let factors = [args.alpha, 0.0];
+    let reference = with_product(operands, [&scales.a, &scales.b], factors, |p| p.amax())?;
+    // The error of a sum, relative to the largest one.
+    let bound = scaled::bound(Dtype::F32, args.fast_accum);
+    match reference {
+        Some(right) if (f64::from(value) - right).abs() > bound * right => {
+            Err(Error::Amax { value, reference: right })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Uploads A and B, runs the product, and returns D, of so many columns, and the seconds of the run.
@@ -250,7 +292,8 @@ impl Args {
             let usage = "--layout, --batch and --column-major are for generated operands: give --m, --n and --k";
             return Err(Error::Usage(usage.to_owned()));
         };
-        let dtype = self.dtype.unwrap_or(Dtype::Bf16);
+        let types = self.dtype.unwrap_or(OperandTypes::of(Dtype::Bf16));
+        let dtype = types.a;
         let others = [
             ("--beta", self.beta.is_some()),
             ("--epilogue", self.epilogue.is_some()),
@@ -258,6 +301,9 @@ impl Args {
             ("--out", self.out.is_some()),
             ("--scales", self.scales.is_some()),
             ("--fast-accum", self.fast_accum),
+            ("--d-scale", self.d_scale.is_some()),
+            ("--amax", self.amax),
+            ("mix of types", types.a != types.b),
             ("--tune or --tune-cache", Tuner::new(&self.tuning)?.is_some()),
         ];
         if let Some((option, _)) = others.into_iter().find(|(_, given)| *given) {
@@ -312,17 +358,24 @@ impl Args {
         self.out.as_ref().map(|out| Output::prepare(out, &inputs)).transpose()
     }
 
-    /// The operands, and the scales of those of e4m3.
+    /// The options of a product of operands of 8 bits.
+    fn ways(&self, beta: f32) -> Ways {
+        let Self { alpha, fast_accum, d_scale, amax, .. } = *self;
+        Ways { alpha, beta, fast_accum, d_scale, amax }
+    }
+
+    /// The operands, and the scales of those of 8 bits.
     fn operands(&self) -> Result<(Operands, Option<ScalesOf>), Error> {
         if let (Some(a), Some(b)) = (&self.a, &self.b) {
             if self.beta.is_some() && self.c.is_none() {
                 let usage = "--beta is a factor of C: give --c FILE:TENSOR, or omit --beta";
                 return Err(Error::Usage(usage.to_owned()));
             }
-            let operands = Operands::read(a, b, self.c.as_ref(), self.out_dtype)?;
+            let operands = Operands::read(a, b, self.c.as_ref(), self.out_dtype, self.allow_tf32)?;
             let problem = operands.problem;
-            self.check_options(&problem)?;
-            if problem.ab != Dtype::E4m3 {
+            let types = OperandTypes { a: operands.a.dtype, b: operands.b.dtype };
+            self.check_options(&problem, types)?;
+            if !types.have_scales() {
                 return Ok((operands, None));
             }
             let GemmProblem { m, n, k, .. } = problem;
@@ -337,41 +390,71 @@ impl Args {
                 "no operands: give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
             return Err(Error::Usage(usage.to_owned()));
         };
-        let ab = self.dtype.unwrap_or(Dtype::Bf16);
+        let types = self.dtype.unwrap_or(OperandTypes::of(Dtype::Bf16));
+        let ab = types.a;
         let out = self.out_dtype.unwrap_or(default_result(ab));
         let residual = self.epilogue.as_ref().is_some_and(|epilogue| epilogue.residual);
         let beta_c = self.beta.is_some() || residual;
         let problem = GemmProblem { m, n, k, ab, out, beta_c };
-        self.check_options(&problem)?;
+        self.check_options(&problem, types)?;
         let generate = Generate { problem, seed: self.seed.unwrap_or(0) };
-        if ab != Dtype::E4m3 {
+        if !types.have_scales() {
             return Ok((Operands::generate(generate)?, None));
         }
         let (operands, scales) =
-            scaled::generate(generate, self.scales.unwrap_or(ScaleOf::Tensor))?;
+            scaled::generate(generate, types, self.scales.unwrap_or(ScaleOf::Tensor))?;
         Ok((operands, Some(scales)))
     }
 
-    /// Refuses options that are not for operands of this type.
-    fn check_options(&self, problem: &GemmProblem) -> Result<(), Error> {
-        if problem.ab == Dtype::E4m3 {
-            if problem.beta_c {
-                let usage = "products of e4m3 read no C: omit --c and --beta";
-                return Err(Error::Usage(usage.to_owned()));
-            }
-            if self.scales == Some(ScaleOf::Block) && self.fast_accum {
-                let usage = "block scales are applied to each 128 of K: omit --fast-accum";
-                return Err(Error::Usage(usage.to_owned()));
-            }
-            return Ok(());
+    /// Refuses options that are not for operands and results of these types.
+    fn check_options(&self, problem: &GemmProblem, types: OperandTypes) -> Result<(), Error> {
+        let usage = |text: &str| Err(Error::Usage(text.to_owned()));
+        if (self.d_scale.is_some() || self.amax)
+            && !(types.are_e4m3() && problem.out == Dtype::E4m3)
+        {
+            return usage("--d-scale and --amax are for operands of e4m3 and --out-dtype e4m3");
         }
-        let options = [
-            ("--a-scale", self.a_scale.is_some()),
-            ("--b-scale", self.b_scale.is_some()),
-            ("--scales", self.scales.is_some()),
-            ("--fast-accum", self.fast_accum),
-        ];
-        scaled::refuse_without_scales(problem.ab, &options)
+        if types.have_scales() && self.epilogue.is_some() {
+            return usage("operands of 8 bits have no --epilogue: omit it");
+        }
+        if problem.ab == Dtype::Tf32
+            && (self.epilogue.is_some() || Tuner::new(&self.tuning)?.is_some())
+        {
+            return usage("products of tf32 have no --epilogue and no tune cache: omit the option");
+        }
+        if !types.have_scales() {
+            let options = [
+                ("--a-scale", self.a_scale.is_some()),
+                ("--b-scale", self.b_scale.is_some()),
+                ("--scales", self.scales.is_some()),
+                ("--fast-accum", self.fast_accum),
+            ];
+            return scaled::refuse_without_scales(problem.ab, &options);
+        }
+        let block = self.scales == Some(ScaleOf::Block);
+        let scales = self.a_scale.is_some() || self.b_scale.is_some() || self.scales.is_some();
+        if block && !types.are_e4m3() {
+            return usage("block scales are for operands of e4m3: give --scales tensor or row");
+        }
+        if block && self.fast_accum {
+            return usage("block scales are applied to each 128 of K: omit --fast-accum");
+        }
+        if block && problem.out == Dtype::E4m3 {
+            return usage("results of e4m3 are for --scales tensor or row");
+        }
+        if types.a == Dtype::I8 && self.fast_accum {
+            return usage("sums of int8 are exact: omit --fast-accum");
+        }
+        if problem.out == Dtype::I32 && scales {
+            return usage("int32 results have no scales: omit them, or give --out-dtype bf16");
+        }
+        let reads_c = types.are_e4m3() && problem.out == Dtype::Bf16 && !block && !self.fast_accum;
+        if problem.beta_c && !reads_c {
+            return usage(
+                "of operands of 8 bits, only e4m3 with bf16 results, promoted sums and scales of tensors or rows reads C: omit --c and --beta",
+            );
+        }
+        Ok(())
     }
 }
 
@@ -397,6 +480,9 @@ impl fmt::Display for Report {
             )?;
         } else {
             writeln!(f, "time    {:.3} ms for one run, launch included", self.seconds * 1e3)?;
+        }
+        if let Some(amax) = self.amax {
+            writeln!(f, "amax    {amax}")?;
         }
         if let Some(Judged { check, bound, passed }) = &self.check {
             let verdict = if *passed { "passed" } else { "FAILED" };

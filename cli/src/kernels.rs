@@ -1,6 +1,7 @@
 //! The kernels of the embedded image as tables: per pair of element types, and one by one.
 
 use super::table;
+use host::pair_name;
 use isa::kernel::KernelMeta;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,7 +57,8 @@ fn instance(kernel: &KernelMeta) -> Option<&'static Instance> {
 pub fn families(kernels: &[KernelMeta]) -> Vec<Family> {
     let mut families: BTreeMap<_, Vec<&Instance>> = BTreeMap::new();
     for instance in kernels.iter().filter_map(instance) {
-        families.entry((instance.ab.name(), instance.out.name())).or_default().push(instance);
+        let ab = pair_name(instance.ab, instance.b);
+        families.entry((ab, instance.out.name())).or_default().push(instance);
     }
     let count = |all: &[&Instance], is: fn(&Instance) -> bool| all.iter().filter(|i| is(i)).count();
     let mut rows: Vec<Family> = families

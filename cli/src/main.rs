@@ -19,6 +19,7 @@ mod output;
 mod plan;
 mod progress;
 mod scaled;
+mod scaled_plan;
 mod schedules;
 mod strided;
 mod table;
@@ -51,8 +52,9 @@ const GEMM_ABOUT: &str = "\
 Multiply two matrices, from .safetensors files or generated
 
 Computes D = alpha * A * B^T + beta * C with A [M, K], B [N, K], C and D [M, N], all row-major. B \
-has the layout of a Linear layer's weight in a checkpoint. A and B are bf16 or f16, the accumulators \
-are f32, C and D are bf16, f16 or f32. FILE:TENSOR names a tensor of a .safetensors file; a file \
+has the layout of a Linear layer's weight in a checkpoint. A and B are bf16, f16, f32 rounded to tf32, \
+8-bit floats or 8-bit integers, the accumulators are f32 or int32, C and D are bf16, f16 or f32, and D also \
+e4m3 or int32. FILE:TENSOR names a tensor of a .safetensors file; a file \
 with one tensor needs no name.";
 
 const GEMM_EXAMPLES: &str = "\

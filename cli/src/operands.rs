@@ -3,10 +3,14 @@
 use super::args::TensorRef;
 use super::error::Error;
 use super::tensor_file::{self, Tensor};
+use host::data::decode;
 use host::dtype_name;
 use host::gemm::GemmProblem;
 use isa::kernel::Dtype;
 use safetensors::tensor::Dtype as FileDtype;
+
+/// What A and B may be, in messages.
+const OPERANDS: &str = "A and B must be bf16, f16, e4m3, e5m2 or i8";
 
 /// TMA's coordinates are signed 32-bit numbers.
 const MAX_DIMENSION: u64 = i32::MAX as u64;
@@ -41,23 +45,29 @@ pub struct Generate {
 }
 
 impl Operands {
-    /// Reads A, B and C. D has type `out`, or A's type by default.
+    /// Reads A, B and C. D has type `out`, or A's type by default. A and B may be f32 if `allow_tf32`.
     pub fn read(
         a: &TensorRef,
         b: &TensorRef,
         c: Option<&TensorRef>,
         out: Option<Dtype>,
+        allow_tf32: bool,
     ) -> Result<Self, Error> {
-        let a = matrix('A', tensor_file::read(a)?)?;
-        let b = matrix('B', tensor_file::read(b)?)?;
-        for (operand, tensor) in [('A', &a), ('B', &b)] {
-            if tensor.dtype == Dtype::F32 {
-                let right = "A and B must be bf16, f16 or e4m3".to_owned();
+        let mut a = matrix('A', tensor_file::read(a)?)?;
+        let mut b = matrix('B', tensor_file::read(b)?)?;
+        for (operand, tensor) in [('A', &mut a), ('B', &mut b)] {
+            if tensor.dtype == Dtype::F32 && allow_tf32 {
+                // As TMA would do: the reference has the same values.
+                tensor.data = host::data::encode(&decode(&tensor.data, Dtype::F32)?, Dtype::Tf32)?;
+                tensor.dtype = Dtype::Tf32;
+            } else if tensor.dtype == Dtype::F32 {
+                let right = format!("{OPERANDS}, or f32 with --allow-tf32");
                 let (name, dtype) = (tensor.name.clone(), "f32".to_owned());
                 return Err(Error::Dtype { operand, name, dtype, right });
             }
         }
-        if a.dtype != b.dtype {
+        let float8 = |dtype| matches!(dtype, Dtype::E4m3 | Dtype::E5m2);
+        if a.dtype != b.dtype && !(float8(a.dtype) && float8(b.dtype)) {
             let (a_dtype, b_dtype) = (dtype_name(a.dtype), dtype_name(b.dtype));
             return Err(Error::UnequalDtypes { a: a.name, a_dtype, b: b.name, b_dtype });
         }
@@ -119,10 +129,12 @@ fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
         FileDtype::F16 => Dtype::F16,
         FileDtype::F32 => Dtype::F32,
         FileDtype::F8_E4M3 if operand != 'C' => Dtype::E4m3,
+        FileDtype::F8_E5M2 if operand != 'C' => Dtype::E5m2,
+        FileDtype::I8 if operand != 'C' => Dtype::I8,
         other => {
             let right = match operand {
                 'C' => "C must be bf16, f16 or f32",
-                _ => "A and B must be bf16, f16 or e4m3",
+                _ => OPERANDS,
             };
             let (dtype, right) = (other.to_string(), right.to_owned());
             return Err(Error::Dtype { operand, name, dtype, right });
@@ -131,9 +143,14 @@ fn matrix(operand: char, tensor: Tensor) -> Result<Matrix, Error> {
     Ok(Matrix { name, rows: rows as u64, cols: cols as u64, dtype, data })
 }
 
-/// The type of a result if none is named: that of the operands, or bf16 for those of 8 bits.
+/// The type of a result if none is named: that of the operands, bf16 for 8-bit floats, i32 for i8 and f32 for tf32.
 pub fn default_result(operands: Dtype) -> Dtype {
-    if operands.size() == 1 { Dtype::Bf16 } else { operands }
+    match operands {
+        Dtype::E4m3 | Dtype::E5m2 => Dtype::Bf16,
+        Dtype::I8 => Dtype::I32,
+        Dtype::Tf32 => Dtype::F32,
+        _ => operands,
+    }
 }
 
 /// The safetensors type of an element type.

@@ -1,19 +1,25 @@
 //! The scales of quantised operands, read or generated, and the run of their product.
 
-use super::args::ScaleArg;
+use super::args::{OperandTypes, ScaleArg};
 use super::error::Error;
 use super::operands::{Generate, Matrix, Operands, check_size};
 use super::tensor_file;
 use host::data::{decode, encode, normal};
 use host::dtype_name;
-use host::gemm::{BlockScales, Gemm, GemmPlan, OperandScales, PlanInfo, ScaledGemm};
-use host::{Buffer, Device};
 use isa::kernel::Dtype;
 use safetensors::tensor::Dtype as FileDtype;
-use warpipe::gpu_kernels::gemm::Scaled;
 
 /// The largest e4m3.
-const LARGEST: f32 = 448.0;
+pub const LARGEST_E4M3: f32 = 448.0;
+
+/// The largest number of a type that has scales.
+fn largest(dtype: Dtype) -> f32 {
+    match dtype {
+        Dtype::E5m2 => 57344.0,
+        Dtype::I8 => 127.0,
+        _ => LARGEST_E4M3,
+    }
+}
 
 /// What has one scale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -120,9 +126,10 @@ pub fn read(
     }
 }
 
-/// Quantises generated values of a matrix: the largest of a block becomes the largest e4m3.
+/// Quantises generated values of a matrix: the largest of a block becomes the largest number of the type.
 fn quantised(
     values: &[f32],
+    dtype: Dtype,
     [rows, cols]: [usize; 2],
     [block_rows, block_cols]: [usize; 2],
 ) -> Result<(Vec<u8>, Scales), Error> {
@@ -132,98 +139,52 @@ fn quantised(
     }
     let blocks = cols.div_ceil(block[1]);
     let of = |i: usize| i / cols / block[0] * blocks + i % cols / block[1];
-    let mut largest = vec![0.0f32; rows.div_ceil(block[0]) * blocks];
+    let mut most = vec![0.0f32; rows.div_ceil(block[0]) * blocks];
     for (i, x) in values.iter().enumerate() {
-        largest[of(i)] = largest[of(i)].max(x.abs());
+        most[of(i)] = most[of(i)].max(x.abs());
     }
-    let scale = |largest: &f32| if *largest == 0.0 { 1.0 } else { largest / LARGEST };
-    let scales: Vec<f32> = largest.iter().map(scale).collect();
+    let scale = |most: &f32| if *most == 0.0 { 1.0 } else { most / largest(dtype) };
+    let scales: Vec<f32> = most.iter().map(scale).collect();
     let scaled: Vec<f32> = values.iter().enumerate().map(|(i, x)| x / scales[of(i)]).collect();
-    Ok((encode(&scaled, Dtype::E4m3)?, Scales { values: scales, block }))
+    Ok((encode(&scaled, dtype)?, Scales { values: scales, block }))
 }
 
 /// Makes quantised matrices of normal values. The values are those of the same seed in other types.
-pub fn generate(generate: Generate, of: ScaleOf) -> Result<(Operands, ScalesOf), Error> {
+pub fn generate(
+    generate: Generate,
+    types: OperandTypes,
+    of: ScaleOf,
+) -> Result<(Operands, ScalesOf), Error> {
     let problem = generate.problem;
     check_size(&problem)?;
-    let make = |operand: char, which: u64, rows: u64| {
+    let make = |operand: char, which: u64, rows: u64, dtype: Dtype| {
         let seed = generate.seed.wrapping_mul(3).wrapping_add(which);
-        let (rows, cols, dtype) = (rows, problem.k, problem.ab);
+        let cols = problem.k;
         let shape = [rows as usize, cols as usize];
         let values = normal(seed, (rows * cols) as usize);
-        let (data, scales) = quantised(&values, shape, of.block(operand, shape))?;
+        let (data, scales) = quantised(&values, dtype, shape, of.block(operand, shape))?;
         let name = "generated".to_owned();
         Ok::<_, Error>((Matrix { name, rows, cols, dtype, data }, scales))
     };
-    let ((a, scale_a), (b, scale_b)) = (make('A', 0, problem.m)?, make('B', 1, problem.n)?);
-    let seed = Some(generate.seed);
-    Ok((Operands { problem, a, b, c: None, seed }, ScalesOf { a: scale_a, b: scale_b, of }))
-}
-
-/// A plan of a product with its scales on the device.
-pub struct Planned {
-    plan: Plan,
-    scales: [Buffer; 2],
-}
-
-enum Plan {
-    /// The epilogue applies the scales of tensors or of rows.
-    Epilogue(GemmPlan<Scaled<'static>>),
-    /// The main loop applies the scales of blocks.
-    Mainloop(GemmPlan),
-}
-
-impl Planned {
-    pub fn new(
-        device: &Device,
-        operands: &Operands,
-        scales: &ScalesOf,
-        use_fast_accum: bool,
-    ) -> Result<Self, host::Error> {
-        let (problem, image) = (&operands.problem, &warpipe::GEMM_IMAGE);
-        let upload = |values: &[f32]| device.upload(&encode(values, Dtype::F32)?);
-        let a = &scales.a.values;
-        let (plan, a) = if scales.of == ScaleOf::Block {
-            let plan = Gemm::block_scaled(device, image)?.plan(problem)?;
-            (Plan::Mainloop(plan), &by_blocks_of_k(a, problem.m as usize))
-        } else {
-            let gemm = ScaledGemm::scaled(device, image, use_fast_accum)?;
-            (Plan::Epilogue(gemm.plan(problem)?), a)
-        };
-        Ok(Self { plan, scales: [upload(a)?, upload(&scales.b.values)?] })
+    let ((a, mut scale_a), (b, mut scale_b)) =
+        (make('A', 0, problem.m, types.a)?, make('B', 1, problem.n, types.b)?);
+    // Whole results are those of the quantised numbers.
+    if problem.out == Dtype::I32 {
+        (scale_a, scale_b) = (Scales::one(1.0), Scales::one(1.0));
     }
-
-    /// Description of the plan.
-    pub fn describe(&self) -> &PlanInfo {
-        match &self.plan {
-            Plan::Epilogue(plan) => plan.describe(),
-            Plan::Mainloop(plan) => plan.describe(),
-        }
-    }
-
-    /// Queues the product on the device's stream.
-    pub fn run(
-        &self,
-        a: &Buffer,
-        b: &Buffer,
-        d: &mut Buffer,
-        alpha: f32,
-    ) -> Result<(), host::Error> {
-        let [scale_a, scale_b] = &self.scales;
-        match &self.plan {
-            Plan::Epilogue(plan) => {
-                plan.run_scaled(a, b, d, OperandScales { a: scale_a, b: scale_b }, alpha)
-            }
-            Plan::Mainloop(plan) => {
-                let scales = BlockScales::packed(plan.problem(), scale_a, scale_b);
-                plan.run_block_scaled(a, b, d, scales, alpha)
-            }
-        }
-    }
+    let c = problem.beta_c.then(|| {
+        let values =
+            normal(generate.seed.wrapping_mul(3).wrapping_add(2), (problem.m * problem.n) as usize);
+        let (rows, cols, dtype) = (problem.m, problem.n, problem.out);
+        let data = encode(&values, dtype)?;
+        Ok::<_, Error>(Matrix { name: "generated".to_owned(), rows, cols, dtype, data })
+    });
+    let (c, seed) = (c.transpose()?, Some(generate.seed));
+    Ok((Operands { problem, a, b, c, seed }, ScalesOf { a: scale_a, b: scale_b, of }))
 }
 
 /// The scales of A's blocks, [M, K/128], as a kernel reads them: [K/128, M], whose rows are padded to a multiple of 4.
-fn by_blocks_of_k(scales: &[f32], m: usize) -> Vec<f32> {
+pub fn by_blocks_of_k(scales: &[f32], m: usize) -> Vec<f32> {
     let (pitch, blocks) = (m.next_multiple_of(4), scales.len() / m.max(1));
     let mut transposed = vec![0.0; blocks * pitch];
     for (row, scales) in scales.chunks(blocks.max(1)).enumerate() {
@@ -240,19 +201,23 @@ fn by_blocks_of_k(scales: &[f32], m: usize) -> Vec<f32> {
 /// accumulation they are short over all of K.
 pub fn bound(out: Dtype, use_fast_accum: bool) -> f64 {
     match (use_fast_accum, out) {
-        (true, _) => 1e-2,
         (false, Dtype::Bf16) => 4e-3,
         (false, Dtype::F16) => 1e-3,
+        // Half of the last of four digits, and what is lost below the smallest normal number.
+        (_, Dtype::E4m3) => 5e-2,
+        // As f32 in the comparison.
+        (_, Dtype::I32) => 1e-7,
+        (true, _) => 1e-2,
         (false, _) => 3e-4,
     }
 }
 
-/// A usage error for options that need e4m3.
+/// A usage error for options that need operands of 8 bits.
 pub fn refuse_without_scales(dtype: Dtype, options: &[(&str, bool)]) -> Result<(), Error> {
     match options.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Error::Usage(format!(
-            "{option} is for operands of e4m3; these are {}",
+            "{option} is for operands of e4m3, e5m2 and int8; these are {}",
             dtype_name(dtype)
         ))),
     }
@@ -266,7 +231,8 @@ mod tests {
     fn the_largest_value_of_what_has_a_scale_becomes_448() {
         let values = [1.0, -2.0, 0.5, 0.0, 0.0, 0.0, 7.0, 3.5, -14.0];
         let quantised = |values: &[f32], shape, of: ScaleOf| {
-            let (bytes, scales) = quantised(values, shape, of.block('A', shape)).unwrap();
+            let (bytes, scales) =
+                quantised(values, Dtype::E4m3, shape, of.block('A', shape)).unwrap();
             (decode(&bytes, Dtype::E4m3).unwrap(), scales.values)
         };
         let (back, scales) = quantised(&values, [3, 3], ScaleOf::Row);
@@ -286,13 +252,15 @@ mod tests {
                 (1 << (row / 128 * 2 + col / 128)) as f32
             })
             .collect();
-        let (bytes, scales) = quantised(&values, shape, ScaleOf::Block.block('B', shape)).unwrap();
+        let (bytes, scales) =
+            quantised(&values, Dtype::E4m3, shape, ScaleOf::Block.block('B', shape)).unwrap();
         assert_eq!(scales.values, [1.0, 2.0, 4.0, 8.0].map(|x| x / 448.0));
         let mut back = decode(&bytes, Dtype::E4m3).unwrap();
         assert_eq!(back, vec![448.0; rows * cols]);
         scales.apply(&mut back, cols);
         assert_eq!(back, values);
-        let (_, scales) = quantised(&values, shape, ScaleOf::Block.block('A', shape)).unwrap();
+        let (_, scales) =
+            quantised(&values, Dtype::E4m3, shape, ScaleOf::Block.block('A', shape)).unwrap();
         assert_eq!(scales.values.len(), 2 * rows);
         let transposed = by_blocks_of_k(&scales.values, rows);
         assert_eq!(transposed.len(), 2 * 132);

@@ -13,6 +13,7 @@
 mod activation;
 pub mod config;
 pub mod divmod;
+pub mod e5m2;
 pub mod epilogue;
 pub mod fused;
 pub mod fusion;
@@ -20,10 +21,12 @@ pub mod grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod instance;
 pub mod instances;
+pub mod integer;
 pub mod kernel;
 pub mod layouts;
 pub mod output;
 pub mod promoted;
+pub mod quantised;
 pub mod rank;
 pub mod scales;
 pub mod scheduler;

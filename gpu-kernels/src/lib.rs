@@ -9,6 +9,10 @@
 //! | `gemm-bf16-f32`, `gemm-f16-f32` | GEMMs with an f32 result |
 //! | `gemm-mixed` | GEMMs with bf16 operands and an f16 result, and the reverse |
 //! | `gemm-e4m3` | GEMMs with operands of e4m3 and their scales |
+//! | `gemm-e4m3-e4m3` | GEMMs with operands and results of e4m3: [`gemm::quantised`] |
+//! | `gemm-e5m2` | GEMMs with operands of e5m2, also mixed with e4m3: [`gemm::e5m2`] |
+//! | `gemm-int8` | GEMMs with operands of s8: [`gemm::integer`] |
+//! | `gemm-tf32` | GEMMs of f32 with operands rounded to tf32 |
 //! | `gemm-fused` | GEMMs of bf16 and of f16 with bias, activation, residual and gates: [`gemm::fused`] |
 //! | `gemm-layouts` | GEMMs of bf16 and of f16 with MN-major operands, and batches: [`gemm::layouts`] |
 //! | `gemm-grouped` | GEMMs of bf16 for groups of rows, each with a B of its own: [`gemm::grouped`] |

@@ -35,11 +35,11 @@ pub fn normal(seed: u64, count: usize) -> Vec<f32> {
 
 /// The bytes of `values` as `dtype`, rounded to nearest even; to tf32, ties go away from zero.
 ///
-/// What is beyond the range of e4m3, e5m2 or i8 becomes the number of its sign that is farthest from zero. A
-/// NaN becomes 0 as i8.
+/// What is beyond the range of e4m3, e5m2, i8 or i32 becomes the number of its sign that is farthest from zero. A
+/// NaN becomes 0 as i8 or i32.
 ///
 /// # Errors
-/// [`Error::GemmDtype`] for u8, u32 and i32.
+/// [`Error::GemmDtype`] for u8 and u32.
 pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
     Ok(match dtype {
         Dtype::F32 => to_bytes(values, f32::to_ne_bytes),
@@ -57,14 +57,15 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Result<Vec<u8>, Error> {
         Dtype::E5m2 => to_bytes(values, |x| [F8E5M2::from_f32(x).to_bits()]),
         Dtype::I8 => to_bytes(values, |x| (x.round_ties_even() as i8).to_ne_bytes()),
         Dtype::Tf32 => to_bytes(values, |x| Tf32::from_f32(x).to_bits().to_ne_bytes()),
-        Dtype::U8 | Dtype::U32 | Dtype::I32 => return Err(not_coded(dtype)),
+        Dtype::I32 => to_bytes(values, |x| (x.round_ties_even() as i32).to_ne_bytes()),
+        Dtype::U8 | Dtype::U32 => return Err(not_coded(dtype)),
     })
 }
 
-/// The values of `bytes` as f32, exactly. Of a tf32, the 13 lowest bits are not read.
+/// The values of `bytes` as f32, exactly, but for i32 beyond 2^24, which is rounded. Of a tf32, the 13 lowest bits are not read.
 ///
 /// # Errors
-/// [`Error::GemmDtype`] for u8, u32 and i32; [`Error::LengthMismatch`] if `bytes` is not a
+/// [`Error::GemmDtype`] for u8 and u32; [`Error::LengthMismatch`] if `bytes` is not a
 /// whole number of elements.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
     let whole = bytes.len() - bytes.len() % dtype.size();
@@ -85,7 +86,8 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Result<Vec<f32>, Error> {
         Dtype::E5m2 => from_bytes(bytes, |[byte]| F8E5M2::from_bits(byte).to_f32()),
         Dtype::I8 => from_bytes(bytes, |byte| f32::from(i8::from_ne_bytes(byte))),
         Dtype::Tf32 => from_bytes(bytes, |word| f32::from_bits(u32::from_ne_bytes(word) & !0x1fff)),
-        Dtype::U8 | Dtype::U32 | Dtype::I32 => return Err(not_coded(dtype)),
+        Dtype::I32 => from_bytes(bytes, |word| i32::from_ne_bytes(word) as f32),
+        Dtype::U8 | Dtype::U32 => return Err(not_coded(dtype)),
     })
 }
 
@@ -106,7 +108,7 @@ fn from_bytes<T, const N: usize>(bytes: &[u8], value_of: impl Fn([u8; N]) -> T) 
 
 fn not_coded(dtype: Dtype) -> Error {
     let dtype = dtype_name(dtype);
-    Error::GemmDtype { side: "values", dtype, right: "a float type or i8" }
+    Error::GemmDtype { side: "values", dtype, right: "a float type, i8 or i32" }
 }
 
 /// The rows of gates and those that they let through, in the order of a [gated](crate::gemm::Gemm::gated) product: 8
@@ -189,6 +191,6 @@ mod tests {
         assert_eq!(encode(&[-1.0], Dtype::E5m2).unwrap(), [0xbc]);
         assert_eq!(encode(&[-1.0], Dtype::I8).unwrap(), [0xff]);
         assert_eq!(decode(&[0xff, 0x1f, 0x80, 0x3f], Dtype::Tf32).unwrap(), [1.0]);
-        assert!(encode(&[1.0], Dtype::I32).is_err());
+        assert_eq!(rounded(&[-7.5, 1e20], Dtype::I32).unwrap(), [-8.0, 2_147_483_648.0]);
     }
 }

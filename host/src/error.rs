@@ -370,6 +370,14 @@ pub enum Error {
         /// Rows of the operand.
         rows: u64,
     },
+    /// A scale or a maximum of a result that is not one f32.
+    #[error("{what}: {have} bytes; one f32 value, 4 bytes, is right")]
+    ResultScale {
+        /// Which of them.
+        what: &'static str,
+        /// Its bytes.
+        have: usize,
+    },
     /// Block scales of an operand that are too short, or whose pitch is wrong.
     #[error("block scales of {operand}: {have}; {right}, for [{rows}, {values}] values, is right")]
     BlockScales {

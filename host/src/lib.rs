@@ -64,7 +64,7 @@ pub use sim;
 pub use sim::{Config as SimConfig, Progress as SimProgress, Strategy};
 pub use stream::{Graph, Stream};
 pub use tensor::{TensorBox, TensorMap, TensorSpec};
-pub use tensor_error::{TensorError, dtype_name};
+pub use tensor_error::{TensorError, dtype_name, pair_name};
 pub use tensor_nd::TensorNd;
 pub use view::{View, ViewMut};
 pub use view_error::ViewError;

@@ -134,6 +134,31 @@ impl Product<'_> {
         Ok(compare_up_to([self.m, self.n], self.multiplications(), d, full, block))
     }
 
+    /// [`Product::check`] of a result whose type has no number beyond `largest`: a product beyond it becomes that number.
+    ///
+    /// # Errors
+    /// The errors of [`Product::compute`].
+    pub fn check_saturated(&self, d: &[f32], largest: f32) -> Result<Check, Error> {
+        self.sizes(Some(d))?;
+        let largest = f64::from(largest);
+        let block = |rows: &[usize], cols: &[usize]| {
+            let block = self.block(rows, cols);
+            block.into_iter().map(|x| x.clamp(-largest, largest)).collect()
+        };
+        Ok(compare_up_to([self.m, self.n], self.multiplications(), d, FULL, block))
+    }
+
+    /// The largest magnitude of the product, or `None` if it has more than [`FULL`] multiplications. NaN if any element is.
+    ///
+    /// # Errors
+    /// The errors of [`Product::compute`].
+    pub fn amax(&self) -> Result<Option<f64>, Error> {
+        if self.multiplications() > FULL {
+            return Ok(None);
+        }
+        Ok(Some(self.compute()?.into_iter().fold(0.0, |max, x| larger(x.abs(), max))))
+    }
+
     /// Multiplications of the product.
     fn multiplications(&self) -> u128 {
         self.m as u128 * self.n as u128 * self.k as u128

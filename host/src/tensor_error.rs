@@ -98,6 +98,16 @@ pub enum TensorError {
     },
 }
 
+/// The name of the types of A and B, as messages print it.
+pub const fn pair_name(a: Dtype, b: Dtype) -> &'static str {
+    match (a, b) {
+        (Dtype::E4m3, Dtype::E5m2) => "e4m3 x e5m2",
+        (Dtype::E5m2, Dtype::E4m3) => "e5m2 x e4m3",
+        // No other types are mixed.
+        _ => a.name(),
+    }
+}
+
 /// The name of an element type, as messages print it.
 pub const fn dtype_name(dtype: Dtype) -> &'static str {
     dtype.name()

@@ -95,6 +95,14 @@ ops! { global;
         ptx!("atom.global.exch.b32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
         out
     }
+    /// `red.global.max.u32` (relaxed, GPU scope): writes `v` if it is larger than the word. Bits of floats that are
+    /// not negative are ordered as their values are, and those of a NaN come behind all others.
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn red_max_u32(p: *mut u32, v: u32) {
+        ptx!("red.global.max.u32 [{}], {};", in(reg64) p, in(reg32) v)
+    }
     /// `ld.acquire.gpu.global.u32`: reads a flag. It pairs with [`st_release_gpu_u32`] and
     /// [`red_release_gpu_add_u32`] of another CTA. PTX 6.0, sm_70.
     ///

@@ -191,6 +191,22 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
 }
 
+impl DeviceSliceMut<'_, f32> {
+    /// Raises element `i` to `magnitude`, which is not negative, if that is larger. A NaN counts as larger than all
+    /// numbers. Beyond the end it does nothing.
+    ///
+    /// The order of such updates does not matter, so that any number of threads may do it at the same time. Nobody
+    /// accesses the element in another way meanwhile. (PTX `red.global.max.u32`.)
+    #[device]
+    pub fn atomic_max(&self, i: usize, magnitude: f32) {
+        if i < self.len {
+            let p = self.ptr.wrapping_add(i).cast::<u32>();
+            // SAFETY: `i < len`, and the launch lends `len` elements at `ptr` (`from_abi`).
+            unsafe { global::red_max_u32(p, magnitude.to_bits() & 0x7fff_ffff) }
+        }
+    }
+}
+
 // SAFETY: `META` describes `SliceAbi`; a checked launch passes the address and length of a live
 // buffer of `T`.
 unsafe impl<T: Element> KernelArg for DeviceSlice<'_, T> {

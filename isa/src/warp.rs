@@ -127,4 +127,13 @@ ops! { warp;
         );
         out
     }
+    /// `redux.sync.max.u32`: returns the largest `v` of the warp's lanes. PTX 7.0, sm_80.
+    ///
+    /// # Safety
+    /// All 32 lanes execute it, convergent.
+    pub unsafe fn redux_max_u32(v: u32) -> u32 {
+        let out: u32;
+        ptx!("redux.sync.max.u32 {}, {}, 0xffffffff;", out(reg32) out, in(reg32) v);
+        out
+    }
 }

@@ -15,7 +15,7 @@ use crate::cta::Unshared;
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
-use crate::mma::{Fragments, TransposedFragments};
+use crate::mma::{Fragments, TransposedFragments, store_words};
 use crate::tile::{BatchCoord, TensorMap};
 use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, by_fragments, facts};
 use core::marker::PhantomData;
@@ -41,7 +41,7 @@ pub const ALL_BUT_ONE: usize = usize::MAX;
 
 /// `DEPTH` store buffers for each warp group of role `Ro`, used in turn. `DEPTH` is 1 to 32.
 ///
-/// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes.
+/// A buffer is one epilogue tile of `O`: 64 rows of 128 bytes, or of 64 bytes of `F8E4M3`.
 ///
 /// A buffer is acquired when at most `UNACQUIRED` stores still read theirs. By default that is one
 /// fewer than `DEPTH`, so a group waits only for the oldest store. With a smaller number, a group
@@ -403,6 +403,37 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     }
 }
 
+impl<const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
+    FreeBuffer<'_, i32, DEPTH, Ro, Cl, TILES>
+{
+    /// Writes a fragment of whole numbers as they are: this thread's 8 values of the 64x16 fragment number `fragment`,
+    /// counted along the columns of the tiles side by side.
+    ///
+    /// (PTX `st.shared.v2`; CUTLASS `copy` with `AutoVectorizingCopy`.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::{mma::IntAccumulator, prelude::*, store::*};
+    /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// # type Map = TensorMap<Tile<i32, 64, 32>>;
+    /// fn fill(mut free: FreeBuffer<'_, i32, 2, Math, Alone>, sum: &IntAccumulator<32>, to: &Map) {
+    ///     for fragment in 0..2 {
+    ///         free.put_ints(fragment, sum.fragment(fragment));
+    ///     }
+    ///     free.publish().store(to, 0, 0);
+    /// }
+    /// ```
+    #[device]
+    pub fn put_ints(&mut self, fragment: usize, values: [i32; 8]) {
+        let warp_row = self.group.thread() / 32 * 16;
+        let (tile, fragment) = (fragment / Self::FRAGMENTS % TILES, fragment % Self::FRAGMENTS);
+        let at = self.at + (tile * <GroupTile<i32> as TileShape>::BYTES) as u32;
+        isa::debug::hold(self.at, "store buffer", "", 0, "stored");
+        // SAFETY: the buffer is free and the group's own; the group is converged.
+        unsafe { store_words(at, warp_row, fragment as u32, values.map(i32::cast_unsigned)) }
+    }
+}
+
 /// Store buffers that are filled and visible to the async proxy.
 ///
 /// (CUTLASS: a stage of `smem_d`, after `tma_store_fence`.)
@@ -486,7 +517,7 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
             assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows");
             assert!(
                 by_fragments::<T>() && T::PANELS == 1,
-                "a store buffer is K-major and one panel of the 128-byte swizzle wide"
+                "a store buffer is K-major and one panel of its element's epilogue tile wide"
             );
         }
         isa::debug::let_go(self.at);

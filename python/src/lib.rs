@@ -33,6 +33,8 @@ mod python;
 mod scaled;
 #[cfg(feature = "module")]
 mod torch;
+#[cfg(feature = "module")]
+mod typed;
 
 /// `warpipe._native`.
 #[cfg(feature = "module")]
@@ -59,6 +61,8 @@ mod _native {
     use crate::scaled::scaled_mm;
     #[pymodule_export]
     use crate::torch::register_torch;
+    #[pymodule_export]
+    use crate::typed::typed_mm;
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

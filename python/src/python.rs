@@ -103,8 +103,12 @@ fn op(name: &str) -> PyResult<Op> {
 /// `a` is [..., M, K] and `b` is [K, N]. The kernels read rows of K adjacent elements, so `b` is used in place
 /// if it is the transposed view of a [N, K] tensor, such as `weight.t()`. A `b` that is stored row by row is
 /// copied in every call, with a `CopyWarning`.
+///
+/// With `allow_tf32`, `a` and `b` are matrices of float32, which are rounded to tf32 (ten bits of fraction), and the result
+/// is float32. Such a product has no `c`, no factors and no backward pass.
 #[pyfunction]
-#[pyo3(signature = (a, b, c=None, *, alpha=1.0, beta=None, out=None, out_dtype=None))]
+#[pyo3(signature = (a, b, c=None, *, alpha=1.0, beta=None, out=None, out_dtype=None, allow_tf32=false))]
+#[allow(clippy::too_many_arguments)] // Python passes most of them by name.
 pub fn matmul(
     py: Python<'_>,
     a: &Bound<'_, PyAny>,
@@ -114,7 +118,17 @@ pub fn matmul(
     beta: Option<f32>,
     out: Option<&Bound<'_, PyAny>>,
     out_dtype: Option<&Bound<'_, PyAny>>,
+    allow_tf32: bool,
 ) -> PyResult<Py<PyAny>> {
+    if allow_tf32 {
+        #[allow(clippy::float_cmp)] // Only exactly 1 is no factor.
+        if c.is_some() || beta.is_some() || out_dtype.is_some() || alpha != 1.0 {
+            let what = "matmul with allow_tf32 takes a, b and out only";
+            return Err(PyValueError::new_err(what));
+        }
+        let dispatch = py.import("warpipe._dispatch")?;
+        return Ok(dispatch.call_method1("tf32_matmul", (a, b, out))?.unbind());
+    }
     Arguments { op: Op::Matmul, a, b, c, alpha, beta, out, out_dtype, plan: None }.run(py)
 }
 

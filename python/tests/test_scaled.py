@@ -73,7 +73,7 @@ def test_out_is_written_in_place():
 
 def test_refusals_name_what_is_right():
     a, weight, scale_a, scale_b = operands(20, 48, 272, "row")
-    with pytest.raises(TypeError, match="a has elements of type bfloat16; float8_e4m3fn is right"):
+    with pytest.raises(TypeError, match="a has elements of type bfloat16; float8_e4m3fn, float8_e5m2 or int8 is right"):
         warpipe.scaled_mm(a.bfloat16(), weight.t(), scale_a, scale_b)
     with pytest.raises(ValueError, match=r"b .*its columns must have adjacent elements"):
         warpipe.scaled_mm(a, weight.t().contiguous(), scale_a, scale_b)

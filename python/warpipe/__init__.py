@@ -5,7 +5,7 @@
 ``attention(q, k, v)`` is
 ``torch.nn.functional.scaled_dot_product_attention``, ``attention_varlen`` and
 ``attention_with_kvcache`` are flash-attention's for packed sequences and caches, ``scaled_mm(a, b, scale_a, scale_b)`` is
-``torch._scaled_mm`` for float8_e4m3fn, ``grouped_mm(a, b, offs)`` is ``torch._grouped_mm``. Tensors on a GPU are read and written in place, on the stream
+``torch._scaled_mm`` for 8-bit floats, ``int_mm(a, b)`` is ``torch._int_mm``, ``grouped_mm(a, b, offs)`` is ``torch._grouped_mm``. Tensors on a GPU are read and written in place, on the stream
 on which their library works. Arrays of the host are computed on the SM model: the GPU's kernels,
 run on the CPU, which is slow and finds every violation of their protocol.
 
@@ -23,6 +23,7 @@ from ._dispatch import (
     doctor,
     fused_linear,
     grouped_mm,
+    int_mm,
     interleave_gates,
     plan,
     plan_attention,
@@ -56,6 +57,7 @@ __all__ = [
     "doctor",
     "fused_linear",
     "grouped_mm",
+    "int_mm",
     "interleave_gates",
     "linear",
     "matmul",

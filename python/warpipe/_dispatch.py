@@ -125,15 +125,22 @@ def scaled_mm(
     scale_a: Any,
     scale_b: Any,
     *,
+    scale_result: Any = None,
+    amax: Any = None,
     out_dtype: Any = None,
     use_fast_accum: bool = False,
     out: Any = None,
 ) -> Any:
-    """(scale_a * a) @ (scale_b * b) for matrices of ``torch.float8_e4m3fn``, as ``torch._scaled_mm``.
+    """(scale_a * a) @ (scale_b * b) for matrices of 8-bit floats or integers, as ``torch._scaled_mm``.
+
+    ``a`` and ``b`` are ``torch.float8_e4m3fn`` or ``torch.float8_e5m2``, in any mix, or both ``torch.int8``.
 
     ``a`` is [M, K] with adjacent rows, and ``b`` [K, N] has adjacent columns, as ``weight.t()`` of a weight [N, K]. A scale
     is a tensor of float32 with one value, or one for each row of ``a`` (for each column of ``b``). The result has
-    ``out_dtype``, bfloat16 by default, float16 or float32.
+    ``out_dtype``, bfloat16 by default; for two float8_e4m3fn also float16, float32 and float8_e4m3fn.
+
+    A result of float8_e4m3fn is multiplied by ``scale_result`` (float32, one value) before it is rounded, and becomes at
+    most 448. ``amax`` (float32, one value) is raised to the largest magnitude of the result before that: set it to 0 first.
 
     Block scales are DeepSeek's: ``scale_a`` is [M, K/128], one value for each 128 of K of a row, and ``scale_b`` is
     [K/128, N/128], one for each block of 128 x 128 (the transposed scales of a weight). As for torch, their columns have
@@ -146,7 +153,39 @@ def scaled_mm(
         raise TypeError(f"a and b are {_module(a)} and {_module(b)}; tensors of torch are right")
     from . import torch as library
 
-    return library._scaled_mm(a, b, scale_a, scale_b, out_dtype, use_fast_accum, out)
+    return library._scaled_mm(a, b, scale_a, scale_b, scale_result, amax, out_dtype, use_fast_accum, out)
+
+
+def int_mm(a: Any, b: Any, *, out: Any = None) -> Any:
+    """``a @ b`` of matrices of int8, exactly in int32, as ``torch._int_mm``.
+
+    ``a`` is [M, K] with adjacent rows, and ``b`` [K, N] has adjacent columns, as ``weight.t()`` of a weight [N, K]. Sums
+    beyond 2^31 wrap around. The first call of a size allocates, which a CUDA graph can't capture: call once before.
+    """
+    if _is_torch(a):
+        from . import torch as library
+
+        return library._int_mm(a, b, out)
+    if out is None:
+        if _module(a) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
+        out = _numpy_empty((a.shape[0], b.shape[-1]), "int32")
+    _native.typed_mm(a, b, [None] * 4, out, ("int8", "int8", "int32"), False, 0)
+    return out
+
+
+def tf32_matmul(a: Any, b: Any, out: Any) -> Any:
+    """``matmul`` of matrices of float32 with ``allow_tf32=True``."""
+    if _is_torch(a):
+        from . import torch as library
+
+        return library._tf32_matmul(a, b, out)
+    if out is None:
+        if _module(a) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
+        out = _numpy_empty((a.shape[0], b.shape[-1]), "float32")
+    _native.typed_mm(a, b, [None] * 4, out, ("tf32", "tf32", "float32"), False, 0)
+    return out
 
 
 def bmm(a: Any, b: Any, *, out: Any = None) -> Any:

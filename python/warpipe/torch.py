@@ -85,24 +85,91 @@ def _eager(
     return result
 
 
+def _typed(
+    a: Tensor,
+    b: Tensor,
+    scales: list[Optional[Tensor]],
+    out: Tensor,
+    types: tuple[str, str, str],
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Computes a product in these types. 8-bit floats go as bytes."""
+    small = (torch.float8_e4m3fn, torch.float8_e5m2)
+    plain = lambda x: x.detach().view(torch.uint8) if x.dtype in small else x.detach()  # noqa: E731
+    operands = (plain(a), plain(b), [None if x is None else x.detach() for x in scales], plain(out), types, use_fast_accum)
+    if a.device.type != "cuda":
+        _native.typed_mm(*operands, 0)
+        return out
+    with torch.cuda.device(a.device.index):
+        _native.typed_mm(*operands, _stream(a))
+    return out
+
+
+def _int_mm(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
+    """Computes a product of int8."""
+    for name, tensor in (("a", a), ("b", b)):
+        if tensor.dtype != torch.int8:
+            raise TypeError(f"{name} has elements of type {dtype_name(tensor.dtype)}; int8 is right")
+    if out is None:
+        out = torch.empty((*a.shape[:-1], b.shape[-1]), dtype=torch.int32, device=a.device)
+    return _typed(a, b, [None] * 4, out, ("int8", "int8", "int32"))
+
+
+def _tf32_matmul(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
+    """Computes a product of float32 in tf32. Operands in other layouts are copied."""
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        raise ValueError("matmul with allow_tf32 has no backward pass: call it under torch.no_grad()")
+    for name, tensor in (("a", a), ("b", b)):
+        if tensor.dtype != torch.float32:
+            raise TypeError(f"{name} has elements of type {dtype_name(tensor.dtype)}; float32 is right with allow_tf32")
+        if tensor.dim() != 2:
+            raise ValueError(f"{name} has {tensor.dim()} dimensions; 2 are right with allow_tf32")
+    if a.stride(-1) != 1 and a.shape[-1] > 1:
+        warn_copy("a", a, 5)
+        a = a.contiguous()
+    if b.stride(0) != 1 and b.shape[0] > 1:
+        warn_copy("b", b, 5)
+        b = b.mT.contiguous().mT
+    if out is None:
+        out = torch.empty((a.shape[0], b.shape[1]), dtype=torch.float32, device=a.device)
+    return _typed(a, b, [None] * 4, out, ("tf32", "tf32", "float32"))
+
+
 def _scaled_mm(
     a: Tensor,
     b: Tensor,
     scale_a: Tensor,
     scale_b: Tensor,
+    scale_result: Optional[Tensor],
+    amax: Optional[Tensor],
     out_dtype: Optional[torch.dtype],
     use_fast_accum: bool,
     out: Optional[Tensor],
 ) -> Tensor:
     """Computes a product of quantised tensors."""
+    small = (torch.float8_e4m3fn, torch.float8_e5m2)
     for name, tensor in (("a", a), ("b", b)):
-        if tensor.dtype != torch.float8_e4m3fn:
-            raise TypeError(f"{name} has elements of type {dtype_name(tensor.dtype)}; float8_e4m3fn is right")
+        if tensor.dtype not in (*small, torch.int8):
+            have = dtype_name(tensor.dtype)
+            raise TypeError(f"{name} has elements of type {have}; float8_e4m3fn, float8_e5m2 or int8 is right")
+    if (a.dtype == torch.int8) != (b.dtype == torch.int8):
+        raise TypeError(f"a is {dtype_name(a.dtype)} and b is {dtype_name(b.dtype)}; int8 is multiplied by int8")
     if out is None:
         sizes = (*a.shape[:-1], b.shape[-1])
         out = torch.empty(sizes, dtype=out_dtype or torch.bfloat16, device=a.device)
     elif out_dtype is not None and out.dtype != out_dtype:
         raise TypeError(f"out has elements of type {dtype_name(out.dtype)}; {dtype_name(out_dtype)}, the out_dtype, is right")
+    both = a.dtype == b.dtype == torch.float8_e4m3fn
+    quantised = both and out.dtype == torch.float8_e4m3fn
+    if not quantised and (scale_result is not None or amax is not None):
+        raise TypeError("scale_result and amax are for a and b of float8_e4m3fn and results of float8_e4m3fn")
+    if quantised or not both:
+        if not quantised and out.dtype != torch.bfloat16:
+            raise TypeError(f"out has elements of type {dtype_name(out.dtype)}; bfloat16 is right for these operands")
+        if a.dtype == torch.int8 and use_fast_accum:
+            raise ValueError("use_fast_accum is True; sums of int8 are exact, so False is right")
+        types = (dtype_name(a.dtype), dtype_name(b.dtype), dtype_name(out.dtype))
+        return _typed(a, b, [scale_a, scale_b, scale_result, amax], out, types, use_fast_accum)
     bytes_of = lambda tensor: tensor.detach().view(torch.uint8)  # noqa: E731
     scale_a, scale_b = _block_scales(a.shape[-1], scale_a.detach(), scale_b.detach())
     operands = (bytes_of(a), bytes_of(b), scale_a, scale_b, out)

@@ -26,6 +26,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     b_mn_major: false,
     batched: false,
     ab: Dtype::Bf16,
+    b: Dtype::Bf16,
     out: Dtype::Bf16,
     promotes: false,
     scale_granularity: None,

@@ -158,8 +158,18 @@ fn ranks_and_types() {
     let f = Fixture::new();
     f.refuses(A, "good.safetensors:vector", &[], &["B = ", ":vector has rank 1 [16]", "rank 2"]);
     f.refuses("good.safetensors:cube", B, &[], &["A = ", ":cube has rank 3 [2, 2, 16]"]);
-    f.refuses("good.safetensors:single", B, &[], &["A = ", ":single is f32", "bf16, f16 or e4m3"]);
-    f.refuses("good.safetensors:ids", B, &[], &["A = ", ":ids is I64", "bf16, f16 or e4m3"]);
+    f.refuses(
+        "good.safetensors:single",
+        B,
+        &[],
+        &["A = ", ":single is f32", "bf16, f16, e4m3, e5m2 or i8"],
+    );
+    f.refuses(
+        "good.safetensors:ids",
+        B,
+        &[],
+        &["A = ", ":ids is I64", "bf16, f16, e4m3, e5m2 or i8"],
+    );
     f.refuses(A, "good.safetensors:half", &[], &[":a is bf16", ":half is f16"]);
 }
 
@@ -179,7 +189,7 @@ fn options_that_disagree() {
     f.refuses(A, B, &["--beta", "1"], &["--beta", "--c"]);
     f.refuses(A, B, &["--alpha", "nan"], &["--alpha"]);
     f.refuses(A, B, &["--m", "4", "--n", "4", "--k", "4"], &["--a", "--m"]);
-    f.refuses(A, B, &["--out-dtype", "i8"], &["i8", "bf16, f16 or f32"]);
+    f.refuses(A, B, &["--out-dtype", "i8"], &["i8", "bf16, f16, f32, e4m3 or int32"]);
     let unknown = f.folder.arg(A);
     refused(&["gemm", "--a", &unknown], &["--b"]);
     refused(&["gemm", "--a", &unknown, "--b", &unknown], &["--out", "--check"]);
@@ -188,7 +198,7 @@ fn options_that_disagree() {
     refused(&["gemm", "--m", "4", "--n", "4", "--k", "-4"], &["-4"]);
     refused(
         &["gemm", "--m", "4", "--n", "4", "--k", "4", "--dtype", "f32"],
-        &["f32", "bf16, f16 or e4m3"],
+        &["f32", "bf16, f16, tf32, int8"],
     );
     refused(&["gemm", "--m", "4", "--n", "4", "--k", "4", "--device", "cuda:x"], &["cuda:N"]);
     refused(&["multiply"], &["multiply"]);

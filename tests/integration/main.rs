@@ -13,6 +13,8 @@ mod on_devices;
 mod strided_cases;
 #[path = "../common/twin.rs"]
 mod twin;
+#[path = "../../host/tests/common/typed.rs"]
+mod typed_cases;
 
 mod attention_instances;
 mod ceilings;
@@ -26,11 +28,13 @@ mod cli_new;
 mod cli_plan;
 mod cli_python;
 mod cli_trace;
+mod cli_types;
 mod docs_counts;
 mod examples;
 mod gemm_grouped;
 mod gemm_instances;
 mod gemm_layouts;
+mod gemm_types;
 mod gpu_bench;
 mod gpu_trace;
 mod image;

@@ -68,7 +68,11 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
 
     /// Visits fragments that one TMA store writes together, if the epilogue [`LOADS`](Self::LOADS) and the kernel reads no C.
     #[inline(always)]
-    fn visit_all(&self, sums: &mut [Fragment]) {
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &self,
+        _group: &Warpgroup<R, Cl>,
+        sums: &mut [Fragment],
+    ) {
         for sum in sums {
             *sum = self.visit(*sum, None);
         }
@@ -182,7 +186,11 @@ impl Epilogue for Scaled<'_> {
 
     // One branch for all of them, so that the loads of their scales are in flight together.
     #[inline(always)]
-    fn visit_all(&self, sums: &mut [Fragment]) {
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &self,
+        _group: &Warpgroup<R, Cl>,
+        sums: &mut [Fragment],
+    ) {
         if self.by_tensor() {
             for sum in sums {
                 *sum = sum.map(|x| x * self.alpha);

@@ -87,10 +87,25 @@ pub trait Link: ByValue + KernelArg + AfterWait {
     /// Whether [`visit`](Self::visit) loads values ([`Epilogue::LOADS`]).
     const LOADS: bool = false;
 
+    /// Called once by each warp group before its first tile ([`Epilogue::prepared`]).
+    #[inline(always)]
+    #[must_use]
+    fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
+        self
+    }
+
     /// Returns what the next link gets in place of `x`. If the kernel reads C, `c` is C at the same place.
     ///
     /// All threads of a warp group call this together, once for each 64 x 16 fragment.
     fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment;
+
+    /// Visits fragments that one TMA store writes together ([`Epilogue::visit_all`]).
+    #[inline(always)]
+    fn visit_all<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>, xs: &mut [Fragment]) {
+        for x in xs {
+            *x = self.visit(*x, None);
+        }
+    }
 }
 
 /// The epilogue `E`, and then the link `L`. [`Chain::then`] makes it.
@@ -109,7 +124,7 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
-        Self { first: self.first.prepared(group), ..self }
+        Self { first: self.first.prepared(group), next: self.next.prepared(group) }
     }
 
     #[inline(always)]
@@ -127,11 +142,13 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     }
 
     #[inline(always)]
-    fn visit_all(&self, sums: &mut [Fragment]) {
-        self.first.visit_all(sums);
-        for sum in sums {
-            *sum = self.next.visit(*sum, None);
-        }
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, Cl>,
+        sums: &mut [Fragment],
+    ) {
+        self.first.visit_all(group, sums);
+        self.next.visit_all(group, sums);
     }
 
     #[inline(always)]
@@ -179,8 +196,12 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     }
 
     #[inline(always)]
-    fn visit_all(&self, sums: &mut [Fragment]) {
-        self.first.visit_all(sums);
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, Cl>,
+        sums: &mut [Fragment],
+    ) {
+        self.first.visit_all(group, sums);
         for sum in sums {
             *sum = sum.map(A::apply);
         }
@@ -209,7 +230,7 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
-        Self { first: self.first.prepared(group), ..self }
+        Self { first: self.first.prepared(group), link: self.link.prepared(group) }
     }
 
     #[inline(always)]

@@ -63,8 +63,10 @@ pub struct Instance {
     /// Whether it computes batches: its tensor maps have three dimensions, and its scheduler is
     /// [`Batched`](super::scheduler::Batched).
     pub batched: bool,
-    /// Element type of A and B.
+    /// Element type of A and, unless [`b`](Self::b) differs, of B: those of the product, also with swap_ab.
     pub ab: Dtype,
+    /// Element type of B.
+    pub b: Dtype,
     /// Element type of C and D.
     pub out: Dtype,
     /// Whether the sums of each k tile are added up in f32 ([`Mainloop::PROMOTES`]), and are not kept in the tensor cores.
@@ -78,6 +80,13 @@ pub struct Instance {
     pub swap_ab: bool,
     /// Whether D is half as wide as the product ([`Epilogue::GATED`]).
     pub gated: bool,
+}
+
+/// The types of the product's A and B.
+const fn operands<G: Config>() -> [Dtype; 2] {
+    let a = <<G::A as TileShape>::Element as Element>::DTYPE;
+    let b = <<G::B as TileShape>::Element as Element>::DTYPE;
+    if <G::Output as Orientation>::SWAP_AB { [b, a] } else { [a, b] }
 }
 
 /// Compiled GEMM kernels with the epilogue `E`. [`gemm_kernels!`](crate::gemm_kernels!) makes one.
@@ -141,7 +150,8 @@ impl Instance {
             a_mn_major: <<G::A as TileShape>::Major as Major>::MN,
             b_mn_major: <<G::B as TileShape>::Major as Major>::MN,
             batched: <G::Rank as MapRank>::BATCHED,
-            ab: <<G::A as TileShape>::Element as Element>::DTYPE,
+            ab: operands::<G>()[0],
+            b: operands::<G>()[1],
             out: <<G::Output as Orientation>::Out as Element>::DTYPE,
             promotes: G::Mainloop::PROMOTES,
             scale_granularity: G::Scales::GRANULARITY,

@@ -78,6 +78,7 @@ pub const fn most_stages(
 /// - `majors MnMajor x KMajor`: how A and B lie in memory. Without it both are K-major. 8-bit operands have no other.
 /// - `rank 3`: the kernel computes batches of products. Its tensor maps have three dimensions, and its scheduler is
 ///   [`Batched`](crate::gemm::scheduler::Batched). Such a kernel reads no C in `host`.
+/// - `times e5m2`: the type of B, if it is not that of A. With swapped operands, A is the product's B.
 ///
 /// `#[cfg(feature = "...")]` before a line makes its kernel optional.
 ///
@@ -90,7 +91,7 @@ macro_rules! gemm_kernels {
         $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
             $(, promoted $w:literal)? $(, block $block:ident)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
             $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?
-            $(, majors $ma:ident x $mb:ident)? $(, rank $rank:tt)?;)*
+            $(, majors $ma:ident x $mb:ident)? $(, rank $rank:tt)? $(, times $tb:ty)?;)*
     ) => {
         $(
             $(#[cfg($($condition)*)])?
@@ -98,6 +99,7 @@ macro_rules! gemm_kernels {
             $vis mod $name {
                 #[allow(unused_imports)]
                 use super::*;
+                #[allow(unused_imports)] // A main loop or a scheduler may be the caller's own.
                 use $crate::gemm::{config, instances, kernel, output, rank, scales, scheduler};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
@@ -113,16 +115,19 @@ macro_rules! gemm_kernels {
                     @stages [$($stages)?] [$($per_sm)?] [$($c)?] BESIDE $mainloop $bm $bn
                 );
                 const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
+                /// Element of B.
+                type B = $crate::gemm_kernels!(@b $t $(, $tb)?);
                 /// The scale factors that the main loop applies.
                 type Scales = $crate::gemm_kernels!(@scales $bm $bn $($block)?);
                 /// Bytes per stage beside A and B.
+                #[allow(dead_code)] // Unless the line says how many stages there are.
                 const BESIDE: usize = <<Scales as scales::ScaleConfig<
-                    Tile<$t, $bm, BK>, Tile<$t, $bn, BK>, Cluster<$cm, $cn>
+                    Tile<$t, $bm, BK>, Tile<B, $bn, BK>, Cluster<$cm, $cn>
                 >>::Slot as pipeline::ring::Stage>::BESIDE_BYTES;
 
                 impl config::Config for Parts {
                     type A = Tile<$t, $bm, BK $(, pipeline::tile::$ma)?>;
-                    type B = Tile<$t, $bn, BK $(, pipeline::tile::$mb)?>;
+                    type B = Tile<B, $bn, BK $(, pipeline::tile::$mb)?>;
                     type Scales = Scales;
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
@@ -188,6 +193,8 @@ macro_rules! gemm_kernels {
             kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, scales, loads, epilogue, scheduler);
         }
     };
+    (@b $t:ty) => { $t };
+    (@b $t:ty, $tb:ty) => { $tb };
     (@scales $bm:literal $bn:literal) => { scales::Unscaled };
     (@scales $bm:literal $bn:literal scaled) => {
         scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }>

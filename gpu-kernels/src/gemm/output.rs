@@ -7,7 +7,7 @@ use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, Unshared};
-use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, TransposedFragments};
+use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, IntAccumulator, TransposedFragments};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
 use pipeline::store::{FreeBuffer, PublishedBuffer, Stores};
@@ -322,6 +322,43 @@ where
     }
 }
 
+impl<D, E, C, R, Cl, K> Output<'_, D, E, C, R, Cl, K>
+where
+    D: Orientation<Out = i32>,
+    R: OrdinaryReads,
+    Cl: ClusterShape,
+    K: MapRank,
+{
+    /// Stores an accumulator of whole numbers, 64 rows and `N` columns, exactly. `f` returns what is stored in place of a
+    /// thread's values of a fragment. The first element lies at `at`.
+    ///
+    /// For each epilogue tile, this waits for a free store buffer.
+    #[inline(always)]
+    pub fn store_ints<const N: usize>(
+        &mut self,
+        sums: &IntAccumulator<N>,
+        at: TileOrigin,
+        f: impl Fn([i32; 8]) -> [i32; 8],
+    ) where
+        M64<N>: Shape<i32>,
+    {
+        const {
+            assert!(
+                !D::SWAP_AB && N.is_multiple_of(D::COLS),
+                "whole numbers are stored as they lie, in whole epilogue tiles"
+            );
+        }
+        let per_tile = const { D::COLS / FRAGMENT_COLS };
+        for tile in 0..const { N / D::COLS } {
+            let mut out = self.stores.acquire();
+            for i in 0..per_tile {
+                out.put_ints(i, f(sums.fragment(tile * per_tile + i)));
+            }
+            D::store::<K, _, _, _>(out.publish(), self.d, at.right_by(tile * D::COLS));
+        }
+    }
+}
+
 /// The `count` fragments from column `first` on, visited.
 #[inline(always)]
 fn visit_all<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
@@ -340,7 +377,7 @@ where
         let sum = sums.fragment(column / FRAGMENT_COLS);
         fragment::<D, _, _>(group, sum, at.right_by(column))
     });
-    epilogue.visit_all(&mut fragments[..count]);
+    epilogue.visit_all(group, &mut fragments[..count]);
     fragments
 }
 

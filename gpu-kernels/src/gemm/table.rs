@@ -6,7 +6,7 @@
 
 use super::{Linear, Scaled};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{fused, grouped, layouts};
+use super::{e5m2, fused, grouped, integer, layouts, quantised};
 use half::{bf16, f16};
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::Dtype;
@@ -14,6 +14,9 @@ use isa::kernel::Dtype;
 #[allow(dead_code, reason = "a build without the kernels for 8 bits has no use for it")]
 #[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
 type e4m3 = float8::F8E4M3;
+#[allow(dead_code, reason = "a build without the kernels for tf32 has no use for it")]
+#[allow(non_camel_case_types)]
+type tf32 = isa::Tf32;
 
 /// Crosses lists of types with lists of configurations. A kernel is named after both: `gemm_bf16_f32` and
 /// `_128x256_2x1`. Behind each pair of types stands its feature.
@@ -122,6 +125,12 @@ product! {
         _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
     }
+    // f32 in memory: TMA rounds to tf32 when it loads.
+    [tf32 => f32 "gemm-tf32"] {
+        _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+        _128x128_1x1(128 x 128, cluster 1 x 1, Cooperative);
+        _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
+    }
     // For a D of few rows: the tile has 16, 32 or 48 columns, which are D's rows. The names have D's tile. Those with
     // `_x2` leave room on the SM for a CTA of the dependent grid.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
@@ -218,13 +227,19 @@ pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
         FAST_ACCUM_INSTANCES.rows,
         BLOCK_SCALED_INSTANCES.rows,
         layouts::LAYOUT_INSTANCES.rows,
+        quantised::E4M3_INSTANCES.rows,
+        quantised::E4M3_FAST_INSTANCES.rows,
+        quantised::SCALED_C_INSTANCES.rows,
+        integer::INT8_INSTANCES.rows,
+        integer::INT8_SCALED_INSTANCES.rows,
     ];
-    tables.into_iter().chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
+    let tables = tables.into_iter().chain(e5m2::tables());
+    tables.chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
+pub const FEATURES: [(Dtype, Dtype, &str, bool); 14] = [
     (Dtype::Bf16, Dtype::Bf16, "gemm-bf16", cfg!(feature = "gemm-bf16")),
     (Dtype::F16, Dtype::F16, "gemm-f16", cfg!(feature = "gemm-f16")),
     (Dtype::Bf16, Dtype::F32, "gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -234,6 +249,11 @@ pub const FEATURES: [(Dtype, Dtype, &str, bool); 9] = [
     (Dtype::E4m3, Dtype::Bf16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
     (Dtype::E4m3, Dtype::F16, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
     (Dtype::E4m3, Dtype::F32, "gemm-e4m3", cfg!(feature = "gemm-e4m3")),
+    (Dtype::E4m3, Dtype::E4m3, "gemm-e4m3-e4m3", cfg!(feature = "gemm-e4m3-e4m3")),
+    (Dtype::E5m2, Dtype::Bf16, "gemm-e5m2", cfg!(feature = "gemm-e5m2")),
+    (Dtype::I8, Dtype::I32, "gemm-int8", cfg!(feature = "gemm-int8")),
+    (Dtype::I8, Dtype::Bf16, "gemm-int8", cfg!(feature = "gemm-int8")),
+    (Dtype::Tf32, Dtype::F32, "gemm-tf32", cfg!(feature = "gemm-tf32")),
 ];
 
 #[cfg(test)]
@@ -242,14 +262,25 @@ mod tests {
         BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, FEATURES, INSTANCES, SCALED_INSTANCES,
         all_instances,
     };
-    use crate::gemm::Instance;
+    use crate::gemm::{Instance, e5m2, integer, quantised};
+    use isa::kernel::Dtype;
     use pipeline::cta::SMEM_LIMIT;
 
     /// Each combination has kernels if, and only if, its feature is on; `cargo test --workspace` has all of them.
     #[test]
     fn features_are_what_the_table_has() {
-        let tables = [INSTANCES.rows, SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows];
-        let of = |ab, out| tables.into_iter().flatten().any(|i| (i.ab, i.out) == (ab, out));
+        let tables = [
+            INSTANCES.rows,
+            SCALED_INSTANCES.rows,
+            FAST_ACCUM_INSTANCES.rows,
+            quantised::E4M3_INSTANCES.rows,
+            integer::INT8_INSTANCES.rows,
+            integer::INT8_SCALED_INSTANCES.rows,
+        ];
+        // An A of e4m3 with a B of e5m2 has the types of another feature.
+        let e5m2 = e5m2::tables().into_iter().flatten().filter(|i| i.ab == Dtype::E5m2);
+        let rows: Vec<_> = tables.into_iter().flatten().chain(e5m2).collect();
+        let of = |ab, out| rows.iter().any(|i| (i.ab, i.out) == (ab, out));
         for (ab, out, feature, on) in FEATURES {
             assert_eq!(of(ab, out), on, "{feature}");
         }

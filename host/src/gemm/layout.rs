@@ -33,8 +33,10 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub fn new(problem: &GemmProblem, operand: char) -> Self {
+    /// The layout of an operand of `problem`, whose B has the type `b`.
+    pub fn new(problem: &GemmProblem, operand: char, b: Dtype) -> Self {
         let (rows, cols, dtype) = problem.shape(operand);
+        let dtype = if operand == 'B' { b } else { dtype };
         let size = dtype.size() as u64;
         match cols {
             0 => Self { operand, dtype, rows: 1, cols: UNIT / size, row_bytes: 0 },

@@ -8,7 +8,8 @@
 //!
 //! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
 //! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
-//! [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
+//! [`Gemm::quantised`] makes a result of e4m3 of them, [`Gemm::scaled_mix`] takes e5m2, [`Gemm::int8`] and [`Gemm::int8_scaled`] take
+//! 8-bit integers, [`Gemm::scaled_c`] adds beta * C, and [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
 //! [`Gemm::grouped`] is for groups of rows, each with a B of its own.
 
 mod block_scaled;
@@ -17,6 +18,7 @@ mod choice;
 mod fused;
 mod grouped;
 mod info;
+mod int8;
 mod kernel_times;
 mod layout;
 mod operand;
@@ -24,6 +26,7 @@ mod pick;
 mod plan;
 mod predict;
 mod problem;
+mod quantised;
 mod run;
 mod scaled;
 mod strided;
@@ -35,11 +38,13 @@ pub use grouped::{
     BoundGrouped, GroupedError, GroupedGemm, GroupedInfo, GroupedPlan, GroupedProblem, GroupedRows,
 };
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
+pub use int8::Int8Gemm;
 pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
 pub use predict::{Candidate, Prediction, candidates, predict};
 pub use problem::GemmProblem;
+pub use quantised::{QuantisedGemm, ResultScale, ScaledCGemm};
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};
 pub use strided::{
@@ -51,7 +56,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
-use crate::tensor_error::dtype_name;
+use crate::tensor_error::{dtype_name, pair_name};
 use gpu_kernels::gemm::config::LoadArgs;
 use gpu_kernels::gemm::instance::Instances;
 use gpu_kernels::gemm::{
@@ -225,11 +230,12 @@ fn check_instance(instance: &Instance, epilogue: ParamMeta) -> Result<(), Error>
             sizes(&right)
         ));
     }
-    let (ab, out) = (instance.ab as u32, instance.out as u32);
-    if maps.iter().take(4).map(|p| p.dtype).ne([ab, ab, out, out]) {
+    let [a, b, out] = [instance.ab, instance.b, instance.out].map(|dtype| dtype as u32);
+    let [a, b] = if instance.swap_ab { [b, a] } else { [a, b] };
+    if maps.iter().take(4).map(|p| p.dtype).ne([a, b, out, out]) {
         return bad(format!(
             "the table says operands {} and result {}; the kernel's tensor maps have other types",
-            dtype_name(instance.ab),
+            pair_name(instance.ab, instance.b),
             dtype_name(instance.out)
         ));
     }

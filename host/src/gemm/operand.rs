@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::tensor_error::dtype_name;
 use crate::view::{Loan, View};
 use crate::view_error::ViewError;
+use isa::kernel::Dtype;
 use std::sync::Arc;
 
 /// A matrix of the caller's, as large as the plan says.
@@ -31,13 +32,18 @@ impl<'v> Operand<'v> {
         let View { memory, offset, pitch, whole, dtype, loan } = view;
         let operand = layout.operand;
         device.owns(|| format!("operand {operand}"), &memory.backend)?;
-        let (rows, cols, want) = problem.shape(operand);
+        let (rows, cols, _) = problem.shape(operand);
+        let want = layout.dtype;
         let (row, size) = (cols * want.size() as u64, want.size() as u64);
         let name = dtype_name(want);
-        if let Some(have) = dtype.filter(|&have| have != want) {
+        // A tf32 is stored as an f32.
+        let stored = if want == Dtype::Tf32 { Dtype::F32 } else { want };
+        if let Some(have) = dtype.filter(|&have| have != want && have != stored) {
             return Err(ViewError::Dtype { operand, have: dtype_name(have), want: name }.into());
         }
         if whole {
+            let problem =
+                if operand == 'B' { GemmProblem { ab: want, ..*problem } } else { *problem };
             problem.check_size(operand, memory.bytes as u64)?;
         }
         let pitch = pitch.unwrap_or(row);

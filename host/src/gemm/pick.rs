@@ -3,10 +3,12 @@
 use super::GemmProblem;
 use super::predict::best;
 use crate::error::Error;
-use crate::tensor_error::dtype_name;
+use crate::tensor_error::{dtype_name, pair_name};
 use gpu_kernels::gemm::divmod::FastDivmod;
+use gpu_kernels::gemm::integer::{INT8_INSTANCES, INT8_SCALED_INSTANCES};
+use gpu_kernels::gemm::quantised::{E4M3_FAST_INSTANCES, E4M3_INSTANCES};
 use gpu_kernels::gemm::table::FEATURES;
-use gpu_kernels::gemm::{INSTANCES, Instance};
+use gpu_kernels::gemm::{FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -185,7 +187,16 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
 
 /// What to do if a feature leaves the kernels of `problem` out of this project's own table.
 fn missing_feature(table: &[Instance], problem: &GemmProblem) -> String {
-    if !std::ptr::eq(table, INSTANCES.rows) {
+    let own = [
+        INSTANCES.rows,
+        SCALED_INSTANCES.rows,
+        FAST_ACCUM_INSTANCES.rows,
+        E4M3_INSTANCES.rows,
+        E4M3_FAST_INSTANCES.rows,
+        INT8_INSTANCES.rows,
+        INT8_SCALED_INSTANCES.rows,
+    ];
+    if !own.iter().any(|own| std::ptr::eq(table, *own)) {
         return String::new();
     }
     let kind = |(ab, out, ..): &&(_, _, _, _)| (*ab, *out) == (problem.ab, problem.out);
@@ -205,7 +216,7 @@ fn table_in_words(table: &[Instance]) -> String {
 
 /// The kind of product that an instance computes, as text.
 pub(super) fn kind_in_words(i: &Instance) -> String {
-    let mut s = format!("{} to {}", dtype_name(i.ab), dtype_name(i.out));
+    let mut s = format!("{} to {}", pair_name(i.ab, i.b), dtype_name(i.out));
     let _ = write!(s, " {} C", if i.has_c { "with" } else { "without" });
     s
 }

@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
+use crate::tensor_error::pair_name;
 use crate::turns::Turns;
 use gpu_kernels::gemm::{Epilogue, Instance, Linear};
 use pipeline::grid::Throttle;
@@ -59,8 +60,11 @@ impl<E: Epilogue> GemmPlan<E> {
         }
         let mut info = PlanInfo::of(&gemm.device, problem, E::GATED);
         let mut choices = Vec::new();
+        // In a table, the type of A says which one B has.
+        let b = gemm.instances.iter().find(|i| i.ab == problem.ab).map_or(problem.ab, |i| i.b);
+        info.ab = pair_name(problem.ab, b);
         let layouts =
-            ['A', 'B', 'C', 'D'].map(|operand| Layout::new(&problem.of::<E>(operand), operand));
+            ['A', 'B', 'C', 'D'].map(|operand| Layout::new(&problem.of::<E>(operand), operand, b));
         let mut staging = [const { OnceLock::new() }; 4];
         if problem.m == 0 || problem.n == 0 {
             info.notes.push("D is empty: nothing is launched".into());

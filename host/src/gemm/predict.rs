@@ -312,8 +312,8 @@ impl<'t> Tiled<'t> {
         };
         let outside = padding(i.bm, i.cluster_m, tiling.clusters_m, m)
             + padding(i.bn, i.cluster_n, tiling.clusters_n, n);
-        // Epilogue tiles have rows of 128 bytes and are stored whole.
-        let columns = 128 / problem.out.size() as u32;
+        // Epilogue tiles have rows of 64 columns, or of 128 bytes, and are stored whole.
+        let columns = (128 / problem.out.size() as u32).min(64);
         let stored = if i.swap_ab {
             let tile = swapped_columns(i.bn as usize) as u32;
             c.epilogue_swapped * f64::from(i.bm * i.bn.next_multiple_of(tile))

@@ -15,10 +15,13 @@ pub struct GemmProblem {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Element type of A and B: bf16 or f16; e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and
-    /// [`Gemm::block_scaled`](super::Gemm::block_scaled).
+    /// Element type of A and B: bf16, f16 or tf32 (which is f32 in memory); e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and
+    /// [`Gemm::block_scaled`](super::Gemm::block_scaled); i8 for [`Gemm::int8`](super::Gemm::int8) and
+    /// [`Gemm::int8_scaled`](super::Gemm::int8_scaled). That of A for [`Gemm::scaled_mix`](super::Gemm::scaled_mix), whose B
+    /// may have another type.
     pub ab: Dtype,
-    /// Element type of C and D: bf16, f16 or f32.
+    /// Element type of C and D: bf16, f16 or f32; e4m3 for [`Gemm::quantised`](super::Gemm::quantised), i32 for
+    /// [`Gemm::int8`](super::Gemm::int8).
     pub out: Dtype,
     /// Whether beta * C is added.
     pub beta_c: bool,
@@ -72,13 +75,14 @@ impl GemmProblem {
     /// [`Error::GemmDtype`] for types that no kernel supports, [`Error::SizeOverflow`] for sizes that a
     /// GPU cannot address.
     pub fn check(&self) -> Result<(), Error> {
-        if !matches!(self.ab, Dtype::Bf16 | Dtype::F16 | Dtype::E4m3) {
-            let dtype = dtype_name(self.ab);
-            return Err(Error::GemmDtype { side: "operands", dtype, right: "bf16, f16 or e4m3" });
+        use Dtype::{Bf16, E4m3, E5m2, F16, F32, I8, I32, Tf32};
+        if !matches!(self.ab, Bf16 | F16 | Tf32 | E4m3 | E5m2 | I8) {
+            let (dtype, right) = (dtype_name(self.ab), "bf16, f16, tf32, e4m3, e5m2 or i8");
+            return Err(Error::GemmDtype { side: "operands", dtype, right });
         }
-        if !matches!(self.out, Dtype::Bf16 | Dtype::F16 | Dtype::F32) {
-            let dtype = dtype_name(self.out);
-            return Err(Error::GemmDtype { side: "result", dtype, right: "bf16, f16 or f32" });
+        if !matches!(self.out, Bf16 | F16 | F32 | E4m3 | I32) {
+            let (dtype, right) = (dtype_name(self.out), "bf16, f16, f32, e4m3 or i32");
+            return Err(Error::GemmDtype { side: "result", dtype, right });
         }
         for (what, value) in [("M", self.m), ("N", self.n), ("K", self.k)] {
             if value > i32::MAX as u64 {

@@ -5,9 +5,11 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::stream::Stream;
+use crate::tensor_error::dtype_name;
 use crate::view::{View, ViewMut};
-use gpu_kernels::gemm::{FAST_ACCUM_INSTANCES, SCALED_INSTANCES, Scaled, Scales};
-use isa::kernel::Image;
+use gpu_kernels::gemm::e5m2::e5m2_instances;
+use gpu_kernels::gemm::{Epilogue, FAST_ACCUM_INSTANCES, SCALED_INSTANCES, Scaled, Scales};
+use isa::kernel::{Dtype, Image};
 
 /// The GEMM kernels for quantised operands; see [`Gemm::scaled`].
 pub type ScaledGemm = Gemm<Scaled<'static>>;
@@ -39,6 +41,27 @@ impl Gemm<Scaled<'static>> {
         use_fast_accum: bool,
     ) -> Result<Self, Error> {
         let instances = if use_fast_accum { FAST_ACCUM_INSTANCES } else { SCALED_INSTANCES };
+        Self::with_instances(device, image, instances)
+    }
+
+    /// [`Gemm::scaled`] for operands of e5m2: the types of A and B are `operands`, one of them e5m2 and the other e4m3 or e5m2.
+    /// A problem's `ab` is the type of A.
+    ///
+    /// # Errors
+    /// [`Error::GemmDtype`] for other types; the errors of [`Gemm::with_instances`].
+    pub fn scaled_mix(
+        device: &Device,
+        image: &'static Image,
+        operands: [Dtype; 2],
+        use_fast_accum: bool,
+    ) -> Result<Self, Error> {
+        let instances = e5m2_instances(operands, use_fast_accum).ok_or_else(|| {
+            // The first that is not of 8 bits, or e4m3 times e4m3.
+            let wrong = operands.into_iter().find(|t| !matches!(t, Dtype::E4m3 | Dtype::E5m2));
+            let dtype = dtype_name(wrong.unwrap_or(Dtype::E4m3));
+            let right = "e5m2 with e4m3 or e5m2";
+            Error::GemmDtype { side: "operands", dtype, right }
+        })?;
         Self::with_instances(device, image, instances)
     }
 }
@@ -73,6 +96,17 @@ impl<'s> BoundGemm<'_, Scaled<'s>> {
         alpha: f32,
         stream: &Stream,
     ) -> Result<(), Error> {
+        self.run_with(self.scaled(scales, alpha)?, stream)
+    }
+}
+
+impl<E: Epilogue> BoundGemm<'_, E> {
+    /// The epilogue of these scales, whose numbers are checked.
+    pub(super) fn scaled<'s>(
+        &self,
+        scales: OperandScales<'s>,
+        alpha: f32,
+    ) -> Result<Scaled<'s>, Error> {
         let problem = self.problem();
         let of = |operand: char, buffer: &'s Buffer, rows: u64| {
             let (values, rest) = (buffer.len() as u64 / 4, buffer.len() % 4);
@@ -88,6 +122,6 @@ impl<'s> BoundGemm<'_, Scaled<'s>> {
             Ok(Scales { values: buffer.dependent_slice() })
         };
         let (a, b) = (of('A', scales.a, problem.m)?, of('B', scales.b, problem.n)?);
-        self.run_with(Scaled { alpha, a, b }, stream)
+        Ok(Scaled { alpha, a, b })
     }
 }

@@ -80,6 +80,7 @@ pub const fn instance(
         b_mn_major: false,
         batched: false,
         ab: Dtype::Bf16,
+        b: Dtype::Bf16,
         out,
         promotes: false,
         scale_granularity: None,

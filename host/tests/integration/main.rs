@@ -14,6 +14,8 @@ mod map;
 mod probe;
 #[path = "../common/strided.rs"]
 mod strided_cases;
+#[path = "../common/typed.rs"]
+mod typed_cases;
 
 mod attention_reference;
 mod attention_work;
@@ -31,7 +33,9 @@ mod model_decode;
 mod model_gemm;
 mod model_launch;
 mod plan;
+mod quantised;
 mod reference;
 mod scaled;
 mod strided;
+mod typed;
 mod views;

@@ -181,6 +181,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         b_mn_major: false,
         batched: false,
         ab: Dtype::Bf16,
+        b: Dtype::Bf16,
         out: Dtype::Bf16,
         promotes: false,
         scale_granularity: None,

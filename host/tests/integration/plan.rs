@@ -227,9 +227,9 @@ fn products_that_cannot_be_are_refused() {
     let gemm = gemm();
     let p = problem(8, 8, 8);
     let said = line(gemm.plan(&GemmProblem { ab: Dtype::F32, ..p }));
-    assert_eq!(said, "GEMM operands of type f32; bf16, f16 or e4m3 is supported");
+    assert_eq!(said, "GEMM operands of type f32; bf16, f16, tf32, e4m3, e5m2 or i8 is supported");
     let said = line(gemm.plan(&GemmProblem { out: Dtype::U8, ..p }));
-    assert_eq!(said, "GEMM result of type u8; bf16, f16 or f32 is supported");
+    assert_eq!(said, "GEMM result of type u8; bf16, f16, f32, e4m3 or i32 is supported");
     let said = line(gemm.plan(&GemmProblem { ab: Dtype::F16, out: Dtype::F16, ..p }));
     assert!(said.starts_with("no GEMM kernel for f16 operands, f16 result, without C; the table of 5 has: bf16 to bf16 with C, bf16 to bf16 without C, bf16 to f32"), "{said}");
     let said = line(gemm.plan(&problem(u64::MAX, 1, 1)));

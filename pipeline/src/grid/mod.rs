@@ -5,6 +5,7 @@
 //! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
 
 mod dependent;
+mod max;
 mod slice;
 mod split_tile;
 mod stream_k;

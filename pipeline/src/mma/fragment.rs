@@ -6,11 +6,13 @@
 //! [`Accumulator::fragment`](crate::mma::Accumulator::fragment).
 //!
 //! 16-bit tiles are accessed with `stmatrix` and `ldmatrix`, whose 8x8 matrices have exactly that
-//! layout. f32 tiles are accessed with 8-byte stores and loads.
+//! layout. f32 tiles are accessed with 8-byte stores and loads, and those of e4m3 with 2-byte ones, or single bytes if
+//! they are transposed.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
-use crate::tile::{EpilogueElement, TileShape, by_fragments, swizzled};
+use crate::tile::{EpilogueElement, TileShape, by_fragments, swizzled, swizzled_64};
+use float8::F8E4M3;
 use half::{bf16, f16};
 use isa::device;
 
@@ -213,11 +215,12 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "tiles of `{Self}` can't be written or read by fragments",
-    label = "not bf16, f16 or f32"
+    label = "not bf16, f16, f32, F8E4M3 or i32"
 )]
 pub trait Fragments: EpilogueElement {
     /// Writes this warp's 16 rows of fragment number `fragment` to the tile at address `tile`, from
-    /// row `warp_row` on. Rounds to nearest even.
+    /// row `warp_row` on. Rounds to nearest even, and to `i32` towards zero. What is beyond the range of `F8E4M3` or `i32`
+    /// becomes the largest number.
     ///
     /// Waits for the warp's other lanes. (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2`
     /// for f32; CUTLASS `SM90_U32x4_STSM_N`.) See the example of [`Fragments`].
@@ -264,7 +267,7 @@ where
     const {
         assert!(
             by_fragments::<T>(),
-            "fragments are written to K-major tiles, swizzled by 128 bytes"
+            "fragments are written to K-major tiles, swizzled as the element's epilogue tile is"
         );
     }
     let per_panel = (T::LINE_ELEMENTS / COLUMNS) as u32;
@@ -286,7 +289,7 @@ where
     const {
         assert!(
             by_fragments::<T>(),
-            "fragments are read from K-major tiles, swizzled by 128 bytes"
+            "fragments are read from K-major tiles, swizzled as the element's epilogue tile is"
         );
     }
     let per_panel = (T::LINE_ELEMENTS / COLUMNS) as u32;
@@ -297,12 +300,12 @@ where
 
 /// Result types whose fragments a warp group can write transposed, columns as rows.
 ///
-/// (PTX `stmatrix.trans`, which exists for 16-bit types; CUTLASS `SM90_U16x8_STSM_T`.) See the
+/// (PTX `stmatrix.trans` for 16-bit types, and `st.shared.u8` for e4m3; CUTLASS `SM90_U16x8_STSM_T`.) See the
 /// example of [`FreeBuffer::put_transposed`](crate::store::FreeBuffer::put_transposed).
 #[diagnostic::on_unimplemented(
     message = "a fragment of `{Self}` can't be stored transposed",
     label = "`stmatrix.trans` has 16-bit elements",
-    note = "bf16 and f16 can be stored transposed; store f32 by rows, with `put`"
+    note = "bf16, f16 and F8E4M3 can be stored transposed; store f32 by rows, with `put`"
 )]
 pub trait TransposedFragments: Fragments {
     /// Writes this warp's 16 rows of a fragment transposed: the fragment's 16 columns become 16
@@ -381,15 +384,24 @@ fn pair_address(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) 
     tile + swizzled(warp_row + lane / 4 + 8 * lower, chunk) + lane % 2 * 8
 }
 
+/// Writes this warp's 16 rows of a fragment of 32-bit values.
+///
+/// # Safety
+/// As [`Fragments::store_fragment`].
+#[device]
+pub(crate) unsafe fn store_words(tile: u32, warp_row: u32, fragment: u32, v: [u32; 8]) {
+    for i in 0..4u32 {
+        let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
+        // SAFETY: the caller's contract.
+        unsafe { isa::shared::st(at, [v[2 * i as usize], v[2 * i as usize + 1]]) }
+    }
+}
+
 impl Fragments for f32 {
     #[device]
     unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
-        for i in 0..4u32 {
-            let at = pair_address(tile, warp_row, fragment, i / 2, i % 2);
-            let (x, y) = (v[2 * i as usize].to_bits(), v[2 * i as usize + 1].to_bits());
-            // SAFETY: the caller's contract.
-            unsafe { isa::shared::st(at, [x, y]) }
-        }
+        // SAFETY: the caller's contract.
+        unsafe { store_words(tile, warp_row, fragment, v.map(f32::to_bits)) }
     }
     #[device]
     unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
@@ -402,5 +414,69 @@ impl Fragments for f32 {
             v[2 * i as usize + 1] = f32::from_bits(y);
         }
         v
+    }
+}
+
+impl Fragments for i32 {
+    #[device]
+    unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
+        // SAFETY: the caller's contract.
+        unsafe { store_words(tile, warp_row, fragment, v.map(|x| (x as i32).cast_unsigned())) }
+    }
+    #[device]
+    unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
+        // SAFETY: the caller's contract.
+        let v = unsafe { f32::load_fragment(tile, warp_row, fragment) };
+        v.map(|x| x.to_bits().cast_signed() as f32)
+    }
+}
+
+/// Returns the address of this lane's pair of e4m3 in 8-column half `half` of a fragment, in its upper row (`lower` = 0)
+/// or its lower one (1). A fragment is a chunk wide. The 32 lanes reach 16 banks with 4 bytes each, and no bank twice.
+#[inline(always)]
+fn pair_of_bytes(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
+    let lane = isa::warp::lane_id();
+    tile + swizzled_64(warp_row + lane / 4 + 8 * lower, fragment) + 8 * half + lane % 4 * 2
+}
+
+impl Fragments for F8E4M3 {
+    #[device]
+    unsafe fn store_fragment(tile: u32, warp_row: u32, fragment: u32, v: [f32; 8]) {
+        for i in 0..4u32 {
+            let at = pair_of_bytes(tile, warp_row, fragment, i / 2, i % 2);
+            let pair = isa::cvt::e4m3x2(v[2 * i as usize], v[2 * i as usize + 1]);
+            // SAFETY: the caller's contract.
+            unsafe { isa::shared::st(at, pair) }
+        }
+    }
+    #[device]
+    unsafe fn load_fragment(tile: u32, warp_row: u32, fragment: u32) -> [f32; 8] {
+        let mut v = [0.0; 8];
+        for i in 0..4u32 {
+            // SAFETY: the caller's contract.
+            let pair: u16 =
+                unsafe { isa::shared::ld(pair_of_bytes(tile, warp_row, fragment, i / 2, i % 2)) };
+            let [x, y] = isa::cvt::f16x2_to_f32(isa::cvt::e4m3x2_to_f16x2(pair));
+            v[2 * i as usize] = x;
+            v[2 * i as usize + 1] = y;
+        }
+        v
+    }
+}
+
+impl TransposedFragments for F8E4M3 {
+    // The eight lanes of a column of the fragment write eight bytes side by side, and the four columns lie in four banks.
+    #[device]
+    unsafe fn store_transposed(tile: u32, warp: u32, fragment: u32, v: [f32; 8]) {
+        let lane = isa::warp::lane_id();
+        for i in 0..4u32 {
+            let pair = isa::cvt::e4m3x2(v[2 * i as usize], v[2 * i as usize + 1]);
+            let (row, column) = (16 * fragment + i / 2 * 8 + lane % 4 * 2, lane / 4 + i % 2 * 8);
+            for (right, byte) in [pair as u8, (pair >> 8) as u8].into_iter().enumerate() {
+                let at = tile + swizzled_64(row + right as u32, warp) + column;
+                // SAFETY: the caller's contract.
+                unsafe { isa::shared::st(at, byte) }
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ mod split;
 pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
 pub use fragment::*;
-pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, within};
+pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, store_words, within};
 pub use operand::{MmaStage, MmaTiles, Operands};
 pub(crate) use operand::{further, offset_of};
 pub use promoted::{LastPart, PromotedAccumulator, PromotedInFlight};

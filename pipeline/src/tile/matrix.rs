@@ -4,7 +4,7 @@
 //! Invariant: every 16-byte chunk that a copy reads is aligned and lies inside the slice; what lies
 //! outside the matrix is filled with zeros and not read.
 
-use crate::tile::{Element, ROW_BYTES, TileShape, by_fragments, swizzled};
+use crate::tile::{Element, ROW_BYTES, TileShape, by_chunks, swizzled};
 use core::marker::PhantomData;
 use isa::device;
 use isa::slice::{self, DeviceSlice};
@@ -118,7 +118,7 @@ impl<T: TileShape> TileCopy<'_, T> {
         const CHUNKS: u32 = ROW_BYTES as u32 / CHUNK;
         const {
             assert!(
-                by_fragments::<T>() && T::PANELS == 1,
+                by_chunks::<T>() && T::PANELS == 1,
                 "cp.async fills K-major tiles of one panel, swizzled by 128 bytes"
             );
         }

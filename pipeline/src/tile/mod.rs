@@ -14,6 +14,6 @@ mod vector;
 
 pub use matrix::*;
 pub use shape::*;
-pub(crate) use shape::{by_fragments, facts};
+pub(crate) use shape::{by_chunks, by_fragments, facts, swizzled_64};
 pub use tensor::*;
 pub use vector::Vector;

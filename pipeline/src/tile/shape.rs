@@ -186,10 +186,19 @@ impl<E: Element, const ROWS: usize, const COLS: usize, M: Major, const SWIZZLE: 
     };
 }
 
-/// Whether a tile is one that threads write and read by fragments: K-major, with the 128-byte
-/// swizzle.
-pub(crate) const fn by_fragments<T: TileShape>() -> bool {
+/// Whether a tile is one that threads write by chunks: K-major, with the 128-byte swizzle.
+pub(crate) const fn by_chunks<T: TileShape>() -> bool {
     !T::Major::MN && T::SWIZZLE == ROW_BYTES
+}
+
+/// Whether a tile is one that threads write and read by fragments: K-major, with the swizzle of its element's epilogue
+/// tile.
+pub(crate) const fn by_fragments<T: TileShape>() -> bool
+where
+    T::Element: EpilogueElement,
+{
+    !T::Major::MN
+        && T::SWIZZLE == <T::Element as EpilogueElement>::EpilogueTile::<ATOM_ROWS>::SWIZZLE
 }
 
 /// A tile as `warpipe inspect` prints it.
@@ -217,7 +226,17 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
     row * ROW_BYTES as u32 + ((chunk ^ (row % ATOM_ROWS as u32)) << 4)
 }
 
-/// An element type of results, and its epilogue tile: 128 bytes of columns, any number of rows.
+/// Returns the byte offset of a 16-byte chunk of a row inside a tile with the 64-byte swizzle, whose rows have 64 bytes.
+///
+/// (CUTLASS `Swizzle<2, 4, 3>`.)
+#[inline(always)]
+pub(crate) const fn swizzled_64(row: u32, chunk: u32) -> u32 {
+    row * 64 + ((chunk ^ (row / 2 % 4)) << 4)
+}
+
+/// An element type of results, and its epilogue tile: 64 columns, or 32 of 32 bits, and any number of rows.
+///
+/// A row has 128 bytes, or 64 of `F8E4M3`: 64 columns of a tile are what the parts of a main loop store one by one.
 ///
 /// (CUTLASS `SmemLayoutAtomD`.)
 ///
@@ -225,18 +244,19 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 /// use half::bf16;
 /// use warpipe_pipeline::tile::{EpilogueElement, TileShape};
 /// assert_eq!((bf16::EPILOGUE_COLS, f32::EPILOGUE_COLS), (64, 32));
+/// assert_eq!(float8::F8E4M3::EPILOGUE_COLS, 64);
 /// assert_eq!(<bf16 as EpilogueElement>::EpilogueTile::<64>::BYTES, 8192);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the element of a result",
     label = "not an element type",
-    note = "results are `bf16`, `f16` or `f32`"
+    note = "results are `bf16`, `f16`, `f32`, `F8E4M3` or `i32`"
 )]
 pub trait EpilogueElement: Element {
     /// The epilogue tile of `ROWS` rows.
     type EpilogueTile<const ROWS: usize>: TileShape<Element = Self>;
     /// Columns of the epilogue tile.
-    const EPILOGUE_COLS: usize = ROW_BYTES / Self::SIZE;
+    const EPILOGUE_COLS: usize = Self::EpilogueTile::<ATOM_ROWS>::COLS;
 }
 impl EpilogueElement for bf16 {
     type EpilogueTile<const ROWS: usize> = Tile<bf16, ROWS, 64>;
@@ -246,6 +266,12 @@ impl EpilogueElement for f16 {
 }
 impl EpilogueElement for f32 {
     type EpilogueTile<const ROWS: usize> = Tile<f32, ROWS, 32>;
+}
+impl EpilogueElement for i32 {
+    type EpilogueTile<const ROWS: usize> = Tile<i32, ROWS, 32>;
+}
+impl EpilogueElement for F8E4M3 {
+    type EpilogueTile<const ROWS: usize> = Tile<F8E4M3, ROWS, 64, KMajor, 64>;
 }
 
 #[cfg(test)]
@@ -259,6 +285,17 @@ mod tests {
             for chunk in 0..8u32 {
                 let plain = row * 128 + chunk * 16;
                 assert_eq!(swizzled(row, chunk), plain ^ (((plain >> 7) & 7) << 4));
+            }
+        }
+    }
+
+    #[test]
+    fn the_narrow_swizzle_is_the_manuals_xor() {
+        // Address bits 4..6 are XORed with bits 7..9 (PTX manual, "Swizzling modes", 64B).
+        for row in 0..64u32 {
+            for chunk in 0..4u32 {
+                let plain = row * 64 + chunk * 16;
+                assert_eq!(swizzled_64(row, chunk), plain ^ (((plain >> 7) & 3) << 4));
             }
         }
     }

@@ -92,3 +92,12 @@ pub fn red_release_gpu_add_u32(p: *mut u32, v: u32) {
         access::gmem_update(e, t, p as u64, |old: u32| old.wrapping_add(v), release).map(|_| ())
     });
 }
+
+/// `red.global.max.u32`
+#[track_caller]
+pub fn red_max_u32(p: *mut u32, v: u32) {
+    look("red.global.max", 0, Some(p as u64), |e, t| {
+        given(e, t, v)?;
+        access::gmem_update(e, t, p as u64, |old: u32| old.max(v), Word::Update).map(|_| ())
+    });
+}

@@ -77,3 +77,9 @@ pub fn vote_all(p: bool) -> bool {
 pub fn ballot(p: bool) -> u32 {
     meet("vote.sync", Meet::Ballot, u32::from(p), 0)
 }
+
+/// `redux.sync.max.u32`
+#[track_caller]
+pub fn redux_max_u32(v: u32) -> u32 {
+    meet("redux.sync.max", Meet::Max, v, 0)
+}

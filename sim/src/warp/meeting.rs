@@ -15,6 +15,8 @@ pub(crate) enum Meet {
     ShflUp,
     ShflDown,
     Ballot,
+    /// `redux.sync.max.u32`
+    Max,
     LdMatrix {
         n: u8,
         trans: bool,
@@ -129,6 +131,7 @@ impl Meeting {
 fn exchange(meet: Meet, lanes: u32, g: &mut Meeting) {
     let ballot =
         (0..32).filter(|&l| lanes >> l & 1 == 1 && g.given[l][0] != 0).fold(0, |b, l| b | 1 << l);
+    let max = (0..32).filter(|&l| lanes >> l & 1 == 1).map(|l| g.given[l][0]).max().unwrap_or(0);
     for lane in 0..32usize {
         let own = g.given[lane][0];
         let arg = g.operand[lane] as usize;
@@ -144,6 +147,7 @@ fn exchange(meet: Meet, lanes: u32, g: &mut Meeting) {
             Meet::ShflUp => from(lane.checked_sub(arg & 31)),
             Meet::ShflDown => from(Some(lane + (arg & 31))),
             Meet::Ballot => ballot,
+            Meet::Max => max,
             _ => 0,
         };
     }
@@ -172,6 +176,8 @@ mod tests {
         assert_eq!([m.result[0][0], m.result[1][0]], [101, 100]);
         let m = all(Meet::ShflUp, u32::MAX, |_| 4);
         assert_eq!([m.result[3][0], m.result[4][0]], [103, 100], "the own value at the edge");
+        let m = all(Meet::Max, 0b1100, |_| 0);
+        assert_eq!([m.result[2][0], m.result[3][0]], [103, 103]);
         let m = all(Meet::Elect, 0b1100, |_| 0);
         assert_eq!([m.result[2][0], m.result[3][0]], [1, 0]);
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// A wgmma of 16-bit elements, and one of 8-bit floats.
-const WGMMA: [&str; 2] = ["HGMMA", "QGMMA"];
+const WGMMA: [&str; 3] = ["HGMMA", "QGMMA", "IGMMA"];
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]

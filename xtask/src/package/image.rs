@@ -6,13 +6,19 @@ use std::fs;
 use std::path::Path;
 
 /// How the names of the kernels of a feature of warpipe begin.
-const FEATURES: [(&str, &str); 12] = [
+const FEATURES: [(&str, &str); 18] = [
     ("gemm_bf16_bf16_", "gemm-bf16"),
     ("gemm_f16_f16_", "gemm-f16"),
     ("gemm_bf16_f32_", "gemm-bf16-f32"),
     ("gemm_f16_f32_", "gemm-f16-f32"),
     ("gemm_bf16_f16_", "gemm-mixed"),
     ("gemm_f16_bf16_", "gemm-mixed"),
+    ("gemm_e4m3_e4m3_", "gemm-e4m3-e4m3"),
+    ("gemm_e4m3_bf16_128x128_1x1_c", "gemm-e4m3-e4m3"),
+    ("gemm_e5m2", "gemm-e5m2"),
+    ("gemm_e4m3xe5m2_", "gemm-e5m2"),
+    ("gemm_s8_", "gemm-int8"),
+    ("gemm_tf32_", "gemm-tf32"),
     ("gemm_e4m3_", "gemm-e4m3"),
     ("gemm_fused_", "gemm-fused"),
     ("gemm_gated_", "gemm-fused"),

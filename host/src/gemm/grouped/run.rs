@@ -65,7 +65,8 @@ impl GroupedPlan {
             return Err(GroupedError::Ends { groups, need, have, addr }.into());
         }
         self.device.check_buffer("the ends of the groups", ends)?;
-        let layouts = ['A', 'B', 'C', 'D'].map(|o| Layout::new(&self.problem.matrix(o), o));
+        let layouts = ['A', 'B', 'C', 'D']
+            .map(|o| Layout::new(&self.problem.matrix(o), o, self.problem.dtype));
         let [a_layout, b_layout, _, d_layout] = &layouts;
         let operand = |layout, view| self.operand(layout, view);
         let a = operand(a_layout, a.into())?;

@@ -42,6 +42,7 @@ fn warp_ops(out: DeviceSliceMut<u64>, v: u32, n: u32) {
         warp::lane_id(), warp::warp_id(), warp::elect_one(),
         warp::shfl_idx(v, n), warp::shfl_xor(v, n), warp::shfl_up(v, n), warp::shfl_down(v, n),
         warp::vote_any(v > 1), warp::vote_all(v > 2), warp::ballot(v > 3),
+        warp::redux_max_u32(v),
     }
 }
 

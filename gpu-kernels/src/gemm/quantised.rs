@@ -1,0 +1,191 @@
+//! Quantised results: links of a chain that scale results for e4m3 and keep the largest of them, and the compiled kernels
+//! with e4m3 results.
+//!
+//! ```text
+//! Scaled { alpha, a, b } ──► then(Amax) ──► then(ScaleD) ──► e4m3, saturated
+//! ```
+//! The maximum is that of the results before they are scaled, so that the next scale can be computed from it: 448 / amax.
+//! (cuBLASLt: `CUBLASLT_MATMUL_DESC_AMAX_D_POINTER` and `CUBLASLT_MATMUL_DESC_D_SCALE_POINTER`; Transformer Engine: delayed
+//! scaling; CUTLASS: `ScaledLinCombPerRowBiasEltActAmaxAux`.)
+#![forbid(unsafe_code)]
+// Without the feature the tables are empty.
+#![cfg_attr(any(not(feature = "gemm-e4m3-e4m3"), feature = "trace"), allow(unused_imports))]
+
+use super::epilogue::Scaled;
+use super::fusion::{Link, Then};
+use half::bf16;
+use isa::kernel::KernelArg;
+use pipeline::cta::{ClusterShape, Role};
+use pipeline::grid::{DependentSlice, DependentSliceMut};
+use pipeline::mma::Fragment;
+use pipeline::prelude::*;
+
+#[allow(dead_code, reason = "a build without the kernels has no use for it")]
+#[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
+type e4m3 = float8::F8E4M3;
+
+/// Raises a value in device memory to the largest magnitude of the results. The results go on as they are.
+///
+/// The value is never lowered, so set it to 0 first; several products may share it. If any result is NaN, it becomes NaN,
+/// as torch's `x.abs().max()` does. An empty slice is for no maximum.
+///
+/// A warp makes one access to memory for each TMA store, which it does not wait for. In a kernel that reads C or is gated,
+/// each thread makes one for each fragment.
+///
+/// (CUTLASS: `Sm90ScalarReduction` with `maximum_absolute_value_reduction`; cuBLASLt:
+/// `CUBLASLT_MATMUL_DESC_AMAX_D_POINTER`.)
+///
+/// ```
+/// use warpipe_gpu_kernels::gemm::{Linear, fusion::{Chain, Silu, Then}, quantised::{Amax, ScaleD}};
+/// # use pipeline::grid::{DependentSlice, DependentSliceMut};
+///
+/// /// alpha · A·Bᵀ, then SiLU, whose maximum is kept, then a scale: for results of e4m3.
+/// fn epilogue<'a>(amax: DependentSliceMut<'a, f32>, scale: DependentSlice<'a, f32>, [m, n]: [u32; 2]) {
+///     let _ = Linear { alpha: 0.5, beta: 0.0 }
+///         .activated::<Silu>()
+///         .then(Amax { amax, rows: m, columns: n })
+///         .then(ScaleD { factor: 1.0, scale });
+/// }
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct Amax<'a> {
+    /// The maximum: one value, or none.
+    pub amax: DependentSliceMut<'a, f32>,
+    /// Rows of D. What a tile has behind them is left out: a bias may have made it large.
+    pub rows: u32,
+    /// Columns of D.
+    pub columns: u32,
+}
+
+impl Amax<'_> {
+    /// The larger of `so_far` and the magnitudes of this thread's values in D, as bits: NaN comes behind all numbers.
+    #[inline(always)]
+    fn larger(&self, so_far: u32, x: &Fragment) -> u32 {
+        let bits = |x: f32, row: bool, column: bool| if row && column { x.abs() } else { 0.0 };
+        let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, bits);
+        inside.values.into_iter().fold(so_far, |max, x| max.max(x.to_bits()))
+    }
+}
+
+impl Link for Amax<'_> {
+    // So that the fragments of a store come together. It loads nothing.
+    const LOADS: bool = true;
+
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        if !self.amax.is_empty() {
+            self.amax.by(&x).atomic_max(0, f32::from_bits(self.larger(0, &x)));
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn visit_all<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>, xs: &mut [Fragment]) {
+        if !self.amax.is_empty() {
+            let largest = xs.iter().fold(0, |max, x| self.larger(max, x));
+            group.atomic_max(&self.amax, 0, f32::from_bits(largest));
+        }
+    }
+}
+
+/// Multiplies each result by a scale in device memory, and by a factor.
+///
+/// (torch: `scale_result` of `torch._scaled_mm`; cuBLASLt: `CUBLASLT_MATMUL_DESC_D_SCALE_POINTER`; CUTLASS: the `scale_d` of
+/// `ScaledLinComb…`.)
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct ScaleD<'a> {
+    /// A factor, 1 for none.
+    pub factor: f32,
+    /// The scale: one value, or none for 1.
+    pub scale: DependentSlice<'a, f32>,
+}
+
+impl Link for ScaleD<'_> {
+    #[inline(always)]
+    fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
+        self.factor *= self.scale.by(group).get_or(0, 1.0);
+        self
+    }
+
+    #[inline(always)]
+    fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
+        x.map(|x| x * self.factor)
+    }
+}
+
+/// alpha · scales of A and B · A·Bᵀ, whose largest magnitude is kept, times the scale of D.
+///
+/// (CUTLASS: `ScaledLinComb…Amax…`.)
+pub type ScaledAmax<'a> = Then<Then<Scaled<'a>, Amax<'a>>, ScaleD<'a>>;
+
+// A device build that records traces has none of these.
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// The kernels with operands and results of e4m3. Sums are promoted.
+    pub static E4M3_INSTANCES: ScaledAmax<'static>;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x256_2x1: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN, promoted 64;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x128_1x1: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative, promoted 128;
+    // The store buffers are half as large as those that `most_stages` counts, so that one more stage fits.
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_32x64t_1x1: e4m3 => e4m3, 64 x 32, cluster 1 x 1, Cooperative, promoted 32, stages 18, operands swapped;
+}
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// As [`E4M3_INSTANCES`], with fast accumulation.
+    pub static E4M3_FAST_INSTANCES: ScaledAmax<'static>;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x128_1x1_fast: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative;
+}
+
+/// Adds `beta` · C behind the scales. With a beta of 0 C does not matter, NaN or not, as in BLAS.
+///
+/// (CUTLASS: the source of `LinearCombination`; cuBLASLt: `beta`.)
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Debug, KernelArg)]
+pub struct AddC {
+    /// Factor of C.
+    pub beta: f32,
+}
+
+impl Link for AddC {
+    #[inline(always)]
+    fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment {
+        match c {
+            Some(c) if self.beta != 0.0 => x.zip(c, |x, c| x + self.beta * c),
+            _ => x,
+        }
+    }
+}
+
+/// alpha · scales of A and B · A·Bᵀ + beta · C.
+pub type ScaledLinComb<'a> = Then<Scaled<'a>, AddC>;
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// The kernels with operands of e4m3, and a C and results of bf16. Sums are promoted.
+    pub static SCALED_C_INSTANCES: ScaledLinComb<'static>;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_bf16_128x128_1x1_c: e4m3 => bf16, 128 x 128, cluster 1 x 1, Cooperative, promoted 128, with C;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{E4M3_FAST_INSTANCES, E4M3_INSTANCES};
+    use isa::kernel::Dtype;
+
+    #[test]
+    fn the_feature_has_the_kernels() {
+        for (table, promotes) in [(E4M3_INSTANCES, true), (E4M3_FAST_INSTANCES, false)] {
+            assert_eq!(table.is_empty(), !cfg!(feature = "gemm-e4m3-e4m3"));
+            let right = |i: &crate::gemm::Instance| {
+                (i.ab, i.out, i.promotes) == (Dtype::E4m3, Dtype::E4m3, promotes)
+            };
+            assert!(table.iter().all(right));
+        }
+    }
+}
