@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
-use pipeline::cta::{ClusterShape, Sharing};
+use pipeline::cta::{ClusterShape, Sharing, TwoSm};
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
 use pipeline::tensor::UmmaTiles;
@@ -13,6 +13,7 @@ use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
+use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
 /// An element type as the host sees it.
@@ -113,8 +114,74 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
     std::iter::repeat_with(next).take(n).collect()
 }
 
-/// Multiplies on the model with `clusters` clusters of shape `Cl`, and compares with the f64 product. `A` and `B` are the tiles of the operands.
-fn check<A, B, O, Cl>([m, n, k]: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+/// How a kernel runs: the tile of a cluster, and its launch.
+struct Kernel<'a> {
+    cluster_tile: [usize; 2],
+    k_tile: usize,
+    facts: Option<LaunchFacts>,
+    /// Runs one thread, with the matrices A, B and D.
+    entry: &'a (dyn Fn(&Matrix, &Matrix, &Matrix, TileSchedulerParams) + Sync),
+}
+
+const ALPHA: f32 = 0.5;
+
+/// Multiplies on the model with `clusters` clusters, and compares with the f64 product. `A` and `B` are the element types of
+/// the operands.
+fn run<A: Value, B: Value, O: Result>(
+    kernel: &Kernel<'_>,
+    [m, n, k]: [usize; 3],
+    clusters: u32,
+    whole: bool,
+    seeds: u64,
+) {
+    let memory = GlobalMemory::new();
+    let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
+    let a_values: Vec<_> = a.iter().map(|&x| A::of(x).f64()).collect();
+    let b_values: Vec<_> = b.iter().map(|&x| B::of(x).f64()).collect();
+    let a = Matrix::new::<A>(&memory, m, k, &a);
+    let b = Matrix::new::<B>(&memory, n, k, &b);
+    let [rows, columns] = kernel.cluster_tile;
+    let tiles = [m.div_ceil(rows) as u32, n.div_ceil(columns) as u32];
+    let scheduler =
+        TileSchedulerParams::new(tiles, k.div_ceil(kernel.k_tile) as u32, 2, clusters, 0);
+    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) = kernel.facts else {
+        unreachable!("a token says what its launch needs")
+    };
+    for seed in 0..seeds {
+        let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
+        let grid = Grid {
+            grid: [clusters * cluster.iter().product::<u32>(), 1, 1],
+            block: [threads, 1, 1],
+            cluster,
+            min_ctas,
+            smem_bytes,
+            name: "gemm_sm100",
+        };
+        let config = Config { seed, workers: Some(1), ..Config::default() };
+        let entry = || (kernel.entry)(&a, &b, &d, scheduler);
+        if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
+            panic!("{m} x {n} x {k}, seed {seed}:\n{report}");
+        }
+        for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
+            let (row, col) = (i / n, i % n);
+            let pairs = || (0..k).map(|k_at| a_values[row * k + k_at] * b_values[col * k + k_at]);
+            let (sum, size) = (pairs().sum::<f64>(), pairs().map(f64::abs).sum::<f64>());
+            let want = f64::from(ALPHA) * sum;
+            let within = if whole {
+                // Each partial sum is a whole number below 2^24: f32 holds it.
+                O::of(want).f64().to_bits() == got.to_bits() || (want == 0.0 && got == 0.0)
+            } else {
+                let rounding = k as f64 * f64::from(f32::EPSILON) * size * f64::from(ALPHA);
+                let last = O::HALF_STEP * (want.abs() + rounding);
+                (got - want).abs() <= rounding + last + f64::from(f32::MIN_POSITIVE)
+            };
+            assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
+        }
+    }
+}
+
+/// Runs the GEMM of single CTAs, in clusters of shape `Cl`. `A` and `B` are the tiles of the operands.
+fn check<A, B, O, Cl>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
 where
     A: TileShape<Element: Value> + Sync,
     B: TileShape<Element: Value> + Sync,
@@ -123,63 +190,43 @@ where
     sm100::TileD<O>: Sync,
     Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
 {
-    let memory = GlobalMemory::new();
-    let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
-    let a_values: Vec<_> = a.iter().map(|&x| A::Element::of(x).f64()).collect();
-    let b_values: Vec<_> = b.iter().map(|&x| B::Element::of(x).f64()).collect();
-    let a = Matrix::new::<A::Element>(&memory, m, k, &a);
-    let b = Matrix::new::<B::Element>(&memory, n, k, &b);
-    let tiles = [m.div_ceil(BM * Cl::M) as u32, n.div_ceil(BN * Cl::N) as u32];
-    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(A::COLS) as u32, 2, clusters, 0);
-    let alpha = 0.5;
-    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
-        <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH
-    else {
-        unreachable!("a token says what its launch needs")
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        sm100::tensor_gemm::<A, B, O, Scale, Cl>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
     };
-    for seed in 0..seeds {
-        let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
-        let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
-        let grid = Grid {
-            grid: [clusters * Cl::SIZE as u32, 1, 1],
-            block: [threads, 1, 1],
-            cluster,
-            min_ctas,
-            smem_bytes,
-            name: "gemm_sm100",
-        };
-        let config = Config { seed, workers: Some(1), ..Config::default() };
-        let entry = || {
-            // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-            let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
-            sm100::tensor_gemm::<A, B, O, Scale, Cl>(
-                cta,
-                &a_map,
-                &b_map,
-                &d_map,
-                Scale { alpha },
-                scheduler,
-            );
-        };
-        if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
-            panic!("{m} x {n} x {k}, seed {seed}:\n{report}");
-        }
-        for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
-            let (row, col) = (i / n, i % n);
-            let pairs = || (0..k).map(|k_at| a_values[row * k + k_at] * b_values[col * k + k_at]);
-            let (sum, size) = (pairs().sum::<f64>(), pairs().map(f64::abs).sum::<f64>());
-            let want = f64::from(alpha) * sum;
-            let within = if whole {
-                // Each partial sum is a whole number below 2^24: f32 holds it.
-                O::of(want).f64().to_bits() == got.to_bits() || (want == 0.0 && got == 0.0)
-            } else {
-                let rounding = k as f64 * f64::from(f32::EPSILON) * size * f64::from(alpha);
-                let last = O::HALF_STEP * (want.abs() + rounding);
-                (got - want).abs() <= rounding + last + f64::from(f32::MIN_POSITIVE)
-            };
-            assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
-        }
-    }
+    let kernel = Kernel {
+        cluster_tile: [BM * Cl::M, BN * Cl::N],
+        k_tile: A::COLS,
+        facts: <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH,
+        entry: &entry,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM of pairs.
+fn check_pair<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN, TwoSm>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: PairCta<A, B, O> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        pair_gemm::<A, B, O, Scale>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [2 * BM, BN],
+        k_tile: A::COLS,
+        facts: <PairCta<A, B, O> as KernelArg>::LAUNCH,
+        entry: &entry,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
 
 fn seeds(few: u64) -> u64 {
@@ -189,6 +236,9 @@ fn seeds(few: u64) -> u64 {
 
 /// [`check`] with tiles of operands of two types, in clusters.
 macro_rules! check {
+    (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
+        check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
+    };
     ($a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
         check::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
     };
@@ -239,4 +289,25 @@ fn clusters_share_operands() {
     check!(F8E4M3 [128], F8E4M3 => bf16, cluster 2 x 1, [3 * BM, 2 * BN - 8, 144], 2, false, seeds(2));
     check!(f16 [64], f16 => f16, cluster 1 x 2, [BM, 3 * BN, 6 * 64], 1, false, seeds(2));
     check!(bf16 [64], bf16 => bf16, cluster 2 x 2, [2 * BM, 2 * BN, 5 * 64], 1, false, seeds(1));
+}
+
+#[test]
+fn a_pair_multiplies_whole_numbers_exactly() {
+    check!(pair bf16 [64], bf16 => f32, [2 * BM, BN, 192], 1, true, seeds(4));
+    check!(pair F8E4M3 [128], F8E4M3 => f32, [2 * BM, BN, 384], 1, true, seeds(2));
+    check!(pair Tf32 [32], Tf32 => f32, [2 * BM, BN, 96], 1, true, seeds(1));
+}
+
+/// More k tiles than stages, and tiles with rows, columns and K that are no multiples. One CTA of the last pair has no row.
+#[test]
+fn residues_of_a_pair() {
+    check!(pair bf16 [64], bf16 => bf16, [300, 312, 7 * 64 + 24], 2, false, seeds(2));
+    check!(pair f16 [64], f16 => f16, [72, 264, 40], 1, false, seeds(2));
+    check!(pair F8E4M3 [128], F8E5M2 => bf16, [260, 120, 7 * 128 + 48], 1, false, seeds(1));
+}
+
+/// One pair computes five tiles: the accumulators come round twice.
+#[test]
+fn the_accumulators_of_a_pair_are_used_in_turn() {
+    check!(pair f16 [64], f16 => f32, [5 * 2 * BM - 56, BN - 8, 64], 1, true, seeds(3));
 }

@@ -4,6 +4,7 @@
 //! follows its multiplications at once, so that the slot is free as early as can be.
 
 use super::TENSOR_ROWS;
+use crate::cta::{CtaGroup, OneSm, PAIR, TwoSm};
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
 use crate::tile::{Element, Major, TileShape};
@@ -20,7 +21,7 @@ mod sealed {
 }
 
 /// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
-/// columns.
+/// columns. With `G` of [`TwoSm`], it is the part of one CTA of a pair: B has half of the `N` rows.
 ///
 /// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both. Sums are f32.
 ///
@@ -40,7 +41,7 @@ mod sealed {
     label = "not the two operands of such a product",
     note = "a slot is a pair (A, B) with equal columns, as `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
 )]
-pub trait UmmaTiles<const N: usize>: Stage + sealed::Sealed {
+pub trait UmmaTiles<const N: usize, G = OneSm>: Stage + sealed::Sealed {
     /// The instruction descriptor.
     const INSTRUCTION: u32;
 
@@ -66,38 +67,67 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
     tcgen05::shared(addr, lead, lines, swizzle)
 }
 
+/// Issues the multiplications of a slot along K, each of them with `mma`.
+#[inline(always)]
+fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, bool)) {
+    let k_elements = const { K_BYTES / A::Element::SIZE };
+    let a = descriptor::<A>(data);
+    let b = descriptor::<B>(data + A::BYTES as u32);
+    for k in 0..A::COLS / k_elements {
+        let a = further(a, offset_of::<A>(0, k * k_elements));
+        let b = further(b, offset_of::<B>(0, k * k_elements));
+        mma(a, b, k > 0);
+    }
+}
+
+/// Checks the tiles of one CTA: `b_rows` are the rows of B that it has.
+const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
+    assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
+    assert!(
+        B::ROWS == b_rows,
+        "B has as many rows as the accumulator has columns, and half of them in each CTA of a pair"
+    );
+    assert!(A::COLS == B::COLS, "A and B have the same extent along K");
+    assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
+}
+
+impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N, TwoSm> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
+{
+    const INSTRUCTION: u32 = {
+        check::<A, B>(N / 2);
+        tcgen05::instruction::<A::Element, B::Element>(2 * TENSOR_ROWS as u32, N as u32)
+    };
+
+    #[device]
+    unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
+        along_k::<A, B>(data, |a, b, later| {
+            let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
+            // SAFETY: the caller's contract.
+            unsafe { <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || later) }
+        });
+    }
+}
+
 impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N> for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
 {
     const INSTRUCTION: u32 = {
-        assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
-        assert!(B::ROWS == N, "B has as many rows as the accumulator has columns");
-        assert!(A::COLS == B::COLS, "A and B have the same extent along K");
-        assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
+        check::<A, B>(N);
         tcgen05::instruction::<A::Element, B::Element>(TENSOR_ROWS as u32, N as u32)
     };
 
     #[device]
     unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
-        let k_elements = const { K_BYTES / A::Element::SIZE };
-        let a = descriptor::<A>(data);
-        let b = descriptor::<B>(data + A::BYTES as u32);
-        for k in 0..A::COLS / k_elements {
-            let a = further(a, offset_of::<A>(0, k * k_elements));
-            let b = further(b, offset_of::<B>(0, k * k_elements));
+        along_k::<A, B>(data, |a, b, later| {
+            let idesc = <Self as UmmaTiles<N>>::INSTRUCTION;
             // SAFETY: the caller's contract.
-            unsafe {
-                <A::Element as Operand>::Kind::mma(
-                    sums,
-                    a,
-                    b,
-                    <Self as UmmaTiles<N>>::INSTRUCTION,
-                    accumulate || k > 0,
-                );
-            }
-        }
+            unsafe { <A::Element as Operand>::Kind::mma(sums, a, b, idesc, accumulate || later) }
+        });
     }
 }
 
@@ -105,13 +135,13 @@ where
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `start`, then `commit`"]
-pub struct EmptyAccumulator<const N: usize, Tag> {
+pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm> {
     columns: u32,
     full: u32,
-    ring: PhantomData<(Tag, *const ())>,
+    ring: PhantomData<(Tag, G, *const ())>,
 }
 
-impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
+impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
     #[inline(always)]
     pub(super) fn new(columns: u32, full: u32) -> Self {
         Self { columns, full, ring: PhantomData }
@@ -123,7 +153,10 @@ impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
     /// barrier; CUTLASS `gemm` with `ScaleOut::Zero`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn start<St: UmmaTiles<N>, R: Name>(self, slot: UmmaSlot<St, R>) -> TensorSum<N, Tag> {
+    pub fn start<St: UmmaTiles<N, G>, R: Name>(
+        self,
+        slot: UmmaSlot<St, R, G>,
+    ) -> TensorSum<N, Tag, G> {
         // SAFETY: one thread holds the tokens of a full slot and of an acquired accumulator.
         unsafe { St::multiply(slot.data(), self.columns, false) };
         slot.release_by_commit();
@@ -135,18 +168,18 @@ impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `commit`"]
-pub struct TensorSum<const N: usize, Tag> {
-    at: EmptyAccumulator<N, Tag>,
+pub struct TensorSum<const N: usize, Tag, G = OneSm> {
+    at: EmptyAccumulator<N, Tag, G>,
 }
 
-impl<const N: usize, Tag: Name> TensorSum<N, Tag> {
+impl<const N: usize, Tag: Name, G: CtaGroup> TensorSum<N, Tag, G> {
     /// Multiplies the next slot, and releases it when that has completed.
     ///
     /// Waits for nothing: the hardware executes the multiplications of a thread in order. (PTX `tcgen05.mma`,
     /// `tcgen05.commit`; CUTLASS `gemm`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn add<St: UmmaTiles<N>, R: Name>(&mut self, slot: UmmaSlot<St, R>) {
+    pub fn add<St: UmmaTiles<N, G>, R: Name>(&mut self, slot: UmmaSlot<St, R, G>) {
         // SAFETY: as in `start`.
         unsafe { St::multiply(slot.data(), self.at.columns, true) };
         slot.release_by_commit();
@@ -154,12 +187,12 @@ impl<const N: usize, Tag: Name> TensorSum<N, Tag> {
 
     /// Gives the accumulator to its readers when all multiplications have completed.
     ///
-    /// Signals one arrival on the full barrier, then. (PTX `tcgen05.commit`; CUTLASS `producer_commit` of
+    /// Signals one arrival on the full barrier, then; of a pair in both CTAs. (PTX `tcgen05.commit`; CUTLASS `producer_commit` of
     /// `PipelineUmmaAsync`.) See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
     pub fn commit(self) {
         isa::debug::let_go(self.at.full);
         // SAFETY: the full barrier expects one arrival of this thread's commit per accumulator.
-        unsafe { tcgen05::commit(self.at.full) };
+        unsafe { G::commit(self.at.full, if G::CTAS == 1 { 0 } else { PAIR }) };
     }
 }

@@ -18,6 +18,7 @@ use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
 use crate::tensor::memory::TensorMemory;
+use crate::tensor::pair::Pairs;
 use crate::tensor::umma::Umma;
 use crate::types::grid::SMEM_BASE;
 use crate::types::loc::Loc;
@@ -56,6 +57,8 @@ pub(crate) struct Machine {
     pub copies: Copies,
     /// Tensor memory, by CTA.
     pub tensor: Vec<TensorMemory>,
+    /// Pairs of CTAs that use it together.
+    pub pairs: Pairs,
     /// The multiplications into it, and the registers loaded from it, by thread.
     pub umma: Umma,
 }
@@ -87,6 +90,7 @@ impl Machine {
             held: (0..ctas).map(|_| Held::all(block)).collect(),
             copies: Copies::new(threads),
             tensor: (0..ctas).map(|_| TensorMemory::default()).collect(),
+            pairs: Pairs::default(),
             umma: Umma::default(),
             shape,
         }

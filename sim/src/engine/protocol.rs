@@ -79,6 +79,7 @@ pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec
             Wait::Warpgroup => 8 << 32,
             Wait::Poll { .. } => 9 << 32,
             Wait::GridAhead => 10 << 32,
+            Wait::Pair { .. } => 11 << 32,
         };
         let at = thread.loc.map_or(0, line);
         all.push([number(thread.op), at, wait, folded, tokens].into_iter().fold(status, mix));

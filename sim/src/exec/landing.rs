@@ -87,7 +87,12 @@ fn destination(
 
 /// The bytes of a load are there; `source` is that of a copy from shared memory.
 fn loaded(e: &mut Engine, to: Target, source: Option<(usize, u32)>) -> Result<(), Fault> {
-    let at = (to.bar, e.hw.mbarriers.get(to.bar).state.phase);
+    let bar = e.hw.mbarriers.get(to.bar);
+    if !e.hw.ctas.lives(bar.cta) {
+        let message = format!("{} bytes complete on an mbarrier of CTA {}, which has exited", to.bytes, bar.cta);
+        return Err(Fault::new(Rule::PeerGone, message));
+    }
+    let at = (to.bar, bar.state.phase);
     e.edge(|race| race.lands((to.cta, to.dst, to.bytes), to.site, at, source));
     mbarrier::complete(e, to.bar, to.bytes)
 }

@@ -126,15 +126,15 @@ impl Race {
         })
     }
 
-    /// A thread accesses words of tensor memory; `commit` is the number of the commit that will cover a multiplication.
+    /// A thread accesses words of a CTA's tensor memory; `commit` is the number of the commit that will cover a multiplication.
     pub fn tensor(
         &mut self,
-        thread: &Thread,
+        (thread, cta): (&Thread, usize),
         (lanes, columns): (Range<u32>, Range<u32>),
         uses: Uses,
         commit: u64,
     ) -> Result<(), TensorClash> {
-        let (t, cta) = (thread.id, thread.cta);
+        let t = thread.id;
         let site = self.sites.at(thread, false);
         let multiplies = matches!(uses, Uses::Multiply { .. });
         let kind = if multiplies { Agent::Umma(t) } else { Agent::TensorMoves(t) };
@@ -182,6 +182,7 @@ impl Race {
                         );
                         word.reads[slot] = new;
                     }
+                    Uses::Free => {}
                     _ => *word = Word { write: new, ..Word::default() },
                 }
             }
@@ -190,14 +191,14 @@ impl Race {
         result
     }
 
-    /// The operands of a multiplication are read, which `commit` will end.
+    /// The operands of a multiplication in a CTA's shared memory are read, which `commit` will end.
     pub fn umma(
         &mut self,
-        thread: &Thread,
+        (thread, cta): (&Thread, usize),
         operands: &[Operand; 2],
         commit: u64,
     ) -> Result<(), Found> {
-        let (t, cta) = (thread.id, thread.cta);
+        let t = thread.id;
         let site = self.sites.at(thread, false);
         let agent = self.agents.number(Agent::Umma(t));
         let new = Access { agent, time: commit as u32, site };

@@ -5,4 +5,5 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod memory;
+pub(crate) mod pair;
 pub(crate) mod umma;

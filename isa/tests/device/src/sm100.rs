@@ -4,6 +4,7 @@ use crate::keep;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use isa::Tf32;
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
 use isa::tcgen05::{self, Loaded, Swizzle};
 use isa::{kernel, shared};
@@ -76,5 +77,29 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
         tcgen05::dealloc(d, 64);
+    }
+}
+
+/// The same by a pair of CTAs. A kernel has instructions of one `.cta_group`.
+#[kernel(threads = 128, smem = 4096, cluster = (2, 1, 1))]
+pub fn tensor_pair(bar: u32, operand: u32, map: u64) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        let at = shared::dynamic_base();
+        tcgen05::alloc_2sm(at, 64);
+        tcgen05::relinquish_alloc_permit_2sm();
+        let d: u32 = shared::ld(at);
+        tcgen05::tensor_load_2sm(operand, map as *const TensorMapBytes, [0, 0], bar);
+        tcgen05::fence_after_thread_sync();
+        let a = tcgen05::shared(operand, 16, 1024, Swizzle::B128);
+        tcgen05::mma_f16_2sm(d, a, a, tcgen05::instruction::<bf16, bf16>(256, 64), false);
+        tcgen05::mma_tf32_2sm(d, a, a, tcgen05::instruction::<Tf32, Tf32>(256, 64), true);
+        tcgen05::mma_f8f6f4_2sm(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(256, 64), true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8_2sm(d, a, a, tcgen05::instruction::<i8, i8>(256, 64), false);
+        tcgen05::commit_2sm(bar);
+        tcgen05::commit_multicast_2sm(bar, 3);
+        tcgen05::fence_before_thread_sync();
+        tcgen05::dealloc_2sm(d, 64);
     }
 }
