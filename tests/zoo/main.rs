@@ -29,6 +29,7 @@ mod exits;
 mod launches;
 mod memory;
 mod pages;
+mod pairs;
 mod phases;
 mod places;
 mod races;
@@ -156,4 +157,5 @@ const FAMILIES: &[Family] = &[
     tensor_maps::FAMILY,
     tensor_memory::FAMILY,
     umma::FAMILY,
+    pairs::FAMILY,
 ];
