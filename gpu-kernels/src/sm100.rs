@@ -13,13 +13,15 @@
 //!
 //! Operands are bf16 or f16, e4m3, or tf32; a k tile has 128 bytes of each row of all of them.
 //!
-//! [`pair`] is the same by pairs of CTAs, with a tile of 256 x 256.
+//! [`pair`] is the same by pairs of CTAs, with a tile of 256 x 256. [`launch_control`] is the same with tiles that the
+//! hardware hands out.
 //!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
 //! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
 #![forbid(unsafe_code)]
 
+pub mod launch_control;
 pub mod pair;
 
 use crate::gemm::TileSchedulerParams;
@@ -149,7 +151,7 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
         |group| {
             let tiles = DataParallel::new(group.coord(), &scheduler);
             let work = tiles.clone().map(|work| tiles.origin(&work, BM, BN));
-            store_tiles(group, sums.reader, stores, d, epilogue, work);
+            store_tiles(&group, sums.reader, stores, d, epilogue, work);
         },
     );
 }
@@ -157,7 +159,7 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
 /// The role that stores: takes each accumulator of `work` out of tensor memory, and stores it with the epilogue.
 #[inline(always)]
 fn store_tiles<const ACCUMULATORS: usize, O, E, Cl, G>(
-    group: Warpgroup<Store, Cl>,
+    group: &Warpgroup<Store, Cl>,
     sums: AccumulatorReaderEnd<ACCUMULATORS, BN, Store, Sums, G>,
     mut stores: TensorStoreEnd<O, Store>,
     d: &TensorMap<TileD<O>>,
@@ -169,8 +171,8 @@ fn store_tiles<const ACCUMULATORS: usize, O, E, Cl, G>(
     Cl: ClusterShape,
     G: CtaGroup,
 {
-    let epilogue = epilogue.prepared(&group);
-    let mut sums = sums.by(&group);
+    let epilogue = epilogue.prepared(group);
+    let mut sums = sums.by(group);
     // A fragment's first row is that of its warp group's 64 rows, of which each warp has 16; here it has 32.
     let warp = group.thread() / 32 * 16;
     for tile in work {
@@ -181,18 +183,18 @@ fn store_tiles<const ACCUMULATORS: usize, O, E, Cl, G>(
             for part in 0..boxes {
                 let first = part * TensorStoreEnd::<O, Store>::FRAGMENTS;
                 let col = tile.col + (STRIP_COLUMNS * index + 16 * first) as u32;
-                stores.store(&group, d, tile.row, col, |half, fragment| {
+                stores.store(group, d, tile.row, col, |half, fragment| {
                     let row = tile.row + warp + 16 * half as u32;
                     let values = strip.fragment(half, first + fragment);
                     let at = col + 16 * fragment as u32;
-                    let sum = Fragment::new(&group, values, row, at);
+                    let sum = Fragment::new(group, values, row, at);
                     epilogue.visit(sum, None).values
                 });
             }
         }
         full.release();
     }
-    stores.tail(&group);
+    stores.tail(group);
 }
 
 /// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256_<cluster>`.

@@ -13,6 +13,7 @@ use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
+use warpipe_gpu_kernels::sm100::launch_control::{ClcCta, clc_gemm};
 use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
@@ -119,6 +120,8 @@ struct Kernel<'a> {
     cluster_tile: [usize; 2],
     k_tile: usize,
     facts: Option<LaunchFacts>,
+    /// The SMs of the machine, of a kernel with a cluster for each tile.
+    room: Option<u32>,
     /// Runs one thread, with the matrices A, B and D.
     entry: &'a (dyn Fn(&Matrix, &Matrix, &Matrix, TileSchedulerParams) + Sync),
 }
@@ -147,20 +150,25 @@ fn run<A: Value, B: Value, O: Result>(
     let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) = kernel.facts else {
         unreachable!("a token says what its launch needs")
     };
+    let launched = if kernel.room.is_some() { tiles[0] * tiles[1] } else { clusters };
+    let mut ran = 0;
     for seed in 0..seeds {
         let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
         let grid = Grid {
-            grid: [clusters * cluster.iter().product::<u32>(), 1, 1],
+            grid: [launched * cluster.iter().product::<u32>(), 1, 1],
             block: [threads, 1, 1],
             cluster,
             min_ctas,
             smem_bytes,
             name: "gemm_sm100",
         };
-        let config = Config { seed, workers: Some(1), ..Config::default() };
+        let base = Config::default();
+        let sms = kernel.room.unwrap_or(base.sms);
+        let config = Config { seed, workers: Some(1), sms, ..base };
         let entry = || (kernel.entry)(&a, &b, &d, scheduler);
-        if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
-            panic!("{m} x {n} x {k}, seed {seed}:\n{report}");
+        match sim::launch(&config, &memory, &grid, &entry) {
+            Err(report) => panic!("{m} x {n} x {k}, seed {seed}:\n{report}"),
+            Ok(stats) => ran += stats.clusters,
         }
         for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
             let (row, col) = (i / n, i % n);
@@ -177,6 +185,9 @@ fn run<A: Value, B: Value, O: Result>(
             };
             assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
         }
+    }
+    if kernel.room.is_some() {
+        assert!(ran < seeds * u64::from(launched), "no launch was cancelled");
     }
 }
 
@@ -200,6 +211,33 @@ where
         cluster_tile: [BM * Cl::M, BN * Cl::N],
         k_tile: A::COLS,
         facts: <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM with launch control, on a machine with room for `clusters` clusters.
+fn check_clc<A, B, O, Cl>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+    Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: ClcCta<A, B, O, Cl> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        clc_gemm::<A, B, O, Scale, Cl>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [BM * Cl::M, BN * Cl::N],
+        k_tile: A::COLS,
+        facts: <ClcCta<A, B, O, Cl> as KernelArg>::LAUNCH,
+        room: Some(clusters * Cl::SIZE as u32),
         entry: &entry,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
@@ -224,6 +262,7 @@ where
         cluster_tile: [2 * BM, BN],
         k_tile: A::COLS,
         facts: <PairCta<A, B, O> as KernelArg>::LAUNCH,
+        room: None,
         entry: &entry,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
@@ -236,6 +275,9 @@ fn seeds(few: u64) -> u64 {
 
 /// [`check`] with tiles of operands of two types, in clusters.
 macro_rules! check {
+    (clc $a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
+        check_clc::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
+    };
     (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
         check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
     };
@@ -310,4 +352,17 @@ fn residues_of_a_pair() {
 #[test]
 fn the_accumulators_of_a_pair_are_used_in_turn() {
     check!(pair f16 [64], f16 => f32, [5 * 2 * BM - 56, BN - 8, 64], 1, true, seeds(3));
+}
+
+/// Seven tiles, and room for two or three clusters: the others are cancelled, or start when there is room.
+#[test]
+fn launch_control_hands_out_every_tile_once() {
+    check!(clc bf16 [64], bf16 => f32, cluster 1 x 1, [7 * BM - 56, BN - 8, 72], 2, true, seeds(6));
+    check!(clc f16 [64], f16 => f16, cluster 1 x 1, [3 * BM, 2 * BN, 136], 3, false, seeds(2));
+}
+
+/// The CTAs of a cluster get the same answers.
+#[test]
+fn launch_control_in_clusters() {
+    check!(clc bf16 [64], bf16 => f32, cluster 2 x 1, [9 * BM, BN, 64], 2, true, seeds(4));
 }

@@ -26,6 +26,7 @@ mod barriers;
 mod counts;
 mod deadlocks;
 mod exits;
+mod launch_control;
 mod launches;
 mod memory;
 mod pages;
@@ -158,4 +159,5 @@ const FAMILIES: &[Family] = &[
     tensor_memory::FAMILY,
     umma::FAMILY,
     pairs::FAMILY,
+    launch_control::FAMILY,
 ];

@@ -106,7 +106,7 @@ pub fn pair_gemm<A, B, O, E>(
         |group| {
             let tiles = DataParallel::new(group.coord(), &scheduler);
             let work = tiles.clone().map(|work| tiles.origin(&work, BM, BN));
-            store_tiles(group, sums.reader, stores, d, epilogue, work);
+            store_tiles(&group, sums.reader, stores, d, epilogue, work);
         },
     );
 }

@@ -5,12 +5,14 @@
 //! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
 
 mod dependent;
+mod launch_control;
 mod slice;
 mod split_tile;
 mod stream_k;
 mod throttle;
 
 pub use dependent::*;
+pub use launch_control::*;
 pub use slice::*;
 pub use split_tile::*;
 pub use stream_k::*;

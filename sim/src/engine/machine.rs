@@ -9,6 +9,7 @@ use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
 use crate::cluster::tokens::Tokens;
 use crate::copy::copies::Copies;
+use crate::exec::launch_control::Requests;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::grid::stream::Member;
@@ -59,6 +60,8 @@ pub(crate) struct Machine {
     pub tensor: Vec<TensorMemory>,
     /// Pairs of CTAs that use it together.
     pub pairs: Pairs,
+    /// What the cluster has asked of launch control.
+    pub requests: Requests,
     /// The multiplications into it, and the registers loaded from it, by thread.
     pub umma: Umma,
 }
@@ -91,6 +94,7 @@ impl Machine {
             copies: Copies::new(threads),
             tensor: (0..ctas).map(|_| TensorMemory::default()).collect(),
             pairs: Pairs::default(),
+            requests: Requests::default(),
             umma: Umma::default(),
             shape,
         }

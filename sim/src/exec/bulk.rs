@@ -43,7 +43,10 @@ pub(crate) fn start(e: &mut Engine, t: u32, kind: Kind) {
 /// What the time of a copy depends on.
 fn transfer(kind: &Kind) -> Transfer {
     match *kind {
-        Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+        Kind::TensorLoad { to, .. }
+        | Kind::RunLoad { to, .. }
+        | Kind::Answer { to, .. }
+        | Kind::Peer { to, .. } => {
             Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
         }
         Kind::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
@@ -52,7 +55,7 @@ fn transfer(kind: &Kind) -> Transfer {
 }
 
 /// Marks the destination of a load as being written, for an mbarrier.
-fn target(
+pub(crate) fn target(
     e: &mut Engine,
     t: u32,
     (cta, dst, bytes): (usize, u32, u32),

@@ -36,6 +36,11 @@ fn take(e: &mut Engine, copy: Copy) -> Result<(), Fault> {
             memory.read(src, bytes)?;
             loaded(e, to, None)
         }
+        Kind::Answer { words, to } => {
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            destination(e, to)?.0.copy_from_slice(&bytes);
+            loaded(e, to, None)
+        }
         Kind::Peer { cta, src, to } => {
             let data = source(e, cta, src, to.bytes)?;
             destination(e, to)?.0.copy_from_slice(&data);
@@ -121,6 +126,7 @@ fn note(guide: &mut Guide, copy: &Copy) {
             shared(guide, to.cta, to.dst, to.bytes, true);
             guide.touch(GLOBAL, *src, u64::from(to.bytes), false);
         }
+        Kind::Answer { to, .. } => shared(guide, to.cta, to.dst, to.bytes, true),
         Kind::Peer { cta, src, to } => {
             shared(guide, *cta, *src, to.bytes, false);
             shared(guide, to.cta, to.dst, to.bytes, true);

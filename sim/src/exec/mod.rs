@@ -13,6 +13,7 @@ pub(crate) mod given;
 pub(crate) mod grid;
 pub(crate) mod groups;
 pub(crate) mod landing;
+pub(crate) mod launch_control;
 pub(crate) mod matrix;
 pub(crate) mod mbarrier;
 pub(crate) mod named;

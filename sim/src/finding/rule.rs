@@ -44,7 +44,8 @@ macro_rules! rules {
                     | Self::TensorFence
                     | Self::TensorRegisters
                     | Self::TensorUnwritten
-                    | Self::TensorPair => "docs/blackwell.md#rules",
+                    | Self::TensorPair
+                    | Self::LaunchControl => "docs/blackwell.md#rules",
                     Self::Deadlock
                     | Self::TxLeftOver
                     | Self::TxOverrun
@@ -182,4 +183,6 @@ rules! {
     TensorUnwritten = "054", "a read of tensor memory that nothing has written";
     /// `.cta_group::2`: who issues it, in which cluster, and how long both CTAs run.
     TensorPair = "055", "a pair of CTAs that is none, or that one of them leaves";
+    /// `clusterlaunchcontrol`: a request after a failed one, a query of what is no answer.
+    LaunchControl = "056", "launch control used against its rules";
 }

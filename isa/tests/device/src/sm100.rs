@@ -7,7 +7,7 @@ use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
 use isa::tcgen05::{self, Loaded, Swizzle};
-use isa::{kernel, shared};
+use isa::{clusterlaunchcontrol, kernel, shared};
 
 fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded<N>) {
     // SAFETY: assembled, never run.
@@ -101,5 +101,18 @@ pub fn tensor_pair(bar: u32, operand: u32, map: u64) {
         tcgen05::commit_multicast_2sm(bar, 3);
         tcgen05::fence_before_thread_sync();
         tcgen05::dealloc_2sm(d, 64);
+    }
+}
+
+/// Launch control.
+#[kernel(threads = 128, smem = 4096, cluster = (2, 1, 1))]
+pub fn launch_control(bar: u32, out: DeviceSliceMut<u64>) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        let to = shared::dynamic_base();
+        clusterlaunchcontrol::try_cancel(to, bar);
+        clusterlaunchcontrol::try_cancel_multicast(to, bar);
+        let first = clusterlaunchcontrol::query_cancel(to).unwrap_or([u32::MAX; 3]);
+        keep(&out, 0, first[0] + first[1] + first[2]);
     }
 }
