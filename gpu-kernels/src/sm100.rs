@@ -14,13 +14,14 @@
 //! Operands are bf16 or f16, e4m3, or tf32; a k tile has 128 bytes of each row of all of them.
 //!
 //! [`pair`] is the same by pairs of CTAs, with a tile of 256 x 256. [`launch_control`] is the same with tiles that the
-//! hardware hands out.
+//! hardware hands out, and [`block_scaled`] with a factor for each 32 elements of the operands.
 //!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
 //! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
 #![forbid(unsafe_code)]
 
+pub mod block_scaled;
 pub mod launch_control;
 pub mod pair;
 
@@ -158,9 +159,9 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
 
 /// The role that stores: takes each accumulator of `work` out of tensor memory, and stores it with the epilogue.
 #[inline(always)]
-fn store_tiles<const ACCUMULATORS: usize, O, E, Cl, G>(
+fn store_tiles<const ACCUMULATORS: usize, const N: usize, O, E, Cl, G>(
     group: &Warpgroup<Store, Cl>,
-    sums: AccumulatorReaderEnd<ACCUMULATORS, BN, Store, Sums, G>,
+    sums: AccumulatorReaderEnd<ACCUMULATORS, N, Store, Sums, G>,
     mut stores: TensorStoreEnd<O, Store>,
     d: &TensorMap<TileD<O>>,
     epilogue: E,
@@ -177,7 +178,7 @@ fn store_tiles<const ACCUMULATORS: usize, O, E, Cl, G>(
     let warp = group.thread() / 32 * 16;
     for tile in work {
         let full = sums.wait();
-        for index in 0..BN / STRIP_COLUMNS {
+        for index in 0..N / STRIP_COLUMNS {
             let strip = full.strip(index);
             let boxes = const { STRIP_COLUMNS / (16 * TensorStoreEnd::<O, Store>::FRAGMENTS) };
             for part in 0..boxes {

@@ -8,11 +8,12 @@ use isa::kernel::{Dtype, KernelArg, LaunchFacts};
 use pipeline::cta::{ClusterShape, Sharing, TwoSm};
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
-use pipeline::tensor::UmmaTiles;
+use pipeline::tensor::{ScaleBlock, UmmaTiles};
 use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
+use warpipe_gpu_kernels::sm100::block_scaled::{self, ScaledCta, block_scaled_gemm};
 use warpipe_gpu_kernels::sm100::launch_control::{ClcCta, clc_gemm};
 use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
@@ -86,6 +87,7 @@ impl Matrix {
             Dtype::F16 => DataType::F16,
             Dtype::F32 => DataType::F32,
             Dtype::Tf32 => DataType::Tf32,
+            Dtype::I32 => DataType::I32,
             Dtype::E4m3 | Dtype::E5m2 => DataType::U8,
             other => unreachable!("{other:?}"),
         };
@@ -96,7 +98,7 @@ impl Matrix {
             dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
             strides: [(self.cols * T::Element::SIZE) as u64, 0, 0, 0],
             box_dims: [T::COLS as u32, TensorMap::<T, P>::BOX_ROWS as u32, 1, 1, 1],
-            swizzle: Swizzle::B128,
+            swizzle: if T::SWIZZLE == 0 { Swizzle::None } else { Swizzle::B128 },
         })
         .expect("a valid tensor");
         // SAFETY: the box, the element and the swizzle are the tile's; the memory outlives the run.
@@ -123,10 +125,34 @@ struct Kernel<'a> {
     /// The SMs of the machine, of a kernel with a cluster for each tile.
     room: Option<u32>,
     /// Runs one thread, with the matrices A, B and D.
-    entry: &'a (dyn Fn(&Matrix, &Matrix, &Matrix, TileSchedulerParams) + Sync),
+    entry: &'a (dyn Fn(&Matrix, &Matrix, &Matrix, &[Matrix], TileSchedulerParams) + Sync),
+    /// Whether there are block scales, whose matrices the kernel gets as well.
+    scaled: bool,
 }
 
 const ALPHA: f32 = 0.5;
+
+/// The exponent of the factor of 32 elements of an operand: from -1 to 1.
+fn exponent(operand: usize, row: usize, k_block: usize) -> i32 {
+    ((7 * row + row / 32 + 5 * k_block + 3 * operand) % 3) as i32 - 1
+}
+
+/// The factors of an operand of `rows` rows and `k` columns, in blocks of 128 rows and 128 columns of 512 bytes.
+fn factors(memory: &GlobalMemory, operand: usize, rows: usize, k: usize) -> Matrix {
+    let (blocks, k_tiles) = (rows.div_ceil(128), k.div_ceil(128));
+    let mut bytes = vec![0_u8; blocks * k_tiles * 512];
+    for row in 0..128 * blocks {
+        for k_block in 0..4 * k_tiles {
+            // Figure of the manual: four rows of a word's columns, four steps along K in its bytes.
+            let block = row / 128 * k_tiles + k_block / 4;
+            let at = 512 * block + 16 * (row % 32) + 4 * (row % 128 / 32) + k_block % 4;
+            bytes[at] = (127 + exponent(operand, row, k_block)) as u8;
+        }
+    }
+    let addr = memory.alloc(bytes.len());
+    memory.write(addr, &bytes).expect("just allocated");
+    Matrix { addr, rows: blocks * k_tiles, cols: 128 }
+}
 
 /// Multiplies on the model with `clusters` clusters, and compares with the f64 product. `A` and `B` are the element types of
 /// the operands.
@@ -139,8 +165,16 @@ fn run<A: Value, B: Value, O: Result>(
 ) {
     let memory = GlobalMemory::new();
     let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
-    let a_values: Vec<_> = a.iter().map(|&x| A::of(x).f64()).collect();
-    let b_values: Vec<_> = b.iter().map(|&x| B::of(x).f64()).collect();
+    let factor = |operand, i: usize| {
+        if kernel.scaled { 2.0_f64.powi(exponent(operand, i / k, i % k / 32)) } else { 1.0 }
+    };
+    let a_values: Vec<_> = (0..).zip(&a).map(|(i, &x)| A::of(x).f64() * factor(0, i)).collect();
+    let b_values: Vec<_> = (0..).zip(&b).map(|(i, &x)| B::of(x).f64() * factor(1, i)).collect();
+    let scales = if kernel.scaled {
+        vec![factors(&memory, 0, m, k), factors(&memory, 1, n, k)]
+    } else {
+        Vec::new()
+    };
     let a = Matrix::new::<A>(&memory, m, k, &a);
     let b = Matrix::new::<B>(&memory, n, k, &b);
     let [rows, columns] = kernel.cluster_tile;
@@ -165,7 +199,7 @@ fn run<A: Value, B: Value, O: Result>(
         let base = Config::default();
         let sms = kernel.room.unwrap_or(base.sms);
         let config = Config { seed, workers: Some(1), sms, ..base };
-        let entry = || (kernel.entry)(&a, &b, &d, scheduler);
+        let entry = || (kernel.entry)(&a, &b, &d, &scales, scheduler);
         match sim::launch(&config, &memory, &grid, &entry) {
             Err(report) => panic!("{m} x {n} x {k}, seed {seed}:\n{report}"),
             Ok(stats) => ran += stats.clusters,
@@ -201,7 +235,7 @@ where
     sm100::TileD<O>: Sync,
     Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
 {
-    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
         let (a, b, d) = (a.map(), b.map(), d.map());
@@ -213,6 +247,7 @@ where
         facts: <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH,
         room: None,
         entry: &entry,
+        scaled: false,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -227,7 +262,7 @@ where
     sm100::TileD<O>: Sync,
     Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
 {
-    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let cta: ClcCta<A, B, O, Cl> = unsafe { Cta::enter() };
         let (a, b, d) = (a.map(), b.map(), d.map());
@@ -239,6 +274,34 @@ where
         facts: <ClcCta<A, B, O, Cl> as KernelArg>::LAUNCH,
         room: Some(clusters * Cl::SIZE as u32),
         entry: &entry,
+        scaled: false,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM with block scales.
+fn check_scaled<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B, ScaleBlock, ScaleBlock): UmmaTiles<{ block_scaled::BN }>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scales: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: ScaledCta<A, B, O> = unsafe { Cta::enter() };
+        let (a, b, d, scales) = (a.map(), b.map(), d.map(), [scales[0].map(), scales[1].map()]);
+        let scale = Scale { alpha: ALPHA };
+        block_scaled_gemm(cta, (&a, &b), (&scales[0], &scales[1]), &d, scale, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [BM, block_scaled::BN],
+        k_tile: A::COLS,
+        facts: <ScaledCta<A, B, O> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+        scaled: true,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -252,7 +315,7 @@ where
     O: Result,
     sm100::TileD<O>: Sync,
 {
-    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scheduler| {
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let cta: PairCta<A, B, O> = unsafe { Cta::enter() };
         let (a, b, d) = (a.map(), b.map(), d.map());
@@ -264,6 +327,7 @@ where
         facts: <PairCta<A, B, O> as KernelArg>::LAUNCH,
         room: None,
         entry: &entry,
+        scaled: false,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -277,6 +341,9 @@ fn seeds(few: u64) -> u64 {
 macro_rules! check {
     (clc $a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
         check_clc::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
+    };
+    (mx $a:ty, $b:ty => $o:ty, $($rest:tt)*) => {
+        check_scaled::<Tile<$a, BM, 128>, Tile<$b, BM, 128>, $o>($($rest)*)
     };
     (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
         check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
@@ -365,4 +432,17 @@ fn launch_control_hands_out_every_tile_once() {
 #[test]
 fn launch_control_in_clusters() {
     check!(clc bf16 [64], bf16 => f32, cluster 2 x 1, [9 * BM, BN, 64], 2, true, seeds(4));
+}
+
+#[test]
+fn block_scales_of_whole_numbers_are_exact() {
+    check!(mx F8E4M3, F8E4M3 => f32, [BM, 128, 384], 1, true, seeds(4));
+    check!(mx F8E5M2, F8E4M3 => f32, [BM, 128, 256], 1, true, seeds(1));
+}
+
+/// More k tiles than stages, residues, and accumulators that come round.
+#[test]
+fn block_scales_with_residues() {
+    check!(mx F8E4M3, F8E4M3 => bf16, [200, 312, 7 * 128 + 48], 2, false, seeds(2));
+    check!(mx F8E4M3, F8E4M3 => f32, [5 * BM - 56, 120, 144], 1, true, seeds(2));
 }

@@ -23,6 +23,7 @@ mod world;
 
 mod attention;
 mod barriers;
+mod block_scales;
 mod counts;
 mod deadlocks;
 mod exits;
@@ -159,5 +160,6 @@ const FAMILIES: &[Family] = &[
     tensor_memory::FAMILY,
     umma::FAMILY,
     pairs::FAMILY,
+    block_scales::FAMILY,
     launch_control::FAMILY,
 ];

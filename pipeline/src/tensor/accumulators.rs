@@ -16,6 +16,8 @@ use isa::kernel::{Part, RegionFacts};
 /// With `G` of [`TwoSm`], a pair of CTAs has accumulators of 256 rows: 128 in each. The thread of the leader waits for the
 /// readers of both.
 ///
+/// `FACTORS` columns behind the accumulators are for block scales: [`FACTOR_COLUMNS`](super::FACTOR_COLUMNS), or none.
+///
 /// (PTX `tcgen05.alloc`, `mbarrier.init`; CUTLASS `PipelineUmmaAsync<Stages>`, `TMEM::Allocator1Sm` and `Allocator2Sm`.)
 ///
 /// ```
@@ -30,9 +32,14 @@ use isa::kernel::{Part, RegionFacts};
 /// assert_eq!(Plan::BYTES, 4 * ((128 + 256) * 128 + 16) + 16 + 2 * 16);
 /// assert_eq!(TensorAccumulators::<2, 256, Store, Sums>::COLUMNS, 512);
 /// ```
-pub struct TensorAccumulators<const STAGES: usize, const N: usize, Ro, Tag, G = OneSm>(
-    PhantomData<(Ro, Tag, G)>,
-);
+pub struct TensorAccumulators<
+    const STAGES: usize,
+    const N: usize,
+    Ro,
+    Tag,
+    G = OneSm,
+    const FACTORS: usize = 0,
+>(PhantomData<(Ro, Tag, G)>);
 
 /// Addresses inside the region: the word with the allocation's address, the barrier that says that it is there, the full
 /// barriers, the empty barriers.
@@ -61,8 +68,8 @@ impl<const STAGES: usize> Layout<STAGES> {
     }
 }
 
-impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup>
-    TensorAccumulators<STAGES, N, Ro, Tag, G>
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup, const FACTORS: usize>
+    TensorAccumulators<STAGES, N, Ro, Tag, G, FACTORS>
 {
     /// The columns of the allocation.
     pub const COLUMNS: u32 = {
@@ -79,7 +86,11 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup>
             Ro::GROUPS == 1,
             "the 128 rows of an accumulator are read by the four warps of one warp group"
         );
-        (STAGES * N).next_power_of_two() as u32
+        assert!(
+            STAGES * N + FACTORS <= 512,
+            "tensor memory has 512 columns, also for block scales: take fewer accumulators, or narrower ones"
+        );
+        (STAGES * N + FACTORS).next_power_of_two() as u32
     };
     const READERS: u32 = 4 * G::CTAS as u32;
 
@@ -128,6 +139,8 @@ pub struct AccumulatorEnds<const STAGES: usize, const N: usize, Ro, Tag, G = One
 #[must_use]
 pub struct AccumulatorProducerEnd<const STAGES: usize, const N: usize, Ro, Tag, G = OneSm> {
     at: Layout<STAGES>,
+    /// Columns of the allocation.
+    columns: u32,
     ring: PhantomData<(Ro, Tag, G, *const ())>,
 }
 
@@ -140,8 +153,8 @@ pub struct AccumulatorReaderEnd<const STAGES: usize, const N: usize, Ro, Tag, G 
 
 // SAFETY: the barriers and the word lie inside BYTES. The counts are what the ends produce: one arrival of a commit per
 // full accumulator, one of each reading warp per empty one, one of the allocating warp.
-unsafe impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup> Region
-    for TensorAccumulators<STAGES, N, Ro, Tag, G>
+unsafe impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup, const FACTORS: usize>
+    Region for TensorAccumulators<STAGES, N, Ro, Tag, G, FACTORS>
 {
     const BYTES: usize = {
         assert!(Self::COLUMNS > 0);
@@ -185,7 +198,7 @@ unsafe impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGrou
     unsafe fn ends(place: Place) -> Self::Ends {
         let at = Layout { base: place.base };
         AccumulatorEnds {
-            producer: AccumulatorProducerEnd { at, ring: PhantomData },
+            producer: AccumulatorProducerEnd { at, columns: Self::COLUMNS, ring: PhantomData },
             reader: AccumulatorReaderEnd { at, ring: PhantomData },
         }
     }
@@ -232,7 +245,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
         warp: Warp<R, Cl>,
         run: impl FnOnce(&Elected<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag>),
     ) {
-        let columns = const { TensorAccumulators::<STAGES, N, Ro, Tag>::COLUMNS };
+        let columns = self.columns;
         // SAFETY: the token says that the warp is converged. The end is there once, so the CTA allocates these columns once.
         let address = unsafe { allocate::<STAGES, OneSm>(self.at, columns) };
         if let Some(one) = warp.elect_for_now() {
@@ -289,7 +302,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
         run: impl FnOnce(&Leader<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag, TwoSm>),
     ) {
         const { assert!(is_pair::<Cl>(), "a pair of CTAs is a cluster of 2 x 1: `Cluster<2, 1>`") };
-        let columns = const { TensorAccumulators::<STAGES, N, Ro, Tag, TwoSm>::COLUMNS };
+        let columns = self.columns;
         // SAFETY: as for one CTA; the plan of the other one is the same.
         let address = unsafe { allocate::<STAGES, TwoSm>(self.at, columns) };
         let at = warp.coord();
@@ -348,7 +361,8 @@ impl<const STAGES: usize, const N: usize, Tag: Name, G: CtaGroup>
         self.wait();
         isa::tcgen05::fence_after_thread_sync();
         isa::debug::hold(self.at.full(stage), "accumulator of", Tag::NAME, stage, "committed");
-        EmptyAccumulator::new(self.address + stage * N as u32, self.at.full(stage))
+        let factors = self.address + const { STAGES * N } as u32;
+        EmptyAccumulator::new(self.address + stage * N as u32, factors, self.at.full(stage))
     }
 
     #[device]

@@ -7,10 +7,10 @@ use super::TENSOR_ROWS;
 use crate::cta::{CtaGroup, OneSm, PAIR, TwoSm};
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
-use crate::tile::{Element, Major, TileShape};
+use crate::tile::{Element, Major, TileShape, Vector};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05::{self, Kind, Operand, Swizzle};
+use isa::tcgen05::{self, Kind, KindF8f6f4, Operand, Swizzle};
 
 /// Bytes along K that one `tcgen05.mma` reads of each operand.
 const K_BYTES: usize = 32;
@@ -18,10 +18,14 @@ const K_BYTES: usize = 32;
 mod sealed {
     pub trait Sealed {}
     impl<A, B> Sealed for (A, B) {}
+    impl<A, B, Sa, Sb> Sealed for (A, B, Sa, Sb) {}
 }
 
 /// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
 /// columns. With `G` of [`TwoSm`], it is the part of one CTA of a pair: B has half of the `N` rows.
+///
+/// A slot `(A, B, ScaleBlock, ScaleBlock)` has block scales ([`ScaleBlock`]); its accumulators have 128 columns, and
+/// [`FACTOR_COLUMNS`] beside them.
 ///
 /// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both. Sums are f32.
 ///
@@ -46,12 +50,12 @@ pub trait UmmaTiles<const N: usize, G = OneSm>: Stage + sealed::Sealed {
     const INSTRUCTION: u32;
 
     /// Issues the multiplications of the slot at `data` into the columns at `sums`. The first one adds only if
-    /// `accumulate` is true.
+    /// `accumulate` is true. Block scales go to the columns at `factors`.
     ///
     /// # Safety
     /// One thread executes it. The slot is full, and the accumulator is acquired.
     #[doc(hidden)]
-    unsafe fn multiply(data: u32, sums: u32, accumulate: bool);
+    unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool);
 }
 
 /// The descriptor of the tile at `addr`. (CUTLASS `UMMA::make_umma_desc`.)
@@ -69,14 +73,14 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 
 /// Issues the multiplications of a slot along K, each of them with `mma`.
 #[inline(always)]
-fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, bool)) {
+fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, usize)) {
     let k_elements = const { K_BYTES / A::Element::SIZE };
     let a = descriptor::<A>(data);
     let b = descriptor::<B>(data + A::BYTES as u32);
     for k in 0..A::COLS / k_elements {
         let a = further(a, offset_of::<A>(0, k * k_elements));
         let b = further(b, offset_of::<B>(0, k * k_elements));
-        mma(a, b, k > 0);
+        mma(a, b, k);
     }
 }
 
@@ -91,6 +95,60 @@ const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
     assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
 }
 
+/// The block scales of 128 rows and 128 columns of e4m3 or e5m2: 512 bytes, as tensor memory takes them.
+///
+/// A factor is ue8m0, for 32 elements along K. Byte `16 * (row % 32) + 4 * (row / 32) + k` is the factor of row `row` and the
+/// elements from `32 * k` on. In global memory such blocks are rows of a tensor of `i32`, those of the same rows one after
+/// the other along K. (CUTLASS `Sm1xxBlockScaledBasicChunk<32>`.)
+///
+/// ```
+/// use warpipe_pipeline::{tensor::ScaleBlock, tile::TileShape};
+/// assert_eq!(ScaleBlock::BYTES, 512);
+/// ```
+pub type ScaleBlock = Vector<i32, 128>;
+
+/// Columns of tensor memory for the block scales of a slot: four for A, and four for B.
+pub const FACTOR_COLUMNS: usize = 8;
+
+/// A slot with block scales: A and B of 128 rows of 128 bytes, and the [`ScaleBlock`] of each.
+impl<A: TileShape, B: TileShape> UmmaTiles<128> for (A, B, ScaleBlock, ScaleBlock)
+where
+    A::Element: Operand<Kind = KindF8f6f4>,
+    B::Element: Operand<Kind = KindF8f6f4>,
+{
+    const INSTRUCTION: u32 = {
+        check::<A, B>(128);
+        assert!(A::COLS == 128, "a block of scales is for 128 elements along K");
+        tcgen05::instruction_block_scale::<A::Element, B::Element>(128, 128, 0)
+    };
+
+    #[device]
+    unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool) {
+        let blocks = data + const { A::BYTES + B::BYTES } as u32;
+        let block = |i: u32| {
+            let at = blocks + i * ScaleBlock::BYTES as u32;
+            // Eight rows of 16 bytes, and the next eight.
+            tcgen05::shared(at, 16, 128, Swizzle::None)
+        };
+        let (sfa, sfb) = (factors, factors + FACTOR_COLUMNS as u32 / 2);
+        // SAFETY: the caller's contract. The thread's copies and multiplications are executed in order.
+        unsafe {
+            tcgen05::cp_32x128b_warpx4(sfa, block(0));
+            tcgen05::cp_32x128b_warpx4(sfb, block(1));
+        }
+        along_k::<A, B>(data, |a, b, k| {
+            // Step k takes byte k of each word.
+            let byte = (k as u32) << 4 | (k as u32) << 29;
+            let idesc = <Self as UmmaTiles<128>>::INSTRUCTION | byte;
+            // SAFETY: as above.
+            unsafe {
+                let adds = accumulate || k > 0;
+                tcgen05::mma_mxf8f6f4_block_scale(sums, a, b, idesc, sfa, sfb, adds);
+            }
+        });
+    }
+}
+
 impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N, TwoSm> for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
@@ -102,11 +160,11 @@ where
     };
 
     #[device]
-    unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
-        along_k::<A, B>(data, |a, b, later| {
+    unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
+        along_k::<A, B>(data, |a, b, k| {
             let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
             // SAFETY: the caller's contract.
-            unsafe { <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || later) }
+            unsafe { <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0) }
         });
     }
 }
@@ -122,11 +180,11 @@ where
     };
 
     #[device]
-    unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
-        along_k::<A, B>(data, |a, b, later| {
+    unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
+        along_k::<A, B>(data, |a, b, k| {
             let idesc = <Self as UmmaTiles<N>>::INSTRUCTION;
             // SAFETY: the caller's contract.
-            unsafe { <A::Element as Operand>::Kind::mma(sums, a, b, idesc, accumulate || later) }
+            unsafe { <A::Element as Operand>::Kind::mma(sums, a, b, idesc, accumulate || k > 0) }
         });
     }
 }
@@ -137,14 +195,16 @@ where
 #[must_use = "an accumulator that is never committed stops the ring: call `start`, then `commit`"]
 pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm> {
     columns: u32,
+    /// The columns for block scales, if there are any.
+    factors: u32,
     full: u32,
     ring: PhantomData<(Tag, G, *const ())>,
 }
 
 impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
     #[inline(always)]
-    pub(super) fn new(columns: u32, full: u32) -> Self {
-        Self { columns, full, ring: PhantomData }
+    pub(super) fn new(columns: u32, factors: u32, full: u32) -> Self {
+        Self { columns, factors, full, ring: PhantomData }
     }
 
     /// Multiplies the first slot into the accumulator, and releases the slot when that has completed.
@@ -158,7 +218,7 @@ impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
         slot: UmmaSlot<St, R, G>,
     ) -> TensorSum<N, Tag, G> {
         // SAFETY: one thread holds the tokens of a full slot and of an acquired accumulator.
-        unsafe { St::multiply(slot.data(), self.columns, false) };
+        unsafe { St::multiply(slot.data(), self.columns, self.factors, false) };
         slot.release_by_commit();
         TensorSum { at: self }
     }
@@ -181,7 +241,7 @@ impl<const N: usize, Tag: Name, G: CtaGroup> TensorSum<N, Tag, G> {
     #[device]
     pub fn add<St: UmmaTiles<N, G>, R: Name>(&mut self, slot: UmmaSlot<St, R, G>) {
         // SAFETY: as in `start`.
-        unsafe { St::multiply(slot.data(), self.at.columns, true) };
+        unsafe { St::multiply(slot.data(), self.at.columns, self.at.factors, true) };
         slot.release_by_commit();
     }
 

@@ -10,9 +10,10 @@ use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
 use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
-use crate::tensor::pair;
-use crate::tensor::umma::{multiply, operands};
+use crate::tensor::umma::{chunks, multiply, operands};
+use crate::tensor::{pair, scaled};
 use crate::types::loc::Loc;
+use crate::types::word::Word;
 use std::ops::Range;
 
 /// Checks an `.aligned` instruction against the rest of the warp.
@@ -131,6 +132,12 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
+/// The factors of a multiplication: the columns of those of A and B, and their bytes in each word.
+struct Factors {
+    columns: [u32; 2],
+    bytes: [u32; 2],
+}
+
 /// `tcgen05.mma` of a kind, by one thread, for its CTA or its pair.
 pub(crate) fn mma(
     e: &mut Engine,
@@ -142,6 +149,84 @@ pub(crate) fn mma(
 ) -> Result<(), Fault> {
     let ctas = issues(e, t, pair)?;
     let shape = Shape::new(idesc, kind, pair)?;
+    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
+    product(e, t, d, (a, b), (ctas, shape, kind == Mma::I8), (adds, None))
+}
+
+/// `tcgen05.mma` of kind mxf8f6f4, with factors at two addresses of tensor memory.
+pub(crate) fn mma_scaled(
+    e: &mut Engine,
+    t: u32,
+    d: u32,
+    (a, b): (u64, u64),
+    (idesc, factors): (u32, [u32; 2]),
+    adds: bool,
+) -> Result<(), Fault> {
+    let ctas = issues(e, t, false)?;
+    let (shape, bytes) = scaled::shape(idesc)?;
+    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
+    let (cta, rows) = (ctas.start, [M, shape.n]);
+    let mut columns = [0; 2];
+    for ((column, address), rows) in columns.iter_mut().zip(factors).zip(rows) {
+        let (lane, first) = split(address);
+        if lane != 0 {
+            let message = format!("factors at lane {lane}: they begin at lane 0");
+            return Err(Fault::new(Rule::TensorLanes, message));
+        }
+        *column = first;
+        let all = scaled::columns(first, rows);
+        e.hw.tensor[cta].check(&all)?;
+        let commit = e.hw.umma.open(t);
+        ordered(e, (t, cta), 0..LANES, all, Uses::Factors, commit)?;
+    }
+    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some(Factors { columns, bytes })))
+}
+
+/// `tcgen05.cp` of `.32x128b.warpx4`.
+pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fault> {
+    let (cta, line) = (e.hw.thread(t).cta, e.hw.line(t));
+    e.hw.pairs.group(false, "tcgen05.cp", line)?;
+    let (lane, first) = split(to);
+    if lane != 0 {
+        let message = format!("a copy of .warpx4 to lane {lane}: it begins at lane 0");
+        return Err(Fault::new(Rule::TensorLanes, message));
+    }
+    let columns = first..first + scaled::COPIED;
+    e.hw.tensor[cta].check(&columns)?;
+    let chunks = scaled::copied(from)?;
+    e.operands(|| [from, u64::from(to)]);
+    let mut rows = Vec::with_capacity(chunks.len());
+    for &addr in &chunks {
+        match e.hw.smem[cta].hold_chunk(addr) {
+            Ok(bytes) => rows.push(<[u32; 4]>::from_bytes(bytes)),
+            Err(c) => return Err(e.hw.conflict(cta, c)),
+        }
+    }
+    let commit = e.hw.umma.open(t);
+    e.guided(|guide| {
+        chunks.iter().for_each(|&addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+    });
+    e.checked(t, |race, thread| race.umma((thread, cta), &chunks, commit))?;
+    ordered(e, (t, cta), 0..LANES, columns, Uses::Copy, commit)?;
+    e.hw.umma.issue(t, cta, chunks, line);
+    let memory = &mut e.hw.tensor[cta];
+    for lane in 0..LANES {
+        for (column, word) in (first..).zip(rows[(lane % 32) as usize]) {
+            *memory.word(lane, column) = word;
+        }
+    }
+    Ok(())
+}
+
+/// A multiplication: checks what it touches, and does it.
+fn product(
+    e: &mut Engine,
+    t: u32,
+    d: u32,
+    (a, b): (u64, u64),
+    (ctas, shape, integers): (Range<usize>, Shape, bool),
+    (adds, factors): (bool, Option<Factors>),
+) -> Result<(), Fault> {
     let (lane, first) = split(d);
     if lane != 0 {
         let message = format!("an accumulator at lane {lane}: {M} rows begin at lane 0");
@@ -154,29 +239,34 @@ pub(crate) fn mma(
     own(e, t, &columns, false)?;
     own(e, t, &columns, true)?;
     let operands = operands(a, b, shape)?;
-    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
     let product = multiply(&mut e.hw.smem, ctas.clone(), &operands, shape);
     let product = product.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
+    let chunks = chunks(&operands);
     let commit = e.hw.umma.open(t);
     let line = e.hw.line(t);
-    for (cta, product) in ctas.zip(product) {
+    for (cta, mut product) in ctas.zip(product) {
         e.guided(|guide| {
-            for o in &operands {
-                o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
-            }
+            chunks.iter().for_each(|&addr| guide.touch(cta as u64, u64::from(addr), 16, false));
         });
         e.checked(t, |race, thread| {
             race.reaches(thread, cta);
-            race.umma((thread, cta), &operands, commit)
+            race.umma((thread, cta), &chunks, commit)
         })?;
         ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Multiply { adds }, commit)?;
-        e.hw.umma.issue(t, cta, operands, line);
+        e.hw.umma.issue(t, cta, chunks.clone(), line);
         let memory = &mut e.hw.tensor[cta];
+        if let Some(Factors { columns: [a, b], bytes }) = factors {
+            let a = scaled::factors(memory, a, M, bytes[0])?;
+            let b = scaled::factors(memory, b, shape.n, bytes[1])?;
+            for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
+                row.iter_mut().zip(&b).for_each(|(sum, b)| *sum *= a * b);
+            }
+        }
         for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
             for (column, sum) in (first..).zip(sums) {
                 let word = memory.word(row, column);
                 let before = if adds { *word } else { 0 };
-                *word = if kind == Mma::I8 {
+                *word = if integers {
                     // f32 holds the sum of 32 products of two bytes.
                     before.wrapping_add((*sum as i32).cast_unsigned())
                 } else {

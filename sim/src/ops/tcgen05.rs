@@ -120,6 +120,28 @@ pub fn commit_multicast_2sm(bar: u32, mask: u16) {
     op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (Some(mask), true)));
 }
 
+/// `tcgen05.cp.cta_group::1.32x128b.warpx4`
+#[track_caller]
+pub fn cp_32x128b_warpx4(taddr: u32, from: u64) {
+    op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X`
+#[track_caller]
+pub fn mma_mxf8f6f4_block_scale(
+    d: u32,
+    a: u64,
+    b: u64,
+    idesc: u32,
+    sfa: u32,
+    sfb: u32,
+    scale_d: bool,
+) {
+    op("tcgen05.mma", 0, |e, t| {
+        tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d)
+    });
+}
+
 /// `tcgen05.wait::ld.sync.aligned`
 #[track_caller]
 pub fn wait_ld() {

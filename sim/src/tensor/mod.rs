@@ -6,4 +6,5 @@
 pub(crate) mod descriptor;
 pub(crate) mod memory;
 pub(crate) mod pair;
+pub(crate) mod scaled;
 pub(crate) mod umma;

@@ -13,7 +13,8 @@ use std::ops::Range;
 /// A multiplication that may not have completed.
 struct InFlight {
     cta: usize,
-    operands: [Operand; 2],
+    /// The 16 bytes of shared memory that it reads, by their addresses.
+    chunks: Vec<u32>,
     loc: Loc,
     /// The commit of its thread that covers it.
     commit: u64,
@@ -59,6 +60,15 @@ pub(crate) fn operands(a: u64, b: u64, shape: Shape) -> Result<[Operand; 2], Fau
         operand(a, shape.majors[0], M, shape.types[0])?,
         operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])?,
     ])
+}
+
+/// The addresses of the 16 bytes of both operands.
+pub(crate) fn chunks(operands: &[Operand; 2]) -> Vec<u32> {
+    let mut all = Vec::new();
+    for o in operands {
+        o.for_each_chunk(|_, _, addr| all.push(addr));
+    }
+    all
 }
 
 /// Reads an operand; `at` is where a row's and a column's elements go.
@@ -122,11 +132,11 @@ impl Umma {
         self.0.get(&t).map_or(0, |thread| thread.commits) + 1
     }
 
-    /// A multiplication is in flight.
-    pub fn issue(&mut self, t: u32, cta: usize, operands: [Operand; 2], loc: Loc) {
+    /// A multiplication, or a copy, is in flight.
+    pub fn issue(&mut self, t: u32, cta: usize, chunks: Vec<u32>, loc: Loc) {
         let thread = self.of(t);
         let commit = thread.commits + 1;
-        thread.mmas.push_back(InFlight { cta, operands, loc, commit });
+        thread.mmas.push_back(InFlight { cta, chunks, loc, commit });
     }
 
     /// `tcgen05.commit`: gives its number.
@@ -142,9 +152,7 @@ impl Umma {
         let mmas = &mut self.of(t).mmas;
         while mmas.front().is_some_and(|mma| mma.commit <= commit) {
             if let Some(mma) = mmas.pop_front() {
-                for o in &mma.operands {
-                    o.for_each_chunk(|_, _, addr| over(mma.cta, addr));
-                }
+                mma.chunks.iter().for_each(|&addr| over(mma.cta, addr));
             }
         }
     }
@@ -152,7 +160,7 @@ impl Umma {
     /// Where the multiplication was issued that reads an address of shared memory.
     pub fn reads(&self, cta: usize, addr: u32) -> Option<Loc> {
         let mut all = self.0.values().flat_map(|thread| &thread.mmas);
-        let mma = all.find(|mma| mma.cta == cta && mma.operands.iter().any(|o| o.covers(addr)))?;
+        let mma = all.find(|mma| mma.cta == cta && mma.chunks.contains(&(addr & !15)))?;
         Some(mma.loc)
     }
 

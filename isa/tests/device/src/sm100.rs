@@ -73,6 +73,9 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::mma_f8f6f4(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(128, 64), true);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
+        tcgen05::cp_32x128b_warpx4(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
+        let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E5M2>(128, 64, 1);
+        tcgen05::mma_mxf8f6f4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         tcgen05::commit(bar);
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
