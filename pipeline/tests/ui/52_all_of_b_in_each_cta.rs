@@ -1,4 +1,5 @@
 //! Each CTA of a pair has all columns of B.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

@@ -1,4 +1,5 @@
 //! Each CTA of a pair loads for itself: the thread that multiplies would wait for its own half alone.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

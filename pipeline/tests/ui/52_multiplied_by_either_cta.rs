@@ -1,4 +1,5 @@
 //! Any thread of either CTA multiplies for the pair.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

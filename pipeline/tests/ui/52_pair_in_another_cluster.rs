@@ -1,4 +1,5 @@
 //! A pair of CTAs in a cluster of four.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

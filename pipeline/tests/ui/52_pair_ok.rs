@@ -1,4 +1,5 @@
 //! The correct program of row 52 of the catalogue: a ring and accumulators of a pair.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

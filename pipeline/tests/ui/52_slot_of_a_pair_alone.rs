@@ -1,4 +1,5 @@
 //! A slot of a pair of CTAs is multiplied by one CTA alone.
+#![allow(unused_imports)]
 mod support;
 use support::*;
 use warpipe_pipeline::cta::*;

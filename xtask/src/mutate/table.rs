@@ -597,4 +597,16 @@ mutations! {
         in "pipeline/src/tensor/multiply.rs",
             "B::ROWS == b_rows,"
             => "B::ROWS >= b_rows,";
+    "53_tiles_taken_twice":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by<R: Role>(self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {"
+            => "pub fn by<R: Role>(&self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {";
+    "53_tiles_of_another_role":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by(self, group: &Warpgroup<Ro, Cl>)"
+            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, Cl>)";
+    "53_asked_twice":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by<R: Role>(self, one: &Elected<R, Cl>) {"
+            => "pub fn by<R: Role>(&self, one: &Elected<R, Cl>) {";
 }
