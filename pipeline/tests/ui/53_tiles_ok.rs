@@ -1,22 +1,36 @@
-//! The correct program of row 53 of the catalogue: every end of the answers is taken once.
-#![allow(unused_imports)]
-mod support;
-use support::*;
-use warpipe_pipeline::cta::*;
-use warpipe_pipeline::grid::*;
+//! Every end of the answers of launch control is taken once. The grid is one CTA: it gets its own tile, and no other one.
+use crate::common::run;
+use crate::support::*;
+use pipeline::grid::{ClcEnds, ClcFetch};
+use sim::GlobalMemory;
 
-names! { Tiles = "tiles", Others = "others" }
+names! { Tiles = "tiles" }
 
-fn ask(one: &One, end: ClcFetchEnd<2, Tiles, Alone>) {
-    end.by(one);
+fn kernel(cta: ThisCta<SmemPlan<(ClcFetch<2, 1, Work, Tiles, Alone>,)>>) {
+    let (cta, (tiles,)) = cta.init();
+    let ClcEnds { fetch, warps: [loads], stores } = tiles;
+    cta.specialize(
+        |load| {
+            load.two_warps(
+                |warp| {
+                    if let Some(one) = warp.elect() {
+                        fetch.by(&one);
+                    }
+                },
+                |warp| {
+                    if let Some(one) = warp.elect() {
+                        assert!(loads.by(&one).eq([0]));
+                    }
+                },
+            );
+        },
+        |group| assert!(stores.by(&group).eq([0])),
+    );
 }
 
-fn count(one: &One, end: ClcWarpEnd<2, Tiles, Alone>) -> usize {
-    end.by(one).count()
-}
-
-fn main() {
-    let (_, _) = (ask, count);
-    type Fetch = ClcFetch<2, 1, Work, Tiles, Alone>;
-    assert_eq!(SmemPlan::<(Fetch,)>::BYTES, 2 * 32);
+#[test]
+fn all_get_the_same_tiles() {
+    for seed in 0..8 {
+        run(seed, &GlobalMemory::new(), kernel).unwrap_or_else(|report| panic!("{seed}:\n{report}"));
+    }
 }
