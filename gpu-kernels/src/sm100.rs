@@ -34,8 +34,8 @@ use pipeline::mma::{Fragment, Fragments};
 use pipeline::prelude::*;
 use pipeline::ring::Umma;
 use pipeline::tensor::{
-    AccumulatorReaderEnd, STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd, TensorStores,
-    UmmaTiles,
+    AccumulatorReaderEnd, STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd,
+    TensorStores, UmmaTiles,
 };
 use pipeline::tile::{EpilogueElement, TileShape};
 

@@ -239,7 +239,14 @@ where
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
         let (a, b, d) = (a.map(), b.map(), d.map());
-        sm100::tensor_gemm::<A, B, O, Scale, Cl>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+        sm100::tensor_gemm::<A, B, O, Scale, Cl>(
+            cta,
+            &a,
+            &b,
+            &d,
+            Scale { alpha: ALPHA },
+            scheduler,
+        );
     };
     let kernel = Kernel {
         cluster_tile: [BM * Cl::M, BN * Cl::N],

@@ -46,7 +46,15 @@ unsafe fn multiply(d: u32) {
     let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E4M3>(128, N, 0);
     // SAFETY: the caller has the columns.
     unsafe {
-        tcgen05::mma_mxf8f6f4_block_scale(d, describe(A), describe(B), idesc, d + N, d + N + 4, false);
+        tcgen05::mma_mxf8f6f4_block_scale(
+            d,
+            describe(A),
+            describe(B),
+            idesc,
+            d + N,
+            d + N + 4,
+            false,
+        );
     }
 }
 

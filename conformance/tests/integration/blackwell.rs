@@ -117,7 +117,8 @@ fn launch_control_gives_each_cta_to_one() {
 fn the_kernels_assemble() {
     for arch in [Arch::Sm100a, Arch::Sm103a] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("blackwell");
-        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("litmus-{}", arch.name()));
+        let out =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("litmus-{}", arch.name()));
         let image = KernelBuilder::new(folder).out_dir(&out).arch(arch).build();
         let image = image.unwrap_or_else(|e| panic!("{}: {e}", arch.name()));
         match &image.ptxas {

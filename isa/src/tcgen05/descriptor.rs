@@ -39,7 +39,10 @@ pub use crate::wgmma::Swizzle;
 #[must_use]
 pub const fn instruction<A: Operand, B: Operand<Kind = A::Kind>>(m: u32, n: u32) -> u32 {
     assert!(m == 128 || m == 256, "M is 128 by one CTA, and 256 by a pair");
-    assert!(n >= 16 && n <= 256 && n.is_multiple_of(m / 8), "N is a multiple of M / 8 from there to 256");
+    assert!(
+        n >= 16 && n <= 256 && n.is_multiple_of(m / 8),
+        "N is a multiple of M / 8 from there to 256"
+    );
     A::Kind::SUM_CODE << 4 | A::CODE << 7 | B::CODE << 10 | (n / 8) << 17 | (m / 16) << 24
 }
 

@@ -2,7 +2,9 @@
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*, "Kind" and "Data types".
 
-use super::{mma_f8f6f4, mma_f8f6f4_2sm, mma_f16, mma_f16_2sm, mma_i8, mma_i8_2sm, mma_tf32, mma_tf32_2sm};
+use super::{
+    mma_f8f6f4, mma_f8f6f4_2sm, mma_f16, mma_f16_2sm, mma_i8, mma_i8_2sm, mma_tf32, mma_tf32_2sm,
+};
 use crate::Tf32;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};

@@ -34,8 +34,12 @@ fn the_table_of_tcgen05_lists_every_function() {
         }
         rest.or(moved.then_some(line))?.split([' ', '(', '<']).next()
     };
-    let declared: BTreeSet<_> =
-        own.iter().flat_map(|file| file.lines()).filter_map(name).filter(|n| !n.starts_with('$')).collect();
+    let declared: BTreeSet<_> = own
+        .iter()
+        .flat_map(|file| file.lines())
+        .filter_map(name)
+        .filter(|n| !n.starts_with('$'))
+        .collect();
     let listed: BTreeSet<_> = table().into_iter().map(|row| row.0).collect();
     assert_eq!(declared, listed);
     assert_eq!(listed.len(), 50);

@@ -10,7 +10,7 @@ mod smem;
 mod text;
 
 pub use cluster::*;
-pub(crate) use group::{PAIR, is_pair};
 pub use group::{CtaGroup, Leader, OneSm, TwoSm};
+pub(crate) use group::{PAIR, is_pair};
 pub use roles::*;
 pub use smem::*;

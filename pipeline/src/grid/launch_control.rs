@@ -312,7 +312,10 @@ impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcTiles<STAGES, Tag, Cl>
             if Cl::SIZE == 1 {
                 mbarrier::arrive(self.at.empty(stage));
             } else {
-                mbarrier::arrive_remote_release_cluster(isa::cluster::mapa(self.at.empty(stage), 0));
+                mbarrier::arrive_remote_release_cluster(isa::cluster::mapa(
+                    self.at.empty(stage),
+                    0,
+                ));
             }
         }
     }

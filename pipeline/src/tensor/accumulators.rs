@@ -1,7 +1,9 @@
 //! The ring of accumulators in tensor memory: its allocation, its barriers, and the thread that fills it.
 
 use super::multiply::EmptyAccumulator;
-use crate::cta::{ClusterShape, CtaGroup, Elected, Leader, OneSm, Place, Region, Role, TwoSm, Warp, is_pair};
+use crate::cta::{
+    ClusterShape, CtaGroup, Elected, Leader, OneSm, Place, Region, Role, TwoSm, Warp, is_pair,
+};
 use crate::ring::{Name, PipelineState, ProducerSide};
 use core::marker::PhantomData;
 use isa::device;
@@ -153,8 +155,14 @@ pub struct AccumulatorReaderEnd<const STAGES: usize, const N: usize, Ro, Tag, G 
 
 // SAFETY: the barriers and the word lie inside BYTES. The counts are what the ends produce: one arrival of a commit per
 // full accumulator, one of each reading warp per empty one, one of the allocating warp.
-unsafe impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup, const FACTORS: usize>
-    Region for TensorAccumulators<STAGES, N, Ro, Tag, G, FACTORS>
+unsafe impl<
+    const STAGES: usize,
+    const N: usize,
+    Ro: Role,
+    Tag: Name,
+    G: CtaGroup,
+    const FACTORS: usize,
+> Region for TensorAccumulators<STAGES, N, Ro, Tag, G, FACTORS>
 {
     const BYTES: usize = {
         assert!(Self::COLUMNS > 0);

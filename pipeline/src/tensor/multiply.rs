@@ -164,7 +164,9 @@ where
         along_k::<A, B>(data, |a, b, k| {
             let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
             // SAFETY: the caller's contract.
-            unsafe { <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0) }
+            unsafe {
+                <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0)
+            }
         });
     }
 }

@@ -111,9 +111,7 @@ impl Copy {
             Kind::TensorLoad { to, .. }
             | Kind::RunLoad { to, .. }
             | Kind::Answer { to, .. }
-            | Kind::Peer { to, .. } => {
-                Some(to.bar)
-            }
+            | Kind::Peer { to, .. } => Some(to.bar),
             Kind::Commit { bar, .. } => Some(bar),
             _ => None,
         }

@@ -94,7 +94,10 @@ fn destination(
 fn loaded(e: &mut Engine, to: Target, source: Option<(usize, u32)>) -> Result<(), Fault> {
     let bar = e.hw.mbarriers.get(to.bar);
     if !e.hw.ctas.lives(bar.cta) {
-        let message = format!("{} bytes complete on an mbarrier of CTA {}, which has exited", to.bytes, bar.cta);
+        let message = format!(
+            "{} bytes complete on an mbarrier of CTA {}, which has exited",
+            to.bytes, bar.cta
+        );
         return Err(Fault::new(Rule::PeerGone, message));
     }
     let at = (to.bar, bar.state.phase);

@@ -43,7 +43,9 @@ pub(crate) fn try_cancel(
             "{} asks for another cluster, and CTA {cta} has seen a request fail: it does not ask again",
             e.hw.thread(t).place()
         );
-        return Err(Fault::new(Rule::LaunchControl, message).against("the query of the failed one", loc));
+        return Err(
+            Fault::new(Rule::LaunchControl, message).against("the query of the failed one", loc)
+        );
     }
     let ctas = if multicast { 0..e.hw.ctas.len() } else { cta..cta + 1 };
     let mut targets = Vec::new();

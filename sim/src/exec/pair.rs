@@ -30,8 +30,9 @@ pub(crate) fn meet(e: &mut Engine, t: u32, warp: usize, what: Together) -> Resul
     };
     let addresses = [take(e, other)?, take(e, half)?];
     if addresses[0] != addresses[1] {
-        let message =
-            format!("the CTAs of a pair would get different columns: {addresses:?}, for what one has allocated alone");
+        let message = format!(
+            "the CTAs of a pair would get different columns: {addresses:?}, for what one has allocated alone"
+        );
         return Err(Fault::new(Rule::TensorAlloc, message));
     }
     e.progress();

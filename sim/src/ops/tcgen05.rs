@@ -42,7 +42,9 @@ pub fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
 /// `tcgen05.mma.cta_group::1.kind::f8f6f4`
 #[track_caller]
 pub fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, false), scale_d));
+    op("tcgen05.mma", 0, |e, t| {
+        tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, false), scale_d)
+    });
 }
 
 /// `tcgen05.mma.cta_group::1.kind::i8`
@@ -137,9 +139,7 @@ pub fn mma_mxf8f6f4_block_scale(
     sfb: u32,
     scale_d: bool,
 ) {
-    op("tcgen05.mma", 0, |e, t| {
-        tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d)
-    });
+    op("tcgen05.mma", 0, |e, t| tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d));
 }
 
 /// `tcgen05.wait::ld.sync.aligned`

@@ -167,7 +167,8 @@ impl Race {
                     old_multiplies: old
                         .is_some_and(|o| matches!(self.agents.get(o.access.agent), Agent::Umma(_))),
                 };
-                let reads = matches!(uses, Uses::Load | Uses::Factors | Uses::Multiply { adds: true });
+                let reads =
+                    matches!(uses, Uses::Load | Uses::Factors | Uses::Multiply { adds: true });
                 if reads && word.write.access.time == 0 {
                     result = Err(clash(Lack::Nothing, None, true));
                     break 'all;
