@@ -117,6 +117,9 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
     std::iter::repeat_with(next).take(n).collect()
 }
 
+/// One thread of a kernel: A, B, D, the block scales, and the scheduler's parameters.
+type Entry = dyn Fn(&Matrix, &Matrix, &Matrix, &[Matrix], TileSchedulerParams) + Sync;
+
 /// How a kernel runs: the tile of a cluster, and its launch.
 struct Kernel<'a> {
     cluster_tile: [usize; 2],
@@ -125,7 +128,7 @@ struct Kernel<'a> {
     /// The SMs of the machine, of a kernel with a cluster for each tile.
     room: Option<u32>,
     /// Runs one thread, with the matrices A, B and D.
-    entry: &'a (dyn Fn(&Matrix, &Matrix, &Matrix, &[Matrix], TileSchedulerParams) + Sync),
+    entry: &'a Entry,
     /// Whether there are block scales, whose matrices the kernel gets as well.
     scaled: bool,
 }

@@ -40,7 +40,7 @@ pub use descriptor::{Swizzle, instruction, shared};
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 pub use pair::*;
-pub use scaled::*;
+pub use scaled::{cp_32x128b_warpx4, instruction_block_scale, mma_mxf8f6f4_block_scale};
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
 ///

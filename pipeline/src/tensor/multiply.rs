@@ -165,7 +165,7 @@ where
             let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
             // SAFETY: the caller's contract.
             unsafe {
-                <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0)
+                <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0);
             }
         });
     }

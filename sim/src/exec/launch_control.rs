@@ -10,20 +10,12 @@ use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::schedule::rng::Rng;
-use crate::types::loc::Loc;
 
 /// The first word of an answer: a failed request, and a successful one.
 const ANSWERS: [u32; 2] = [0x434c_4300, 0x434c_4301];
 
 /// The stream of the draws.
 const REQUESTS: u64 = 0xc1c0_0000;
-
-/// Where each CTA of a cluster has seen a request fail.
-#[derive(Default)]
-pub(crate) struct Requests {
-    made: u64,
-    failed: Vec<(usize, Loc)>,
-}
 
 /// `clusterlaunchcontrol.try_cancel`
 pub(crate) fn try_cancel(
@@ -57,7 +49,7 @@ pub(crate) fn try_cancel(
     }
     e.hw.requests.made += 1;
     let (index, made) = (u64::from(e.hw.shape.index), e.hw.requests.made);
-    let refused = Rng::new(e.seed(), REQUESTS + index << 32 | made).below(8) == 0;
+    let refused = Rng::new(e.seed(), ((REQUESTS + index) << 32) | made).below(8) == 0;
     let taken = if refused { None } else { e.hw.launches.cancel() };
     let first = taken.map(|index| e.hw.shape.first_cta(index));
     let words = match first {

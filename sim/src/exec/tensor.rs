@@ -204,7 +204,9 @@ pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fau
     }
     let commit = e.hw.umma.open(t);
     e.guided(|guide| {
-        chunks.iter().for_each(|&addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+        for &addr in &chunks {
+            guide.touch(cta as u64, u64::from(addr), 16, false);
+        }
     });
     e.checked(t, |race, thread| race.umma((thread, cta), &chunks, commit))?;
     ordered(e, (t, cta), 0..LANES, columns, Uses::Copy, commit)?;
@@ -246,7 +248,9 @@ fn product(
     let line = e.hw.line(t);
     for (cta, mut product) in ctas.zip(product) {
         e.guided(|guide| {
-            chunks.iter().for_each(|&addr| guide.touch(cta as u64, u64::from(addr), 16, false));
+            for &addr in &chunks {
+                guide.touch(cta as u64, u64::from(addr), 16, false);
+            }
         });
         e.checked(t, |race, thread| {
             race.reaches(thread, cta);

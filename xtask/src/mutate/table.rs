@@ -520,15 +520,25 @@ mutations! {
             => "f32 = 1, Tf32 = 2, f32 = 2;";
     "51_operands_of_two_kinds":
         in "pipeline/src/tensor/multiply.rs",
-            "B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
-            => "B::Element: Operand,";
+            "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
+            => "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand,";
         in "isa/src/tcgen05/descriptor.rs",
             "B: Operand<Kind = A::Kind>>"
             => "B: Operand>";
     "51_sums_of_integers":
         in "pipeline/src/tensor/multiply.rs",
-            "A::Element: Operand<Kind: Kind<Sum = f32>>,"
-            => "A::Element: Operand,";
+            "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,"
+            => "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand,";
     "51_slot_of_half_the_rows":
         in "pipeline/src/tensor/multiply.rs",
             "A::ROWS == TENSOR_ROWS,"
