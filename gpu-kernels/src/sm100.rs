@@ -13,21 +13,29 @@
 //!
 //! Operands are bf16 or f16, e4m3, or tf32; a k tile has 128 bytes of each row of all of them.
 //!
+//! [`pair`] is the same by pairs of CTAs, with a tile of 256 x 256. [`launch_control`] is the same with tiles that the
+//! hardware hands out, and [`block_scaled`] with a factor for each 32 elements of the operands.
+//!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
 //! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
 #![forbid(unsafe_code)]
 
+pub mod block_scaled;
+pub mod launch_control;
+pub mod pair;
+
 use crate::gemm::TileSchedulerParams;
 use crate::gemm::epilogue::Epilogue;
-use crate::gemm::scheduler::{DataParallel, TileScheduler};
+use crate::gemm::scheduler::{DataParallel, TileOrigin, TileScheduler};
 use isa::kernel::KernelArg;
-use pipeline::cta::ClusterShape;
+use pipeline::cta::{ClusterShape, CtaGroup};
 use pipeline::mma::{Fragment, Fragments};
 use pipeline::prelude::*;
 use pipeline::ring::Umma;
 use pipeline::tensor::{
-    STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd, TensorStores, UmmaTiles,
+    AccumulatorReaderEnd, STRIP_COLUMNS, TENSOR_ROWS, TensorAccumulators, TensorStoreEnd,
+    TensorStores, UmmaTiles,
 };
 use pipeline::tile::{EpilogueElement, TileShape};
 
@@ -107,7 +115,7 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
     a.prefetch(&cta);
     b.prefetch(&cta);
     d.prefetch(&cta);
-    let (cta, (mut stores, operands, sums)) = cta.init();
+    let (cta, (stores, operands, sums)) = cta.init();
     cta.specialize(
         |work| {
             let at = work.coord();
@@ -143,34 +151,51 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
         },
         |group| {
             let tiles = DataParallel::new(group.coord(), &scheduler);
-            let epilogue = epilogue.prepared(&group);
-            let mut sums = sums.reader.by(&group);
-            // A fragment's first row is that of its warp group's 64 rows, of which each warp has 16; here it has 32.
-            let warp = group.thread() / 32 * 16;
-            for work in tiles.clone() {
-                let tile = tiles.origin(&work, BM, BN);
-                let full = sums.wait();
-                for index in 0..BN / STRIP_COLUMNS {
-                    let strip = full.strip(index);
-                    let boxes =
-                        const { STRIP_COLUMNS / (16 * TensorStoreEnd::<O, Store>::FRAGMENTS) };
-                    for part in 0..boxes {
-                        let first = part * TensorStoreEnd::<O, Store>::FRAGMENTS;
-                        let col = tile.col + (STRIP_COLUMNS * index + 16 * first) as u32;
-                        stores.store(&group, d, tile.row, col, |half, fragment| {
-                            let row = tile.row + warp + 16 * half as u32;
-                            let values = strip.fragment(half, first + fragment);
-                            let at = col + 16 * fragment as u32;
-                            let sum = Fragment::new(&group, values, row, at);
-                            epilogue.visit(sum, None).values
-                        });
-                    }
-                }
-                full.release();
-            }
-            stores.tail(&group);
+            let work = tiles.clone().map(|work| tiles.origin(&work, BM, BN));
+            store_tiles(&group, sums.reader, stores, d, epilogue, work);
         },
     );
+}
+
+/// The role that stores: takes each accumulator of `work` out of tensor memory, and stores it with the epilogue.
+#[inline(always)]
+fn store_tiles<const ACCUMULATORS: usize, const N: usize, O, E, Cl, G>(
+    group: &Warpgroup<Store, Cl>,
+    sums: AccumulatorReaderEnd<ACCUMULATORS, N, Store, Sums, G>,
+    mut stores: TensorStoreEnd<O, Store>,
+    d: &TensorMap<TileD<O>>,
+    epilogue: E,
+    work: impl Iterator<Item = TileOrigin>,
+) where
+    O: Fragments,
+    E: Epilogue,
+    Cl: ClusterShape,
+    G: CtaGroup,
+{
+    let epilogue = epilogue.prepared(group);
+    let mut sums = sums.by(group);
+    // A fragment's first row is that of its warp group's 64 rows, of which each warp has 16; here it has 32.
+    let warp = group.thread() / 32 * 16;
+    for tile in work {
+        let full = sums.wait();
+        for index in 0..N / STRIP_COLUMNS {
+            let strip = full.strip(index);
+            let boxes = const { STRIP_COLUMNS / (16 * TensorStoreEnd::<O, Store>::FRAGMENTS) };
+            for part in 0..boxes {
+                let first = part * TensorStoreEnd::<O, Store>::FRAGMENTS;
+                let col = tile.col + (STRIP_COLUMNS * index + 16 * first) as u32;
+                stores.store(group, d, tile.row, col, |half, fragment| {
+                    let row = tile.row + warp + 16 * half as u32;
+                    let values = strip.fragment(half, first + fragment);
+                    let at = col + 16 * fragment as u32;
+                    let sum = Fragment::new(group, values, row, at);
+                    epilogue.visit(sum, None).values
+                });
+            }
+        }
+        full.release();
+    }
+    stores.tail(group);
 }
 
 /// The compiled kernels: `gemm_sm100_<operands>_<result>_128x256_<cluster>`.

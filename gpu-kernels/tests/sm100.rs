@@ -5,14 +5,17 @@ use half::{bf16, f16};
 use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
-use pipeline::cta::{ClusterShape, Sharing};
+use pipeline::cta::{ClusterShape, Sharing, TwoSm};
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
-use pipeline::tensor::UmmaTiles;
+use pipeline::tensor::{ScaleBlock, UmmaTiles};
 use pipeline::tile::{Element, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
+use warpipe_gpu_kernels::sm100::block_scaled::{self, ScaledCta, block_scaled_gemm};
+use warpipe_gpu_kernels::sm100::launch_control::{ClcCta, clc_gemm};
+use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
 /// An element type as the host sees it.
@@ -84,6 +87,7 @@ impl Matrix {
             Dtype::F16 => DataType::F16,
             Dtype::F32 => DataType::F32,
             Dtype::Tf32 => DataType::Tf32,
+            Dtype::I32 => DataType::I32,
             Dtype::E4m3 | Dtype::E5m2 => DataType::U8,
             other => unreachable!("{other:?}"),
         };
@@ -94,7 +98,7 @@ impl Matrix {
             dims: [self.cols as u64, self.rows as u64, 1, 1, 1],
             strides: [(self.cols * T::Element::SIZE) as u64, 0, 0, 0],
             box_dims: [T::COLS as u32, TensorMap::<T, P>::BOX_ROWS as u32, 1, 1, 1],
-            swizzle: Swizzle::B128,
+            swizzle: if T::SWIZZLE == 0 { Swizzle::None } else { Swizzle::B128 },
         })
         .expect("a valid tensor");
         // SAFETY: the box, the element and the swizzle are the tile's; the memory outlives the run.
@@ -113,8 +117,119 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
     std::iter::repeat_with(next).take(n).collect()
 }
 
-/// Multiplies on the model with `clusters` clusters of shape `Cl`, and compares with the f64 product. `A` and `B` are the tiles of the operands.
-fn check<A, B, O, Cl>([m, n, k]: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+/// One thread of a kernel: A, B, D, the block scales, and the scheduler's parameters.
+type Entry = dyn Fn(&Matrix, &Matrix, &Matrix, &[Matrix], TileSchedulerParams) + Sync;
+
+/// How a kernel runs: the tile of a cluster, and its launch.
+struct Kernel<'a> {
+    cluster_tile: [usize; 2],
+    k_tile: usize,
+    facts: Option<LaunchFacts>,
+    /// The SMs of the machine, of a kernel with a cluster for each tile.
+    room: Option<u32>,
+    /// Runs one thread, with the matrices A, B and D.
+    entry: &'a Entry,
+    /// Whether there are block scales, whose matrices the kernel gets as well.
+    scaled: bool,
+}
+
+const ALPHA: f32 = 0.5;
+
+/// The exponent of the factor of 32 elements of an operand: from -1 to 1.
+fn exponent(operand: usize, row: usize, k_block: usize) -> i32 {
+    ((7 * row + row / 32 + 5 * k_block + 3 * operand) % 3) as i32 - 1
+}
+
+/// The factors of an operand of `rows` rows and `k` columns, in blocks of 128 rows and 128 columns of 512 bytes.
+fn factors(memory: &GlobalMemory, operand: usize, rows: usize, k: usize) -> Matrix {
+    let (blocks, k_tiles) = (rows.div_ceil(128), k.div_ceil(128));
+    let mut bytes = vec![0_u8; blocks * k_tiles * 512];
+    for row in 0..128 * blocks {
+        for k_block in 0..4 * k_tiles {
+            // Figure of the manual: four rows of a word's columns, four steps along K in its bytes.
+            let block = row / 128 * k_tiles + k_block / 4;
+            let at = 512 * block + 16 * (row % 32) + 4 * (row % 128 / 32) + k_block % 4;
+            bytes[at] = (127 + exponent(operand, row, k_block)) as u8;
+        }
+    }
+    let addr = memory.alloc(bytes.len());
+    memory.write(addr, &bytes).expect("just allocated");
+    Matrix { addr, rows: blocks * k_tiles, cols: 128 }
+}
+
+/// Multiplies on the model with `clusters` clusters, and compares with the f64 product. `A` and `B` are the element types of
+/// the operands.
+fn run<A: Value, B: Value, O: Result>(
+    kernel: &Kernel<'_>,
+    [m, n, k]: [usize; 3],
+    clusters: u32,
+    whole: bool,
+    seeds: u64,
+) {
+    let memory = GlobalMemory::new();
+    let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
+    let factor = |operand, i: usize| {
+        if kernel.scaled { 2.0_f64.powi(exponent(operand, i / k, i % k / 32)) } else { 1.0 }
+    };
+    let a_values: Vec<_> = (0..).zip(&a).map(|(i, &x)| A::of(x).f64() * factor(0, i)).collect();
+    let b_values: Vec<_> = (0..).zip(&b).map(|(i, &x)| B::of(x).f64() * factor(1, i)).collect();
+    let scales = if kernel.scaled {
+        vec![factors(&memory, 0, m, k), factors(&memory, 1, n, k)]
+    } else {
+        Vec::new()
+    };
+    let a = Matrix::new::<A>(&memory, m, k, &a);
+    let b = Matrix::new::<B>(&memory, n, k, &b);
+    let [rows, columns] = kernel.cluster_tile;
+    let tiles = [m.div_ceil(rows) as u32, n.div_ceil(columns) as u32];
+    let scheduler =
+        TileSchedulerParams::new(tiles, k.div_ceil(kernel.k_tile) as u32, 2, clusters, 0);
+    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) = kernel.facts else {
+        unreachable!("a token says what its launch needs")
+    };
+    let launched = if kernel.room.is_some() { tiles[0] * tiles[1] } else { clusters };
+    let mut ran = 0;
+    for seed in 0..seeds {
+        let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
+        let grid = Grid {
+            grid: [launched * cluster.iter().product::<u32>(), 1, 1],
+            block: [threads, 1, 1],
+            cluster,
+            min_ctas,
+            smem_bytes,
+            name: "gemm_sm100",
+        };
+        let base = Config::default();
+        let sms = kernel.room.unwrap_or(base.sms);
+        let config = Config { seed, workers: Some(1), sms, ..base };
+        let entry = || (kernel.entry)(&a, &b, &d, &scales, scheduler);
+        match sim::launch(&config, &memory, &grid, &entry) {
+            Err(report) => panic!("{m} x {n} x {k}, seed {seed}:\n{report}"),
+            Ok(stats) => ran += stats.clusters,
+        }
+        for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
+            let (row, col) = (i / n, i % n);
+            let pairs = || (0..k).map(|k_at| a_values[row * k + k_at] * b_values[col * k + k_at]);
+            let (sum, size) = (pairs().sum::<f64>(), pairs().map(f64::abs).sum::<f64>());
+            let want = f64::from(ALPHA) * sum;
+            let within = if whole {
+                // Each partial sum is a whole number below 2^24: f32 holds it.
+                O::of(want).f64().to_bits() == got.to_bits() || (want == 0.0 && got == 0.0)
+            } else {
+                let rounding = k as f64 * f64::from(f32::EPSILON) * size * f64::from(ALPHA);
+                let last = O::HALF_STEP * (want.abs() + rounding);
+                (got - want).abs() <= rounding + last + f64::from(f32::MIN_POSITIVE)
+            };
+            assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
+        }
+    }
+    if kernel.room.is_some() {
+        assert!(ran < seeds * u64::from(launched), "no launch was cancelled");
+    }
+}
+
+/// Runs the GEMM of single CTAs, in clusters of shape `Cl`. `A` and `B` are the tiles of the operands.
+fn check<A, B, O, Cl>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
 where
     A: TileShape<Element: Value> + Sync,
     B: TileShape<Element: Value> + Sync,
@@ -123,63 +238,108 @@ where
     sm100::TileD<O>: Sync,
     Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
 {
-    let memory = GlobalMemory::new();
-    let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
-    let a_values: Vec<_> = a.iter().map(|&x| A::Element::of(x).f64()).collect();
-    let b_values: Vec<_> = b.iter().map(|&x| B::Element::of(x).f64()).collect();
-    let a = Matrix::new::<A::Element>(&memory, m, k, &a);
-    let b = Matrix::new::<B::Element>(&memory, n, k, &b);
-    let tiles = [m.div_ceil(BM * Cl::M) as u32, n.div_ceil(BN * Cl::N) as u32];
-    let scheduler = TileSchedulerParams::new(tiles, k.div_ceil(A::COLS) as u32, 2, clusters, 0);
-    let alpha = 0.5;
-    let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
-        <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH
-    else {
-        unreachable!("a token says what its launch needs")
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        sm100::tensor_gemm::<A, B, O, Scale, Cl>(
+            cta,
+            &a,
+            &b,
+            &d,
+            Scale { alpha: ALPHA },
+            scheduler,
+        );
     };
-    for seed in 0..seeds {
-        let d = Matrix::new::<O>(&memory, m, n, &vec![f64::NAN; m * n]);
-        let (a_map, b_map, d_map) = (a.map(), b.map(), d.map());
-        let grid = Grid {
-            grid: [clusters * Cl::SIZE as u32, 1, 1],
-            block: [threads, 1, 1],
-            cluster,
-            min_ctas,
-            smem_bytes,
-            name: "gemm_sm100",
-        };
-        let config = Config { seed, workers: Some(1), ..Config::default() };
-        let entry = || {
-            // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-            let cta: TensorCta<A, B, O, Cl> = unsafe { Cta::enter() };
-            sm100::tensor_gemm::<A, B, O, Scale, Cl>(
-                cta,
-                &a_map,
-                &b_map,
-                &d_map,
-                Scale { alpha },
-                scheduler,
-            );
-        };
-        if let Err(report) = sim::launch(&config, &memory, &grid, &entry) {
-            panic!("{m} x {n} x {k}, seed {seed}:\n{report}");
-        }
-        for (i, got) in d.read::<O>(&memory).into_iter().enumerate() {
-            let (row, col) = (i / n, i % n);
-            let pairs = || (0..k).map(|k_at| a_values[row * k + k_at] * b_values[col * k + k_at]);
-            let (sum, size) = (pairs().sum::<f64>(), pairs().map(f64::abs).sum::<f64>());
-            let want = f64::from(alpha) * sum;
-            let within = if whole {
-                // Each partial sum is a whole number below 2^24: f32 holds it.
-                O::of(want).f64().to_bits() == got.to_bits() || (want == 0.0 && got == 0.0)
-            } else {
-                let rounding = k as f64 * f64::from(f32::EPSILON) * size * f64::from(alpha);
-                let last = O::HALF_STEP * (want.abs() + rounding);
-                (got - want).abs() <= rounding + last + f64::from(f32::MIN_POSITIVE)
-            };
-            assert!(within, "{m} x {n} x {k}, seed {seed}: D({row}, {col}) is {got}, not {want}");
-        }
-    }
+    let kernel = Kernel {
+        cluster_tile: [BM * Cl::M, BN * Cl::N],
+        k_tile: A::COLS,
+        facts: <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+        scaled: false,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM with launch control, on a machine with room for `clusters` clusters.
+fn check_clc<A, B, O, Cl>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+    Cl: ClusterShape<SharesA: Sync, SharesB: Sync>,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: ClcCta<A, B, O, Cl> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        clc_gemm::<A, B, O, Scale, Cl>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [BM * Cl::M, BN * Cl::N],
+        k_tile: A::COLS,
+        facts: <ClcCta<A, B, O, Cl> as KernelArg>::LAUNCH,
+        room: Some(clusters * Cl::SIZE as u32),
+        entry: &entry,
+        scaled: false,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM with block scales.
+fn check_scaled<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B, ScaleBlock, ScaleBlock): UmmaTiles<{ block_scaled::BN }>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scales: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: ScaledCta<A, B, O> = unsafe { Cta::enter() };
+        let (a, b, d, scales) = (a.map(), b.map(), d.map(), [scales[0].map(), scales[1].map()]);
+        let scale = Scale { alpha: ALPHA };
+        block_scaled_gemm(cta, (&a, &b), (&scales[0], &scales[1]), &d, scale, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [BM, block_scaled::BN],
+        k_tile: A::COLS,
+        facts: <ScaledCta<A, B, O> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+        scaled: true,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM of pairs.
+fn check_pair<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN, TwoSm>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: PairCta<A, B, O> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        pair_gemm::<A, B, O, Scale>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [2 * BM, BN],
+        k_tile: A::COLS,
+        facts: <PairCta<A, B, O> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+        scaled: false,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
 
 fn seeds(few: u64) -> u64 {
@@ -189,6 +349,15 @@ fn seeds(few: u64) -> u64 {
 
 /// [`check`] with tiles of operands of two types, in clusters.
 macro_rules! check {
+    (clc $a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
+        check_clc::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
+    };
+    (mx $a:ty, $b:ty => $o:ty, $($rest:tt)*) => {
+        check_scaled::<Tile<$a, BM, 128>, Tile<$b, BM, 128>, $o>($($rest)*)
+    };
+    (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
+        check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
+    };
     ($a:ty [$k:literal], $b:ty => $o:ty, cluster $m:literal x $n:literal, $($rest:tt)*) => {
         check::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
     };
@@ -239,4 +408,51 @@ fn clusters_share_operands() {
     check!(F8E4M3 [128], F8E4M3 => bf16, cluster 2 x 1, [3 * BM, 2 * BN - 8, 144], 2, false, seeds(2));
     check!(f16 [64], f16 => f16, cluster 1 x 2, [BM, 3 * BN, 6 * 64], 1, false, seeds(2));
     check!(bf16 [64], bf16 => bf16, cluster 2 x 2, [2 * BM, 2 * BN, 5 * 64], 1, false, seeds(1));
+}
+
+#[test]
+fn a_pair_multiplies_whole_numbers_exactly() {
+    check!(pair bf16 [64], bf16 => f32, [2 * BM, BN, 192], 1, true, seeds(4));
+    check!(pair F8E4M3 [128], F8E4M3 => f32, [2 * BM, BN, 384], 1, true, seeds(2));
+    check!(pair Tf32 [32], Tf32 => f32, [2 * BM, BN, 96], 1, true, seeds(1));
+}
+
+/// More k tiles than stages, and tiles with rows, columns and K that are no multiples. One CTA of the last pair has no row.
+#[test]
+fn residues_of_a_pair() {
+    check!(pair bf16 [64], bf16 => bf16, [300, 312, 7 * 64 + 24], 2, false, seeds(2));
+    check!(pair f16 [64], f16 => f16, [72, 264, 40], 1, false, seeds(2));
+    check!(pair F8E4M3 [128], F8E5M2 => bf16, [260, 120, 7 * 128 + 48], 1, false, seeds(1));
+}
+
+/// One pair computes five tiles: the accumulators come round twice.
+#[test]
+fn the_accumulators_of_a_pair_are_used_in_turn() {
+    check!(pair f16 [64], f16 => f32, [5 * 2 * BM - 56, BN - 8, 64], 1, true, seeds(3));
+}
+
+/// Seven tiles, and room for two or three clusters: the others are cancelled, or start when there is room.
+#[test]
+fn launch_control_hands_out_every_tile_once() {
+    check!(clc bf16 [64], bf16 => f32, cluster 1 x 1, [7 * BM - 56, BN - 8, 72], 2, true, seeds(6));
+    check!(clc f16 [64], f16 => f16, cluster 1 x 1, [3 * BM, 2 * BN, 136], 3, false, seeds(2));
+}
+
+/// The CTAs of a cluster get the same answers.
+#[test]
+fn launch_control_in_clusters() {
+    check!(clc bf16 [64], bf16 => f32, cluster 2 x 1, [9 * BM, BN, 64], 2, true, seeds(4));
+}
+
+#[test]
+fn block_scales_of_whole_numbers_are_exact() {
+    check!(mx F8E4M3, F8E4M3 => f32, [BM, 128, 384], 1, true, seeds(4));
+    check!(mx F8E5M2, F8E4M3 => f32, [BM, 128, 256], 1, true, seeds(1));
+}
+
+/// More k tiles than stages, residues, and accumulators that come round.
+#[test]
+fn block_scales_with_residues() {
+    check!(mx F8E4M3, F8E4M3 => bf16, [200, 312, 7 * 128 + 48], 2, false, seeds(2));
+    check!(mx F8E4M3, F8E4M3 => f32, [5 * BM - 56, 120, 144], 1, true, seeds(2));
 }

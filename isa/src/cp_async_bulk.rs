@@ -99,6 +99,9 @@ macro_rules! by_rank {
     };
 }
 
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use by_rank;
+
 /// Declares functions on tensor maps, generic over the rank `D`. Parameters before and after `map, coords`
 /// are separated by semicolons.
 macro_rules! tensor_ops {

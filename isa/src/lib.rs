@@ -10,6 +10,7 @@ mod op;
 
 pub mod barrier;
 pub mod cluster;
+pub mod clusterlaunchcontrol;
 pub mod cp_async;
 pub mod cp_async_bulk;
 pub mod cvt;

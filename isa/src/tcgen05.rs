@@ -24,15 +24,23 @@
 //! of e4m3 or e5m2 ([`mma_f8f6f4`]) or of s8 ([`mma_i8`]). Sums are f32, or s32 of s8. [`Operand`] says which kind an element type
 //! needs.
 //!
+//! Two CTAs can multiply together, as a pair: the functions whose names end with `_2sm`, as [`mma_f16_2sm`].
+//!
+//! [`mma_mxf8f6f4_block_scale`] multiplies with a factor for each 32 elements.
+//!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.6, sm_100a.
 
 mod descriptor;
 mod kind;
 mod moves;
+mod pair;
+mod scaled;
 
 pub use descriptor::{Swizzle, instruction, shared};
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
+pub use pair::*;
+pub use scaled::{cp_32x128b_warpx4, instruction_block_scale, mma_mxf8f6f4_block_scale};
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
 ///

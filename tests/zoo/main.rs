@@ -23,12 +23,15 @@ mod world;
 
 mod attention;
 mod barriers;
+mod block_scales;
 mod counts;
 mod deadlocks;
 mod exits;
+mod launch_control;
 mod launches;
 mod memory;
 mod pages;
+mod pairs;
 mod phases;
 mod places;
 mod races;
@@ -156,4 +159,7 @@ const FAMILIES: &[Family] = &[
     tensor_maps::FAMILY,
     tensor_memory::FAMILY,
     umma::FAMILY,
+    pairs::FAMILY,
+    block_scales::FAMILY,
+    launch_control::FAMILY,
 ];

@@ -34,12 +34,15 @@ pub use crate::wgmma::Swizzle;
 /// The instruction descriptor of a multiplication of `m` x `n`, with A of elements `A` and B of elements `B`, both K-major.
 /// (CUTLASS `UMMA::make_instr_desc`.)
 ///
-/// `m` is 128, and `n` a multiple of 16 from 16 to 256.
+/// `m` is 128, and `n` a multiple of 16 from 16 to 256. By a pair of CTAs `m` is 256, and `n` a multiple of 32.
 #[inline(always)]
 #[must_use]
 pub const fn instruction<A: Operand, B: Operand<Kind = A::Kind>>(m: u32, n: u32) -> u32 {
-    assert!(m == 128, "M of a multiplication by one CTA is 128 here");
-    assert!(n >= 16 && n <= 256 && n.is_multiple_of(16), "N is a multiple of 16 from 16 to 256");
+    assert!(m == 128 || m == 256, "M is 128 by one CTA, and 256 by a pair");
+    assert!(
+        n >= 16 && n <= 256 && n.is_multiple_of(m / 8),
+        "N is a multiple of M / 8 from there to 256"
+    );
     A::Kind::SUM_CODE << 4 | A::CODE << 7 | B::CODE << 10 | (n / 8) << 17 | (m / 16) << 24
 }
 
@@ -73,7 +76,7 @@ mod tests {
     /// The manual's table, field by field: first bit, last bit, value.
     #[test]
     fn instruction_fields_are_where_the_manual_says() {
-        let check = |d: u32, sum: u32, a: u32, b: u32, n: u32| {
+        let check_rows = |m: u32, d: u32, sum: u32, a: u32, b: u32, n: u32| {
             let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
             assert_eq!(bits(0, 3), 0, "dense, no saturation");
             assert_eq!(bits(4, 5), sum, "type of D");
@@ -82,9 +85,14 @@ mod tests {
             assert_eq!(bits(13, 16), 0, "nothing negated, both K-major");
             assert_eq!(bits(17, 22), n / 8, "N");
             assert_eq!(bits(23, 23), 0);
-            assert_eq!(bits(24, 28), 8, "M / 16");
+            assert_eq!(bits(24, 28), m / 16, "M / 16");
             assert_eq!(bits(29, 31), 0);
         };
+        let check = |d, sum, a, b, n| check_rows(128, d, sum, a, b, n);
+        for n in (32..=256).step_by(32) {
+            check_rows(256, instruction::<bf16, bf16>(256, n), 1, 1, 1, n);
+            check_rows(256, instruction::<F8E4M3, F8E5M2>(256, n), 1, 0, 1, n);
+        }
         for n in (16..=256).step_by(16) {
             check(instruction::<f16, f16>(128, n), 1, 0, 0, n);
             check(instruction::<bf16, bf16>(128, n), 1, 1, 1, n);

@@ -2,7 +2,9 @@
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*, "Kind" and "Data types".
 
-use super::{mma_f8f6f4, mma_f16, mma_i8, mma_tf32};
+use super::{
+    mma_f8f6f4, mma_f8f6f4_2sm, mma_f16, mma_f16_2sm, mma_i8, mma_i8_2sm, mma_tf32, mma_tf32_2sm,
+};
 use crate::Tf32;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
@@ -23,6 +25,11 @@ pub trait Kind: Sealed + 'static {
     /// # Safety
     /// As [`mma_f16`]. `idesc` is of this kind.
     unsafe fn mma(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool);
+    /// Issues the multiplication by a pair of CTAs, as [`mma_f16_2sm`] does.
+    ///
+    /// # Safety
+    /// As [`mma_f16_2sm`]. `idesc` is of this kind.
+    unsafe fn mma_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool);
 }
 
 /// An element type of the operands of `tcgen05.mma`: [`half::bf16`], [`half::f16`], [`Tf32`], [`float8::F8E4M3`],
@@ -43,7 +50,7 @@ pub trait Operand: Sealed + Copy + 'static {
 }
 
 macro_rules! kinds {
-    ($($(#[$meta:meta])* $kind:ident: $mma:ident => $sum:ty = $sum_code:literal, $($t:ty = $code:literal),+;)+) => {$(
+    ($($(#[$meta:meta])* $kind:ident: $mma:ident $pair:ident => $sum:ty = $sum_code:literal, $($t:ty = $code:literal),+;)+) => {$(
         $(#[$meta])*
         #[derive(Debug)]
         pub enum $kind {}
@@ -55,6 +62,11 @@ macro_rules! kinds {
             unsafe fn mma(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
                 // SAFETY: the caller's contract.
                 unsafe { $mma(d, a, b, idesc, scale_d) }
+            }
+            #[crate::device]
+            unsafe fn mma_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+                // SAFETY: the caller's contract.
+                unsafe { $pair(d, a, b, idesc, scale_d) }
             }
         }
         $(
@@ -68,11 +80,11 @@ macro_rules! kinds {
 }
 kinds! {
     /// `.kind::f16`: bf16 and f16, 16 elements along K.
-    KindF16: mma_f16 => f32 = 1, f16 = 0, bf16 = 1;
+    KindF16: mma_f16 mma_f16_2sm => f32 = 1, f16 = 0, bf16 = 1;
     /// `.kind::tf32`: 8 elements along K.
-    KindTf32: mma_tf32 => f32 = 1, Tf32 = 2;
+    KindTf32: mma_tf32 mma_tf32_2sm => f32 = 1, Tf32 = 2;
     /// `.kind::f8f6f4`: of its types e4m3 and e5m2, 32 elements along K.
-    KindF8f6f4: mma_f8f6f4 => f32 = 1, F8E4M3 = 0, F8E5M2 = 1;
+    KindF8f6f4: mma_f8f6f4 mma_f8f6f4_2sm => f32 = 1, F8E4M3 = 0, F8E5M2 = 1;
     /// `.kind::i8`: of its types s8, 32 elements along K. Sums wrap around. It exists on sm_100a, and not on sm_103a.
-    KindI8: mma_i8 => i32 = 2, i8 = 1;
+    KindI8: mma_i8 mma_i8_2sm => i32 = 2, i8 = 1;
 }

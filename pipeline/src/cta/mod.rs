@@ -4,10 +4,13 @@
 //! [`roles!`](crate::roles) declares what its warp groups do, and [`Cluster`] is the shape of its cluster.
 
 mod cluster;
+mod group;
 mod roles;
 mod smem;
 mod text;
 
 pub use cluster::*;
+pub use group::{CtaGroup, Leader, OneSm, TwoSm};
+pub(crate) use group::{PAIR, is_pair};
 pub use roles::*;
 pub use smem::*;

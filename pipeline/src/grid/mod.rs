@@ -5,6 +5,7 @@
 //! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
 
 mod dependent;
+mod launch_control;
 mod max;
 mod slice;
 mod split_tile;
@@ -12,6 +13,7 @@ mod stream_k;
 mod throttle;
 
 pub use dependent::*;
+pub use launch_control::*;
 pub use slice::*;
 pub use split_tile::*;
 pub use stream_k::*;

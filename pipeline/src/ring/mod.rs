@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
 //! | `PipelineTmaUmmaAsync` | [`Tma`] | [`Umma`] |
+//! | the same with 2SM loads | [`Tma2Sm`] | [`Umma`] of [`TwoSm`](crate::cta::TwoSm) |
 //! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |
@@ -42,6 +43,7 @@ mod scaled;
 mod stage;
 mod state;
 mod tma;
+mod tma_pair;
 mod umma;
 mod writes;
 
@@ -57,12 +59,13 @@ pub use scaled::BlockScaled;
 pub use stage::*;
 pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
+pub use tma_pair::{PairProducer, PairSlot, Tma2Sm};
 pub use umma::{Umma, UmmaConsumer, UmmaSlot};
 pub use writes::{WritePeek, WriteSlot, Writer};
 
 use position::{Layout, ProducerPosition};
 
-use crate::cta::ClusterShape;
+use crate::cta::{ClusterShape, is_pair};
 use crate::cta::{Place, Region};
 use crate::cta::{Role, WARPGROUP_THREADS};
 
@@ -135,7 +138,7 @@ mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't fill or empty the slots of a ring",
         label = "these traits are closed",
-        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaReads`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
+        note = "arrivals follow from the kinds of writers and readers and are never stated: `Tma`, `Tma2Sm`, `TmaParts`, `Writes` and `CpAsync` fill, `Mma`, `MmaReads`, `MmaInTurn`, `Umma`, `Reads` and `ReadsInTurn` empty; a protocol of your own is for `pipeline::raw`"
     )]
     pub trait Sealed {}
 }
@@ -162,6 +165,8 @@ use sealed::Sealed;
 pub trait Writers<St>: Sealed + 'static {
     /// Arrivals per fill of a slot.
     const ARRIVALS: usize;
+    /// Whether the writers are those of a pair of CTAs.
+    const PAIR: bool = false;
     /// Who arrives, as `warpipe inspect` prints it.
     const BY: &'static str = "";
 }
@@ -360,6 +365,14 @@ unsafe impl<
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "a ring has from 1 to 32 stages");
         assert!(St::BYTES < 1 << 20, "one slot's transaction bytes exceed the mbarrier's 2^20 - 1");
+        assert!(
+            Wr::PAIR == Rd::PAIR,
+            "a pair of CTAs loads with `Tma2Sm` what it multiplies with `Umma<Role, TwoSm>`: take both, or neither"
+        );
+        assert!(
+            !Rd::PAIR || is_pair::<Cl>(),
+            "a pair of CTAs is a cluster of 2 x 1: `Cluster<2, 1>`"
+        );
         STAGES * (St::SLOT_BYTES + St::BESIDE_BYTES + 16)
     };
     const ALIGN: usize = St::ALIGN;

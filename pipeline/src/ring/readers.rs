@@ -43,6 +43,8 @@ pub trait Readers: Sealed + 'static {
     /// Whether each warp arrives, because its threads read with ordinary loads: one thread's arrival orders only the
     /// wgmmas' reads for the others. If not, one thread of a warp group arrives for all of it.
     const WARPS_ARRIVE: bool = false;
+    /// Whether a pair of CTAs reads the slots of both together ([`TwoSm`](crate::cta::TwoSm)).
+    const PAIR: bool = false;
     /// Who arrives, as `warpipe inspect` prints it.
     const BY: &'static str = "";
     /// Returns which part of a slot warp group number `group` of the role reads.

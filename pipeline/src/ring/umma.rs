@@ -6,12 +6,13 @@
 //! This is for Blackwell. It has never run on a chip.
 
 use super::{ConsumerEnd, Layout, Name, Readers, sealed::Sealed};
-use crate::cta::{ClusterShape, Elected, Role};
+use crate::cta::{ClusterShape, CtaGroup, Elected, Leader, OneSm, PAIR, Role, TwoSm};
 use crate::ring::{ConsumerSide, PipelineState, Stage};
 use core::marker::PhantomData;
 use isa::device;
 
-/// One thread of role `Ro` multiplies every slot into tensor memory (`tcgen05.mma`).
+/// One thread of role `Ro` multiplies every slot into tensor memory (`tcgen05.mma`). With `G` of [`TwoSm`], it is one thread
+/// of a pair of CTAs, which multiplies the slots of both.
 ///
 /// Waits for a full slot. A `tcgen05.commit` signals one arrival on the empty barrier, in this CTA and in the peers that
 /// share the slot, when the multiplications that read the slot have completed. (CUTLASS: the consumer of
@@ -23,13 +24,14 @@ use isa::device;
 /// const BYTES: u32 = SmemPlan::<(Ring<4, (A, B), Tma, Umma<Work>, Main, Alone>,)>::BYTES;
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Umma<Ro>(PhantomData<Ro>);
-impl<Ro> Sealed for Umma<Ro> {}
-impl<Ro: Role> Readers for Umma<Ro> {
+pub struct Umma<Ro, G = OneSm>(PhantomData<(Ro, G)>);
+impl<Ro, G> Sealed for Umma<Ro, G> {}
+impl<Ro: Role, G: CtaGroup> Readers for Umma<Ro, G> {
     type Role = Ro;
     const GROUPS: usize = 1;
     const ARRIVALS: usize = 1;
-    const MULTICAST: bool = true;
+    const MULTICAST: bool = !Self::PAIR;
+    const PAIR: bool = G::CTAS == 2;
     const ASYNC: bool = true;
     const BY: &'static str =
         "the commit of the thread that multiplies, in each CTA that gets the slot's data";
@@ -46,6 +48,23 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
         let at = one.coord();
         let peers = if Cl::SIZE == 1 { 0 } else { at.sharing_a().mask | at.sharing_b().mask };
         UmmaConsumer { base: self.base(), peers, state: PipelineState::start(), ring: PhantomData }
+    }
+}
+
+impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
+    ConsumerEnd<STAGES, St, Umma<Ro, TwoSm>, Tag, Cl>
+{
+    /// Binds the end to the thread that multiplies for the pair.
+    ///
+    /// See the example of [`Leader`].
+    #[inline(always)]
+    pub fn by_leader(self, _leader: &Leader<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag, TwoSm> {
+        UmmaConsumer {
+            base: self.base(),
+            peers: PAIR,
+            state: PipelineState::start(),
+            ring: PhantomData,
+        }
     }
 }
 
@@ -72,22 +91,22 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
 /// }
 /// ```
 #[must_use]
-pub struct UmmaConsumer<const STAGES: usize, St, Tag> {
+pub struct UmmaConsumer<const STAGES: usize, St, Tag, G = OneSm> {
     base: u32,
     /// The CTAs that share the slots; 0 if nobody does.
     peers: u16,
     state: PipelineState<STAGES, ConsumerSide>,
-    ring: PhantomData<(St, Tag, *const ())>,
+    ring: PhantomData<(St, Tag, G, *const ())>,
 }
 
-impl<const STAGES: usize, St: Stage, Tag: Name> UmmaConsumer<STAGES, St, Tag> {
+impl<const STAGES: usize, St: Stage, Tag: Name, G: CtaGroup> UmmaConsumer<STAGES, St, Tag, G> {
     /// Takes the next slot, once it is full, and advances.
     ///
     /// Waits until all writers have arrived and all transaction bytes have landed. (PTX
     /// `mbarrier.try_wait.parity` on the full barrier, in a loop; CUTLASS `consumer_wait`.) See the example of
     /// [`UmmaConsumer`].
     #[device]
-    pub fn wait(&mut self) -> UmmaSlot<St, Tag> {
+    pub fn wait(&mut self) -> UmmaSlot<St, Tag, G> {
         let stage = self.state.index();
         let full = Layout::<STAGES, St>::full(self.base, stage);
         // SAFETY: the plan initialised the barrier; the state tracks its phase.
@@ -108,14 +127,14 @@ impl<const STAGES: usize, St: Stage, Tag: Name> UmmaConsumer<STAGES, St, Tag> {
 ///
 /// (CUTLASS: the stage's part of `SharedStorage`, after `consumer_wait`.) See the example of [`UmmaConsumer`].
 #[must_use = "a full slot that is never multiplied stops the ring: give it to an accumulator, with `start` or `add`"]
-pub struct UmmaSlot<St, Tag> {
+pub struct UmmaSlot<St, Tag, G = OneSm> {
     data: u32,
     empty: u32,
     peers: u16,
-    ring: PhantomData<(St, Tag, *const ())>,
+    ring: PhantomData<(St, Tag, G, *const ())>,
 }
 
-impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {
+impl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {
     /// The address of the tiles.
     #[inline(always)]
     pub(crate) fn data(&self) -> u32 {
@@ -129,12 +148,6 @@ impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {
         isa::debug::let_go(self.empty);
         // SAFETY: the empty barriers expect one arrival of this thread's commit per slot. A peer's producer waits for it at
         // its end.
-        unsafe {
-            if self.peers == 0 {
-                isa::tcgen05::commit(self.empty);
-            } else {
-                isa::tcgen05::commit_multicast(self.empty, self.peers);
-            }
-        }
+        unsafe { G::commit(self.empty, self.peers) };
     }
 }

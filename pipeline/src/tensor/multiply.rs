@@ -4,12 +4,13 @@
 //! follows its multiplications at once, so that the slot is free as early as can be.
 
 use super::TENSOR_ROWS;
+use crate::cta::{CtaGroup, OneSm, PAIR, TwoSm};
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
-use crate::tile::{Element, Major, TileShape};
+use crate::tile::{Element, Major, TileShape, Vector};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05::{self, Kind, Operand, Swizzle};
+use isa::tcgen05::{self, Kind, KindF8f6f4, Operand, Swizzle};
 
 /// Bytes along K that one `tcgen05.mma` reads of each operand.
 const K_BYTES: usize = 32;
@@ -17,10 +18,14 @@ const K_BYTES: usize = 32;
 mod sealed {
     pub trait Sealed {}
     impl<A, B> Sealed for (A, B) {}
+    impl<A, B, Sa, Sb> Sealed for (A, B, Sa, Sb) {}
 }
 
 /// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
-/// columns.
+/// columns. With `G` of [`TwoSm`], it is the part of one CTA of a pair: B has half of the `N` rows.
+///
+/// A slot `(A, B, ScaleBlock, ScaleBlock)` has block scales ([`ScaleBlock`]); its accumulators have 128 columns, and
+/// [`FACTOR_COLUMNS`] beside them.
 ///
 /// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both. Sums are f32.
 ///
@@ -40,17 +45,17 @@ mod sealed {
     label = "not the two operands of such a product",
     note = "a slot is a pair (A, B) with equal columns, as `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
 )]
-pub trait UmmaTiles<const N: usize>: Stage + sealed::Sealed {
+pub trait UmmaTiles<const N: usize, G = OneSm>: Stage + sealed::Sealed {
     /// The instruction descriptor.
     const INSTRUCTION: u32;
 
     /// Issues the multiplications of the slot at `data` into the columns at `sums`. The first one adds only if
-    /// `accumulate` is true.
+    /// `accumulate` is true. Block scales go to the columns at `factors`.
     ///
     /// # Safety
     /// One thread executes it. The slot is full, and the accumulator is acquired.
     #[doc(hidden)]
-    unsafe fn multiply(data: u32, sums: u32, accumulate: bool);
+    unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool);
 }
 
 /// The descriptor of the tile at `addr`. (CUTLASS `UMMA::make_umma_desc`.)
@@ -66,38 +71,123 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
     tcgen05::shared(addr, lead, lines, swizzle)
 }
 
+/// Issues the multiplications of a slot along K, each of them with `mma`.
+#[inline(always)]
+fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, usize)) {
+    let k_elements = const { K_BYTES / A::Element::SIZE };
+    let a = descriptor::<A>(data);
+    let b = descriptor::<B>(data + A::BYTES as u32);
+    for k in 0..A::COLS / k_elements {
+        let a = further(a, offset_of::<A>(0, k * k_elements));
+        let b = further(b, offset_of::<B>(0, k * k_elements));
+        mma(a, b, k);
+    }
+}
+
+/// Checks the tiles of one CTA: `b_rows` are the rows of B that it has.
+const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
+    assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
+    assert!(
+        B::ROWS == b_rows,
+        "B has as many rows as the accumulator has columns, and half of them in each CTA of a pair"
+    );
+    assert!(A::COLS == B::COLS, "A and B have the same extent along K");
+    assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
+}
+
+/// The block scales of 128 rows and 128 columns of e4m3 or e5m2: 512 bytes, as tensor memory takes them.
+///
+/// A factor is ue8m0, for 32 elements along K. Byte `16 * (row % 32) + 4 * (row / 32) + k` is the factor of row `row` and the
+/// elements from `32 * k` on. In global memory such blocks are rows of a tensor of `i32`, those of the same rows one after
+/// the other along K. (CUTLASS `Sm1xxBlockScaledBasicChunk<32>`.)
+///
+/// ```
+/// use warpipe_pipeline::{tensor::ScaleBlock, tile::TileShape};
+/// assert_eq!(ScaleBlock::BYTES, 512);
+/// ```
+pub type ScaleBlock = Vector<i32, 128>;
+
+/// Columns of tensor memory for the block scales of a slot: four for A, and four for B.
+pub const FACTOR_COLUMNS: usize = 8;
+
+/// A slot with block scales: A and B of 128 rows of 128 bytes, and the [`ScaleBlock`] of each.
+impl<A: TileShape, B: TileShape> UmmaTiles<128> for (A, B, ScaleBlock, ScaleBlock)
+where
+    A::Element: Operand<Kind = KindF8f6f4>,
+    B::Element: Operand<Kind = KindF8f6f4>,
+{
+    const INSTRUCTION: u32 = {
+        check::<A, B>(128);
+        assert!(A::COLS == 128, "a block of scales is for 128 elements along K");
+        tcgen05::instruction_block_scale::<A::Element, B::Element>(128, 128, 0)
+    };
+
+    #[device]
+    unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool) {
+        let blocks = data + const { A::BYTES + B::BYTES } as u32;
+        let block = |i: u32| {
+            let at = blocks + i * ScaleBlock::BYTES as u32;
+            // Eight rows of 16 bytes, and the next eight.
+            tcgen05::shared(at, 16, 128, Swizzle::None)
+        };
+        let (sfa, sfb) = (factors, factors + FACTOR_COLUMNS as u32 / 2);
+        // SAFETY: the caller's contract. The thread's copies and multiplications are executed in order.
+        unsafe {
+            tcgen05::cp_32x128b_warpx4(sfa, block(0));
+            tcgen05::cp_32x128b_warpx4(sfb, block(1));
+        }
+        along_k::<A, B>(data, |a, b, k| {
+            // Step k takes byte k of each word.
+            let byte = (k as u32) << 4 | (k as u32) << 29;
+            let idesc = <Self as UmmaTiles<128>>::INSTRUCTION | byte;
+            // SAFETY: as above.
+            unsafe {
+                let adds = accumulate || k > 0;
+                tcgen05::mma_mxf8f6f4_block_scale(sums, a, b, idesc, sfa, sfb, adds);
+            }
+        });
+    }
+}
+
+impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N, TwoSm> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
+{
+    const INSTRUCTION: u32 = {
+        check::<A, B>(N / 2);
+        tcgen05::instruction::<A::Element, B::Element>(2 * TENSOR_ROWS as u32, N as u32)
+    };
+
+    #[device]
+    unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
+        along_k::<A, B>(data, |a, b, k| {
+            let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
+            // SAFETY: the caller's contract.
+            unsafe {
+                <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0);
+            }
+        });
+    }
+}
+
 impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N> for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
 {
     const INSTRUCTION: u32 = {
-        assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
-        assert!(B::ROWS == N, "B has as many rows as the accumulator has columns");
-        assert!(A::COLS == B::COLS, "A and B have the same extent along K");
-        assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
+        check::<A, B>(N);
         tcgen05::instruction::<A::Element, B::Element>(TENSOR_ROWS as u32, N as u32)
     };
 
     #[device]
-    unsafe fn multiply(data: u32, sums: u32, accumulate: bool) {
-        let k_elements = const { K_BYTES / A::Element::SIZE };
-        let a = descriptor::<A>(data);
-        let b = descriptor::<B>(data + A::BYTES as u32);
-        for k in 0..A::COLS / k_elements {
-            let a = further(a, offset_of::<A>(0, k * k_elements));
-            let b = further(b, offset_of::<B>(0, k * k_elements));
+    unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
+        along_k::<A, B>(data, |a, b, k| {
+            let idesc = <Self as UmmaTiles<N>>::INSTRUCTION;
             // SAFETY: the caller's contract.
-            unsafe {
-                <A::Element as Operand>::Kind::mma(
-                    sums,
-                    a,
-                    b,
-                    <Self as UmmaTiles<N>>::INSTRUCTION,
-                    accumulate || k > 0,
-                );
-            }
-        }
+            unsafe { <A::Element as Operand>::Kind::mma(sums, a, b, idesc, accumulate || k > 0) }
+        });
     }
 }
 
@@ -105,16 +195,18 @@ where
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `start`, then `commit`"]
-pub struct EmptyAccumulator<const N: usize, Tag> {
+pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm> {
     columns: u32,
+    /// The columns for block scales, if there are any.
+    factors: u32,
     full: u32,
-    ring: PhantomData<(Tag, *const ())>,
+    ring: PhantomData<(Tag, G, *const ())>,
 }
 
-impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
+impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
     #[inline(always)]
-    pub(super) fn new(columns: u32, full: u32) -> Self {
-        Self { columns, full, ring: PhantomData }
+    pub(super) fn new(columns: u32, factors: u32, full: u32) -> Self {
+        Self { columns, factors, full, ring: PhantomData }
     }
 
     /// Multiplies the first slot into the accumulator, and releases the slot when that has completed.
@@ -123,9 +215,12 @@ impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
     /// barrier; CUTLASS `gemm` with `ScaleOut::Zero`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn start<St: UmmaTiles<N>, R: Name>(self, slot: UmmaSlot<St, R>) -> TensorSum<N, Tag> {
+    pub fn start<St: UmmaTiles<N, G>, R: Name>(
+        self,
+        slot: UmmaSlot<St, R, G>,
+    ) -> TensorSum<N, Tag, G> {
         // SAFETY: one thread holds the tokens of a full slot and of an acquired accumulator.
-        unsafe { St::multiply(slot.data(), self.columns, false) };
+        unsafe { St::multiply(slot.data(), self.columns, self.factors, false) };
         slot.release_by_commit();
         TensorSum { at: self }
     }
@@ -135,31 +230,31 @@ impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `commit`"]
-pub struct TensorSum<const N: usize, Tag> {
-    at: EmptyAccumulator<N, Tag>,
+pub struct TensorSum<const N: usize, Tag, G = OneSm> {
+    at: EmptyAccumulator<N, Tag, G>,
 }
 
-impl<const N: usize, Tag: Name> TensorSum<N, Tag> {
+impl<const N: usize, Tag: Name, G: CtaGroup> TensorSum<N, Tag, G> {
     /// Multiplies the next slot, and releases it when that has completed.
     ///
     /// Waits for nothing: the hardware executes the multiplications of a thread in order. (PTX `tcgen05.mma`,
     /// `tcgen05.commit`; CUTLASS `gemm`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn add<St: UmmaTiles<N>, R: Name>(&mut self, slot: UmmaSlot<St, R>) {
+    pub fn add<St: UmmaTiles<N, G>, R: Name>(&mut self, slot: UmmaSlot<St, R, G>) {
         // SAFETY: as in `start`.
-        unsafe { St::multiply(slot.data(), self.at.columns, true) };
+        unsafe { St::multiply(slot.data(), self.at.columns, self.at.factors, true) };
         slot.release_by_commit();
     }
 
     /// Gives the accumulator to its readers when all multiplications have completed.
     ///
-    /// Signals one arrival on the full barrier, then. (PTX `tcgen05.commit`; CUTLASS `producer_commit` of
+    /// Signals one arrival on the full barrier, then; of a pair in both CTAs. (PTX `tcgen05.commit`; CUTLASS `producer_commit` of
     /// `PipelineUmmaAsync`.) See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
     pub fn commit(self) {
         isa::debug::let_go(self.at.full);
         // SAFETY: the full barrier expects one arrival of this thread's commit per accumulator.
-        unsafe { tcgen05::commit(self.at.full) };
+        unsafe { G::commit(self.at.full, if G::CTAS == 1 { 0 } else { PAIR }) };
     }
 }

@@ -1,7 +1,7 @@
 //! The readers of accumulators in tensor memory: the four warps of a warp group, 32 rows each.
 
 use super::accumulators::{AccumulatorReaderEnd, Layout};
-use crate::cta::{ClusterShape, Role, Warpgroup};
+use crate::cta::{ClusterShape, CtaGroup, OneSm, Role, Warpgroup};
 use crate::ring::{ConsumerSide, Name, PipelineState};
 use core::marker::PhantomData;
 use isa::{device, tcgen05};
@@ -9,8 +9,8 @@ use isa::{device, tcgen05};
 /// Columns of a [`Strip`].
 pub const STRIP_COLUMNS: usize = 64;
 
-impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
-    AccumulatorReaderEnd<STAGES, N, Ro, Tag>
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup>
+    AccumulatorReaderEnd<STAGES, N, Ro, Tag, G>
 {
     /// Binds the end to the warp group that reads.
     ///
@@ -19,7 +19,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
     pub fn by<Cl: ClusterShape>(
         self,
         group: &Warpgroup<Ro, Cl>,
-    ) -> AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl> {
+    ) -> AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl, G> {
         // SAFETY: the plan initialised the barrier, whose first phase says that the word is written.
         let address: u32 = unsafe {
             isa::mbarrier::wait_parity(self.at.allocated(), 0);
@@ -27,8 +27,14 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
         };
         // The warps of a warp group are the warps 0 to 3 of each four.
         let lane = group.thread() / 32 * 32;
+        let empties = if G::CTAS == 1 {
+            self.at
+        } else {
+            Layout { base: isa::cluster::mapa(self.at.base, group.coord().rank() & !1) }
+        };
         AccumulatorReader {
             at: self.at,
+            empties,
             address: address + (lane << 16),
             state: PipelineState::start(),
             group,
@@ -61,30 +67,32 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
 /// }
 /// ```
 #[must_use]
-pub struct AccumulatorReader<'g, const STAGES: usize, const N: usize, Ro, Tag, Cl> {
+pub struct AccumulatorReader<'g, const STAGES: usize, const N: usize, Ro, Tag, Cl, G = OneSm> {
     at: Layout<STAGES>,
+    /// The accumulators of the CTA whose thread multiplies: it waits for the releases.
+    empties: Layout<STAGES>,
     /// This warp's first lane, and the first column.
     address: u32,
     state: PipelineState<STAGES, ConsumerSide>,
     group: &'g Warpgroup<Ro, Cl>,
-    ring: PhantomData<Tag>,
+    ring: PhantomData<(Tag, G)>,
 }
 
-impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape>
-    AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl>
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape, G: CtaGroup>
+    AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl, G>
 {
     /// Takes the next accumulator, once it is full, and advances.
     ///
     /// Waits until its multiplications have completed. (PTX `mbarrier.try_wait.parity`,
     /// `tcgen05.fence::after_thread_sync`; CUTLASS `consumer_wait`.) See the example of [`AccumulatorReader`].
     #[device]
-    pub fn wait(&mut self) -> FullAccumulator<'_, N, Ro, Tag, Cl> {
+    pub fn wait(&mut self) -> FullAccumulator<'_, N, Ro, Tag, Cl, G> {
         let stage = self.state.index();
         // SAFETY: the plan initialised the barrier; the state tracks its phase.
         unsafe { isa::mbarrier::wait_parity(self.at.full(stage), self.state.phase()) };
         tcgen05::fence_after_thread_sync();
         self.state.advance();
-        let empty = self.at.empty(stage);
+        let empty = self.empties.empty(stage);
         isa::debug::hold(empty, "accumulator of", Tag::NAME, stage, "released");
         FullAccumulator {
             columns: self.address + stage * N as u32,
@@ -99,14 +107,16 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape>
 ///
 /// See the example of [`AccumulatorReader`].
 #[must_use = "an accumulator that is never released stops the ring: call `release`"]
-pub struct FullAccumulator<'g, const N: usize, Ro, Tag, Cl> {
+pub struct FullAccumulator<'g, const N: usize, Ro, Tag, Cl, G = OneSm> {
     columns: u32,
     empty: u32,
     group: &'g Warpgroup<Ro, Cl>,
-    ring: PhantomData<Tag>,
+    ring: PhantomData<(Tag, G)>,
 }
 
-impl<const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape> FullAccumulator<'_, N, Ro, Tag, Cl> {
+impl<const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape, G: CtaGroup>
+    FullAccumulator<'_, N, Ro, Tag, Cl, G>
+{
     /// Loads this warp's 32 rows of the 64 columns from `64 * index` on. An `index` beyond the last strip begins again at
     /// strip 0.
     ///
@@ -128,9 +138,9 @@ impl<const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape> FullAccumulator<'_, 
 
     /// Releases the accumulator: the next tile may be multiplied into it.
     ///
-    /// Waits for the other lanes of the warp. Signals one arrival per warp on the empty barrier. (PTX
-    /// `tcgen05.fence::before_thread_sync`, `bar.warp.sync`, `mbarrier.arrive`; CUTLASS `consumer_release`.) See the
-    /// example of [`AccumulatorReader`].
+    /// Waits for the other lanes of the warp. Signals one arrival per warp on the empty barrier; of a pair on that of the
+    /// CTA that leads. (PTX `tcgen05.fence::before_thread_sync`, `bar.warp.sync`, `mbarrier.arrive`, of a pair with
+    /// `.release.cluster`; CUTLASS `consumer_release`.) See the example of [`AccumulatorReader`].
     #[device]
     pub fn release(self) {
         isa::debug::let_go(self.empty);
@@ -139,7 +149,12 @@ impl<const N: usize, Ro: Role, Tag: Name, Cl: ClusterShape> FullAccumulator<'_, 
         // SAFETY: all loads of the warp have been waited for, and are fenced.
         unsafe {
             if isa::warp::lane_id() == 0 {
-                isa::mbarrier::arrive(self.empty);
+                if G::CTAS == 1 {
+                    isa::mbarrier::arrive(self.empty);
+                } else {
+                    // The leader's multiplications follow loads by this CTA.
+                    isa::mbarrier::arrive_remote_release_cluster(self.empty);
+                }
             }
         }
     }

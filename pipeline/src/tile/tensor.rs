@@ -309,6 +309,26 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     }
 }
 
+impl<T: TileShape> Load<'_, T> {
+    /// Issues the load into the tile at address `dst`. It completes on the mbarrier at the `shared::cluster` address `full`,
+    /// in this CTA or in the other one of its pair.
+    ///
+    /// # Safety
+    /// `dst` is an acquired slot's tile of shape `T` and `full` its barrier, which expects the bytes or will before its phase
+    /// completes.
+    #[device]
+    pub(crate) unsafe fn issue_2sm(self, dst: u32, full: u32) {
+        let map = &raw const *self.map;
+        for panel in 0..T::PANELS {
+            let dst = dst + (panel * T::PANEL_BYTES) as u32;
+            by_rank!(self.place.panel::<T>(panel), |coords| {
+                // SAFETY: the caller's contract; the panels are disjoint parts of the tile.
+                unsafe { isa::tcgen05::tensor_load_2sm(dst, map, coords, full) }
+            });
+        }
+    }
+}
+
 impl<T: TileShape, const RANK: usize> TensorMap<T, Unshared, RANK> {
     /// Stores the tile at address `src` to (`row`, `col`) of matrix `batch`. What lies outside the
     /// tensor is clipped.

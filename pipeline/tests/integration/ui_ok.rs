@@ -84,4 +84,6 @@ programs! {
     "../ui/48_fragment_ok.rs" as fragment;
     "../ui/49_turns_ok.rs" as turns;
     "../ui/51_tensor_ok.rs" as tensor;
+    "../ui/52_pair_ok.rs" as pair;
+    "../ui/53_tiles_ok.rs" as tiles;
 }

@@ -53,6 +53,11 @@ impl Ctas {
         self.0[rank].live > 0
     }
 
+    /// Whether a thread of the CTA has started, and one has not returned.
+    pub fn runs(&self, rank: usize) -> bool {
+        self.0[rank].started && self.lives(rank)
+    }
+
     /// Whether any CTA of the cluster runs.
     pub fn any_lives(&self) -> bool {
         self.0.iter().any(|cta| cta.live > 0)

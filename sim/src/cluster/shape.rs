@@ -37,6 +37,13 @@ impl Shape {
         }
     }
 
+    /// The first CTA of the cluster of a linear index: its coordinates in the grid.
+    pub fn first_cta(&self, index: u32) -> [u32; 3] {
+        let per: [u32; 3] = std::array::from_fn(|i| self.grid[i] / self.cluster[i]);
+        let at = [index % per[0], index / per[0] % per[1], index / (per[0] * per[1])];
+        std::array::from_fn(|i| at[i] * self.cluster[i])
+    }
+
     /// CTAs of the cluster.
     pub fn ctas(&self) -> u32 {
         self.cluster.iter().product()
@@ -74,6 +81,7 @@ mod tests {
         };
         let shape = Shape::new(&grid, 13, 132);
         assert_eq!(shape.coord, [1, 1, 1]);
+        assert_eq!(shape.first_cta(13), [2, 3, 1]);
         assert_eq!((shape.ctas(), shape.warps_per_cta(), shape.threads()), (6, 4, 600));
     }
 }

@@ -127,3 +127,14 @@ pub(crate) fn one_cta(data: usize, bar: usize) -> Result<(), Fault> {
     let message = format!("data in CTA {data}, mbarrier in CTA {bar}: both in one");
     Err(Fault::new(Rule::RemoteAddress, message))
 }
+
+/// Data and mbarrier of a load with `.cta_group::2`.
+pub(crate) fn one_pair(data: usize, bar: usize) -> Result<(), Fault> {
+    if data / 2 == bar / 2 {
+        return Ok(());
+    }
+    let message = format!(
+        "data in CTA {data}, mbarrier in CTA {bar}: with .cta_group::2 both are of one pair, whose ranks differ in the last bit only"
+    );
+    Err(Fault::new(Rule::RemoteAddress, message))
+}

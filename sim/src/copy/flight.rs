@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     TensorLoad { map: Box<TensorMapDesc>, coords: [i32; 5], to: Target },
     /// A run of global bytes to shared memory.
     RunLoad { src: u64, to: Target },
+    /// The answer of `clusterlaunchcontrol.try_cancel`.
+    Answer { words: [u32; 4], to: Target },
     /// Shared memory to a CTA of the cluster.
     Peer { cta: usize, src: u32, to: Target },
     /// A store before it has read its source.
@@ -93,7 +95,10 @@ impl Copy {
     /// Whether it will write a byte of shared memory.
     pub fn writes(&self, in_cta: usize, addr: u32) -> bool {
         match self.kind {
-            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+            Kind::TensorLoad { to, .. }
+            | Kind::RunLoad { to, .. }
+            | Kind::Answer { to, .. }
+            | Kind::Peer { to, .. } => {
                 to.cta == in_cta && (to.dst..to.dst + to.bytes).contains(&addr)
             }
             _ => false,
@@ -103,9 +108,10 @@ impl Copy {
     /// The mbarrier on which it completes.
     pub fn bar(&self) -> Option<usize> {
         match self.kind {
-            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
-                Some(to.bar)
-            }
+            Kind::TensorLoad { to, .. }
+            | Kind::RunLoad { to, .. }
+            | Kind::Answer { to, .. }
+            | Kind::Peer { to, .. } => Some(to.bar),
             Kind::Commit { bar, .. } => Some(bar),
             _ => None,
         }
@@ -114,7 +120,7 @@ impl Copy {
     /// Why a CTA may not exit while the copy is in flight: what it is.
     pub fn needs(&self, in_cta: usize) -> Option<&'static str> {
         let (needs, what) = match self.kind {
-            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } => {
+            Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Answer { to, .. } => {
                 (to.cta == in_cta, "a load in flight into the CTA's shared memory")
             }
             Kind::Peer { cta, to, .. } => {

@@ -85,7 +85,9 @@ fn copy_foot(hw: &Machine, kind: &Kind) -> Foot {
             Foot::Load { cta: *cta, addr: hw.mbarriers.get(*bar).addr }
         }
         Kind::StoreWrite { sink: Sink::Tensor { .. } | Sink::Run { .. }, .. } => Foot::Memory,
-        Kind::Peer { .. } | Kind::StoreRead { .. } | Kind::CpAsync => Foot::Other,
+        Kind::Peer { .. } | Kind::Answer { .. } | Kind::StoreRead { .. } | Kind::CpAsync => {
+            Foot::Other
+        }
     }
 }
 

@@ -76,7 +76,9 @@ pub fn launch_all(
     panics::install(current::inside);
     let Config { seed, schedule, .. } = config;
     let grids = launches.iter().map(|l| (&l.grid, l.dependent));
-    let stream = Stream::new(config.sms, grids, |grid| turns::start(*seed, schedule, grid));
+    let order = |_, clusters| turns::starts(clusters, *seed, schedule);
+    let start = |grid| turns::start(*seed, schedule, grid);
+    let stream = Stream::new(config.sms, grids, start, order);
     let clusters = stream.clusters();
     if let Some(progress) = &config.progress {
         progress.start(clusters);
@@ -89,9 +91,7 @@ pub fn launch_all(
     });
     let mut grids = Vec::new();
     for launch in launches {
-        let clusters = launch.grid.clusters().iter().product();
-        let starts = turns::starts(clusters, *seed, schedule);
-        grids.push(workers::Grid { launch, starts, number: schedule.launch() });
+        grids.push(workers::Grid { launch, number: schedule.launch() });
     }
     Shared::new(config, memory, shadow, grids, Arc::new(stream)).run(workers)
 }

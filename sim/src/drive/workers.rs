@@ -20,8 +20,6 @@ const LONG: u64 = 1 << 24;
 /// A grid of a run, to its workers.
 pub(crate) struct Grid<'a> {
     pub launch: &'a Launch<'a>,
-    /// The clusters, as they are taken up.
-    pub starts: Vec<u32>,
     /// Number of this launch in its run.
     pub number: u32,
 }
@@ -101,9 +99,8 @@ impl<'a> Shared<'a> {
 
     /// Takes the next cluster up, if there is one that can start.
     fn start(&self) -> Option<UnderWay<'_>> {
-        let (grid, nth) = self.stream.take()?;
-        let Grid { launch, starts, number } = &self.grids[grid];
-        let index = starts[nth as usize];
+        let (grid, index, nth) = self.stream.take()?;
+        let Grid { launch, number } = &self.grids[grid];
         let member = Member { stream: Arc::clone(&self.stream), grid };
         let first = member.one().first;
         let cluster = Running::new(

@@ -355,6 +355,11 @@ impl Engine {
         }
     }
 
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The race detector, if races are looked for.
     #[inline]
     pub fn race(&self) -> Option<&Race> {

@@ -5,6 +5,7 @@ use crate::barrier::cluster::ClusterBarrier;
 use crate::barrier::mbarriers::Mbarriers;
 use crate::barrier::named::NamedBarriers;
 use crate::cluster::ctas::Ctas;
+use crate::cluster::requests::Requests;
 use crate::cluster::shape::Shape;
 use crate::cluster::thread::Thread;
 use crate::cluster::tokens::Tokens;
@@ -18,6 +19,7 @@ use crate::memory::regions::Regions;
 use crate::memory::shared::{Conflict, Shared};
 use crate::race::explain::Names;
 use crate::tensor::memory::TensorMemory;
+use crate::tensor::pair::Pairs;
 use crate::tensor::umma::Umma;
 use crate::types::grid::SMEM_BASE;
 use crate::types::loc::Loc;
@@ -56,6 +58,10 @@ pub(crate) struct Machine {
     pub copies: Copies,
     /// Tensor memory, by CTA.
     pub tensor: Vec<TensorMemory>,
+    /// Pairs of CTAs that use it together.
+    pub pairs: Pairs,
+    /// What the cluster has asked of launch control.
+    pub requests: Requests,
     /// The multiplications into it, and the registers loaded from it, by thread.
     pub umma: Umma,
 }
@@ -87,6 +93,8 @@ impl Machine {
             held: (0..ctas).map(|_| Held::all(block)).collect(),
             copies: Copies::new(threads),
             tensor: (0..ctas).map(|_| TensorMemory::default()).collect(),
+            pairs: Pairs::default(),
+            requests: Requests::default(),
             umma: Umma::default(),
             shape,
         }

@@ -79,6 +79,7 @@ pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec
             Wait::Warpgroup => 8 << 32,
             Wait::Poll { .. } => 9 << 32,
             Wait::GridAhead => 10 << 32,
+            Wait::Pair { .. } => 11 << 32,
         };
         let at = thread.loc.map_or(0, line);
         all.push([number(thread.op), at, wait, folded, tokens].into_iter().fold(status, mix));
@@ -98,6 +99,7 @@ pub(crate) fn flight(hw: &Machine, copy: &Copy) -> u64 {
         Kind::StoreWrite { src, data, .. } => (4, 0, *src, data.len() as u32, None),
         Kind::CpAsync => (5, 0, 0, 0, None),
         Kind::Commit { cta, bar, .. } => (6, *cta, 0, 0, Some(*bar)),
+        Kind::Answer { to, .. } => (7, to.cta, to.dst, to.bytes, Some(to.bar)),
     };
     let bar = bar.map_or(0, |bar| u64::from(hw.mbarriers.get(bar).addr));
     let place = (cta as u64) << 32 | u64::from(addr);

@@ -18,6 +18,17 @@ pub(crate) struct Run {
     pub bytes: u32,
 }
 
+/// Where a TMA load goes, and where its mbarrier is.
+#[derive(Clone, Copy)]
+pub(crate) enum To {
+    /// To one CTA, which has the mbarrier.
+    One,
+    /// To each CTA of a mask, each of which has an mbarrier.
+    Mask(u16),
+    /// To one CTA; the mbarrier is its own, or that of the other CTA of its pair.
+    Pair,
+}
+
 /// A copy is in flight from now on.
 pub(crate) fn start(e: &mut Engine, t: u32, kind: Kind) {
     let loc = e.hw.line(t);
@@ -32,7 +43,10 @@ pub(crate) fn start(e: &mut Engine, t: u32, kind: Kind) {
 /// What the time of a copy depends on.
 fn transfer(kind: &Kind) -> Transfer {
     match *kind {
-        Kind::TensorLoad { to, .. } | Kind::RunLoad { to, .. } | Kind::Peer { to, .. } => {
+        Kind::TensorLoad { to, .. }
+        | Kind::RunLoad { to, .. }
+        | Kind::Answer { to, .. }
+        | Kind::Peer { to, .. } => {
             Transfer::Load { cta: to.cta, addr: to.dst, bytes: to.bytes, bar: to.bar }
         }
         Kind::StoreRead { group, bytes, .. } => Transfer::Store { group, bytes },
@@ -40,15 +54,15 @@ fn transfer(kind: &Kind) -> Transfer {
     }
 }
 
-/// Marks the destination of a load as being written, for an mbarrier of the same CTA.
-fn target(
+/// Marks the destination of a load as being written, for an mbarrier.
+pub(crate) fn target(
     e: &mut Engine,
     t: u32,
     (cta, dst, bytes): (usize, u32, u32),
-    bar: u32,
+    (bar_cta, bar): (usize, u32),
 ) -> Result<Target, Fault> {
     e.operands(|| [cta as u64, u64::from(dst), u64::from(bytes), u64::from(bar)]);
-    let bar = e.hw.bar_at((cta, bar))?;
+    let bar = e.hw.bar_at((bar_cta, bar))?;
     e.hw.smem[cta].begin_write(dst, bytes).map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| {
         guide.visit(cta);
@@ -71,34 +85,50 @@ fn source(e: &mut Engine, (cta, src, bytes): (usize, u32, u32)) -> Result<(), Fa
     Ok(())
 }
 
-/// `cp.async.bulk.tensor` to shared memory; `mask` for a multicast.
+/// `cp.async.bulk.tensor` to shared memory.
 pub(crate) fn tensor_load(
     e: &mut Engine,
     t: u32,
     dst: u32,
     (pointer, coords): (MapPointer, &[i32]),
     bar: u32,
-    mask: Option<u16>,
+    goes: To,
 ) -> Result<(), Fault> {
     let map = tensormap::of(e, t, pointer, coords.len())?;
     let (cta, dst) = e.hw.split(t, dst, map.box_bytes())?;
     let (bar_cta, bar) = e.hw.split(t, bar, 8)?;
     check::box_address("destination", dst, &map)?;
     check::coordinates(&map, coords)?;
-    check::one_cta(cta, bar_cta)?;
     let (bytes, coords) = (map.box_bytes(), five(coords));
     let ctas = e.hw.ctas.len();
-    if let Some(mask) = mask {
-        check::multicast(mask, ctas)?;
-    }
-    let to = mask.unwrap_or(1 << cta);
+    let to = match goes {
+        To::Pair => {
+            check::one_pair(cta, bar_cta)?;
+            if bar_cta != e.hw.thread(t).cta {
+                e.told(t, |race, thread| race.reaches(thread, bar_cta));
+            }
+            1 << cta
+        }
+        To::One => {
+            check::one_cta(cta, bar_cta)?;
+            1 << cta
+        }
+        To::Mask(mask) => {
+            check::one_cta(cta, bar_cta)?;
+            check::multicast(mask, ctas)?;
+            mask
+        }
+    };
     let mut bars = Vec::new();
     for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
-        if mask.is_some() {
+        let at = if let To::Mask(_) = goes {
             // The same offsets in each destination; each must be there to receive.
             e.hw.split(t, (rank as u32 + 1) << 24 | dst, 0)?;
-        }
-        let to = target(e, t, (rank, dst, bytes), bar)?;
+            (rank, bar)
+        } else {
+            (bar_cta, bar)
+        };
+        let to = target(e, t, (rank, dst, bytes), at)?;
         let phase = e.hw.mbarriers.get(to.bar).state.phase;
         let address = boxes::first(&map, coords).unwrap_or(map.addr);
         e.checked_global(t, address, |race, thread, base| {
@@ -153,7 +183,7 @@ pub(crate) fn run_load(e: &mut Engine, t: u32, run: Run, bar: u32) -> Result<(),
     check::run(smem, global, bytes)?;
     let (cta, dst) = e.hw.own(t, smem, bytes)?;
     let (_, bar) = e.hw.own(t, bar, 8)?;
-    let to = target(e, t, (cta, dst, bytes), bar)?;
+    let to = target(e, t, (cta, dst, bytes), (cta, bar))?;
     let phase = e.hw.mbarriers.get(to.bar).state.phase;
     e.checked_global(t, global, |race, thread, base| {
         let part = |f: &mut dyn FnMut(u64, u64)| f(global, u64::from(bytes));
@@ -192,7 +222,7 @@ pub(crate) fn copy_to_cta(
     check::one_cta(to_cta, bar_cta)?;
     source(e, (cta, src, bytes))?;
     e.checked(t, |race, thread| race.copy_source(thread, (cta, src, bytes)))?;
-    let to = target(e, t, (to_cta, dst, bytes), bar)?;
+    let to = target(e, t, (to_cta, dst, bytes), (to_cta, bar))?;
     start(e, t, Kind::Peer { cta, src, to });
     Ok(())
 }

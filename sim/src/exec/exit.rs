@@ -109,6 +109,12 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
         let fault = at_exit(&format!("{what}{completes}"), loc);
         return fault.map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
     }
+    if let Some(loc) = hw.umma.reads_of(thread.cta) {
+        return at_exit("a tcgen05.mma in flight, which reads the CTA's shared memory", loc);
+    }
+    if let Some((fault, loc)) = hw.pairs.left(thread.cta) {
+        return Err((fault, Some(loc)));
+    }
     if let Some((fault, loc)) = hw.tensor[thread.cta].left_over(thread.cta) {
         return Err((fault, Some(loc)));
     }

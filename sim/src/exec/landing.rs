@@ -36,6 +36,11 @@ fn take(e: &mut Engine, copy: Copy) -> Result<(), Fault> {
             memory.read(src, bytes)?;
             loaded(e, to, None)
         }
+        Kind::Answer { words, to } => {
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            destination(e, to)?.0.copy_from_slice(&bytes);
+            loaded(e, to, None)
+        }
         Kind::Peer { cta, src, to } => {
             let data = source(e, cta, src, to.bytes)?;
             destination(e, to)?.0.copy_from_slice(&data);
@@ -87,7 +92,15 @@ fn destination(
 
 /// The bytes of a load are there; `source` is that of a copy from shared memory.
 fn loaded(e: &mut Engine, to: Target, source: Option<(usize, u32)>) -> Result<(), Fault> {
-    let at = (to.bar, e.hw.mbarriers.get(to.bar).state.phase);
+    let bar = e.hw.mbarriers.get(to.bar);
+    if !e.hw.ctas.lives(bar.cta) {
+        let message = format!(
+            "{} bytes complete on an mbarrier of CTA {}, which has exited",
+            to.bytes, bar.cta
+        );
+        return Err(Fault::new(Rule::PeerGone, message));
+    }
+    let at = (to.bar, bar.state.phase);
     e.edge(|race| race.lands((to.cta, to.dst, to.bytes), to.site, at, source));
     mbarrier::complete(e, to.bar, to.bytes)
 }
@@ -116,6 +129,7 @@ fn note(guide: &mut Guide, copy: &Copy) {
             shared(guide, to.cta, to.dst, to.bytes, true);
             guide.touch(GLOBAL, *src, u64::from(to.bytes), false);
         }
+        Kind::Answer { to, .. } => shared(guide, to.cta, to.dst, to.bytes, true),
         Kind::Peer { cta, src, to } => {
             shared(guide, *cta, *src, to.bytes, false);
             shared(guide, to.cta, to.dst, to.bytes, true);

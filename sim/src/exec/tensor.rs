@@ -10,8 +10,10 @@ use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
 use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
-use crate::tensor::umma::{multiply, operands};
+use crate::tensor::umma::{chunks, multiply, operands};
+use crate::tensor::{pair, scaled};
 use crate::types::loc::Loc;
+use crate::types::word::Word;
 use std::ops::Range;
 
 /// Checks an `.aligned` instruction against the rest of the warp.
@@ -22,46 +24,61 @@ fn aligned(e: &mut Engine, t: u32, name: &'static str) -> Result<(), Fault> {
 
 /// `tcgen05.alloc` by a whole warp: writes the address to shared memory.
 pub(crate) fn alloc(e: &mut Engine, t: u32, to: u32, columns: u32) -> Result<(), Fault> {
-    let (cta, to) = e.hw.own(t, to, 4)?;
     let line = e.hw.line(t);
+    e.hw.pairs.group(false, "tcgen05.alloc", line)?;
+    alloc_at(e, t, (to, columns), line)?;
+    e.progress();
+    Ok(())
+}
+
+/// The allocation in one CTA, by a warp that a thread stands for; gives the address.
+pub(crate) fn alloc_at(
+    e: &mut Engine,
+    t: u32,
+    (to, columns): (u32, u32),
+    line: Loc,
+) -> Result<u32, Fault> {
+    let (cta, to) = e.hw.own(t, to, 4)?;
     let address = e.hw.tensor[cta].alloc(columns, line)?;
     e.edge(|race| race.tensor_fresh(cta, &(address..address + columns)));
     match e.hw.smem[cta].write(to, 4) {
         Ok(bytes) => bytes.copy_from_slice(&address.to_le_bytes()),
         Err(c) => return Err(e.hw.conflict(cta, c)),
     }
-    e.progress();
-    e.checked(t, |race, thread| race.store(thread, (cta, to, 4), false))
+    e.checked(t, |race, thread| race.store(thread, (cta, to, 4), false))?;
+    Ok(address)
 }
 
 /// `tcgen05.dealloc` by a whole warp.
 pub(crate) fn free(e: &mut Engine, t: u32, address: u32, columns: u32) -> Result<(), Fault> {
     let cta = e.hw.thread(t).cta;
     let line = e.hw.line(t);
+    e.hw.pairs.group(false, "tcgen05.dealloc", line)?;
     let columns = e.hw.tensor[cta].free(address, columns, line)?;
     e.progress();
-    ordered(e, t, 0..LANES, columns, Uses::Free, 0)
+    ordered(e, (t, cta), 0..LANES, columns, Uses::Free, 0)
 }
 
-/// Asks the race detector about an access to tensor memory.
-fn ordered(
+/// Asks the race detector about an access of a thread to a CTA's tensor memory.
+pub(crate) fn ordered(
     e: &mut Engine,
-    t: u32,
+    (t, cta): (u32, usize),
     lanes: Range<u32>,
     columns: Range<u32>,
     uses: Uses,
     commit: u64,
 ) -> Result<(), Fault> {
     let mut found = Ok(());
-    e.told(t, |race, thread| found = race.tensor(thread, (lanes, columns), uses, commit));
-    found.map_err(|clash| explain(e, t, uses, &clash))
+    e.told(t, |race, thread| found = race.tensor((thread, cta), (lanes, columns), uses, commit));
+    found.map_err(|clash| explain(e, (t, cta), uses, &clash))
 }
 
 /// The fault of two accesses that nothing orders.
-fn explain(e: &Engine, t: u32, uses: Uses, clash: &TensorClash) -> Fault {
+fn explain(e: &Engine, (t, cta): (u32, usize), uses: Uses, clash: &TensorClash) -> Fault {
     let who = e.hw.thread(t).place();
     let op = e.hw.thread(t).op;
-    let at = format!("lane {}, column {} of tensor memory", clash.lane, clash.column);
+    let whose = if cta == e.hw.thread(t).cta { String::new() } else { format!(" of CTA {cta}") };
+    let at = format!("lane {}, column {} of tensor memory{whose}", clash.lane, clash.column);
     let Some(old) = clash.old else {
         let message = format!("{who} reads ({op}) {at}, which nothing has written");
         return Fault::new(Rule::TensorUnwritten, message);
@@ -115,59 +132,184 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
-/// `tcgen05.mma` of a kind, by one thread.
+/// The factors of a multiplication: the columns of those of A and B, and their bytes in each word.
+struct Factors {
+    columns: [u32; 2],
+    bytes: [u32; 2],
+}
+
+/// `tcgen05.mma` of a kind, by one thread, for its CTA or its pair.
 pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
     d: u32,
     (a, b): (u64, u64),
-    (kind, idesc): (Mma, u32),
+    (kind, idesc, pair): (Mma, u32, bool),
     adds: bool,
 ) -> Result<(), Fault> {
-    let cta = e.hw.thread(t).cta;
-    let shape = Shape::new(idesc, kind)?;
+    let ctas = issues(e, t, pair)?;
+    let shape = Shape::new(idesc, kind, pair)?;
+    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
+    product(e, t, d, (a, b), (ctas, shape, kind == Mma::I8), (adds, None))
+}
+
+/// `tcgen05.mma` of kind mxf8f6f4, with factors at two addresses of tensor memory.
+pub(crate) fn mma_scaled(
+    e: &mut Engine,
+    t: u32,
+    d: u32,
+    (a, b): (u64, u64),
+    (idesc, factors): (u32, [u32; 2]),
+    adds: bool,
+) -> Result<(), Fault> {
+    let ctas = issues(e, t, false)?;
+    let (shape, bytes) = scaled::shape(idesc)?;
+    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
+    let (cta, rows) = (ctas.start, [M, shape.n]);
+    let mut columns = [0; 2];
+    for ((column, address), rows) in columns.iter_mut().zip(factors).zip(rows) {
+        let (lane, first) = split(address);
+        if lane != 0 {
+            let message = format!("factors at lane {lane}: they begin at lane 0");
+            return Err(Fault::new(Rule::TensorLanes, message));
+        }
+        *column = first;
+        let all = scaled::columns(first, rows);
+        e.hw.tensor[cta].check(&all)?;
+        let commit = e.hw.umma.open(t);
+        ordered(e, (t, cta), 0..LANES, all, Uses::Factors, commit)?;
+    }
+    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some(Factors { columns, bytes })))
+}
+
+/// `tcgen05.cp` of `.32x128b.warpx4`.
+pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fault> {
+    let (cta, line) = (e.hw.thread(t).cta, e.hw.line(t));
+    e.hw.pairs.group(false, "tcgen05.cp", line)?;
+    let (lane, first) = split(to);
+    if lane != 0 {
+        let message = format!("a copy of .warpx4 to lane {lane}: it begins at lane 0");
+        return Err(Fault::new(Rule::TensorLanes, message));
+    }
+    let columns = first..first + scaled::COPIED;
+    e.hw.tensor[cta].check(&columns)?;
+    let chunks = scaled::copied(from)?;
+    e.operands(|| [from, u64::from(to)]);
+    let mut rows = Vec::with_capacity(chunks.len());
+    for &addr in &chunks {
+        match e.hw.smem[cta].hold_chunk(addr) {
+            Ok(bytes) => rows.push(<[u32; 4]>::from_bytes(bytes)),
+            Err(c) => return Err(e.hw.conflict(cta, c)),
+        }
+    }
+    let commit = e.hw.umma.open(t);
+    e.guided(|guide| {
+        for &addr in &chunks {
+            guide.touch(cta as u64, u64::from(addr), 16, false);
+        }
+    });
+    e.checked(t, |race, thread| race.umma((thread, cta), &chunks, commit))?;
+    ordered(e, (t, cta), 0..LANES, columns, Uses::Copy, commit)?;
+    e.hw.umma.issue(t, cta, chunks, line);
+    let memory = &mut e.hw.tensor[cta];
+    for lane in 0..LANES {
+        for (column, word) in (first..).zip(rows[(lane % 32) as usize]) {
+            *memory.word(lane, column) = word;
+        }
+    }
+    Ok(())
+}
+
+/// A multiplication: checks what it touches, and does it.
+fn product(
+    e: &mut Engine,
+    t: u32,
+    d: u32,
+    (a, b): (u64, u64),
+    (ctas, shape, integers): (Range<usize>, Shape, bool),
+    (adds, factors): (bool, Option<Factors>),
+) -> Result<(), Fault> {
     let (lane, first) = split(d);
     if lane != 0 {
         let message = format!("an accumulator at lane {lane}: {M} rows begin at lane 0");
         return Err(Fault::new(Rule::TensorLanes, message));
     }
     let columns = first..first + shape.n;
-    e.hw.tensor[cta].check(&columns)?;
+    for cta in ctas.clone() {
+        e.hw.tensor[cta].check(&columns)?;
+    }
     own(e, t, &columns, false)?;
     own(e, t, &columns, true)?;
     let operands = operands(a, b, shape)?;
-    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
-    let product = multiply(&mut e.hw.smem[cta], &operands, shape);
-    let product = product.map_err(|c| e.hw.conflict(cta, c))?;
-    e.guided(|guide| {
-        for o in &operands {
-            o.for_each_chunk(|_, _, addr| guide.touch(cta as u64, u64::from(addr), 16, false));
-        }
-    });
+    let product = multiply(&mut e.hw.smem, ctas.clone(), &operands, shape);
+    let product = product.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
+    let chunks = chunks(&operands);
     let commit = e.hw.umma.open(t);
-    e.checked(t, |race, thread| race.umma(thread, &operands, commit))?;
-    ordered(e, t, 0..LANES, columns, Uses::Multiply { adds }, commit)?;
     let line = e.hw.line(t);
-    e.hw.umma.issue(t, cta, operands, line);
-    e.stats.wgmmas += 1;
-    let memory = &mut e.hw.tensor[cta];
-    for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
-        for (column, sum) in (first..).zip(sums) {
-            let word = memory.word(row, column);
-            let before = if adds { *word } else { 0 };
-            *word = if kind == Mma::I8 {
-                // f32 holds the sum of 32 products of two bytes.
-                before.wrapping_add((*sum as i32).cast_unsigned())
-            } else {
-                (f32::from_bits(before) + sum).to_bits()
-            };
+    for (cta, mut product) in ctas.zip(product) {
+        e.guided(|guide| {
+            for &addr in &chunks {
+                guide.touch(cta as u64, u64::from(addr), 16, false);
+            }
+        });
+        e.checked(t, |race, thread| {
+            race.reaches(thread, cta);
+            race.umma((thread, cta), &chunks, commit)
+        })?;
+        ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Multiply { adds }, commit)?;
+        e.hw.umma.issue(t, cta, chunks.clone(), line);
+        let memory = &mut e.hw.tensor[cta];
+        if let Some(Factors { columns: [a, b], bytes }) = factors {
+            let a = scaled::factors(memory, a, M, bytes[0])?;
+            let b = scaled::factors(memory, b, shape.n, bytes[1])?;
+            for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
+                row.iter_mut().zip(&b).for_each(|(sum, b)| *sum *= a * b);
+            }
+        }
+        for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
+            for (column, sum) in (first..).zip(sums) {
+                let word = memory.word(row, column);
+                let before = if adds { *word } else { 0 };
+                *word = if integers {
+                    // f32 holds the sum of 32 products of two bytes.
+                    before.wrapping_add((*sum as i32).cast_unsigned())
+                } else {
+                    (f32::from_bits(before) + sum).to_bits()
+                };
+            }
         }
     }
+    e.stats.wgmmas += 1;
     Ok(())
 }
 
+/// The CTAs that a multiplication of a thread works in.
+fn issues(e: &mut Engine, t: u32, pair: bool) -> Result<Range<usize>, Fault> {
+    let (cta, line) = (e.hw.thread(t).cta, e.hw.line(t));
+    e.hw.pairs.group(pair, "tcgen05.mma", line)?;
+    if !pair {
+        return Ok(cta..cta + 1);
+    }
+    let peer = pair::peer(&e.hw.ctas, cta, "tcgen05.mma")?;
+    if peer < cta {
+        let message = format!(
+            "tcgen05.mma with .cta_group::2 by {}, in CTA {cta}: a thread of CTA {peer} issues it, whose rank is even",
+            e.hw.thread(t).place()
+        );
+        return Err(Fault::new(Rule::TensorPair, message));
+    }
+    Ok(cta..cta + 2)
+}
+
 /// `tcgen05.commit`, in each CTA of `mask` for a multicast: its arrivals come later.
-pub(crate) fn commit(e: &mut Engine, t: u32, bar: u32, mask: Option<u16>) -> Result<(), Fault> {
+pub(crate) fn commit(
+    e: &mut Engine,
+    t: u32,
+    bar: u32,
+    (mask, pair): (Option<u16>, bool),
+) -> Result<(), Fault> {
+    let line = e.hw.line(t);
+    e.hw.pairs.group(pair, "tcgen05.commit", line)?;
     let (cta, at) = e.hw.own(t, bar, 8)?;
     let ctas = e.hw.ctas.len();
     if let Some(mask) = mask {
@@ -288,7 +430,7 @@ pub(crate) fn load(
     for i in 0..regs.len() as u32 {
         let (row, column) = form.word(in_warp, i);
         let (row, column) = (lane + row, columns.start + column);
-        ordered(e, t, row..row + 1, column..column + 1, Uses::Load, 0)?;
+        ordered(e, (t, cta), row..row + 1, column..column + 1, Uses::Load, 0)?;
         values.push(*e.hw.tensor[cta].word(row, column));
     }
     let line = e.hw.line(t);
@@ -311,7 +453,7 @@ pub(crate) fn store(
         given(e, t, value)?;
         let (row, column) = form.word(in_warp, i);
         let (row, column) = (lane + row, columns.start + column);
-        ordered(e, t, row..row + 1, column..column + 1, Uses::Store, 0)?;
+        ordered(e, (t, cta), row..row + 1, column..column + 1, Uses::Store, 0)?;
         *e.hw.tensor[cta].word(row, column) = value;
     }
     let line = e.hw.line(t);

@@ -1,11 +1,12 @@
 //! Warp-wide instructions: the check that a warp stays together, and the meeting of its lanes.
 
 use super::given::given;
-use super::{matrix, tensor, tensormap};
+use super::{matrix, pair, tensor, tensormap};
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
 use crate::race::state::Race;
 use crate::race::times::Lane;
+use crate::tensor::pair::Together;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;
 use crate::warp::meeting::Meet;
@@ -52,9 +53,22 @@ pub(crate) fn meet(
     match meet {
         Meet::LdMatrix { n, trans } => matrix::load(e, t, w, n, trans)?,
         Meet::StMatrix { n, trans } => matrix::store(e, t, w, n, trans)?,
-        Meet::TensorAlloc { columns } => tensor::alloc(e, t, operand, columns)?,
-        Meet::TensorFree { address, columns } => tensor::free(e, t, address, columns)?,
-        Meet::TensorPermit => {
+        Meet::TensorAlloc { columns, pair: false } => tensor::alloc(e, t, operand, columns)?,
+        Meet::TensorFree { address, columns, pair: false } => {
+            tensor::free(e, t, address, columns)?;
+        }
+        Meet::TensorAlloc { columns, .. } => {
+            if !together(e, t, w, Together::Alloc { to: operand, columns })? {
+                return Ok(Poll::Pending);
+            }
+        }
+        Meet::TensorFree { address, columns, .. } => {
+            if !together(e, t, w, Together::Free { address, columns })? {
+                return Ok(Poll::Pending);
+            }
+        }
+        Meet::TensorPermit { pair } => {
+            e.hw.pairs.group(pair, name, line)?;
             let cta = e.hw.thread(t).cta;
             e.hw.tensor[cta].relinquish();
         }
@@ -84,6 +98,17 @@ pub(crate) fn came(e: &mut Engine, key: Key, last: bool) {
             guide.order.meet(key);
         }
     });
+}
+
+/// What the warp does together with one of the other CTA of its pair; whether that has come.
+fn together(e: &mut Engine, t: u32, w: usize, what: Together) -> Result<bool, Fault> {
+    let line = e.hw.line(t);
+    e.hw.pairs.group(true, what.name(), line)?;
+    let done = pair::meet(e, t, w, what)?;
+    if !done {
+        e.sleep(t, Wait::Pair { op: what.name() });
+    }
+    Ok(done)
 }
 
 fn wake(e: &mut Engine, threads: impl Iterator<Item = u32>) {

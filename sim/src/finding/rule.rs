@@ -43,7 +43,9 @@ macro_rules! rules {
                     | Self::TensorRace
                     | Self::TensorFence
                     | Self::TensorRegisters
-                    | Self::TensorUnwritten => "docs/blackwell.md#rules",
+                    | Self::TensorUnwritten
+                    | Self::TensorPair
+                    | Self::LaunchControl => "docs/blackwell.md#rules",
                     Self::Deadlock
                     | Self::TxLeftOver
                     | Self::TxOverrun
@@ -179,4 +181,8 @@ rules! {
     TensorRegisters = "053", "registers of a tcgen05.ld used before tcgen05.wait::ld";
     /// Tensor memory that nobody wrote.
     TensorUnwritten = "054", "a read of tensor memory that nothing has written";
+    /// `.cta_group::2`: who issues it, in which cluster, and how long both CTAs run.
+    TensorPair = "055", "a pair of CTAs that is none, or that one of them leaves";
+    /// `clusterlaunchcontrol`: a request after a failed one, a query of what is no answer.
+    LaunchControl = "056", "launch control used against its rules";
 }

@@ -36,7 +36,9 @@ pub(crate) struct One {
     /// Number of its first cluster among those of the run.
     pub first: u32,
     room: Room,
-    /// Clusters that have started.
+    /// The clusters, in the order in which they start.
+    order: Vec<u32>,
+    /// Clusters that have started, or whose launch was cancelled.
     started: AtomicU32,
     /// CTAs that have let the dependent grid start, or have ended.
     signals: AtomicU32,
@@ -59,6 +61,7 @@ impl Stream {
         sms: u32,
         grids: impl IntoIterator<Item = (&'a Grid<'a>, bool)>,
         mut start: impl FnMut(usize) -> Start,
+        mut order: impl FnMut(usize, u32) -> Vec<u32>,
     ) -> Self {
         let mut first = 0;
         let one = |(i, (grid, dependent)): (usize, (&Grid<'_>, bool))| {
@@ -74,6 +77,7 @@ impl Stream {
                 clusters,
                 first: first - clusters,
                 room: Room::of(grid),
+                order: order(i, clusters),
                 started: AtomicU32::new(0),
                 signals: AtomicU32::new(0),
                 ended: AtomicU32::new(0),
@@ -145,11 +149,26 @@ impl Stream {
         self.unstarted().is_none()
     }
 
-    /// Starts a cluster, if one can: its grid, and the how manieth it is there.
-    pub fn take(&self) -> Option<(usize, u32)> {
+    /// Starts a cluster, if one can: its grid, its index there, and the how manieth it is.
+    pub fn take(&self) -> Option<(usize, u32, u32)> {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         let grid = self.next()?;
-        Some((grid, self.grids[grid].started.fetch_add(1, Ordering::AcqRel)))
+        let one = &self.grids[grid];
+        let nth = one.started.fetch_add(1, Ordering::AcqRel);
+        Some((grid, one.order[nth as usize], nth))
+    }
+
+    /// Cancels the launch of the next cluster of a grid, if there is one: gives its index.
+    fn cancel(&self, grid: usize) -> Option<u32> {
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = &self.grids[grid];
+        let nth = one.started.load(Ordering::Acquire);
+        let index = *one.order.get(nth as usize)?;
+        one.started.fetch_add(1, Ordering::AcqRel);
+        // For the grids behind it is as if the cluster had ended.
+        one.signals.fetch_add(one.cluster, Ordering::AcqRel);
+        one.ended.fetch_add(1, Ordering::AcqRel);
+        Some(index)
     }
 
     /// A cluster has ended.
@@ -233,6 +252,11 @@ impl Member {
         self.stream.known_after_wait(self.grid)
     }
 
+    /// Cancels the launch of a cluster of the grid that has not started, if there is one: gives its index.
+    pub fn cancel(&self) -> Option<u32> {
+        self.stream.cancel(self.grid)
+    }
+
     /// A CTA lets the dependent grid start, or ends. Gives how that grid starts if it now may.
     pub fn signals(&self) -> Option<Start> {
         let all = self.one().signals.fetch_add(1, Ordering::AcqRel) + 1 == self.one().ctas;
@@ -260,7 +284,8 @@ mod tests {
             name: "k",
         };
         let grids: Vec<_> = grids.iter().map(|&(ctas, d)| (grid(ctas), d)).collect();
-        Arc::new(Stream::new(sms, grids.iter().map(|(g, d)| (g, *d)), |_| start))
+        let order = |_, clusters| (0..clusters).rev().collect();
+        Arc::new(Stream::new(sms, grids.iter().map(|(g, d)| (g, *d)), |_| start, order))
     }
 
     fn member(stream: &Arc<Stream>, grid: usize) -> Member {
@@ -270,12 +295,22 @@ mod tests {
     #[test]
     fn clusters_start_while_there_is_room() {
         let s = stream(2, &[(3, false)], Start::Drawn);
-        assert_eq!([s.take(), s.take(), s.take()], [Some((0, 0)), Some((0, 1)), None]);
+        assert_eq!([s.take(), s.take(), s.take()], [Some((0, 2, 0)), Some((0, 1, 1)), None]);
         let missing = s.what_is_missing().unwrap();
         assert!(missing.contains("2 of 3 CTAs") && missing.contains("2 SMs x 1"), "{missing}");
         s.ends(0);
-        assert_eq!(s.take(), Some((0, 2)));
+        assert_eq!(s.take(), Some((0, 0, 2)));
         assert!(s.all_started() && s.what_is_missing().is_none());
+    }
+
+    #[test]
+    fn a_cluster_whose_launch_is_cancelled_never_starts() {
+        let s = stream(1, &[(3, false), (1, false)], Start::Late);
+        assert_eq!(s.take(), Some((0, 2, 0)));
+        assert_eq!([member(&s, 0).cancel(), member(&s, 0).cancel()], [Some(1), Some(0)]);
+        assert!(member(&s, 0).cancel().is_none() && !s.has_next());
+        s.ends(0);
+        assert_eq!(s.take(), Some((1, 0, 0)), "all of the first grid is over");
     }
 
     #[test]

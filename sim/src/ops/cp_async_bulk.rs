@@ -4,14 +4,14 @@ use crate::copy::boxes::Combine;
 use crate::copy::check;
 pub use crate::copy::reduce::ReduceOp;
 use crate::drive::current::{block, op};
-use crate::exec::bulk::{self, Run};
+use crate::exec::bulk::{self, Run, To};
 use crate::exec::{groups, tensormap};
 use crate::types::tensor_map::DataType;
 
 /// `cp.async.bulk.tensor.Dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes`
 #[track_caller]
 pub fn tensor_load<const D: usize>(dst: u32, map: *const [u64; 16], coords: [i32; D], bar: u32) {
-    op("tma load", bar, |e, t| bulk::tensor_load(e, t, dst, (map, &coords), bar, None));
+    op("tma load", bar, |e, t| bulk::tensor_load(e, t, dst, (map, &coords), bar, To::One));
 }
 
 /// The same with `.multicast::cluster`
@@ -23,7 +23,20 @@ pub fn tensor_load_multicast<const D: usize>(
     bar: u32,
     mask: u16,
 ) {
-    op("tma multicast", bar, |e, t| bulk::tensor_load(e, t, dst, (map, &coords), bar, Some(mask)));
+    op("tma multicast", bar, |e, t| {
+        bulk::tensor_load(e, t, dst, (map, &coords), bar, To::Mask(mask))
+    });
+}
+
+/// The same with `.cta_group::2`
+#[track_caller]
+pub fn tensor_load_2sm<const D: usize>(
+    dst: u32,
+    map: *const [u64; 16],
+    coords: [i32; D],
+    bar: u32,
+) {
+    op("tma load", bar, |e, t| bulk::tensor_load(e, t, dst, (map, &coords), bar, To::Pair));
 }
 
 /// `cp.async.bulk.tensor.Dd.global.shared::cta.tile.bulk_group`

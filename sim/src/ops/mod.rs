@@ -7,6 +7,7 @@
 
 pub mod barrier;
 pub mod cluster;
+pub mod clusterlaunchcontrol;
 pub mod cp_async;
 pub mod cp_async_bulk;
 pub mod cvt;

@@ -9,58 +9,137 @@ use crate::warp::meeting::Meet;
 /// `tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32`
 #[track_caller]
 pub fn alloc(to: u32, columns: u32) {
-    let meet = ("tcgen05.alloc", Meet::TensorAlloc { columns });
+    let meet = ("tcgen05.alloc", Meet::TensorAlloc { columns, pair: false });
     block("tcgen05.alloc", to, |e, t| warp::meet(e, t, meet, [0; 4], to));
 }
 
 /// `tcgen05.dealloc.cta_group::1.sync.aligned.b32`
 #[track_caller]
 pub fn dealloc(taddr: u32, columns: u32) {
-    let meet = ("tcgen05.dealloc", Meet::TensorFree { address: taddr, columns });
+    let meet = ("tcgen05.dealloc", Meet::TensorFree { address: taddr, columns, pair: false });
     block("tcgen05.dealloc", taddr, |e, t| warp::meet(e, t, meet, [0; 4], 0));
 }
 
 /// `tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned`
 #[track_caller]
 pub fn relinquish_alloc_permit() {
-    let meet = ("tcgen05.relinquish_alloc_permit", Meet::TensorPermit);
+    let meet = ("tcgen05.relinquish_alloc_permit", Meet::TensorPermit { pair: false });
     block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
 }
 
 /// `tcgen05.mma.cta_group::1.kind::f16`
 #[track_caller]
 pub fn mma_f16(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc), scale_d));
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, false), scale_d));
 }
 
 /// `tcgen05.mma.cta_group::1.kind::tf32`
 #[track_caller]
 pub fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc), scale_d));
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, false), scale_d));
 }
 
 /// `tcgen05.mma.cta_group::1.kind::f8f6f4`
 #[track_caller]
 pub fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc), scale_d));
+    op("tcgen05.mma", 0, |e, t| {
+        tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, false), scale_d)
+    });
 }
 
 /// `tcgen05.mma.cta_group::1.kind::i8`
 #[track_caller]
 pub fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc), scale_d));
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, false), scale_d));
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
 #[track_caller]
 pub fn commit(bar: u32) {
-    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, None));
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (None, false)));
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64`
 #[track_caller]
 pub fn commit_multicast(bar: u32, mask: u16) {
-    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, Some(mask)));
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (Some(mask), false)));
+}
+
+/// `tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32`
+#[track_caller]
+pub fn alloc_2sm(to: u32, columns: u32) {
+    let meet = ("tcgen05.alloc", Meet::TensorAlloc { columns, pair: true });
+    block("tcgen05.alloc", to, |e, t| warp::meet(e, t, meet, [0; 4], to));
+}
+
+/// `tcgen05.dealloc.cta_group::2.sync.aligned.b32`
+#[track_caller]
+pub fn dealloc_2sm(taddr: u32, columns: u32) {
+    let meet = ("tcgen05.dealloc", Meet::TensorFree { address: taddr, columns, pair: true });
+    block("tcgen05.dealloc", taddr, |e, t| warp::meet(e, t, meet, [0; 4], 0));
+}
+
+/// `tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned`
+#[track_caller]
+pub fn relinquish_alloc_permit_2sm() {
+    let meet = ("tcgen05.relinquish_alloc_permit", Meet::TensorPermit { pair: true });
+    block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
+}
+
+/// `tcgen05.mma.cta_group::2.kind::f16`
+#[track_caller]
+pub fn mma_f16_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, true), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::2.kind::tf32`
+#[track_caller]
+pub fn mma_tf32_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, true), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::2.kind::f8f6f4`
+#[track_caller]
+pub fn mma_f8f6f4_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, true), scale_d));
+}
+
+/// `tcgen05.mma.cta_group::2.kind::i8`
+#[track_caller]
+pub fn mma_i8_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, true), scale_d));
+}
+
+/// `tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64`
+#[track_caller]
+pub fn commit_2sm(bar: u32) {
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (None, true)));
+}
+
+/// `tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64`
+#[track_caller]
+pub fn commit_multicast_2sm(bar: u32, mask: u16) {
+    op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (Some(mask), true)));
+}
+
+/// `tcgen05.cp.cta_group::1.32x128b.warpx4`
+#[track_caller]
+pub fn cp_32x128b_warpx4(taddr: u32, from: u64) {
+    op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from));
+}
+
+/// `tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X`
+#[track_caller]
+pub fn mma_mxf8f6f4_block_scale(
+    d: u32,
+    a: u64,
+    b: u64,
+    idesc: u32,
+    sfa: u32,
+    sfb: u32,
+    scale_d: bool,
+) {
+    op("tcgen05.mma", 0, |e, t| tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d));
 }
 
 /// `tcgen05.wait::ld.sync.aligned`

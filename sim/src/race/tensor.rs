@@ -17,7 +17,6 @@ use crate::cluster::thread::Thread;
 use crate::memory::shared::CHUNK;
 use crate::tensor::memory::{COLUMNS, LANES};
 use crate::types::grid::SMEM_BASE;
-use crate::wgmma::operand::Operand;
 use std::ops::Range;
 
 /// What is missing between two accesses.
@@ -55,8 +54,19 @@ pub(crate) enum Uses {
     Multiply {
         adds: bool,
     },
+    /// A copy from shared memory.
+    Copy,
+    /// The factors of a multiplication.
+    Factors,
     /// `tcgen05.dealloc`.
     Free,
+}
+
+impl Uses {
+    /// Whether it is an instruction of those that are executed in the order of their thread.
+    fn in_order(self) -> bool {
+        matches!(self, Self::Multiply { .. } | Self::Copy | Self::Factors)
+    }
 }
 
 impl Race {
@@ -102,7 +112,7 @@ impl Race {
         let whose = self.agents.get(agent);
         match whose {
             // In the order of their issue. Moves of the thread itself: its waits, which are counted elsewhere.
-            Agent::Umma(o) if o == t && matches!(uses, Uses::Multiply { .. }) => return None,
+            Agent::Umma(o) if o == t && uses.in_order() => return None,
             Agent::TensorMoves(o) if o == t => return None,
             _ => {}
         }
@@ -126,17 +136,17 @@ impl Race {
         })
     }
 
-    /// A thread accesses words of tensor memory; `commit` is the number of the commit that will cover a multiplication.
+    /// A thread accesses words of a CTA's tensor memory; `commit` is the number of the commit that will cover a multiplication.
     pub fn tensor(
         &mut self,
-        thread: &Thread,
+        (thread, cta): (&Thread, usize),
         (lanes, columns): (Range<u32>, Range<u32>),
         uses: Uses,
         commit: u64,
     ) -> Result<(), TensorClash> {
-        let (t, cta) = (thread.id, thread.cta);
+        let t = thread.id;
         let site = self.sites.at(thread, false);
-        let multiplies = matches!(uses, Uses::Multiply { .. });
+        let multiplies = uses.in_order();
         let kind = if multiplies { Agent::Umma(t) } else { Agent::TensorMoves(t) };
         let agent = self.agents.number(kind);
         let time = if multiplies { commit as u32 } else { self.tensor.fences[t as usize] + 1 };
@@ -157,12 +167,13 @@ impl Race {
                     old_multiplies: old
                         .is_some_and(|o| matches!(self.agents.get(o.access.agent), Agent::Umma(_))),
                 };
-                let reads = matches!(uses, Uses::Load | Uses::Multiply { adds: true });
+                let reads =
+                    matches!(uses, Uses::Load | Uses::Factors | Uses::Multiply { adds: true });
                 if reads && word.write.access.time == 0 {
                     result = Err(clash(Lack::Nothing, None, true));
                     break 'all;
                 }
-                let older = if uses == Uses::Load { 1 } else { 3 };
+                let older = if matches!(uses, Uses::Load | Uses::Factors) { 1 } else { 3 };
                 let all = [word.write, word.reads[0], word.reads[1]];
                 for (i, old) in all.into_iter().take(older).enumerate() {
                     if old.access.time == 0 || old == good[i] {
@@ -175,13 +186,14 @@ impl Race {
                     good[i] = old;
                 }
                 match uses {
-                    Uses::Load => {
+                    Uses::Load | Uses::Factors => {
                         let slot = usize::from(
                             word.reads[0].access.time != 0
                                 && word.reads[0].access.agent != new.access.agent,
                         );
                         word.reads[slot] = new;
                     }
+                    Uses::Free => {}
                     _ => *word = Word { write: new, ..Word::default() },
                 }
             }
@@ -190,14 +202,14 @@ impl Race {
         result
     }
 
-    /// The operands of a multiplication are read, which `commit` will end.
+    /// The operands of a multiplication in a CTA's shared memory are read, which `commit` will end.
     pub fn umma(
         &mut self,
-        thread: &Thread,
-        operands: &[Operand; 2],
+        (thread, cta): (&Thread, usize),
+        chunks: &[u32],
         commit: u64,
     ) -> Result<(), Found> {
-        let (t, cta) = (thread.id, thread.cta);
+        let t = thread.id;
         let site = self.sites.at(thread, false);
         let agent = self.agents.number(Agent::Umma(t));
         let new = Access { agent, time: commit as u32, site };
@@ -206,16 +218,14 @@ impl Race {
         let judge = By { who, way, strong: false, agents, sites };
         let shadow = &mut self.shared[cta];
         let (mut good, mut result) = (Access::default(), Ok(()));
-        for o in operands {
-            o.for_each_chunk(|_, _, addr| {
-                let c = ((addr - SMEM_BASE) / CHUNK) as usize;
-                if let Err(clash) = shadow.read_chunk(c, new, &judge, &mut good)
-                    && result.is_ok()
-                {
-                    let clash = Clash { rule: judge.rule(clash.old, true), ..clash };
-                    result = Err(Found::Shared { cta, clash, write: false });
-                }
-            });
+        for &addr in chunks {
+            let c = ((addr - SMEM_BASE) / CHUNK) as usize;
+            if let Err(clash) = shadow.read_chunk(c, new, &judge, &mut good)
+                && result.is_ok()
+            {
+                let clash = Clash { rule: judge.rule(clash.old, true), ..clash };
+                result = Err(Found::Shared { cta, clash, write: false });
+            }
         }
         result
     }

@@ -6,7 +6,7 @@ use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::wgmma::operand::{Major, Operand, OperandType};
 
-/// Rows of A, and lanes of D.
+/// Rows of A, and lanes of D, in one CTA.
 pub(crate) const M: u32 = 128;
 
 /// The kind of a multiplication.
@@ -55,6 +55,8 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub n: u32,
+    /// CTAs that multiply together, 1 or 2: each has [`M`] rows of A and of D, and its part of the columns of B.
+    pub ctas: u32,
     pub types: [OperandType; 2],
     pub majors: [Major; 2],
 }
@@ -64,8 +66,9 @@ fn wrong(message: String) -> Fault {
 }
 
 impl Shape {
-    /// Takes the instruction descriptor of a multiplication of a kind apart.
-    pub fn new(d: u32, kind: Kind) -> Result<Self, Fault> {
+    /// Takes the instruction descriptor of a multiplication of a kind apart, by one CTA or by a pair.
+    pub fn new(d: u32, kind: Kind, pair: bool) -> Result<Self, Fault> {
+        let ctas = 1 + u32::from(pair);
         let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
         if bits(0, 4) != 0 || bits(13, 2) != 0 || bits(30, 2) != 0 {
             return Err(wrong(format!(
@@ -91,14 +94,16 @@ impl Shape {
         };
         let major = |bit: u32| if bit == 0 { Major::K } else { Major::Mn };
         let (n, m) = (8 * bits(17, 6), 16 * bits(24, 5));
-        if m != M || !(16..=256).contains(&n) || !n.is_multiple_of(16) {
+        let (rows, step) = (M * ctas, 16 * ctas);
+        if m != rows || !(step..=256).contains(&n) || !n.is_multiple_of(step) {
             return Err(wrong(format!(
-                "instruction descriptor {d:#x} of a shape of {m} x {n}: M is {M} (the model knows no other), and N a \
-                 multiple of 16 from 16 to 256"
+                "instruction descriptor {d:#x} of a shape of {m} x {n}: with .cta_group::{ctas}, M is {rows} (the model \
+                 knows no other), and N a multiple of {step} from {step} to 256"
             )));
         }
         Ok(Self {
             n,
+            ctas,
             types: [dtype(bits(7, 3))?, dtype(bits(10, 3))?],
             majors: [major(bits(15, 1)), major(bits(16, 1))],
         })
@@ -149,8 +154,8 @@ mod tests {
     fn an_instruction_of_the_field() {
         // 128 x 256, bf16, as published kernels have it.
         let bf16 = [OperandType::Bf16; 2];
-        let shape = Shape { n: 256, types: bf16, majors: [Major::K; 2] };
-        let f16 = |d| Shape::new(d, Kind::F16);
+        let shape = Shape { n: 256, ctas: 1, types: bf16, majors: [Major::K; 2] };
+        let f16 = |d| Shape::new(d, Kind::F16, false);
         assert_eq!(f16(0x0840_0490).unwrap(), shape);
         assert_eq!(f16(0x0840_0010).unwrap().types, [OperandType::F16; 2]);
         for broken in [0x0840_0480, 0x0440_0490, 0x0800_0490, 0x0842_0490, 0x0840_0491] {
@@ -158,10 +163,21 @@ mod tests {
         }
     }
 
+    /// 256 x 256 by a pair, bf16.
+    #[test]
+    fn a_pair_has_twice_the_rows() {
+        let pair = |d| Shape::new(d, Kind::F16, true);
+        assert_eq!(pair(0x1040_0490).unwrap().ctas, 2);
+        for broken in [0x0840_0490, 0x1044_0490, 0x1004_0490] {
+            assert_eq!(pair(broken).unwrap_err().rule, Rule::Descriptor, "{broken:#x}");
+        }
+        assert!(Shape::new(0x1040_0490, Kind::F16, false).is_err());
+    }
+
     /// The same codes are other types in another kind.
     #[test]
     fn a_kind_has_types_of_its_own() {
-        let types = |d, kind| Shape::new(d, kind).map(|shape| shape.types);
+        let types = |d, kind| Shape::new(d, kind, false).map(|shape| shape.types);
         let (zeros, ones, twos) = (0x0840_0010, 0x0840_0490, 0x0840_0910);
         assert_eq!(types(zeros, Kind::F8f6f4).unwrap(), [OperandType::E4m3; 2]);
         assert_eq!(types(ones, Kind::F8f6f4).unwrap(), [OperandType::E5m2; 2]);

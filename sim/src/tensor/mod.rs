@@ -5,4 +5,6 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod memory;
+pub(crate) mod pair;
+pub(crate) mod scaled;
 pub(crate) mod umma;

@@ -5,7 +5,7 @@ use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::shared::{Conflict, Shared};
 use crate::types::loc::Loc;
-use crate::wgmma::operand::{Major, Operand};
+use crate::wgmma::operand::{Major, Operand, OperandType};
 use crate::wgmma::product;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -13,7 +13,8 @@ use std::ops::Range;
 /// A multiplication that may not have completed.
 struct InFlight {
     cta: usize,
-    operands: [Operand; 2],
+    /// The 16 bytes of shared memory that it reads, by their addresses.
+    chunks: Vec<u32>,
     loc: Loc,
     /// The commit of its thread that covers it.
     commit: u64,
@@ -53,45 +54,72 @@ fn pattern(number: u32, index: usize) -> u32 {
     PATTERN | number << 7 | index as u32
 }
 
-/// The operands of an instruction, A and B.
+/// The operands of an instruction in one of its CTAs, A and B.
 pub(crate) fn operands(a: u64, b: u64, shape: Shape) -> Result<[Operand; 2], Fault> {
     Ok([
         operand(a, shape.majors[0], M, shape.types[0])?,
-        operand(b, shape.majors[1], shape.n, shape.types[1])?,
+        operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])?,
     ])
 }
 
-/// A times B, row-major M by N. Both count as being read until [`Umma::retire`].
-pub(crate) fn multiply(
-    smem: &mut Shared,
-    operands: &[Operand; 2],
-    shape: Shape,
-) -> Result<Vec<f32>, Conflict> {
-    let (n, k) = (shape.n as usize, shape.types[0].k() as usize);
-    let (mut a, mut b) = (vec![0.0; M as usize * k], vec![0.0; k * n]);
-    let mut conflict = None;
-    let strides = [[k, 1], [1, n]];
-    for (i, (o, out)) in operands.iter().zip([&mut a, &mut b]).enumerate() {
-        let [along_m_or_n, along_k] = strides[i];
-        let decode = product::decoder(shape.types[i]);
-        let step = if o.major() == Major::K { along_k } else { along_m_or_n };
-        o.for_each_chunk(|row, k_at, addr| match smem.hold_chunk(addr) {
-            Ok(bytes) => {
-                let at = row as usize * along_m_or_n + k_at as usize * along_k;
-                product::spread(decode, bytes, &mut out[at..], step, k / 2);
-            }
-            Err(c) => conflict = conflict.or(Some(c)),
-        });
+/// The addresses of the 16 bytes of both operands.
+pub(crate) fn chunks(operands: &[Operand; 2]) -> Vec<u32> {
+    let mut all = Vec::new();
+    for o in operands {
+        o.for_each_chunk(|_, _, addr| all.push(addr));
     }
-    if let Some(c) = conflict {
-        return Err(c);
+    all
+}
+
+/// Reads an operand; `at` is where a row's and a column's elements go.
+fn read(
+    smem: &mut Shared,
+    o: &Operand,
+    dtype: OperandType,
+    out: &mut [f32],
+    [along_m_or_n, along_k]: [usize; 2],
+) -> Result<(), Conflict> {
+    let (decode, k) = (product::decoder(dtype), dtype.k() as usize);
+    let step = if o.major() == Major::K { along_k } else { along_m_or_n };
+    let mut conflict = None;
+    o.for_each_chunk(|row, k_at, addr| match smem.hold_chunk(addr) {
+        Ok(bytes) => {
+            let at = row as usize * along_m_or_n + k_at as usize * along_k;
+            product::spread(decode, bytes, &mut out[at..], step, k / 2);
+        }
+        Err(c) => conflict = conflict.or(Some(c)),
+    });
+    conflict.map_or(Ok(()), Err)
+}
+
+/// The rows of A in each of these CTAs times B, of which each has an equal part of the columns: for each CTA, row-major M
+/// by N. The operands count as being read until [`Umma::retire`].
+pub(crate) fn multiply(
+    smem: &mut [Shared],
+    ctas: Range<usize>,
+    [a_operand, b_operand]: &[Operand; 2],
+    shape: Shape,
+) -> Result<Vec<Vec<f32>>, (usize, Conflict)> {
+    let (n, k) = (shape.n as usize, shape.types[0].k() as usize);
+    let part = n / ctas.len();
+    let mut b = vec![0.0; k * n];
+    let mut all_a = Vec::new();
+    for (i, cta) in ctas.enumerate() {
+        let smem = &mut smem[cta];
+        let mut a = vec![0.0; M as usize * k];
+        read(smem, a_operand, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?;
+        read(smem, b_operand, shape.types[1], &mut b[i * part..], [1, n]).map_err(|c| (cta, c))?;
+        all_a.push(a);
     }
     let half = M as usize / 2;
-    let mut d = vec![0.0; M as usize * n];
-    for (a, d) in a.chunks_exact(half * k).zip(d.chunks_exact_mut(half * n)) {
-        product::product(a, &b, n, d);
-    }
-    Ok(d)
+    let product = |a: Vec<f32>| {
+        let mut d = vec![0.0; M as usize * n];
+        for (a, d) in a.chunks_exact(half * k).zip(d.chunks_exact_mut(half * n)) {
+            product::product(a, &b, n, d);
+        }
+        d
+    };
+    Ok(all_a.into_iter().map(product).collect())
 }
 
 impl Umma {
@@ -104,11 +132,11 @@ impl Umma {
         self.0.get(&t).map_or(0, |thread| thread.commits) + 1
     }
 
-    /// A multiplication is in flight.
-    pub fn issue(&mut self, t: u32, cta: usize, operands: [Operand; 2], loc: Loc) {
+    /// A multiplication, or a copy, is in flight.
+    pub fn issue(&mut self, t: u32, cta: usize, chunks: Vec<u32>, loc: Loc) {
         let thread = self.of(t);
         let commit = thread.commits + 1;
-        thread.mmas.push_back(InFlight { cta, operands, loc, commit });
+        thread.mmas.push_back(InFlight { cta, chunks, loc, commit });
     }
 
     /// `tcgen05.commit`: gives its number.
@@ -124,9 +152,7 @@ impl Umma {
         let mmas = &mut self.of(t).mmas;
         while mmas.front().is_some_and(|mma| mma.commit <= commit) {
             if let Some(mma) = mmas.pop_front() {
-                for o in &mma.operands {
-                    o.for_each_chunk(|_, _, addr| over(mma.cta, addr));
-                }
+                mma.chunks.iter().for_each(|&addr| over(mma.cta, addr));
             }
         }
     }
@@ -134,8 +160,14 @@ impl Umma {
     /// Where the multiplication was issued that reads an address of shared memory.
     pub fn reads(&self, cta: usize, addr: u32) -> Option<Loc> {
         let mut all = self.0.values().flat_map(|thread| &thread.mmas);
-        let mma = all.find(|mma| mma.cta == cta && mma.operands.iter().any(|o| o.covers(addr)))?;
+        let mma = all.find(|mma| mma.cta == cta && mma.chunks.contains(&(addr & !15)))?;
         Some(mma.loc)
+    }
+
+    /// Where a multiplication was issued that is in flight and reads the shared memory of a CTA.
+    pub fn reads_of(&self, cta: usize) -> Option<Loc> {
+        let mut all = self.0.values().flat_map(|thread| &thread.mmas);
+        Some(all.find(|mma| mma.cta == cta)?.loc)
     }
 
     /// A multiplication of a thread that no commit covers.

@@ -149,9 +149,11 @@ impl Timing {
             Wait::Named { .. } | Wait::Cluster | Wait::Warp { .. } | Wait::Warpgroup => self.met,
             // They look again, and see then.
             Wait::BulkGroups { .. } | Wait::CpAsync { .. } => 0,
-            Wait::Registers { .. } | Wait::Poll { .. } | Wait::GridAhead | Wait::Nothing => {
-                self.clock(current)
-            }
+            Wait::Registers { .. }
+            | Wait::Pair { .. }
+            | Wait::Poll { .. }
+            | Wait::GridAhead
+            | Wait::Nothing => self.clock(current),
         };
         let clock = &mut self.threads[t as usize];
         clock.now = clock.now.max(at);

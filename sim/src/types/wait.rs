@@ -28,6 +28,10 @@ pub(crate) enum Wait {
     Registers {
         want: u32,
     },
+    /// A warp of the other CTA of the pair.
+    Pair {
+        op: &'static str,
+    },
     /// The grid ahead must end.
     GridAhead,
     /// Looks again later: a polling loop on memory, or nanosleep.

@@ -36,14 +36,18 @@ pub(crate) enum Meet {
     /// `tcgen05.alloc`: so many columns; the operand is where their address is written.
     TensorAlloc {
         columns: u32,
+        pair: bool,
     },
     /// `tcgen05.dealloc`
     TensorFree {
         address: u32,
         columns: u32,
+        pair: bool,
     },
     /// `tcgen05.relinquish_alloc_permit`
-    TensorPermit,
+    TensorPermit {
+        pair: bool,
+    },
 }
 
 /// The lanes that wait for the rest of their warp, and what the last meeting gave.

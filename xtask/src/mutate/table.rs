@@ -496,8 +496,8 @@ mutations! {
             => "impl<A, B, V, Rd: MmaReaders, const COUNT: usize, const UNIT: usize> PromoteTiles<Rd>";
     "51_accumulator_not_started":
         in "pipeline/src/tensor/multiply.rs",
-            "impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {"
-            => "impl<const N: usize, Tag: Name> EmptyAccumulator<N, Tag> {\n    pub fn commit(self) {}";
+            "impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {"
+            => "impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {\n    pub fn commit(self) {}";
     "51_accumulator_committed_twice":
         in "pipeline/src/tensor/multiply.rs",
             "pub fn commit(self) {"
@@ -508,35 +508,45 @@ mutations! {
             => "pub fn release(&self) {";
     "51_slot_multiplied_twice":
         in "pipeline/src/ring/umma.rs",
-            "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {"
-            => "impl<St, Tag> Clone for UmmaSlot<St, Tag> { fn clone(&self) -> Self { *self } }\nimpl<St, Tag> Copy for UmmaSlot<St, Tag> {}\nimpl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {";
+            "impl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {"
+            => "impl<St, Tag, G> Clone for UmmaSlot<St, Tag, G> { fn clone(&self) -> Self { *self } }\nimpl<St, Tag, G> Copy for UmmaSlot<St, Tag, G> {}\nimpl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {";
     "51_slot_released_by_hand":
         in "pipeline/src/ring/umma.rs",
-            "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {"
-            => "impl<St: Stage, Tag: Name> UmmaSlot<St, Tag> {\n    pub fn release(self) { self.release_by_commit(); }";
+            "impl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {"
+            => "impl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {\n    pub fn release(self) { self.release_by_commit(); }";
     "51_operands_of_f32":
         in "isa/src/tcgen05/kind.rs",
             "f32 = 1, Tf32 = 2;"
             => "f32 = 1, Tf32 = 2, f32 = 2;";
     "51_operands_of_two_kinds":
         in "pipeline/src/tensor/multiply.rs",
-            "B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
-            => "B::Element: Operand,";
+            "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
+            => "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,
+    B::Element: Operand,";
         in "isa/src/tcgen05/descriptor.rs",
             "B: Operand<Kind = A::Kind>>"
             => "B: Operand>";
     "51_sums_of_integers":
         in "pipeline/src/tensor/multiply.rs",
-            "A::Element: Operand<Kind: Kind<Sum = f32>>,"
-            => "A::Element: Operand,";
+            "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand<Kind: Kind<Sum = f32>>,"
+            => "UmmaTiles<N> for (A, B)
+where
+    A::Element: Operand,";
     "51_slot_of_half_the_rows":
         in "pipeline/src/tensor/multiply.rs",
             "A::ROWS == TENSOR_ROWS,"
             => "A::ROWS <= TENSOR_ROWS,";
     "51_columns_of_another_accumulator":
         in "pipeline/src/tensor/multiply.rs",
-            "B::ROWS == N,"
-            => "B::ROWS <= N,";
+            "B::ROWS == b_rows,"
+            => "B::ROWS <= b_rows,";
     "51_two_groups_read":
         in "pipeline/src/tensor/accumulators.rs",
             "Ro::GROUPS == 1,"
@@ -556,17 +566,57 @@ mutations! {
             "pub fn by<Cl: ClusterShape>(
         self,
         group: &Warpgroup<Ro, Cl>,
-    ) -> AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl> {"
+    ) -> AccumulatorReader<'_, STAGES, N, Ro, Tag, Cl, G> {"
             => "pub fn by<Any: Role, Cl: ClusterShape>(
         self,
         group: &Warpgroup<Any, Cl>,
-    ) -> AccumulatorReader<'_, STAGES, N, Any, Tag, Cl> {";
+    ) -> AccumulatorReader<'_, STAGES, N, Any, Tag, Cl, G> {";
     "51_accumulator_of_another_ring":
         in "pipeline/src/tensor/accumulators.rs",
-            "pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag> {"
-            => "pub fn acquire<Any: Name>(&mut self) -> EmptyAccumulator<N, Any> {";
+            "pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag, G> {"
+            => "pub fn acquire<Any: Name>(&mut self) -> EmptyAccumulator<N, Any, G> {";
     "51_too_many_columns":
         in "pipeline/src/tensor/accumulators.rs",
             "STAGES * N <= 512,"
             => "STAGES * N <= 1024,";
+    "52_slot_of_a_pair_alone":
+        in "pipeline/src/tensor/multiply.rs",
+            "pub fn start<St: UmmaTiles<N, G>, R: Name>(
+        self,
+        slot: UmmaSlot<St, R, G>,"
+            => "pub fn start<St: UmmaTiles<N, G>, R: Name, Any: CtaGroup>(
+        self,
+        slot: UmmaSlot<St, R, Any>,";
+    "52_multiplied_by_either_cta":
+        in "pipeline/src/ring/umma.rs",
+            "    pub fn by_leader(self,"
+            => "    pub fn by_one(self, one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag, TwoSm> {
+        self.by_leader(&Leader::new(one.coord()))
+    }
+    #[inline(always)]
+    pub fn by_leader(self,";
+    "52_pair_in_another_cluster":
+        in "pipeline/src/ring/mod.rs",
+            "!Rd::PAIR || is_pair::<Cl>(),"
+            => "!Rd::PAIR || is_pair::<Cl>() || Cl::M == 4,";
+    "52_loads_of_one_cta":
+        in "pipeline/src/ring/mod.rs",
+            "Wr::PAIR == Rd::PAIR,"
+            => "Wr::PAIR <= Rd::PAIR,";
+    "52_all_of_b_in_each_cta":
+        in "pipeline/src/tensor/multiply.rs",
+            "B::ROWS == b_rows,"
+            => "B::ROWS >= b_rows,";
+    "53_tiles_taken_twice":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by<R: Role>(self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {"
+            => "pub fn by<R: Role>(&self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {";
+    "53_tiles_of_another_role":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by(self, group: &Warpgroup<Ro, Cl>)"
+            => "pub fn by<Any: Role>(self, group: &Warpgroup<Any, Cl>)";
+    "53_asked_twice":
+        in "pipeline/src/grid/launch_control.rs",
+            "pub fn by<R: Role>(self, one: &Elected<R, Cl>) {"
+            => "pub fn by<R: Role>(&self, one: &Elected<R, Cl>) {";
 }

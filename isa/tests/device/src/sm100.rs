@@ -4,9 +4,10 @@ use crate::keep;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use isa::Tf32;
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
 use isa::tcgen05::{self, Loaded, Swizzle};
-use isa::{kernel, shared};
+use isa::{clusterlaunchcontrol, kernel, shared};
 
 fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded<N>) {
     // SAFETY: assembled, never run.
@@ -72,9 +73,49 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::mma_f8f6f4(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(128, 64), true);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
+        tcgen05::cp_32x128b_warpx4(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
+        let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E5M2>(128, 64, 1);
+        tcgen05::mma_mxf8f6f4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         tcgen05::commit(bar);
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
         tcgen05::dealloc(d, 64);
+    }
+}
+
+/// The same by a pair of CTAs. A kernel has instructions of one `.cta_group`.
+#[kernel(threads = 128, smem = 4096, cluster = (2, 1, 1))]
+pub fn tensor_pair(bar: u32, operand: u32, map: u64) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        let at = shared::dynamic_base();
+        tcgen05::alloc_2sm(at, 64);
+        tcgen05::relinquish_alloc_permit_2sm();
+        let d: u32 = shared::ld(at);
+        tcgen05::tensor_load_2sm(operand, map as *const TensorMapBytes, [0, 0], bar);
+        tcgen05::fence_after_thread_sync();
+        let a = tcgen05::shared(operand, 16, 1024, Swizzle::B128);
+        tcgen05::mma_f16_2sm(d, a, a, tcgen05::instruction::<bf16, bf16>(256, 64), false);
+        tcgen05::mma_tf32_2sm(d, a, a, tcgen05::instruction::<Tf32, Tf32>(256, 64), true);
+        tcgen05::mma_f8f6f4_2sm(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(256, 64), true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8_2sm(d, a, a, tcgen05::instruction::<i8, i8>(256, 64), false);
+        tcgen05::commit_2sm(bar);
+        tcgen05::commit_multicast_2sm(bar, 3);
+        tcgen05::fence_before_thread_sync();
+        tcgen05::dealloc_2sm(d, 64);
+    }
+}
+
+/// Launch control.
+#[kernel(threads = 128, smem = 4096, cluster = (2, 1, 1))]
+pub fn launch_control(bar: u32, out: DeviceSliceMut<u64>) {
+    // SAFETY: assembled, never run.
+    unsafe {
+        let to = shared::dynamic_base();
+        clusterlaunchcontrol::try_cancel(to, bar);
+        clusterlaunchcontrol::try_cancel_multicast(to, bar);
+        let first = clusterlaunchcontrol::query_cancel(to).unwrap_or([u32::MAX; 3]);
+        keep(&out, 0, first[0] + first[1] + first[2]);
     }
 }

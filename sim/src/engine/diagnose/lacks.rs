@@ -56,6 +56,10 @@ pub(super) fn of(c: &Page<'_>, t: u32) -> Lack {
             Lack::new("the rest of its warp group in wgmma".into(), from, "")
         }
         Wait::Registers { want } => registers(c, t, want),
+        Wait::Pair { op } => {
+            let from = all(c, |o| c.hw.thread(o).cta == cta ^ 1);
+            Lack::new(format!("a warp of CTA {} of its pair in {op}", cta ^ 1), from, "")
+        }
         Wait::GridAhead => {
             Lack::new("the end of the grid ahead".into(), Vec::new(), "which has not ended")
         }

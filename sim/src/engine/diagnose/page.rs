@@ -181,6 +181,9 @@ fn doing(c: &Page<'_>, index: u32) -> String {
             let have = c.hw.registers.of(t.warp);
             format!("waits in setmaxnreg for {want} registers, has {have}")
         }
+        Wait::Pair { op } => {
+            format!("waits for a warp of CTA {} of its pair in {op}", t.cta ^ 1)
+        }
         Wait::GridAhead => {
             format!("waits in griddepcontrol.wait for `{}` to end", c.hw.launches.ahead())
         }
