@@ -1,7 +1,8 @@
 //! What the CTAs of a grid share, and what one grid owes the next.
 //!
-//! [`Partials`] holds the partial tiles of stream-K, [`SplitTiles`] the parts of tiles with few rows, and [`Throttle`] keeps the CTAs of a persistent grid close
-//! together. [`BeforeWait`] is the part of a dependent grid that overlaps the primary grid (programmatic dependent
+//! [`Partials`] holds the partial tiles of stream-K, [`SplitTiles`] the parts of tiles with few rows, and [`Throttle`]
+//! keeps the CTAs of a persistent grid close together. [`ClcFetch`] hands out the CTAs that have not started (launch
+//! control). [`BeforeWait`] is the part of a dependent grid that overlaps the primary grid (programmatic dependent
 //! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
 
 mod dependent;
