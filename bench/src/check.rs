@@ -44,7 +44,8 @@ pub struct Projected {
     pub sums: u64,
     /// Root mean square of the differences, divided by the expected root mean square of the sums.
     pub relative_error: f64,
-    /// The largest difference, divided by the same.
+    /// The largest difference, divided by the same. Where the sum itself is more than [`WORST_ROW`] times that, as one large
+    /// element may be, its share of this is what the difference is divided by.
     pub worst: f64,
 }
 
@@ -148,15 +149,17 @@ fn along_m(problem: &GemmProblem, a: &impl Values, b: &impl Values, d: &[u8]) ->
 
 /// Compares sums. `variance` is the expected variance of a sum.
 fn projected(have: &[f64], want: &[f64], variance: f64) -> Projected {
-    let (mut squares, mut worst) = (0.0, 0.0_f64);
-    for difference in have.iter().zip(want).map(|(have, want)| (have - want).abs()) {
-        squares += difference * difference;
-        // This order keeps NaN; `f64::max` would drop it.
-        worst = if worst > difference || worst.is_nan() { worst } else { difference };
-    }
     let scale = variance.sqrt().max(f64::MIN_POSITIVE);
+    let (mut squares, mut worst) = (0.0, 0.0_f64);
+    for (have, want) in have.iter().zip(want) {
+        let difference = (have - want).abs();
+        squares += difference * difference;
+        let of_this = difference / scale.max(want.abs() / WORST_ROW);
+        // This order keeps NaN; `f64::max` would drop it.
+        worst = if worst > of_this || worst.is_nan() { worst } else { of_this };
+    }
     let relative_error = (squares / have.len().max(1) as f64).sqrt() / scale;
-    Projected { sums: have.len() as u64, relative_error, worst: worst / scale }
+    Projected { sums: have.len() as u64, relative_error, worst }
 }
 
 /// Reads the rows of a result as f32.
@@ -322,6 +325,21 @@ mod tests {
             (64..128).for_each(|i| d[i * 300 + 128..][..8].fill(0.0));
         });
         assert!(!c.below(4e-3), "eight columns of a wide result: {c:?}");
+    }
+
+    /// With a D of one row a sum is one element, and one of 20,000 may be large: 128.49 is rounded to 128. Nobody may be that
+    /// wrong about a small one.
+    #[test]
+    fn a_large_element_may_be_rounded_by_more() {
+        let of = |want: f64| {
+            projected(
+                &[vec![28.0; 20_000], vec![want - 0.49]].concat(),
+                &[vec![28.0; 20_000], vec![want]].concat(),
+                808.0,
+            )
+        };
+        assert!(of(128.49).worst < WORST_ROW * 4e-3, "{:?}", of(128.49));
+        assert!(of(100.0).worst > WORST_ROW * 4e-3, "{:?}", of(100.0));
     }
 
     #[test]

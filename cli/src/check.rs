@@ -5,6 +5,7 @@ use super::operands::{Matrix, Operands};
 use super::scaled::{LARGEST_E4M3, Scales};
 use host::data::decode;
 use host::dtype_name;
+use host::gemm::GemmProblem;
 use host::reference::{Check, Product};
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -42,8 +43,8 @@ pub fn with_product<T>(
 
 /// The bound for results of type `out` and sums of `k` terms.
 ///
-/// Rounding the result changes it by at most half a unit in the last place: 2^-9 = 2.0e-3 for bf16 and
-/// 2^-12 = 2.4e-4 for f16. The bounds are twice that. The error of an f32 result comes from the
+/// Rounding the result changes it by at most half a unit in the last place: 2^-8 = 3.9e-3 of it for bf16 and
+/// 2^-11 = 4.9e-4 for f16. The error of an f32 result comes from the
 /// accumulation and grows with the number of partial sums, because the tensor core truncates.
 pub fn bound(out: Dtype, k: u64) -> f64 {
     match out {
@@ -53,10 +54,17 @@ pub fn bound(out: Dtype, k: u64) -> f64 {
     }
 }
 
+/// The bound for the results of `problem`. A wgmma adds 8 products of tf32 or 16 of bf16, so with tf32 there are twice as many
+/// partial sums.
+pub fn bound_of(problem: &GemmProblem) -> f64 {
+    let terms = if problem.ab == Dtype::Tf32 { 2 * problem.k } else { problem.k };
+    bound(problem.out, terms)
+}
+
 impl Judged {
     /// Compares `d` with alpha * A * B^T + beta * C in f64.
     pub fn new(operands: &Operands, alpha: f32, beta: f32, d: &[u8]) -> Result<Self, host::Error> {
-        let bound = bound(operands.problem.out, operands.problem.k);
+        let bound = bound_of(&operands.problem);
         let one = Scales::one(1.0);
         Self::with_scales(operands, [&one, &one], [alpha, beta], d, bound)
     }
@@ -139,5 +147,8 @@ mod tests {
     fn the_bound_of_f32_grows_with_the_sum() {
         let bounds = [1, 512, 5120].map(|k| format!("{:.1e}", bound(Dtype::F32, k)));
         assert_eq!(bounds, ["1.0e-6", "1.0e-6", "1.0e-5"]);
+        let of = |ab| GemmProblem { m: 1, n: 1, k: 4096, ab, out: Dtype::F32, beta_c: false };
+        let bounds = [Dtype::Bf16, Dtype::Tf32].map(|ab| format!("{:.1e}", bound_of(&of(ab))));
+        assert_eq!(bounds, ["8.0e-6", "1.6e-5"]);
     }
 }

@@ -4,7 +4,7 @@
 //! A file that is not a tune cache is never overwritten. A tune cache is one JSON object with a line for
 //! each product on each kind of GPU. It is replaced as a whole.
 
-use super::check::bound;
+use super::check::bound_of;
 use super::error::Error;
 use super::output::Place;
 use super::tensor_file::one_line;
@@ -153,7 +153,7 @@ fn fastest(
     let plans = gemm.plan_every(problem)?;
     let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
     let measured = bench.measure(&plans, &[], &config)?;
-    let bound = bound(problem.out, problem.k);
+    let bound = bound_of(problem);
     let right = measured.ours.iter().zip(plans).filter(|(ours, _)| ours.check.below(bound));
     let by_time = right.min_by(|(a, _), (b, _)| a.timing.median_us.total_cmp(&b.timing.median_us));
     let Some((ours, plan)) = by_time else {

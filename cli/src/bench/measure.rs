@@ -1,7 +1,7 @@
 //! Measures the selected shapes, one after the other.
 
 use super::{Args, Item, Rival};
-use crate::check::bound;
+use crate::check::bound_of;
 use crate::error::Error;
 use crate::instance;
 use crate::progress::Progress;
@@ -62,7 +62,7 @@ pub fn measure(
         let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
         let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
         let measured = progress.step(&name, || bench.measure(&plans, &rivals, &config))?;
-        let bound = bound(problem.out, problem.k);
+        let bound = bound_of(problem);
         let Some(line) = Line::new(suite, problem, &measured, bound) else { continue };
         tell(&text_of(&line, suites::floor(suite)))?;
         lines.push(line);

@@ -3,7 +3,7 @@
 
 use super::measure::rival;
 use super::{Args, Item};
-use crate::check::bound;
+use crate::check::bound_of;
 use crate::error::Error;
 use crate::output::Place;
 use crate::progress::Progress;
@@ -44,7 +44,7 @@ pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Re
             let plans = plans(&gemm, problem, args.record_plans as usize)?;
             let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
             let search = bench.search(&plans, &rivals, &SearchConfig::default())?;
-            let bound = bound(problem.out, problem.k);
+            let bound = bound_of(problem);
             if !search.check.below(bound) {
                 let (error, dtype) = (search.check.error(), dtype_name(problem.out));
                 return Err(Error::Check { error, bound, dtype, k: problem.k });

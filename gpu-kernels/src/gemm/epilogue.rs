@@ -67,9 +67,11 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment;
 
     /// Visits fragments that one TMA store writes together, if the epilogue [`LOADS`](Self::LOADS) and the kernel reads no C.
+    ///
+    /// The epilogue may keep something here, such as a maximum, and write it at the [`end`](Self::end).
     #[inline(always)]
     fn visit_all<R: Role, Cl: ClusterShape>(
-        &self,
+        &mut self,
         _group: &Warpgroup<R, Cl>,
         sums: &mut [Fragment],
     ) {
@@ -77,6 +79,10 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
             *sum = self.visit(*sum, None);
         }
     }
+
+    /// Called once by each warp group behind its last tile. (CUTLASS: `end` of a visitor's callbacks.)
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>) {}
 
     /// Returns what is stored for these gates and for what belongs to them, if the epilogue is [`GATED`](Self::GATED).
     ///
@@ -187,7 +193,7 @@ impl Epilogue for Scaled<'_> {
     // One branch for all of them, so that the loads of their scales are in flight together.
     #[inline(always)]
     fn visit_all<R: Role, Cl: ClusterShape>(
-        &self,
+        &mut self,
         _group: &Warpgroup<R, Cl>,
         sums: &mut [Fragment],
     ) {

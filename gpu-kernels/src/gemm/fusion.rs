@@ -101,11 +101,19 @@ pub trait Link: ByValue + KernelArg + AfterWait {
 
     /// Visits fragments that one TMA store writes together ([`Epilogue::visit_all`]).
     #[inline(always)]
-    fn visit_all<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>, xs: &mut [Fragment]) {
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        xs: &mut [Fragment],
+    ) {
         for x in xs {
             *x = self.visit(*x, None);
         }
     }
+
+    /// Called once by each warp group behind its last tile ([`Epilogue::end`]).
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>) {}
 }
 
 /// The epilogue `E`, and then the link `L`. [`Chain::then`] makes it.
@@ -143,12 +151,18 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
 
     #[inline(always)]
     fn visit_all<R: Role, Cl: ClusterShape>(
-        &self,
+        &mut self,
         group: &Warpgroup<R, Cl>,
         sums: &mut [Fragment],
     ) {
         self.first.visit_all(group, sums);
         self.next.visit_all(group, sums);
+    }
+
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
+        self.first.end(group);
+        self.next.end(group);
     }
 
     #[inline(always)]
@@ -197,7 +211,7 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
 
     #[inline(always)]
     fn visit_all<R: Role, Cl: ClusterShape>(
-        &self,
+        &mut self,
         group: &Warpgroup<R, Cl>,
         sums: &mut [Fragment],
     ) {
@@ -205,6 +219,11 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
         for sum in sums {
             *sum = sum.map(A::apply);
         }
+    }
+
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
+        self.first.end(group);
     }
 
     #[inline(always)]
@@ -231,6 +250,12 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self { first: self.first.prepared(group), link: self.link.prepared(group) }
+    }
+
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
+        self.first.end(group);
+        self.link.end(group);
     }
 
     #[inline(always)]

@@ -166,12 +166,12 @@ pub fn gemm<G, const STAGES: usize>(
                 source: c_panels.map(|end| end.by(&group)),
                 stores: stores.by(&group),
                 d,
-                epilogue: &epilogue,
+                epilogue,
             };
             let work = G::Scheduler::new(group.coord(), &scheduler);
             let turns = (turns, source_turns);
             G::Mainloop::run(work, operands.consumer.by(&group), turns, &mut out);
-            out.stores.tail();
+            out.tail();
         },
     );
 }

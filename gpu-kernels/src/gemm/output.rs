@@ -232,7 +232,7 @@ pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl, K: MapRank = R
     /// The tensor map of D.
     pub d: &'g D::Map<K>,
     /// The epilogue.
-    pub epilogue: &'g E,
+    pub epilogue: E,
 }
 
 impl<D, E, C, R, Cl, K> Output<'_, D, E, C, R, Cl, K>
@@ -265,7 +265,7 @@ where
             let source = self.source.as_mut().map(|ring| ring.wait());
             let mut out = self.stores.acquire();
             let visited = together.then(|| {
-                visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, first, count, at)
+                visit_all::<D, _, _, _, _>(&mut self.epilogue, self.group, &sums, first, count, at)
             });
             for i in 0..count {
                 let column = first + i * FRAGMENT_COLS;
@@ -273,10 +273,10 @@ where
                 let values = if let Some(visited) = &visited {
                     visited[i].values
                 } else if E::GATED {
-                    gated::<D, _, _, _, _>(self.epilogue, self.group, &sums, column, at, at_d)
+                    gated::<D, _, _, _, _>(&self.epilogue, self.group, &sums, column, at, at_d)
                 } else {
                     let sum = sums.fragment(column / FRAGMENT_COLS);
-                    visit::<D, _, _, _>(self.epilogue, self.group, sum, c, at.right_by(column))
+                    visit::<D, _, _, _>(&self.epilogue, self.group, sum, c, at.right_by(column))
                 };
                 D::put(&mut out, i, values);
             }
@@ -307,18 +307,26 @@ where
         self.epilogue.begin(&mut sums);
         let count = const { N / FRAGMENT_COLS };
         let mut out = self.stores.acquire_all();
-        let visited = E::LOADS
-            .then(|| visit_all::<D, _, _, _, _>(self.epilogue, self.group, &sums, 0, count, at));
+        let visited = E::LOADS.then(|| {
+            visit_all::<D, _, _, _, _>(&mut self.epilogue, self.group, &sums, 0, count, at)
+        });
         for i in 0..count {
             let values = if let Some(visited) = &visited {
                 visited[i].values
             } else {
                 let at = at.right_by(i * FRAGMENT_COLS);
-                visit::<D, _, _, _>(self.epilogue, self.group, sums.fragment(i), None, at)
+                visit::<D, _, _, _>(&self.epilogue, self.group, sums.fragment(i), None, at)
             };
             D::put(&mut out, i, values);
         }
         D::store::<K, _, _, _>(out.publish(), self.d, at);
+    }
+
+    /// Behind the last tile: ends the epilogue, and waits until TMA has read the store buffers.
+    #[inline(always)]
+    pub fn tail(self) {
+        self.epilogue.end(self.group);
+        self.stores.tail();
     }
 }
 
@@ -362,7 +370,7 @@ where
 /// The `count` fragments from column `first` on, visited.
 #[inline(always)]
 fn visit_all<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
-    epilogue: &E,
+    epilogue: &mut E,
     group: &Warpgroup<M, Cl>,
     sums: &Accumulator<N>,
     first: usize,

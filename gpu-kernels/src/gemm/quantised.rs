@@ -29,8 +29,8 @@ type e4m3 = float8::F8E4M3;
 /// The value is never lowered, so set it to 0 first; several products may share it. If any result is NaN, it becomes NaN,
 /// as torch's `x.abs().max()` does. An empty slice is for no maximum.
 ///
-/// A warp makes one access to memory for each TMA store, which it does not wait for. In a kernel that reads C or is gated,
-/// each thread makes one for each fragment.
+/// Each warp makes one access to memory, behind its last tile. In a kernel that reads C or is gated, each thread makes one for
+/// each fragment. Nobody waits for them.
 ///
 /// (CUTLASS: `Sm90ScalarReduction` with `maximum_absolute_value_reduction`; cuBLASLt:
 /// `CUBLASLT_MATMUL_DESC_AMAX_D_POINTER`.)
@@ -43,7 +43,7 @@ type e4m3 = float8::F8E4M3;
 /// fn epilogue<'a>(amax: DependentSliceMut<'a, f32>, scale: DependentSlice<'a, f32>, [m, n]: [u32; 2]) {
 ///     let _ = Linear { alpha: 0.5, beta: 0.0 }
 ///         .activated::<Silu>()
-///         .then(Amax { amax, rows: m, columns: n })
+///         .then(Amax::new(amax, [m, n]))
 ///         .then(ScaleD { factor: 1.0, scale });
 /// }
 /// ```
@@ -56,16 +56,37 @@ pub struct Amax<'a> {
     pub rows: u32,
     /// Columns of D.
     pub columns: u32,
+    /// The largest magnitude that this thread has seen, as bits: NaN comes behind all numbers.
+    so_far: u32,
 }
 
-impl Amax<'_> {
-    /// The larger of `so_far` and the magnitudes of this thread's values in D, as bits: NaN comes behind all numbers.
+impl<'a> Amax<'a> {
+    /// Raises `amax`, one value or none, to the largest magnitude of a D of `rows` and `columns`.
+    #[must_use]
+    pub const fn new(amax: DependentSliceMut<'a, f32>, [rows, columns]: [u32; 2]) -> Self {
+        Self { amax, rows, columns, so_far: 0 }
+    }
+
+    /// The larger of `so_far` and the magnitudes of this thread's values in D, as bits.
     #[inline(always)]
     fn larger(&self, so_far: u32, x: &Fragment) -> u32 {
         let bits = |x: f32, row: bool, column: bool| if row && column { x.abs() } else { 0.0 };
         let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, bits);
-        inside.values.into_iter().fold(so_far, |max, x| max.max(x.to_bits()))
+        largest(so_far, &inside)
     }
+
+    /// Whether D has all of the thread's values of `x`.
+    #[inline(always)]
+    fn has(&self, x: &Fragment) -> bool {
+        let (row, column) = x.coord(x.values.len() - 1);
+        row < self.rows && column < self.columns
+    }
+}
+
+/// The larger of `so_far` and the values' magnitudes, as bits.
+#[inline(always)]
+fn largest(so_far: u32, x: &Fragment) -> u32 {
+    x.values.into_iter().fold(so_far, |max, x| max.max(x.abs().to_bits()))
 }
 
 impl Link for Amax<'_> {
@@ -81,10 +102,26 @@ impl Link for Amax<'_> {
     }
 
     #[inline(always)]
-    fn visit_all<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>, xs: &mut [Fragment]) {
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        xs: &mut [Fragment],
+    ) {
         if !self.amax.is_empty() {
-            let largest = xs.iter().fold(0, |max, x| self.larger(max, x));
-            group.atomic_max(&self.amax, 0, f32::from_bits(largest));
+            // The last fragment has the last row and the last column. Almost no tile hangs over.
+            let whole = xs.last().is_some_and(|x| self.has(x));
+            self.so_far = if whole {
+                xs.iter().fold(self.so_far, largest)
+            } else {
+                xs.iter().fold(self.so_far, |max, x| self.larger(max, x))
+            };
+        }
+    }
+
+    #[inline(always)]
+    fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
+        if !self.amax.is_empty() {
+            group.atomic_max(&self.amax, 0, f32::from_bits(self.so_far));
         }
     }
 }

@@ -95,16 +95,11 @@ pub fn grouped<G, const STAGES: usize, const SWAP_AB: bool>(
         |math| {
             let group = math.wait();
             let epilogue = epilogue.prepared(&group);
-            let mut out = Output {
-                group: &group,
-                source: None,
-                stores: stores.by(&group),
-                d,
-                epilogue: &epilogue,
-            };
+            let mut out =
+                Output { group: &group, source: None, stores: stores.by(&group), d, epilogue };
             let work = Grouped::by(group.coord(), &group, &groups);
             G::Mainloop::run(work, operands.consumer.by(&group), (turns, None), &mut out);
-            out.stores.tail();
+            out.tail();
         },
     );
 }
