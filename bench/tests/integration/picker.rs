@@ -58,20 +58,21 @@ fn what_is_picked_is_near_the_fastest() {
         );
         (mean, least.0)
     };
-    let fresh = of("fresh", &|p| FRESH.contains(&p.file));
-    let old = |p: &Product| !FRESH.contains(&p.file);
+    let fresh = of("fresh", &|p| p.file == FRESH);
+    let old = |p: &Product| p.file != FRESH;
     let held_out = of("held out", &|p| p.held_out && old(p));
     let seen = of("fitted", &|p| !p.held_out && old(p) && ![SUITES, BENCHED].contains(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    assert!(fresh.0 > 0.975 && fresh.1 > 0.72, "{fresh:?}");
-    assert!(held_out.0 > 0.977 && held_out.1 > 0.78, "{held_out:?}");
-    assert!(seen.0 > 0.98 && seen.1 > 0.83, "{seen:?}");
-    assert!(suites.0 > 0.982 && suites.1 > 0.91, "{suites:?}");
+    // The records of 2026-11-24 have more kernels and a faster fix-up than those before, so the fastest one is faster.
+    assert!(fresh.0 > 0.976 && fresh.1 > 0.81, "{fresh:?}");
+    assert!(held_out.0 > 0.969 && held_out.1 > 0.7, "{held_out:?}");
+    assert!(seen.0 > 0.979 && seen.1 > 0.81, "{seen:?}");
+    assert!(suites.0 > 0.987 && suites.1 > 0.9, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
-    assert!(benched.0 > 0.997 && benched.1 > 0.96, "{benched:?}");
+    assert!(benched.0 > 0.997 && benched.1 > 0.93, "{benched:?}");
 }
 
 /// Shapes that were drawn after the fit, with the pair that was picked then. A pair is picked where the model takes its time
@@ -93,7 +94,7 @@ fn times_of_fresh_picks_are_as_predicted() {
         "predicted {mean:.3} of the measured time, least {least:.3?}; off by {:.1} % in the mean, {far} by more than 20 %",
         error * 100.0
     );
-    assert!(mean > 0.95 && least.0 > 0.7 && error < 0.07, "{mean}, {least:?}, {error}");
+    assert!(mean > 0.96 && least.0 > 0.7 && error < 0.06, "{mean}, {least:?}, {error}");
 }
 
 /// Least percentage of shapes whose first choice was measured.
@@ -110,7 +111,11 @@ fn each_kernel_has_times_of_its_own() {
         assert!(rows == 1 || with_c(name), "{name}: {rows} rows");
     }
     for times in Calibration::H200.kernels {
-        assert!(INSTANCES.iter().any(|i| times.are_of(i)), "{times:?} is of no kernel");
-        assert!((0.7..1.4).contains(&times.step) && times.fixed_us.abs() < 0.7, "{times:?}");
+        let Some(instance) = INSTANCES.iter().find(|i| times.are_of(i)) else {
+            panic!("{times:?} is of no kernel");
+        };
+        // Two CTAs on an SM share its path.
+        let most = if instance.two_fit() { 2.0 } else { 1.4 };
+        assert!((0.7..most).contains(&times.step) && times.fixed_us.abs() < 0.7, "{times:?}");
     }
 }

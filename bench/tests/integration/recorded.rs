@@ -13,29 +13,29 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, and the suites of the benchmark.
-const FILES: [&str; 7] =
-    ["random11", "random21", "random46", "corner12", "tall13", SUITES, BENCHED];
+const FILES: [&str; 8] =
+    ["random11", "random21", "random46", "corner12", "tall13", SUITES, BENCHED, FRESH];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";
 
 /// The same shapes, timed by the benchmark in turn with cuBLASLt alone, so that power and heat are those of one kernel. A
-/// record has the pairs that were picked on two days, the older one's time in the scale of cuBLASLt's on the later one.
+/// record has the pairs that were picked on three days, the older ones' times in the scale of cuBLASLt's on the last one.
 pub const BENCHED: &str = "suites2";
 
-/// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-23.
-pub const FRESH: [&str; 2] = ["random42", "random44"];
+/// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.
+pub const FRESH: &str = "random48";
 
 /// A record, with its file.
 pub struct Recorded {
     pub file: &'static str,
-    /// Every third random shape. The constants of the predictions are fitted without them.
+    /// Every third random shape, and all fresh ones. The constants of the predictions are fitted without them.
     pub held_out: bool,
     pub record: Record,
 }
 
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
-pub const PICKS: &str = "picks41";
+pub const PICKS: &str = "picks49";
 
 /// All records of many kernels.
 pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {
@@ -58,7 +58,7 @@ pub fn read_file(file: &'static str) -> Result<Vec<Recorded>, Box<dyn Error>> {
         let record = serde_json::from_str(&line?)?;
         all.push(Recorded {
             file,
-            held_out: i % 3 == 2 && ![SUITES, BENCHED].contains(&file),
+            held_out: file == FRESH || i % 3 == 2 && ![SUITES, BENCHED].contains(&file),
             record,
         });
     }
