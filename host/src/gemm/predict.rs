@@ -69,6 +69,8 @@ pub struct Prediction {
     pub stage_bytes: u32,
     /// Whether A and B together exceed the L2 cache.
     pub beyond_l2: bool,
+    /// Whether several clusters load each tile of A, and of B.
+    pub shared: bool,
 }
 
 impl Prediction {
@@ -128,6 +130,7 @@ impl Prediction {
             ctas,
             stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,
+            shared: tiling.clusters_m.min(tiling.clusters_n) > 1,
         };
         prediction.launch_us += prediction.two_fit_us(i, busy, c);
         prediction.predicted_us = prediction.total_us();
@@ -182,10 +185,10 @@ impl Prediction {
     }
 
     /// Whether the grid is throttled ([`pipeline::grid::Throttle`]): its CTAs compute several long tiles,
-    /// and the operands exceed the L2 cache.
+    /// and load what others have loaded, and the operands exceed the L2 cache.
     pub fn throttled(&self) -> bool {
         let tile = self.k_tiles as f64 * self.k_tile_us;
-        self.rounds > 1 && tile >= THROTTLED_TILE_US && self.beyond_l2
+        self.rounds > 1 && tile >= THROTTLED_TILE_US && self.beyond_l2 && self.shared
     }
 
     /// K tiles of its first tile that a CTA prefetches into L2 while the primary grid still runs, on a
