@@ -26,9 +26,10 @@
 //!
 //! Two CTAs can multiply together, as a pair: the functions whose names end with `_2sm`, as [`mma_f16_2sm`].
 //!
-//! [`mma_mxf8f6f4_block_scale`] multiplies with a factor for each 32 elements.
+//! [`mma_mxf8f6f4_block_scale`], [`mma_mxf4_block_scale`] and [`mma_mxf4nvf4_block_scale`] multiply with a factor for each 32
+//! or 16 elements.
 //!
-//! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.6, sm_100a.
+//! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.7, sm_100a.
 
 mod descriptor;
 mod kind;
@@ -40,7 +41,7 @@ pub use descriptor::{Swizzle, instruction, shared};
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 pub use pair::*;
-pub use scaled::{cp_32x128b_warpx4, instruction_block_scale, mma_mxf8f6f4_block_scale};
+pub use scaled::*;
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
 ///

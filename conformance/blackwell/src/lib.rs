@@ -7,7 +7,7 @@
 
 use float8::F8E4M3;
 use half::bf16;
-use isa::tcgen05::{self, Swizzle};
+use isa::tcgen05::{self, Swizzle, Ue8m0};
 use isa::{cluster, clusterlaunchcontrol, fence, global, kernel, mbarrier, shared, thread, warp};
 
 /// Words of a thread that reads tensor memory.
@@ -249,7 +249,7 @@ pub fn factors(out: u64) {
             let from = |i: u32| tcgen05::shared(s + FACTORS + 512 * i, 16, 128, Swizzle::None);
             tcgen05::cp_32x128b_warpx4(d + 16, from(0));
             tcgen05::cp_32x128b_warpx4(d + 20, from(1));
-            let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E4M3>(128, 16, 0);
+            let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E4M3>(128, 16, 0);
             let (a, b) = (describe(s + A), describe(s + B));
             tcgen05::mma_mxf8f6f4_block_scale(d, a, b, idesc, d + 16, d + 20, false);
             tcgen05::commit(s + BARS);

@@ -132,12 +132,6 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
-/// The factors of a multiplication: the columns of those of A and B, and their bytes in each word.
-struct Factors {
-    columns: [u32; 2],
-    bytes: [u32; 2],
-}
-
 /// `tcgen05.mma` of a kind, by one thread, for its CTA or its pair.
 pub(crate) fn mma(
     e: &mut Engine,
@@ -153,21 +147,21 @@ pub(crate) fn mma(
     product(e, t, d, (a, b), (ctas, shape, kind == Mma::I8), (adds, None))
 }
 
-/// `tcgen05.mma` of kind mxf8f6f4, with factors at two addresses of tensor memory.
+/// `tcgen05.mma` of a kind with block scales, with factors at two addresses of tensor memory.
 pub(crate) fn mma_scaled(
     e: &mut Engine,
     t: u32,
     d: u32,
     (a, b): (u64, u64),
-    (idesc, factors): (u32, [u32; 2]),
+    (kind, idesc, addresses): (Mma, u32, [u32; 2]),
     adds: bool,
 ) -> Result<(), Fault> {
     let ctas = issues(e, t, false)?;
-    let (shape, bytes) = scaled::shape(idesc)?;
+    let (shape, factors) = scaled::shape(idesc, kind)?;
     e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
     let (cta, rows) = (ctas.start, [M, shape.n]);
     let mut columns = [0; 2];
-    for ((column, address), rows) in columns.iter_mut().zip(factors).zip(rows) {
+    for ((column, address), rows) in columns.iter_mut().zip(addresses).zip(rows) {
         let (lane, first) = split(address);
         if lane != 0 {
             let message = format!("factors at lane {lane}: they begin at lane 0");
@@ -179,7 +173,7 @@ pub(crate) fn mma_scaled(
         let commit = e.hw.umma.open(t);
         ordered(e, (t, cta), 0..LANES, all, Uses::Factors, commit)?;
     }
-    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some(Factors { columns, bytes })))
+    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some((columns, factors))))
 }
 
 /// `tcgen05.cp` of `.32x128b.warpx4`.
@@ -227,7 +221,7 @@ fn product(
     d: u32,
     (a, b): (u64, u64),
     (ctas, shape, integers): (Range<usize>, Shape, bool),
-    (adds, factors): (bool, Option<Factors>),
+    (adds, factors): (bool, Option<([u32; 2], scaled::Factors)>),
 ) -> Result<(), Fault> {
     let (lane, first) = split(d);
     if lane != 0 {
@@ -241,12 +235,14 @@ fn product(
     own(e, t, &columns, false)?;
     own(e, t, &columns, true)?;
     let operands = operands(a, b, shape)?;
-    let product = multiply(&mut e.hw.smem, ctas.clone(), &operands, shape);
-    let product = product.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
+    // Each part has factors of its own.
+    let parts = factors.map_or(1, |(_, factors)| factors.count as usize);
+    let products = multiply(&mut e.hw.smem, ctas.clone(), &operands, (shape, parts));
+    let products = products.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
     let chunks = chunks(&operands);
     let commit = e.hw.umma.open(t);
     let line = e.hw.line(t);
-    for (cta, mut product) in ctas.zip(product) {
+    for (cta, mut products) in ctas.zip(products) {
         e.guided(|guide| {
             for &addr in &chunks {
                 guide.touch(cta as u64, u64::from(addr), 16, false);
@@ -259,12 +255,20 @@ fn product(
         ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Multiply { adds }, commit)?;
         e.hw.umma.issue(t, cta, chunks.clone(), line);
         let memory = &mut e.hw.tensor[cta];
-        if let Some(Factors { columns: [a, b], bytes }) = factors {
-            let a = scaled::factors(memory, a, M, bytes[0])?;
-            let b = scaled::factors(memory, b, shape.n, bytes[1])?;
-            for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
-                row.iter_mut().zip(&b).for_each(|(sum, b)| *sum *= a * b);
+        if let Some(([a, b], factors)) = factors {
+            let a = scaled::factors(memory, a, M, factors, 0)?;
+            let b = scaled::factors(memory, b, shape.n, factors, 1)?;
+            for (i, product) in products.iter_mut().enumerate() {
+                let (a, b) = (a.iter().skip(i).step_by(parts), b.iter().skip(i).step_by(parts));
+                for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
+                    row.iter_mut().zip(b.clone()).for_each(|(sum, b)| *sum *= a * b);
+                }
             }
+        }
+        let mut products = products.into_iter();
+        let mut product = products.next().unwrap_or_default();
+        for other in products {
+            product.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
         }
         for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
             for (column, sum) in (first..).zip(sums) {

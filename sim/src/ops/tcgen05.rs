@@ -128,18 +128,22 @@ pub fn cp_32x128b_warpx4(taddr: u32, from: u64) {
     op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from));
 }
 
-/// `tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X`
-#[track_caller]
-pub fn mma_mxf8f6f4_block_scale(
-    d: u32,
-    a: u64,
-    b: u64,
-    idesc: u32,
-    sfa: u32,
-    sfb: u32,
-    scale_d: bool,
-) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d));
+macro_rules! scaled {
+    ($($name:ident $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma_scaled(e, t, d, (a, b), (Kind::$kind, idesc, [sfa, sfb]), scale_d)
+            });
+        }
+    )*};
+}
+
+scaled! {
+    mma_mxf8f6f4_block_scale Mxf8f6f4 "mxf8f6f4.block_scale.scale_vec::1X";
+    mma_mxf4_block_scale Mxf4 "mxf4.block_scale.scale_vec::2X";
+    mma_mxf4nvf4_block_scale Mxf4nvf4 "mxf4nvf4.block_scale.scale_vec::4X";
 }
 
 /// `tcgen05.wait::ld.sync.aligned`

@@ -93,13 +93,14 @@ fn read(
 }
 
 /// The rows of A in each of these CTAs times B, of which each has an equal part of the columns: for each CTA, row-major M
-/// by N. The operands count as being read until [`Umma::retire`].
+/// by N. With `parts`, the product of each of so many equal parts along K by itself. The operands count as being read until
+/// [`Umma::retire`].
 pub(crate) fn multiply(
     smem: &mut [Shared],
     ctas: Range<usize>,
     [a_operand, b_operand]: &[Operand; 2],
-    shape: Shape,
-) -> Result<Vec<Vec<f32>>, (usize, Conflict)> {
+    (shape, parts): (Shape, usize),
+) -> Result<Vec<Vec<Vec<f32>>>, (usize, Conflict)> {
     let (n, k) = (shape.n as usize, shape.types[0].k() as usize);
     let part = n / ctas.len();
     let mut b = vec![0.0; k * n];
@@ -112,14 +113,25 @@ pub(crate) fn multiply(
         all_a.push(a);
     }
     let half = M as usize / 2;
-    let product = |a: Vec<f32>| {
+    let step = k / parts;
+    let product = |a: &[f32], b: &[f32]| {
         let mut d = vec![0.0; M as usize * n];
-        for (a, d) in a.chunks_exact(half * k).zip(d.chunks_exact_mut(half * n)) {
-            product::product(a, &b, n, d);
+        for (a, d) in a.chunks_exact(half * step).zip(d.chunks_exact_mut(half * n)) {
+            product::product(a, b, n, d);
         }
         d
     };
-    Ok(all_a.into_iter().map(product).collect())
+    let products = |a: Vec<f32>| {
+        let columns = |at: usize| a.chunks_exact(k).flat_map(move |row| &row[at..at + step]);
+        (0..parts)
+            .map(|i| i * step)
+            .map(|at| {
+                let a: Vec<f32> = columns(at).copied().collect();
+                product(&a, &b[at * n..(at + step) * n])
+            })
+            .collect()
+    };
+    Ok(all_a.into_iter().map(products).collect())
 }
 
 impl Umma {

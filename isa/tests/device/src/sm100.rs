@@ -3,10 +3,10 @@
 use crate::keep;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
-use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
-use isa::tcgen05::{self, Loaded, Swizzle};
+use isa::tcgen05::{self, Loaded, Swizzle, Ue4m3, Ue8m0};
+use isa::{E2m1x2, Tf32};
 use isa::{clusterlaunchcontrol, kernel, shared};
 
 fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded<N>) {
@@ -74,8 +74,12 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         tcgen05::cp_32x128b_warpx4(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
-        let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E5M2>(128, 64, 1);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(128, 64, 1);
         tcgen05::mma_mxf8f6f4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, 64, 2);
+        tcgen05::mma_mxf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, 64, 0);
+        tcgen05::mma_mxf4nvf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         tcgen05::commit(bar);
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
