@@ -31,12 +31,14 @@
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.7, sm_100a.
 
+mod copies;
 mod descriptor;
 mod kind;
 mod moves;
 mod pair;
 mod scaled;
 
+pub use copies::*;
 pub use descriptor::{Swizzle, instruction, shared};
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;

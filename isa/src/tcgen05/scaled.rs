@@ -8,7 +8,7 @@
 //!
 //! An instruction takes 32 bytes of each row along K: 32 elements of 8 bits, or 64 of 4 bits, which are packed.
 //!
-//! The factors lie in tensor memory, and [`cp_32x128b_warpx4`] brings them there. 128 rows of an operand take four columns.
+//! The factors lie in tensor memory, and [`cp_32x128b_warpx4`](super::cp_32x128b_warpx4) brings them there. 128 rows of an operand take four columns.
 //! Lane `l` of each 32 lanes has the rows `l`, `32 + l`, `64 + l` and `96 + l` in the columns 0 to 3; the bytes 0 to 3 of a
 //! word are four factors along K. In shared memory that is 32 rows of 16 bytes. (CUTLASS `Sm1xxBlockScaledBasicChunk`,
 //! `UMMA::tmem_sf_frg`.)
@@ -144,17 +144,6 @@ where
 }
 
 ops! { tcgen05;
-    /// `tcgen05.cp.cta_group::1.32x128b.warpx4 [taddr], from;`: copies 32 rows of 16 bytes of shared memory to four columns of
-    /// tensor memory, into each 32 lanes. The thread does not wait for it: see [`commit`](super::commit). Multiplications
-    /// that the same thread issues before and behind it are in order with it. (CUTLASS `SM100_UTCCP_4x32dp128bit_1cta`.)
-    ///
-    /// `from` is a descriptor ([`shared`](super::shared)) without a swizzle; its stride leads from 8 rows to the next 8.
-    ///
-    /// # Safety
-    /// As [`mma_f16`](super::mma_f16): the columns are allocated, and the memory is not written until a commit has completed.
-    pub unsafe fn cp_32x128b_warpx4(taddr: u32, from: u64) {
-        ptx!("tcgen05.cp.cta_group::1.32x128b.warpx4 [{}], {};", in(reg32) taddr, in(reg64) from)
-    }
     /// `tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X [d], a, b, idesc, [sfa], [sfb], p;`: as
     /// [`mma_f16`](super::mma_f16), of e4m3 and e5m2, 32 elements along K. The rows of A and B are multiplied with their
     /// factors at the columns `sfa` and `sfb`. `idesc` is an [`instruction_block_scale`]. (CUTLASS `SM100_MMA_MXF8F6F4_SS`.)

@@ -11,7 +11,7 @@ use crate::race::tensor::{Lack, TensorClash, Uses};
 use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
 use crate::tensor::umma::{chunks, multiply, operands};
-use crate::tensor::{pair, scaled};
+use crate::tensor::{copy, pair, scaled};
 use crate::types::loc::Loc;
 use crate::types::word::Word;
 use std::ops::Range;
@@ -176,23 +176,26 @@ pub(crate) fn mma_scaled(
     product(e, t, d, (a, b), (ctas, shape, false), (adds, Some((columns, factors))))
 }
 
-/// `tcgen05.cp` of `.32x128b.warpx4`.
-pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fault> {
+/// `tcgen05.cp`
+pub(crate) fn copy(
+    e: &mut Engine,
+    t: u32,
+    to: u32,
+    from: u64,
+    shape: copy::Shape,
+) -> Result<(), Fault> {
     let (cta, line) = (e.hw.thread(t).cta, e.hw.line(t));
     e.hw.pairs.group(false, "tcgen05.cp", line)?;
     let (lane, first) = split(to);
-    if lane != 0 {
-        let message = format!("a copy of .warpx4 to lane {lane}: it begins at lane 0");
-        return Err(Fault::new(Rule::TensorLanes, message));
-    }
-    let columns = first..first + scaled::COPIED;
+    let (lanes, step) = shape.lanes(lane)?;
+    let columns = first..first + shape.columns();
     e.hw.tensor[cta].check(&columns)?;
-    let chunks = scaled::copied(from)?;
+    let chunks = shape.addresses(from)?;
     e.operands(|| [from, u64::from(to)]);
-    let mut rows = Vec::with_capacity(chunks.len());
+    let mut words = Vec::with_capacity(chunks.len());
     for &addr in &chunks {
         match e.hw.smem[cta].hold_chunk(addr) {
-            Ok(bytes) => rows.push(<[u32; 4]>::from_bytes(bytes)),
+            Ok(bytes) => words.push(<[u32; 4]>::from_bytes(bytes)),
             Err(c) => return Err(e.hw.conflict(cta, c)),
         }
     }
@@ -203,12 +206,20 @@ pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fau
         }
     });
     e.checked(t, |race, thread| race.umma((thread, cta), &chunks, commit))?;
-    ordered(e, (t, cta), 0..LANES, columns, Uses::Copy, commit)?;
+    if step == 1 {
+        ordered(e, (t, cta), lanes.clone(), columns, Uses::Copy, commit)?;
+    } else {
+        for lane in lanes.clone().step_by(step) {
+            ordered(e, (t, cta), lane..lane + 1, columns.clone(), Uses::Copy, commit)?;
+        }
+    }
     e.hw.umma.issue(t, cta, chunks, line);
     let memory = &mut e.hw.tensor[cta];
-    for lane in 0..LANES {
-        for (column, word) in (first..).zip(rows[(lane % 32) as usize]) {
-            *memory.word(lane, column) = word;
+    for lane in lanes.step_by(step) {
+        let row = shape.row(lane) * shape.chunks();
+        let words = &words[row as usize..][..shape.chunks() as usize];
+        for (column, word) in (first..).zip(words.as_flattened()) {
+            *memory.word(lane, column) = *word;
         }
     }
     Ok(())
@@ -382,23 +393,36 @@ fn lanes(e: &Engine, t: u32, lane: u32, rows: u32) -> Result<(), Fault> {
 pub(crate) enum Form {
     /// `.32x32b`: the registers are columns of the thread's lane.
     Lanes,
-    /// `.16x256b`: fragments of 16 lanes and 8 columns.
+    /// `.16x64b`: in two columns, a register of all threads.
+    Quarters,
+    /// `.16x128b`: in four columns, two registers, of the rows 0 to 7 and 8 to 15.
+    Rows,
+    /// `.16x256b`: in eight columns, four registers: fragments.
     Fragments,
+    /// `.16x32bx2`: the registers are columns of a lane; those of the warp's second half begin at a column of their own.
+    Halves(u32),
 }
 
 impl Form {
     fn word(self, lane: u32, i: u32) -> (u32, u32) {
         match self {
             Self::Lanes => (lane, i),
+            Self::Quarters => (lane / 4 + 8 * (lane % 2), 2 * i + lane / 2 % 2),
+            Self::Rows => (lane / 4 + 8 * (i % 2), 4 * (i / 2) + lane % 4),
             Self::Fragments => (lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2),
+            Self::Halves(second) => (lane % 16, i + lane / 16 * second),
         }
     }
     fn rows(self) -> u32 {
         if self == Self::Lanes { 32 } else { 16 }
     }
-    /// Columns that `registers` registers of each thread take.
+    /// Columns that `registers` registers of each thread take, with those between them.
     fn columns(self, registers: u32) -> u32 {
-        if self == Self::Lanes { registers } else { 2 * registers }
+        match self {
+            Self::Lanes => registers,
+            Self::Halves(second) => registers.saturating_add(second),
+            _ => 2 * registers,
+        }
     }
 }
 

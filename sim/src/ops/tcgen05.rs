@@ -3,6 +3,7 @@
 use crate::drive::current::{aside, block, op};
 use crate::exec::tensor::{self, Form};
 use crate::exec::warp;
+use crate::tensor::copy::Shape;
 use crate::tensor::descriptor::Kind;
 use crate::warp::meeting::Meet;
 
@@ -122,10 +123,23 @@ pub fn commit_multicast_2sm(bar: u32, mask: u16) {
     op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (Some(mask), true)));
 }
 
-/// `tcgen05.cp.cta_group::1.32x128b.warpx4`
-#[track_caller]
-pub fn cp_32x128b_warpx4(taddr: u32, from: u64) {
-    op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from));
+macro_rules! copies {
+    ($($name:ident $shape:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.cp.cta_group::1.", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(taddr: u32, from: u64) {
+            op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from, Shape::$shape));
+        }
+    )*};
+}
+
+copies! {
+    cp_128x256b All256 "128x256b";
+    cp_4x256b Four256 "4x256b";
+    cp_128x128b All128 "128x128b";
+    cp_64x128b_warpx2_02_13 Half128Alternate "64x128b.warpx2::02_13";
+    cp_64x128b_warpx2_01_23 Half128Adjacent "64x128b.warpx2::01_23";
+    cp_32x128b_warpx4 Quarter128 "32x128b.warpx4";
 }
 
 macro_rules! scaled {
@@ -190,46 +204,57 @@ fn load<const N: usize>(taddr: u32, form: Form) -> [u32; N] {
 }
 
 macro_rules! moves {
-    ($($name:ident $n:literal $form:ident;)*) => {$(
-        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+    ($($ld:ident $st:ident $(<$split:ident>)? $n:literal $form:expr;)*) => {$(
+        #[doc = concat!("`tcgen05.", stringify!($ld), "`")]
         #[track_caller]
-        pub fn $name(taddr: u32) -> [u32; $n] {
-            load(taddr, Form::$form)
+        #[must_use]
+        pub fn $ld $(<const $split: u32>)? (taddr: u32) -> [u32; $n] {
+            load(taddr, $form)
         }
-    )*};
-    (stores $($name:ident $n:literal;)*) => {$(
-        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+        #[doc = concat!("`tcgen05.", stringify!($st), "`")]
         #[track_caller]
-        pub fn $name(taddr: u32, v: [u32; $n]) {
-            op("tcgen05.st", 0, |e, t| tensor::store(e, t, taddr, Form::Lanes, &v));
+        pub fn $st $(<const $split: u32>)? (taddr: u32, v: [u32; $n]) {
+            op("tcgen05.st", 0, |e, t| tensor::store(e, t, taddr, $form, &v));
         }
     )*};
 }
 
 moves! {
-    ld_32x32b_x1 1 Lanes;
-    ld_32x32b_x2 2 Lanes;
-    ld_32x32b_x4 4 Lanes;
-    ld_32x32b_x8 8 Lanes;
-    ld_32x32b_x16 16 Lanes;
-    ld_32x32b_x32 32 Lanes;
-    ld_32x32b_x64 64 Lanes;
-    ld_32x32b_x128 128 Lanes;
-    ld_16x256b_x1 4 Fragments;
-    ld_16x256b_x2 8 Fragments;
-    ld_16x256b_x4 16 Fragments;
-    ld_16x256b_x8 32 Fragments;
-    ld_16x256b_x16 64 Fragments;
-    ld_16x256b_x32 128 Fragments;
-}
-
-moves! { stores
-    st_32x32b_x1 1;
-    st_32x32b_x2 2;
-    st_32x32b_x4 4;
-    st_32x32b_x8 8;
-    st_32x32b_x16 16;
-    st_32x32b_x32 32;
-    st_32x32b_x64 64;
-    st_32x32b_x128 128;
+    ld_32x32b_x1 st_32x32b_x1 1 Form::Lanes;
+    ld_32x32b_x2 st_32x32b_x2 2 Form::Lanes;
+    ld_32x32b_x4 st_32x32b_x4 4 Form::Lanes;
+    ld_32x32b_x8 st_32x32b_x8 8 Form::Lanes;
+    ld_32x32b_x16 st_32x32b_x16 16 Form::Lanes;
+    ld_32x32b_x32 st_32x32b_x32 32 Form::Lanes;
+    ld_32x32b_x64 st_32x32b_x64 64 Form::Lanes;
+    ld_32x32b_x128 st_32x32b_x128 128 Form::Lanes;
+    ld_16x64b_x1 st_16x64b_x1 1 Form::Quarters;
+    ld_16x64b_x2 st_16x64b_x2 2 Form::Quarters;
+    ld_16x64b_x4 st_16x64b_x4 4 Form::Quarters;
+    ld_16x64b_x8 st_16x64b_x8 8 Form::Quarters;
+    ld_16x64b_x16 st_16x64b_x16 16 Form::Quarters;
+    ld_16x64b_x32 st_16x64b_x32 32 Form::Quarters;
+    ld_16x64b_x64 st_16x64b_x64 64 Form::Quarters;
+    ld_16x64b_x128 st_16x64b_x128 128 Form::Quarters;
+    ld_16x128b_x1 st_16x128b_x1 2 Form::Rows;
+    ld_16x128b_x2 st_16x128b_x2 4 Form::Rows;
+    ld_16x128b_x4 st_16x128b_x4 8 Form::Rows;
+    ld_16x128b_x8 st_16x128b_x8 16 Form::Rows;
+    ld_16x128b_x16 st_16x128b_x16 32 Form::Rows;
+    ld_16x128b_x32 st_16x128b_x32 64 Form::Rows;
+    ld_16x128b_x64 st_16x128b_x64 128 Form::Rows;
+    ld_16x256b_x1 st_16x256b_x1 4 Form::Fragments;
+    ld_16x256b_x2 st_16x256b_x2 8 Form::Fragments;
+    ld_16x256b_x4 st_16x256b_x4 16 Form::Fragments;
+    ld_16x256b_x8 st_16x256b_x8 32 Form::Fragments;
+    ld_16x256b_x16 st_16x256b_x16 64 Form::Fragments;
+    ld_16x256b_x32 st_16x256b_x32 128 Form::Fragments;
+    ld_16x32bx2_x1 st_16x32bx2_x1 <SPLIT> 1 Form::Halves(SPLIT);
+    ld_16x32bx2_x2 st_16x32bx2_x2 <SPLIT> 2 Form::Halves(SPLIT);
+    ld_16x32bx2_x4 st_16x32bx2_x4 <SPLIT> 4 Form::Halves(SPLIT);
+    ld_16x32bx2_x8 st_16x32bx2_x8 <SPLIT> 8 Form::Halves(SPLIT);
+    ld_16x32bx2_x16 st_16x32bx2_x16 <SPLIT> 16 Form::Halves(SPLIT);
+    ld_16x32bx2_x32 st_16x32bx2_x32 <SPLIT> 32 Form::Halves(SPLIT);
+    ld_16x32bx2_x64 st_16x32bx2_x64 <SPLIT> 64 Form::Halves(SPLIT);
+    ld_16x32bx2_x128 st_16x32bx2_x128 <SPLIT> 128 Form::Halves(SPLIT);
 }

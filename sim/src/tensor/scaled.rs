@@ -1,6 +1,6 @@
-//! Block scales: their instruction descriptor, their place in tensor memory, and the copy that brings them there.
+//! Block scales: their instruction descriptor, and their place in tensor memory.
 //!
-//! PTX manual, *TensorCore 5th Generation Family Instructions*: "Block Scaling", `tcgen05.cp`.
+//! PTX manual, *TensorCore 5th Generation Family Instructions*: "Block Scaling".
 
 use super::descriptor::{Kind, M, Shape};
 use super::memory::TensorMemory;
@@ -9,8 +9,7 @@ use crate::finding::rule::Rule;
 use float8::F8E4M3;
 use std::ops::Range;
 
-/// Columns of tensor memory that one copy fills, and rows of 16 bytes that it reads.
-pub(crate) const COPIED: u32 = 4;
+/// Rows of a column.
 const ROWS: u32 = 32;
 
 fn wrong(message: String) -> Fault {
@@ -60,19 +59,6 @@ pub(crate) fn shape(d: u32, kind: Kind) -> Result<(Shape, Factors), Fault> {
     // The other fields are those of the kinds without factors, whose sums have a field that is the factors' here.
     let plain = d & !(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4;
     Ok((Shape::new(plain, kind, false)?, Factors { count, powers, bytes }))
-}
-
-/// The addresses of the 16-byte rows that a copy of `.32x128b` reads.
-pub(crate) fn copied(d: u64) -> Result<Vec<u32>, Fault> {
-    if d >> 46 & 7 != 1 || d >> 61 != 0 {
-        return Err(wrong(format!(
-            "shared-memory descriptor {d:#x} of tcgen05.cp: bits 48 to 46 are 0b001, and the model knows no swizzle (bits 63 \
-             to 61 are 0)"
-        )));
-    }
-    let field = |first: u32| ((d >> first & 0x3fff) << 4) as u32;
-    let (start, stride) = (field(0), field(32));
-    Ok((0..ROWS).map(|row| start + row / 8 * stride + row % 8 * 16).collect())
 }
 
 /// Columns of the factors of `rows` rows, from `first` on.
@@ -150,11 +136,5 @@ mod tests {
         assert_eq!((power(127), power(130), power(0)), (1.0, 8.0, 2.0_f32.powi(-127)));
         assert_eq!((unsigned(0x38), unsigned(0x7e), unsigned(1)), (1.0, 448.0, 1.0 / 512.0));
         assert!([power(255), unsigned(0x7f), unsigned(0xb8)].into_iter().all(f32::is_nan));
-    }
-
-    #[test]
-    fn a_copy_reads_rows_of_sixteen_bytes() {
-        let rows = copied(1 << 46 | 8 << 32 | 0x40).unwrap();
-        assert_eq!((rows[0], rows[1], rows[8], rows[31]), (0x400, 0x410, 0x480, 0x5f0));
     }
 }
