@@ -1,5 +1,5 @@
 //! Tensor memory and the fifth generation's matrix multiply-accumulate, of Blackwell: D (tensor memory) += A (shared
-//! memory) times B (shared memory).
+//! or tensor memory) times B (shared memory).
 //!
 //! **Nothing of this module has ever run on a chip.** ptxas assembles it for sm_100a and sm_103a, and the SM model runs
 //! it. It does not exist on Hopper: a kernel that uses it is built for `Arch::Sm100a`.
@@ -24,6 +24,8 @@
 //! of e4m3 or e5m2 ([`mma_f8f6f4`]) or of s8 ([`mma_i8`]). Sums are f32, or s32 of s8. [`Operand`] says which kind an element type
 //! needs.
 //!
+//! A can lie in tensor memory: the functions whose names end with `_ts`, as [`mma_f16_ts`].
+//!
 //! Two CTAs can multiply together, as a pair: the functions whose names end with `_2sm`, as [`mma_f16_2sm`].
 //!
 //! [`mma_mxf8f6f4_block_scale`], [`mma_mxf4_block_scale`] and [`mma_mxf4nvf4_block_scale`] multiply with a factor for each 32
@@ -33,6 +35,7 @@
 
 mod copies;
 mod descriptor;
+mod from_tensor;
 mod kind;
 mod moves;
 mod pair;
@@ -40,6 +43,7 @@ mod scaled;
 
 pub use copies::*;
 pub use descriptor::{Swizzle, instruction, shared};
+pub use from_tensor::*;
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 pub use pair::*;

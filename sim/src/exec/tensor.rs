@@ -10,7 +10,7 @@ use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
 use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
-use crate::tensor::umma::{chunks, multiply, operands};
+use crate::tensor::umma::{A_COLUMNS, Operands, multiply};
 use crate::tensor::{copy, pair, scaled};
 use crate::types::loc::Loc;
 use crate::types::word::Word;
@@ -132,19 +132,31 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
+/// Where A lies: a descriptor of shared memory, or an address of tensor memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum A {
+    Shared(u64),
+    Tensor(u32),
+}
+
 /// `tcgen05.mma` of a kind, by one thread, for its CTA or its pair.
 pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
     d: u32,
-    (a, b): (u64, u64),
+    (a, b): (A, u64),
     (kind, idesc, pair): (Mma, u32, bool),
     adds: bool,
 ) -> Result<(), Fault> {
     let ctas = issues(e, t, pair)?;
     let shape = Shape::new(idesc, kind, pair)?;
-    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
-    product(e, t, d, (a, b), (ctas, shape, kind == Mma::I8), (adds, None))
+    let (descriptor, words) = match a {
+        A::Shared(a) => (a, None),
+        A::Tensor(a) => (u64::from(a), Some(rows_of_a(e, (t, ctas.start), a, &(d..d + shape.n))?)),
+    };
+    e.operands(|| [descriptor, b, u64::from(idesc) << 32 | u64::from(d)]);
+    let operands = Operands::new(descriptor, words, b, shape)?;
+    product(e, t, d, &operands, (ctas, shape, kind == Mma::I8), (adds, None))
 }
 
 /// `tcgen05.mma` of a kind with block scales, with factors at two addresses of tensor memory.
@@ -171,9 +183,44 @@ pub(crate) fn mma_scaled(
         let all = scaled::columns(first, rows);
         e.hw.tensor[cta].check(&all)?;
         let commit = e.hw.umma.open(t);
-        ordered(e, (t, cta), 0..LANES, all, Uses::Factors, commit)?;
+        ordered(e, (t, cta), 0..LANES, all, Uses::Operand, commit)?;
     }
-    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some((columns, factors))))
+    let operands = Operands::new(a, None, b, shape)?;
+    product(e, t, d, &operands, (ctas, shape, false), (adds, Some((columns, factors))))
+}
+
+/// The rows of A in tensor memory, which a multiplication reads.
+fn rows_of_a(
+    e: &mut Engine,
+    (t, cta): (u32, usize),
+    a: u32,
+    sums: &Range<u32>,
+) -> Result<Vec<u32>, Fault> {
+    let (lane, first) = split(a);
+    if lane != 0 {
+        let message = format!("an operand A at lane {lane}: {M} rows begin at lane 0");
+        return Err(Fault::new(Rule::TensorLanes, message));
+    }
+    let columns = first..first + A_COLUMNS;
+    e.hw.tensor[cta].check(&columns)?;
+    if columns.start < sums.end && sums.start < columns.end {
+        let message = format!(
+            "{} multiplies ({}) an A in the columns {first} to {} of tensor memory into the columns {} to {}: it reads A while it \
+             writes the sums",
+            e.hw.thread(t).place(),
+            e.hw.thread(t).op,
+            columns.end - 1,
+            sums.start,
+            sums.end - 1
+        );
+        return Err(Fault::new(Rule::TensorRace, message));
+    }
+    own(e, t, &columns, true)?;
+    let commit = e.hw.umma.open(t);
+    ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Operand, commit)?;
+    let memory = &mut e.hw.tensor[cta];
+    let row = |lane| columns.clone().map(move |column| (lane, column));
+    Ok((0..M).flat_map(row).map(|(lane, column)| *memory.word(lane, column)).collect())
 }
 
 /// `tcgen05.cp`
@@ -230,7 +277,7 @@ fn product(
     e: &mut Engine,
     t: u32,
     d: u32,
-    (a, b): (u64, u64),
+    operands: &Operands,
     (ctas, shape, integers): (Range<usize>, Shape, bool),
     (adds, factors): (bool, Option<([u32; 2], scaled::Factors)>),
 ) -> Result<(), Fault> {
@@ -245,12 +292,11 @@ fn product(
     }
     own(e, t, &columns, false)?;
     own(e, t, &columns, true)?;
-    let operands = operands(a, b, shape)?;
     // Each part has factors of its own.
     let parts = factors.map_or(1, |(_, factors)| factors.count as usize);
-    let products = multiply(&mut e.hw.smem, ctas.clone(), &operands, (shape, parts));
+    let products = multiply(&mut e.hw.smem, ctas.clone(), operands, (shape, parts));
     let products = products.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
-    let chunks = chunks(&operands);
+    let chunks = operands.chunks();
     let commit = e.hw.umma.open(t);
     let line = e.hw.line(t);
     for (cta, mut products) in ctas.zip(products) {

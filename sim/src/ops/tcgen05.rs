@@ -1,7 +1,7 @@
 //! Tensor memory, and the matrix multiply-accumulate of the fifth generation.
 
 use crate::drive::current::{aside, block, op};
-use crate::exec::tensor::{self, Form};
+use crate::exec::tensor::{self, A, Form};
 use crate::exec::warp;
 use crate::tensor::copy::Shape;
 use crate::tensor::descriptor::Kind;
@@ -28,30 +28,37 @@ pub fn relinquish_alloc_permit() {
     block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
 }
 
-/// `tcgen05.mma.cta_group::1.kind::f16`
-#[track_caller]
-pub fn mma_f16(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, false), scale_d));
+macro_rules! multiplications {
+    ($($name:ident $tensor:ident $pair:ident $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, false), scale_d)
+            });
+        }
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`, with A in tensor memory")]
+        #[track_caller]
+        pub fn $tensor(d: u32, a: u32, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Tensor(a), b), (Kind::$kind, idesc, false), scale_d)
+            });
+        }
+        #[doc = concat!("`tcgen05.mma.cta_group::2.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $pair(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, true), scale_d)
+            });
+        }
+    )*};
 }
 
-/// `tcgen05.mma.cta_group::1.kind::tf32`
-#[track_caller]
-pub fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, false), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::1.kind::f8f6f4`
-#[track_caller]
-pub fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| {
-        tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, false), scale_d)
-    });
-}
-
-/// `tcgen05.mma.cta_group::1.kind::i8`
-#[track_caller]
-pub fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, false), scale_d));
+multiplications! {
+    mma_f16 mma_f16_ts mma_f16_2sm F16 "f16";
+    mma_tf32 mma_tf32_ts mma_tf32_2sm Tf32 "tf32";
+    mma_f8f6f4 mma_f8f6f4_ts mma_f8f6f4_2sm F8f6f4 "f8f6f4";
+    mma_i8 mma_i8_ts mma_i8_2sm I8 "i8";
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
@@ -85,30 +92,6 @@ pub fn dealloc_2sm(taddr: u32, columns: u32) {
 pub fn relinquish_alloc_permit_2sm() {
     let meet = ("tcgen05.relinquish_alloc_permit", Meet::TensorPermit { pair: true });
     block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::f16`
-#[track_caller]
-pub fn mma_f16_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::tf32`
-#[track_caller]
-pub fn mma_tf32_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::f8f6f4`
-#[track_caller]
-pub fn mma_f8f6f4_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::i8`
-#[track_caller]
-pub fn mma_i8_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, true), scale_d));
 }
 
 /// `tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64`

@@ -54,21 +54,38 @@ fn pattern(number: u32, index: usize) -> u32 {
     PATTERN | number << 7 | index as u32
 }
 
-/// The operands of an instruction in one of its CTAs, A and B.
-pub(crate) fn operands(a: u64, b: u64, shape: Shape) -> Result<[Operand; 2], Fault> {
-    Ok([
-        operand(a, shape.majors[0], M, shape.types[0])?,
-        operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])?,
-    ])
+/// Columns of tensor memory that A takes, if it lies there: 32 bytes of each row.
+pub(crate) const A_COLUMNS: u32 = 8;
+
+/// The operands of an instruction in one of its CTAs.
+pub(crate) struct Operands {
+    /// Where A lies in shared memory, or the words of tensor memory that have its rows.
+    a: Result<Operand, Vec<u32>>,
+    b: Operand,
 }
 
-/// The addresses of the 16 bytes of both operands.
-pub(crate) fn chunks(operands: &[Operand; 2]) -> Vec<u32> {
-    let mut all = Vec::new();
-    for o in operands {
-        o.for_each_chunk(|_, _, addr| all.push(addr));
+impl Operands {
+    /// `words`: A's rows in tensor memory, [`A_COLUMNS`] each. Without them, `a` is its descriptor.
+    pub fn new(a: u64, words: Option<Vec<u32>>, b: u64, shape: Shape) -> Result<Self, Fault> {
+        let a = match words {
+            None => Ok(operand(a, shape.majors[0], M, shape.types[0])?),
+            Some(_) if shape.majors[0] == Major::Mn => {
+                let message = "an MN-major A in tensor memory: it is K-major there (bit 15 of the instruction descriptor is 0)";
+                return Err(Fault::new(Rule::Descriptor, message));
+            }
+            Some(words) => Err(words),
+        };
+        Ok(Self { a, b: operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])? })
     }
-    all
+
+    /// The addresses of the 16 bytes of those in shared memory.
+    pub fn chunks(&self) -> Vec<u32> {
+        let mut all = Vec::new();
+        for o in self.a.iter().chain([&self.b]) {
+            o.for_each_chunk(|_, _, addr| all.push(addr));
+        }
+        all
+    }
 }
 
 /// Reads an operand; `at` is where a row's and a column's elements go.
@@ -98,7 +115,7 @@ fn read(
 pub(crate) fn multiply(
     smem: &mut [Shared],
     ctas: Range<usize>,
-    [a_operand, b_operand]: &[Operand; 2],
+    operands: &Operands,
     (shape, parts): (Shape, usize),
 ) -> Result<Vec<Vec<Vec<f32>>>, (usize, Conflict)> {
     let (n, k) = (shape.n as usize, shape.types[0].k() as usize);
@@ -108,8 +125,15 @@ pub(crate) fn multiply(
     for (i, cta) in ctas.enumerate() {
         let smem = &mut smem[cta];
         let mut a = vec![0.0; M as usize * k];
-        read(smem, a_operand, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?;
-        read(smem, b_operand, shape.types[1], &mut b[i * part..], [1, n]).map_err(|c| (cta, c))?;
+        match &operands.a {
+            Ok(o) => read(smem, o, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?,
+            Err(words) => {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                product::decoder(shape.types[0])(&bytes, &mut a);
+            }
+        }
+        read(smem, &operands.b, shape.types[1], &mut b[i * part..], [1, n])
+            .map_err(|c| (cta, c))?;
         all_a.push(a);
     }
     let half = M as usize / 2;

@@ -123,6 +123,11 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::mma_f16(d, a, a, tcgen05::instruction::<f16, f16>(128, 64), true);
         tcgen05::mma_tf32(d, a, a, tcgen05::instruction::<Tf32, Tf32>(128, 64), true);
         tcgen05::mma_f8f6f4(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(128, 64), true);
+        tcgen05::mma_f16_ts(d, d + 32, a, tcgen05::instruction::<bf16, f16>(128, 64), true);
+        tcgen05::mma_tf32_ts(d, d + 32, a, tcgen05::instruction::<Tf32, Tf32>(128, 64), true);
+        tcgen05::mma_f8f6f4_ts(d, d + 32, a, tcgen05::instruction::<F8E5M2, F8E5M2>(128, 64), true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8_ts(d, d + 32, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         let rows = tcgen05::shared(operand, 128, 256, Swizzle::None);
