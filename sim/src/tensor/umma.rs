@@ -4,6 +4,7 @@ use super::descriptor::{M, Shape, operand};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::shared::{Conflict, Shared};
+use crate::protocol::watcher::mix;
 use crate::types::loc::Loc;
 use crate::wgmma::operand::{Major, Operand, OperandType};
 use crate::wgmma::product;
@@ -166,6 +167,25 @@ impl Umma {
     /// The number of a thread's next commit, from 1.
     pub fn open(&self, t: u32) -> u64 {
         self.0.get(&t).map_or(0, |thread| thread.commits) + 1
+    }
+
+    /// The protocol state: what each thread has in flight, with numbers that count from where they are now. Values, and the
+    /// patterns in registers, are left out; so are loads that nobody asked for after their wait.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for (t, thread) in &self.0 {
+            f(u64::from(*t) << 32 | thread.mmas.len() as u64);
+            for mma in &thread.mmas {
+                f(thread.commits + 1 - mma.commit);
+                f(mma.chunks.iter().fold(mma.cta as u64, |all, &addr| mix(all, u64::from(addr))));
+            }
+            for load in thread.loads.iter().filter(|load| !load.waited) {
+                f(u64::from(load.columns.start) << 32 | u64::from(load.columns.end));
+            }
+            f(thread.stores.len() as u64);
+            for (columns, _) in &thread.stores {
+                f(u64::from(columns.start) << 32 | u64::from(columns.end));
+            }
+        }
     }
 
     /// A multiplication, or a copy, is in flight.
