@@ -4,7 +4,6 @@ use super::descriptor::{M, Shape, operand};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::memory::shared::{Conflict, Shared};
-use crate::protocol::watcher::mix;
 use crate::types::loc::Loc;
 use crate::wgmma::operand::{Major, Operand, OperandType};
 use crate::wgmma::product;
@@ -176,7 +175,10 @@ impl Umma {
             f(u64::from(*t) << 32 | thread.mmas.len() as u64);
             for mma in &thread.mmas {
                 f(thread.commits + 1 - mma.commit);
-                f(mma.chunks.iter().fold(mma.cta as u64, |all, &addr| mix(all, u64::from(addr))));
+                // FNV-1a of what it reads.
+                let hash =
+                    |all: u64, &addr: &u32| (all ^ u64::from(addr)).wrapping_mul(0x100_0000_01b3);
+                f(mma.chunks.iter().fold(mma.cta as u64, hash));
             }
             for load in thread.loads.iter().filter(|load| !load.waited) {
                 f(u64::from(load.columns.start) << 32 | u64::from(load.columns.end));
