@@ -2,14 +2,15 @@
 
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
-use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
+use isa::tcgen05::{ScaleFactor, Ue4m3, Ue8m0};
+use isa::{E2m1x2, Tf32};
 use pipeline::cta::{ClusterShape, Sharing, TwoSm};
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
-use pipeline::tensor::{ScaleBlock, UmmaTiles};
-use pipeline::tile::{Element, TileShape};
+use pipeline::tensor::UmmaTiles;
+use pipeline::tile::{Element, ScaleBlocks, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
 use warpipe_gpu_kernels::gemm::TileSchedulerParams;
@@ -23,6 +24,12 @@ trait Value: Element + Copy {
     fn of(x: f64) -> Self;
     fn f64(self) -> f64;
     fn bytes(self) -> Vec<u8>;
+    /// Numbers of an element.
+    const NUMBERS: usize = 1;
+    /// The bytes of elements with these numbers.
+    fn encode(values: &[f64]) -> Vec<u8> {
+        values.iter().flat_map(|&x| Self::of(x).bytes()).collect()
+    }
 }
 macro_rules! values {
     ($($t:ty, $of:expr, $f64:expr, $bits:expr;)*) => {$(
@@ -40,6 +47,48 @@ values! {
     Tf32, |x| Tf32::from_f32(x as f32), Tf32::to_f32, Tf32::to_bits;
     F8E4M3, F8E4M3::from_f64, |x: Self| x.to_f32(), |x: Self| x.to_bits();
     F8E5M2, F8E5M2::from_f64, |x: Self| x.to_f32(), |x: Self| x.to_bits();
+}
+
+/// A pair. As a number it is the first of the two.
+impl Value for E2m1x2 {
+    const NUMBERS: usize = 2;
+    fn of(x: f64) -> Self {
+        Self::from_f32([x as f32, 0.0])
+    }
+    fn f64(self) -> f64 {
+        f64::from(self.to_f32()[0])
+    }
+    fn bytes(self) -> Vec<u8> {
+        vec![self.to_bits()]
+    }
+    fn encode(values: &[f64]) -> Vec<u8> {
+        let pair = |two: &[f64]| Self::from_f32([two[0] as f32, two[1] as f32]).to_bits();
+        values.chunks_exact(2).map(pair).collect()
+    }
+}
+
+/// A type of block scales.
+trait Factor: ScaleFactor {
+    /// Elements that share a factor.
+    const ELEMENTS: usize;
+    /// A factor, and its byte.
+    fn of(operand: usize, row: usize, block: usize) -> (f64, u8);
+}
+impl Factor for Ue8m0 {
+    const ELEMENTS: usize = 32;
+    fn of(operand: usize, row: usize, block: usize) -> (f64, u8) {
+        // From 1/2 to 2.
+        let exponent = ((7 * row + row / 32 + 5 * block + 3 * operand) % 3) as i32 - 1;
+        (2.0_f64.powi(exponent), (127 + exponent) as u8)
+    }
+}
+impl Factor for Ue4m3 {
+    const ELEMENTS: usize = 16;
+    fn of(operand: usize, row: usize, block: usize) -> (f64, u8) {
+        // A sign, four bits of exponent with a bias of 7, three bits of fraction.
+        let all = [(0.5, 0x30), (1.75, 0x3e), (1.0, 0x38), (0.75, 0x34), (2.5, 0x42)];
+        all[(7 * row + row / 32 + 3 * block + 2 * operand) % all.len()]
+    }
 }
 
 /// An element type of a result.
@@ -71,8 +120,9 @@ struct Matrix {
 
 impl Matrix {
     fn new<T: Value>(memory: &GlobalMemory, rows: usize, cols: usize, values: &[f64]) -> Self {
+        let cols = cols / T::NUMBERS;
         let addr = memory.alloc(rows * cols * T::SIZE);
-        let bytes: Vec<u8> = values.iter().flat_map(|&x| T::of(x).bytes()).collect();
+        let bytes = T::encode(values);
         memory.write(addr, &bytes).expect("just allocated");
         Self { addr, rows, cols }
     }
@@ -88,7 +138,7 @@ impl Matrix {
             Dtype::F32 => DataType::F32,
             Dtype::Tf32 => DataType::Tf32,
             Dtype::I32 => DataType::I32,
-            Dtype::E4m3 | Dtype::E5m2 => DataType::U8,
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::U8 => DataType::U8,
             other => unreachable!("{other:?}"),
         };
         let words = encode(&TensorMapDesc {
@@ -120,6 +170,9 @@ fn numbers(n: usize, mut state: u64, whole: bool) -> Vec<f64> {
 /// One thread of a kernel: A, B, D, the block scales, and the scheduler's parameters.
 type Entry = dyn Fn(&Matrix, &Matrix, &Matrix, &[Matrix], TileSchedulerParams) + Sync;
 
+/// A factor and its byte, of an operand, a row and a block along K.
+type FactorOf = fn(usize, usize, usize) -> (f64, u8);
+
 /// How a kernel runs: the tile of a cluster, and its launch.
 struct Kernel<'a> {
     cluster_tile: [usize; 2],
@@ -129,32 +182,31 @@ struct Kernel<'a> {
     room: Option<u32>,
     /// Runs one thread, with the matrices A, B and D.
     entry: &'a Entry,
-    /// Whether there are block scales, whose matrices the kernel gets as well.
-    scaled: bool,
+    /// Block scales, if there are any: the elements that share one, and what they are ([`Factor::of`]).
+    factors: Option<(usize, FactorOf)>,
 }
 
 const ALPHA: f32 = 0.5;
 
-/// The exponent of the factor of 32 elements of an operand: from -1 to 1.
-fn exponent(operand: usize, row: usize, k_block: usize) -> i32 {
-    ((7 * row + row / 32 + 5 * k_block + 3 * operand) % 3) as i32 - 1
-}
-
-/// The factors of an operand of `rows` rows and `k` columns, in blocks of 128 rows and 128 columns of 512 bytes.
-fn factors(memory: &GlobalMemory, operand: usize, rows: usize, k: usize) -> Matrix {
-    let (blocks, k_tiles) = (rows.div_ceil(128), k.div_ceil(128));
-    let mut bytes = vec![0_u8; blocks * k_tiles * 512];
+/// The factors of an operand of `rows` rows, in `along_k` blocks of 512 bytes for each 128 of them.
+fn factors(
+    memory: &GlobalMemory,
+    byte: impl Fn(usize, usize) -> u8,
+    rows: usize,
+    along_k: usize,
+) -> Matrix {
+    let blocks = rows.div_ceil(128);
+    let mut bytes = vec![0_u8; blocks * along_k * 512];
     for row in 0..128 * blocks {
-        for k_block in 0..4 * k_tiles {
-            // Figure of the manual: four rows of a word's columns, four steps along K in its bytes.
-            let block = row / 128 * k_tiles + k_block / 4;
-            let at = 512 * block + 16 * (row % 32) + 4 * (row % 128 / 32) + k_block % 4;
-            bytes[at] = (127 + exponent(operand, row, k_block)) as u8;
+        for i in 0..4 * along_k {
+            // Figure of the manual: four rows of a word's columns, four factors along K in its bytes.
+            let block = row / 128 * along_k + i / 4;
+            bytes[512 * block + 16 * (row % 32) + 4 * (row % 128 / 32) + i % 4] = byte(row, i);
         }
     }
     let addr = memory.alloc(bytes.len());
     memory.write(addr, &bytes).expect("just allocated");
-    Matrix { addr, rows: blocks * k_tiles, cols: 128 }
+    Matrix { addr, rows: blocks * along_k, cols: 128 }
 }
 
 /// Multiplies on the model with `clusters` clusters, and compares with the f64 product. `A` and `B` are the element types of
@@ -169,15 +221,21 @@ fn run<A: Value, B: Value, O: Result>(
     let memory = GlobalMemory::new();
     let (a, b) = (numbers(m * k, 1, whole), numbers(n * k, 2, whole));
     let factor = |operand, i: usize| {
-        if kernel.scaled { 2.0_f64.powi(exponent(operand, i / k, i % k / 32)) } else { 1.0 }
+        kernel.factors.map_or(1.0, |(elements, of)| of(operand, i / k, i % k / elements).0)
     };
     let a_values: Vec<_> = (0..).zip(&a).map(|(i, &x)| A::of(x).f64() * factor(0, i)).collect();
     let b_values: Vec<_> = (0..).zip(&b).map(|(i, &x)| B::of(x).f64() * factor(1, i)).collect();
-    let scales = if kernel.scaled {
-        vec![factors(&memory, 0, m, k), factors(&memory, 1, n, k)]
-    } else {
-        Vec::new()
-    };
+    let scales: Vec<_> = kernel
+        .factors
+        .iter()
+        .flat_map(|&(elements, of)| {
+            let k_tiles = k.div_ceil(kernel.k_tile);
+            let blocks = kernel.k_tile / elements / 4;
+            [(0, m), (1, n)].map(|(operand, rows)| {
+                factors(&memory, |row, block| of(operand, row, block).1, rows, k_tiles * blocks)
+            })
+        })
+        .collect();
     let a = Matrix::new::<A>(&memory, m, k, &a);
     let b = Matrix::new::<B>(&memory, n, k, &b);
     let [rows, columns] = kernel.cluster_tile;
@@ -257,7 +315,7 @@ where
         facts: <TensorCta<A, B, O, Cl> as KernelArg>::LAUNCH,
         room: None,
         entry: &entry,
-        scaled: false,
+        factors: None,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -284,34 +342,39 @@ where
         facts: <ClcCta<A, B, O, Cl> as KernelArg>::LAUNCH,
         room: Some(clusters * Cl::SIZE as u32),
         entry: &entry,
-        scaled: false,
+        factors: None,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
 
-/// Runs the GEMM with block scales.
-fn check_scaled<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
-where
+/// Runs the GEMM with block scales of type `F`.
+fn check_scaled<A, B, F, const BLOCKS: usize, O>(
+    shape: [usize; 3],
+    clusters: u32,
+    whole: bool,
+    seeds: u64,
+) where
     A: TileShape<Element: Value> + Sync,
     B: TileShape<Element: Value> + Sync,
-    (A, B, ScaleBlock, ScaleBlock): UmmaTiles<{ block_scaled::BN }>,
+    F: Factor + Sync,
+    (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>): UmmaTiles<{ block_scaled::BN }>,
     O: Result,
     sm100::TileD<O>: Sync,
 {
     let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scales: &[Matrix], scheduler| {
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
-        let cta: ScaledCta<A, B, O> = unsafe { Cta::enter() };
+        let cta: ScaledCta<A, B, ScaleBlocks<F, BLOCKS>, O> = unsafe { Cta::enter() };
         let (a, b, d, scales) = (a.map(), b.map(), d.map(), [scales[0].map(), scales[1].map()]);
         let scale = Scale { alpha: ALPHA };
         block_scaled_gemm(cta, (&a, &b), (&scales[0], &scales[1]), &d, scale, scheduler);
     };
     let kernel = Kernel {
         cluster_tile: [BM, block_scaled::BN],
-        k_tile: A::COLS,
-        facts: <ScaledCta<A, B, O> as KernelArg>::LAUNCH,
+        k_tile: A::COLS * A::Element::NUMBERS,
+        facts: <ScaledCta<A, B, ScaleBlocks<F, BLOCKS>, O> as KernelArg>::LAUNCH,
         room: None,
         entry: &entry,
-        scaled: true,
+        factors: Some((F::ELEMENTS, F::of)),
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -337,7 +400,7 @@ where
         facts: <PairCta<A, B, O> as KernelArg>::LAUNCH,
         room: None,
         entry: &entry,
-        scaled: false,
+        factors: None,
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -353,7 +416,13 @@ macro_rules! check {
         check_clc::<Tile<$a, BM, $k>, Tile<$b, BN, $k>, $o, Cluster<$m, $n>>($($rest)*)
     };
     (mx $a:ty, $b:ty => $o:ty, $($rest:tt)*) => {
-        check_scaled::<Tile<$a, BM, 128>, Tile<$b, BM, 128>, $o>($($rest)*)
+        check_scaled::<Tile<$a, BM, 128>, Tile<$b, BM, 128>, Ue8m0, 1, $o>($($rest)*)
+    };
+    (mxf4 => $o:ty, $($rest:tt)*) => {
+        check_scaled::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, BM, 128>, Ue8m0, 2, $o>($($rest)*)
+    };
+    (nvf4 => $o:ty, $($rest:tt)*) => {
+        check_scaled::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, BM, 128>, Ue4m3, 4, $o>($($rest)*)
     };
     (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
         check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
@@ -455,4 +524,47 @@ fn block_scales_of_whole_numbers_are_exact() {
 fn block_scales_with_residues() {
     check!(mx F8E4M3, F8E4M3 => bf16, [200, 312, 7 * 128 + 48], 2, false, seeds(2));
     check!(mx F8E4M3, F8E4M3 => f32, [5 * BM - 56, 120, 144], 1, true, seeds(2));
+}
+
+#[test]
+fn mxf4_of_whole_numbers_is_exact() {
+    check!(mxf4 => f32, [BM, 128, 512], 1, true, seeds(2));
+    check!(mxf4 => f32, [5 * BM - 56, 120, 288], 1, true, seeds(1));
+}
+
+#[test]
+fn nvf4_of_whole_numbers_is_exact() {
+    check!(nvf4 => f32, [BM, 128, 768], 1, true, seeds(4));
+}
+
+/// More k tiles than stages, residues, and accumulators that come round.
+#[test]
+fn nvf4_with_residues() {
+    check!(nvf4 => bf16, [200, 312, 6 * 256 + 96], 2, false, seeds(2));
+    check!(nvf4 => f32, [5 * BM - 56, 120, 288], 1, true, seeds(2));
+}
+
+/// For each type of operands: K with a residue; more k tiles than stages, and residues of all three; accumulators that come
+/// round; two clusters.
+macro_rules! four_shapes {
+    ($($name:ident: $k:literal, [$($operands:tt)*];)*) => {$(
+        #[test]
+        fn $name() {
+            for (shape, clusters) in [
+                ([BM, 128, $k + $k / 2], 1),
+                ([72, 40, 6 * $k + $k / 4], 1),
+                ([3 * BM - 56, 120, $k], 1),
+                ([200, 280, $k], 2),
+            ] {
+                check!($($operands)* => f32, shape, clusters, true, seeds(1));
+            }
+        }
+    )*};
+}
+four_shapes! {
+    four_shapes_of_bf16: 64, [bf16 [64], bf16];
+    four_shapes_of_f16: 64, [f16 [64], f16];
+    four_shapes_of_e4m3: 128, [F8E4M3 [128], F8E4M3];
+    four_shapes_of_mxf8: 128, [mx F8E4M3, F8E4M3];
+    four_shapes_of_nvf4: 256, [nvf4];
 }

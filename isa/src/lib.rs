@@ -15,6 +15,7 @@ pub mod cp_async;
 pub mod cp_async_bulk;
 pub mod cvt;
 pub mod debug;
+mod e2m1;
 pub mod fence;
 pub mod global;
 pub mod griddepcontrol;
@@ -40,6 +41,7 @@ mod watchdog;
 pub mod wgmma;
 mod word;
 
+pub use e2m1::E2m1x2;
 pub use tf32::Tf32;
 pub use warpipe_macros::{device, kernel};
 pub use word::Word;

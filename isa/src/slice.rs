@@ -14,7 +14,7 @@ use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use crate::kernel::{Dtype, KernelArg, ParamKind, ParamMeta};
-use crate::{Tf32, Word, global};
+use crate::{E2m1x2, Tf32, Word, global};
 
 /// An element of a device slice.
 ///
@@ -57,6 +57,7 @@ elements! {
     Tf32 as u32, Some(Dtype::Tf32), Tf32::from_bits, Tf32::to_bits;
     F8E4M3 as u8, Some(Dtype::E4m3), F8E4M3::from_bits, |v: F8E4M3| v.to_bits();
     F8E5M2 as u8, Some(Dtype::E5m2), F8E5M2::from_bits, |v: F8E5M2| v.to_bits();
+    E2m1x2 as u8, Some(Dtype::U8), E2m1x2::from_bits, |v: E2m1x2| v.to_bits();
     i8 as u8, Some(Dtype::I8), u8::cast_signed, i8::cast_unsigned;
     u8 as u8, Some(Dtype::U8), core::convert::identity, core::convert::identity;
     u16 as u16, None, core::convert::identity, core::convert::identity;

@@ -1,5 +1,5 @@
 //! Tensor memory and the fifth generation's matrix multiply-accumulate, of Blackwell: D (tensor memory) += A (shared
-//! memory) times B (shared memory).
+//! or tensor memory) times B (shared memory).
 //!
 //! **Nothing of this module has ever run on a chip.** ptxas assembles it for sm_100a and sm_103a, and the SM model runs
 //! it. It does not exist on Hopper: a kernel that uses it is built for `Arch::Sm100a`.
@@ -24,23 +24,30 @@
 //! of e4m3 or e5m2 ([`mma_f8f6f4`]) or of s8 ([`mma_i8`]). Sums are f32, or s32 of s8. [`Operand`] says which kind an element type
 //! needs.
 //!
+//! A can lie in tensor memory: the functions whose names end with `_ts`, as [`mma_f16_ts`].
+//!
 //! Two CTAs can multiply together, as a pair: the functions whose names end with `_2sm`, as [`mma_f16_2sm`].
 //!
-//! [`mma_mxf8f6f4_block_scale`] multiplies with a factor for each 32 elements.
+//! [`mma_mxf8f6f4_block_scale`], [`mma_mxf4_block_scale`] and [`mma_mxf4nvf4_block_scale`] multiply with a factor for each 32
+//! or 16 elements.
 //!
-//! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.6, sm_100a.
+//! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.7, sm_100a.
 
+mod copies;
 mod descriptor;
+mod from_tensor;
 mod kind;
 mod moves;
 mod pair;
 mod scaled;
 
+pub use copies::*;
 pub use descriptor::{Swizzle, instruction, shared};
+pub use from_tensor::*;
 pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 pub use pair::*;
-pub use scaled::{cp_32x128b_warpx4, instruction_block_scale, mma_mxf8f6f4_block_scale};
+pub use scaled::*;
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
 ///

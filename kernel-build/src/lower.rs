@@ -17,7 +17,7 @@ use std::{
 /// other architecture has the version that introduced it.
 fn ptx_feature(arch: &str) -> &'static str {
     match arch {
-        "sm_100a" => "+ptx86",
+        "sm_100a" => "+ptx87",
         "sm_103a" => "+ptx88",
         _ => "+ptx83",
     }

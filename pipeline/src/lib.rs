@@ -149,7 +149,7 @@ pub mod tile;
 /// use warpipe_pipeline::prelude::{Mma, Reads, Ring, Tma, Writes};
 /// use warpipe_pipeline::prelude::{names, roles};
 /// // The element types of tiles, from the crates `half` and `float8`; tf32 is in the 32 bits of an f32.
-/// use warpipe_pipeline::prelude::{F8E4M3, F8E5M2, Tf32, bf16, f16};
+/// use warpipe_pipeline::prelude::{E2m1x2, F8E4M3, F8E5M2, Tf32, bf16, f16};
 /// ```
 pub mod prelude {
     pub use crate::cta::{Cluster, Cta, Peers, SmemPlan, Warpgroup};
@@ -160,5 +160,5 @@ pub mod prelude {
     pub use crate::{names, roles};
     pub use float8::{F8E4M3, F8E5M2};
     pub use half::{bf16, f16};
-    pub use isa::Tf32;
+    pub use isa::{E2m1x2, Tf32};
 }

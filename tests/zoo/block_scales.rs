@@ -4,8 +4,8 @@ use crate::tensor_memory::{A, B, CTA, MULTIPLIES, N, describe, end, one, start};
 use crate::world::{init, smem, tid, warp_id};
 use crate::{Bug, Shape, bug, family};
 use float8::F8E4M3;
-use isa::tcgen05::{self, Swizzle};
-use isa::{fence, mbarrier, shared};
+use isa::tcgen05::{self, Swizzle, Ue8m0};
+use isa::{E2m1x2, fence, mbarrier, shared};
 
 family! { "block_scales.rs":
     factors_that_nobody_copied
@@ -13,6 +13,7 @@ family! { "block_scales.rs":
     factors_copied_by_another_thread
     factors_of_another_type
     factors_stored_to_one_quarter
+    two_factors_from_an_odd_byte
 }
 
 /// The factors of an operand in shared memory.
@@ -43,7 +44,7 @@ unsafe fn copy(d: u32) {
 
 #[track_caller]
 unsafe fn multiply(d: u32) {
-    let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E4M3>(128, N, 0);
+    let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E4M3>(128, N, 0);
     // SAFETY: the caller has the columns.
     unsafe {
         tcgen05::mma_mxf8f6f4_block_scale(
@@ -158,7 +159,8 @@ fn factors_of_another_type() -> Bug {
             if warp_id() == MULTIPLIES {
                 one(|| {
                     copy(d);
-                    let right = tcgen05::instruction_block_scale::<F8E4M3, F8E4M3>(128, N, 0);
+                    let right =
+                        tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E4M3>(128, N, 0);
                     let idesc = if bug { right & !(1 << 23) } else { right };
                     let (a, b) = (describe(A), describe(B));
                     tcgen05::mma_mxf8f6f4_block_scale(d, a, b, idesc, d + N, d + N + 4, false); //~ WP026
@@ -200,6 +202,35 @@ fn factors_stored_to_one_quarter() -> Bug {
                 }
                 tcgen05::fence_before_thread_sync();
                 mbarrier::arrive(stored);
+            }
+            mbarrier::wait_parity(done, 0);
+            end(d);
+        },
+    )
+}
+
+fn two_factors_from_an_odd_byte() -> Bug {
+    bug(
+        "The second step along K takes the factors from byte 1 on, as with MXFP8: MXFP4 has two factors for a row in each step",
+        "PTX manual, `tcgen05.mma` with `.scale_vec::2X`: the bytes 0 and 1, or 2 and 3",
+        SCALED,
+        // SAFETY: the byte is the bug.
+        |_, bug| unsafe {
+            let [done] = init([1]);
+            write_factors();
+            let d = start();
+            if warp_id() == MULTIPLIES {
+                one(|| {
+                    copy(d);
+                    let first =
+                        tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, N, 0);
+                    let byte = if bug { 1 } else { 2 };
+                    let idesc = first | byte << 4 | byte << 29;
+                    let (a, b) = (describe(A), describe(B));
+                    tcgen05::mma_mxf4_block_scale(d, a, b, first, d + N, d + N + 4, false);
+                    tcgen05::mma_mxf4_block_scale(d, a, b, idesc, d + N, d + N + 4, true); //~ WP026
+                    tcgen05::commit(done);
+                });
             }
             mbarrier::wait_parity(done, 0);
             end(d);

@@ -21,6 +21,7 @@ mod sanitizer;
 mod table;
 mod world;
 
+mod a_in_tensor_memory;
 mod attention;
 mod barriers;
 mod block_scales;
@@ -161,5 +162,6 @@ const FAMILIES: &[Family] = &[
     umma::FAMILY,
     pairs::FAMILY,
     block_scales::FAMILY,
+    a_in_tensor_memory::FAMILY,
     launch_control::FAMILY,
 ];

@@ -1,4 +1,4 @@
-//! Litmus kernels for Blackwell: tensor memory, commits, pairs of CTAs, block scales, launch control.
+//! Litmus kernels for Blackwell: tensor memory, commits, pairs of CTAs, block scales, A in tensor memory, launch control.
 //!
 //! **No chip has ever run them.** The SM model runs them, and ptxas assembles them for sm_100a and sm_103a.
 //!
@@ -7,7 +7,8 @@
 
 use float8::F8E4M3;
 use half::bf16;
-use isa::tcgen05::{self, Swizzle};
+use isa::E2m1x2;
+use isa::tcgen05::{self, Swizzle, Ue4m3, Ue8m0};
 use isa::{cluster, clusterlaunchcontrol, fence, global, kernel, mbarrier, shared, thread, warp};
 
 /// Words of a thread that reads tensor memory.
@@ -249,9 +250,98 @@ pub fn factors(out: u64) {
             let from = |i: u32| tcgen05::shared(s + FACTORS + 512 * i, 16, 128, Swizzle::None);
             tcgen05::cp_32x128b_warpx4(d + 16, from(0));
             tcgen05::cp_32x128b_warpx4(d + 20, from(1));
-            let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E4M3>(128, 16, 0);
+            let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E4M3>(128, 16, 0);
             let (a, b) = (describe(s + A), describe(s + B));
             tcgen05::mma_mxf8f6f4_block_scale(d, a, b, idesc, d + 16, d + 20, false);
+            tcgen05::commit(s + BARS);
+        });
+        if warp::warp_id() < MULTIPLIES {
+            mbarrier::wait_parity(s + BARS, 0);
+            tcgen05::fence_after_thread_sync();
+            let row = tcgen05::ld_32x32b_x16(d + ((32 * warp::warp_id()) << 16));
+            tcgen05::wait_ld();
+            put_all(out, 16 * t, row.ready());
+        }
+        end(d);
+    }
+}
+
+/// The factor of ue4m3 of row `row` of an operand and of the 16 elements from `16 * i` on, and its byte.
+pub const fn sixteenths(operand: u32, row: u32, i: u32) -> (f32, u8) {
+    // A sign, four bits of exponent with a bias of 7, three bits of fraction.
+    match (row + 3 * i + operand) % 5 {
+        0 => (0.5, 0x30),
+        1 => (1.0, 0x38),
+        2 => (1.25, 0x3a),
+        3 => (2.0, 0x40),
+        _ => (3.5, 0x46),
+    }
+}
+
+/// The places of block scales of NVFP4: operands of ones, and four factors for each row.
+#[kernel(threads = 160, smem = 8192)]
+pub fn factors_of_sixteen(out: u64) {
+    let s = shared::dynamic_base();
+    let t = thread::thread_idx_x();
+    // SAFETY: as the order of the instructions says.
+    unsafe {
+        let mut word = t;
+        while word < 160 * 8 {
+            shared::st(s + A + 4 * word, 0x2222_2222_u32);
+            word += 160;
+        }
+        if t < 128 {
+            for operand in 0..2 {
+                let bytes = core::array::from_fn(|i| sixteenths(operand, t, i as u32).1);
+                let at = s + FACTORS + 512 * operand + 16 * (t % 32) + 4 * (t / 32);
+                shared::st(at, u32::from_le_bytes(bytes));
+            }
+        }
+        fence::proxy_async_shared_cta();
+        let d = start(s, [1, 1]);
+        one(|| {
+            let from = |i: u32| tcgen05::shared(s + FACTORS + 512 * i, 16, 128, Swizzle::None);
+            tcgen05::cp_32x128b_warpx4(d + 16, from(0));
+            tcgen05::cp_32x128b_warpx4(d + 20, from(1));
+            let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, 16, 0);
+            let (a, b) = (describe(s + A), describe(s + B));
+            tcgen05::mma_mxf4nvf4_block_scale(d, a, b, idesc, d + 16, d + 20, false);
+            tcgen05::commit(s + BARS);
+        });
+        if warp::warp_id() < MULTIPLIES {
+            mbarrier::wait_parity(s + BARS, 0);
+            tcgen05::fence_after_thread_sync();
+            let row = tcgen05::ld_32x32b_x16(d + ((32 * warp::warp_id()) << 16));
+            tcgen05::wait_ld();
+            put_all(out, 16 * t, row.ready());
+        }
+        end(d);
+    }
+}
+
+/// The places of A in tensor memory: each thread stores its row.
+#[kernel(threads = 160, smem = 8192)]
+pub fn a_in_tensor_memory(out: u64) {
+    let s = shared::dynamic_base();
+    let t = thread::thread_idx_x();
+    // SAFETY: as the order of the instructions says.
+    unsafe {
+        operands(s, (0, 0), 128);
+        let d = start(s, [1, 128]);
+        if warp::warp_id() < MULTIPLIES {
+            // The elements 0 and 1, and zeros.
+            let first = u32::from(bits(t)) | u32::from(bits(1)) << 16;
+            let row = core::array::from_fn(|i| if i == 0 { first } else { 0 });
+            tcgen05::st_32x32b_x8(d + 16 + ((32 * warp::warp_id()) << 16), row);
+            tcgen05::wait_st();
+            tcgen05::fence_before_thread_sync();
+            mbarrier::arrive(s + BARS + 8);
+        }
+        one(|| {
+            mbarrier::wait_parity(s + BARS + 8, 0);
+            tcgen05::fence_after_thread_sync();
+            let idesc = tcgen05::instruction::<bf16, bf16>(128, 16);
+            tcgen05::mma_f16_ts(d, d + 16, describe(s + B), idesc, false);
             tcgen05::commit(s + BARS);
         });
         if warp::warp_id() < MULTIPLIES {

@@ -101,6 +101,32 @@ fn block_scales_are_those_of_their_rows() {
 }
 
 #[test]
+fn each_sixteen_elements_have_the_factors_of_their_byte() {
+    for seed in 0..SEEDS {
+        let kernel = kernels::factors_of_sixteen;
+        let have = observe("factors_of_sixteen", seed, (1, 1, 160), 128 * 16, kernel);
+        for (i, &got) in (0..).zip(&have) {
+            let factor = |operand, row, k| kernels::sixteenths(operand, row, k).0;
+            let want: f32 =
+                (0..4).map(|k| 16.0 * factor(0, i / 16, k) * factor(1, i % 16, k)).sum();
+            assert_eq!(got, want.to_bits(), "D({}, {}), seed {seed}", i / 16, i % 16);
+        }
+    }
+}
+
+#[test]
+fn a_row_of_a_is_a_lane_of_tensor_memory() {
+    for seed in 0..SEEDS {
+        let kernel = kernels::a_in_tensor_memory;
+        let have = observe("a_in_tensor_memory", seed, (1, 1, 160), 128 * 16, kernel);
+        for (i, &got) in (0..).zip(&have) {
+            let (row, column) = (i / 16, i % 16);
+            assert_eq!(got, float(row + 128 * column), "D({row}, {column}), seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn launch_control_gives_each_cta_to_one() {
     let n = kernels::CLAIMED as usize;
     let mut started = 0;
@@ -122,7 +148,7 @@ fn the_kernels_assemble() {
         let image = KernelBuilder::new(folder).out_dir(&out).arch(arch).build();
         let image = image.unwrap_or_else(|e| panic!("{}: {e}", arch.name()));
         match &image.ptxas {
-            Some((_, report)) => assert_eq!(report.kernels.len(), 5),
+            Some((_, report)) => assert_eq!(report.kernels.len(), 7),
             None => println!("no ptxas: only the PTX is built"),
         }
     }

@@ -6,3 +6,4 @@ mod cvt;
 mod entry;
 mod kernel;
 mod model;
+mod tensor_moves;

@@ -26,7 +26,7 @@ pub use accumulators::{
     AccumulatorEnds, AccumulatorProducer, AccumulatorProducerEnd, AccumulatorReaderEnd,
     TensorAccumulators,
 };
-pub use multiply::{EmptyAccumulator, FACTOR_COLUMNS, ScaleBlock, TensorSum, UmmaTiles};
+pub use multiply::{EmptyAccumulator, FACTOR_COLUMNS, TensorSum, UmmaTiles};
 pub use read::{AccumulatorReader, FullAccumulator, STRIP_COLUMNS, Strip};
 pub use store::{TensorStoreEnd, TensorStores};
 

@@ -7,10 +7,10 @@ use super::TENSOR_ROWS;
 use crate::cta::{CtaGroup, OneSm, PAIR, TwoSm};
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
-use crate::tile::{Element, Major, TileShape, Vector};
+use crate::tile::{Element, Major, ScaleBlocks, TileShape};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05::{self, Kind, KindF8f6f4, Operand, Swizzle};
+use isa::tcgen05::{self, Kind, Operand, ScaleFactor, ScaledKind, ScaledOperand, Swizzle};
 
 /// Bytes along K that one `tcgen05.mma` reads of each operand.
 const K_BYTES: usize = 32;
@@ -24,13 +24,15 @@ mod sealed {
 /// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
 /// columns. With `G` of [`TwoSm`], it is the part of one CTA of a pair: B has half of the `N` rows.
 ///
-/// A slot `(A, B, ScaleBlock, ScaleBlock)` has block scales ([`ScaleBlock`]); its accumulators have 128 columns, and
+/// A slot `(A, B, ScaleBlocks, ScaleBlocks)` has block scales ([`ScaleBlocks`]); its accumulators have 128 columns, and
 /// [`FACTOR_COLUMNS`] beside them.
 ///
-/// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both. Sums are f32.
+/// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both; with block scales `F8E4M3` or `F8E5M2` each, or
+/// `E2m1x2` both. Sums are f32.
 ///
-/// (PTX `tcgen05.mma.cta_group::1`, `.kind::f16`, `.kind::f8f6f4` and `.kind::tf32`; CUTLASS `SM100_MMA_F16BF16_SS`,
-/// `SM100_MMA_F8F6F4_SS`, `SM100_MMA_TF32_SS`.)
+/// (PTX `tcgen05.mma.cta_group::1`, `.kind::f16`, `.kind::f8f6f4` and `.kind::tf32`, `.kind::mxf8f6f4`, `.kind::mxf4` and
+/// `.kind::mxf4nvf4`; CUTLASS `SM100_MMA_F16BF16_SS`, `SM100_MMA_F8F6F4_SS`, `SM100_MMA_TF32_SS`, `SM100_MMA_MXF8F6F4_SS`,
+/// `SM100_MMA_MXF4_SS`.)
 ///
 /// ```
 /// # use half::{bf16, f16};
@@ -95,55 +97,57 @@ const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
     assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
 }
 
-/// The block scales of 128 rows and 128 columns of e4m3 or e5m2: 512 bytes, as tensor memory takes them.
-///
-/// A factor is ue8m0, for 32 elements along K. Byte `16 * (row % 32) + 4 * (row / 32) + k` is the factor of row `row` and the
-/// elements from `32 * k` on. In global memory such blocks are rows of a tensor of `i32`, those of the same rows one after
-/// the other along K. (CUTLASS `Sm1xxBlockScaledBasicChunk<32>`.)
-///
-/// ```
-/// use warpipe_pipeline::{tensor::ScaleBlock, tile::TileShape};
-/// assert_eq!(ScaleBlock::BYTES, 512);
-/// ```
-pub type ScaleBlock = Vector<i32, 128>;
+/// Columns of tensor memory for the block scales of a slot: four for each block of A, and as many for B. NVFP4 takes all of
+/// them, and formats with fewer factors the first of each half.
+pub const FACTOR_COLUMNS: usize = 32;
 
-/// Columns of tensor memory for the block scales of a slot: four for A, and four for B.
-pub const FACTOR_COLUMNS: usize = 8;
-
-/// A slot with block scales: A and B of 128 rows of 128 bytes, and the [`ScaleBlock`] of each.
-impl<A: TileShape, B: TileShape> UmmaTiles<128> for (A, B, ScaleBlock, ScaleBlock)
+/// A slot with block scales: A and B of 128 rows of 128 bytes, and the [`ScaleBlocks`] of each.
+impl<A: TileShape, B: TileShape, F: ScaleFactor, const BLOCKS: usize> UmmaTiles<128>
+    for (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>)
 where
-    A::Element: Operand<Kind = KindF8f6f4>,
-    B::Element: Operand<Kind = KindF8f6f4>,
+    A::Element: ScaledOperand<F>,
+    B::Element: ScaledOperand<F, Kind = <A::Element as ScaledOperand<F>>::Kind>,
 {
     const INSTRUCTION: u32 = {
         check::<A, B>(128);
-        assert!(A::COLS == 128, "a block of scales is for 128 elements along K");
-        tcgen05::instruction_block_scale::<A::Element, B::Element>(128, 128, 0)
+        assert!(A::COLS * A::Element::SIZE == 128, "block scales are for rows of 128 bytes");
+        let factors = <A::Element as ScaledOperand<F>>::Kind::FACTORS as usize;
+        assert!(
+            4 * BLOCKS == 128 / K_BYTES * factors,
+            "a row of 128 bytes has one block of scales with MXFP8, two with MXFP4, and four with NVFP4"
+        );
+        tcgen05::instruction_block_scale::<F, A::Element, B::Element>(128, 128, 0)
     };
 
     #[device]
     unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool) {
         let blocks = data + const { A::BYTES + B::BYTES } as u32;
-        let block = |i: u32| {
-            let at = blocks + i * ScaleBlock::BYTES as u32;
-            // Eight rows of 16 bytes, and the next eight.
-            tcgen05::shared(at, 16, 128, Swizzle::None)
-        };
         let (sfa, sfb) = (factors, factors + FACTOR_COLUMNS as u32 / 2);
-        // SAFETY: the caller's contract. The thread's copies and multiplications are executed in order.
-        unsafe {
-            tcgen05::cp_32x128b_warpx4(sfa, block(0));
-            tcgen05::cp_32x128b_warpx4(sfb, block(1));
+        for i in 0..BLOCKS as u32 {
+            // Eight rows of 16 bytes, and the next eight.
+            let block = |i: u32| tcgen05::shared(blocks + 512 * i, 16, 128, Swizzle::None);
+            // SAFETY: the caller's contract. The thread's copies and multiplications are executed in order.
+            unsafe {
+                tcgen05::cp_32x128b_warpx4(sfa + 4 * i, block(i));
+                tcgen05::cp_32x128b_warpx4(sfb + 4 * i, block(BLOCKS as u32 + i));
+            }
         }
         along_k::<A, B>(data, |a, b, k| {
-            // Step k takes byte k of each word.
-            let byte = (k as u32) << 4 | (k as u32) << 29;
-            let idesc = <Self as UmmaTiles<128>>::INSTRUCTION | byte;
+            let first = k as u32 * <A::Element as ScaledOperand<F>>::Kind::FACTORS;
+            let (block, byte) = (4 * (first / 4), first % 4);
+            let idesc = <Self as UmmaTiles<128>>::INSTRUCTION | byte << 4 | byte << 29;
+            let adds = accumulate || k > 0;
             // SAFETY: as above.
             unsafe {
-                let adds = accumulate || k > 0;
-                tcgen05::mma_mxf8f6f4_block_scale(sums, a, b, idesc, sfa, sfb, adds);
+                <A::Element as ScaledOperand<F>>::Kind::mma(
+                    sums,
+                    a,
+                    b,
+                    idesc,
+                    sfa + block,
+                    sfb + block,
+                    adds,
+                );
             }
         });
     }

@@ -4,15 +4,17 @@
 //! swizzle, so TMA, `cp.async` and wgmma agree on where each element lies and how many bytes a tile
 //! has.
 //!
-//! [`Tile`], [`Vector`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
+//! [`Tile`], [`Vector`], [`ScaleBlocks`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
 //! [`MatrixView`] and [`TileCopy`] move them by `cp.async`, without a tensor map.
 
 mod matrix;
+mod scales;
 mod shape;
 mod tensor;
 mod vector;
 
 pub use matrix::*;
+pub use scales::ScaleBlocks;
 pub use shape::*;
 pub(crate) use shape::{by_chunks, by_fragments, facts, swizzled_64};
 pub use tensor::*;

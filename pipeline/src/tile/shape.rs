@@ -6,22 +6,24 @@
 use core::marker::PhantomData;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
-use isa::Tf32;
 use isa::kernel::{Dtype, TileFacts};
 pub use isa::wgmma::{KMajor, Major, MnMajor};
+use isa::{E2m1x2, Tf32};
 
 /// Seals [`Element`] and [`TileShape`]: a tile's bytes are those that TMA transfers.
 pub(super) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be a tile or its element",
         label = "these traits are closed",
-        note = "a tile is `Tile<element, rows, columns>`, its element `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `i8` or `i32`"
+        note = "a tile is `Tile<element, rows, columns>`, its element `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `E2m1x2`, `i8` or `i32`"
     )]
     pub trait Sealed {}
 }
 use sealed::Sealed;
 
 /// An element type of tensors.
+///
+/// `E2m1x2` is two numbers of four bits; launch metadata and tensor maps have it as u8.
 ///
 /// (CUTLASS `ElementA`, `ElementB`, `ElementD`.)
 ///
@@ -33,7 +35,7 @@ use sealed::Sealed;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the element of a tile",
     label = "not an element type",
-    note = "the element of a tile is `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `i8` or `i32`"
+    note = "the element of a tile is `bf16`, `f16`, `f32`, `Tf32`, `F8E4M3`, `F8E5M2`, `E2m1x2`, `i8` or `i32`"
 )]
 pub trait Element: Sealed + Copy + 'static {
     /// The element type's tag in launch metadata.
@@ -57,6 +59,7 @@ elements! {
     Tf32 as Tf32;
     F8E4M3 as E4m3;
     F8E5M2 as E5m2;
+    E2m1x2 as U8;
     i8 as I8;
     i32 as I32;
 }

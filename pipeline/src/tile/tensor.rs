@@ -91,7 +91,7 @@ impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
     pub const BOX_ROWS: usize = {
         assert!(RANK >= 2 && RANK <= 5, "a tensor map has from 2 to 5 dimensions");
         assert!(
-            T::LINES.is_multiple_of(P::COUNT * ATOM_ROWS) || (T::LINES == 1 && P::COUNT == 1),
+            P::COUNT == 1 || T::LINES.is_multiple_of(P::COUNT * ATOM_ROWS),
             "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
         );
         assert!(T::LINES / P::COUNT <= 256, "a TMA box has at most 256 rows");

@@ -47,6 +47,8 @@ pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec
         group.protocol(&mut add);
         held.protocol(group.open_group(), &mut add);
     }
+    hw.umma.protocol(&mut add);
+    hw.tensor.iter().for_each(|memory| memory.protocol(&mut add));
     hw.copies.protocol(&mut add);
     let mut copies: Vec<u64> = hw.copies.in_flight().iter().map(|copy| flight(hw, copy)).collect();
     copies.sort_unstable();
@@ -98,7 +100,11 @@ pub(crate) fn flight(hw: &Machine, copy: &Copy) -> u64 {
         Kind::StoreRead { cta, src, bytes, .. } => (3, *cta, *src, *bytes, None),
         Kind::StoreWrite { src, data, .. } => (4, 0, *src, data.len() as u32, None),
         Kind::CpAsync => (5, 0, 0, 0, None),
-        Kind::Commit { cta, bar, .. } => (6, *cta, 0, 0, Some(*bar)),
+        // How many commits of its thread ago.
+        Kind::Commit { cta, bar, commit } => {
+            let behind = hw.umma.open(copy.issuer) - commit;
+            (6, *cta, behind as u32, 0, Some(*bar))
+        }
         Kind::Answer { to, .. } => (7, to.cta, to.dst, to.bytes, Some(to.bar)),
     };
     let bar = bar.map_or(0, |bar| u64::from(hw.mbarriers.get(bar).addr));

@@ -10,8 +10,8 @@ use crate::finding::rule::Rule;
 use crate::race::tensor::{Lack, TensorClash, Uses};
 use crate::tensor::descriptor::{Kind as Mma, M, Shape};
 use crate::tensor::memory::{COLUMNS, LANES, split};
-use crate::tensor::umma::{chunks, multiply, operands};
-use crate::tensor::{pair, scaled};
+use crate::tensor::umma::{A_COLUMNS, Operands, multiply};
+use crate::tensor::{copy, pair, scaled};
 use crate::types::loc::Loc;
 use crate::types::word::Word;
 use std::ops::Range;
@@ -132,10 +132,11 @@ fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fau
     Err(Fault::new(Rule::TensorRace, message).against(format!("the {what}"), loc))
 }
 
-/// The factors of a multiplication: the columns of those of A and B, and their bytes in each word.
-struct Factors {
-    columns: [u32; 2],
-    bytes: [u32; 2],
+/// Where A lies: a descriptor of shared memory, or an address of tensor memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum A {
+    Shared(u64),
+    Tensor(u32),
 }
 
 /// `tcgen05.mma` of a kind, by one thread, for its CTA or its pair.
@@ -143,31 +144,36 @@ pub(crate) fn mma(
     e: &mut Engine,
     t: u32,
     d: u32,
-    (a, b): (u64, u64),
+    (a, b): (A, u64),
     (kind, idesc, pair): (Mma, u32, bool),
     adds: bool,
 ) -> Result<(), Fault> {
     let ctas = issues(e, t, pair)?;
     let shape = Shape::new(idesc, kind, pair)?;
-    e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
-    product(e, t, d, (a, b), (ctas, shape, kind == Mma::I8), (adds, None))
+    let (descriptor, words) = match a {
+        A::Shared(a) => (a, None),
+        A::Tensor(a) => (u64::from(a), Some(rows_of_a(e, (t, ctas.start), a, &(d..d + shape.n))?)),
+    };
+    e.operands(|| [descriptor, b, u64::from(idesc) << 32 | u64::from(d)]);
+    let operands = Operands::new(descriptor, words, b, shape)?;
+    product(e, t, d, &operands, (ctas, shape, kind == Mma::I8), (adds, None))
 }
 
-/// `tcgen05.mma` of kind mxf8f6f4, with factors at two addresses of tensor memory.
+/// `tcgen05.mma` of a kind with block scales, with factors at two addresses of tensor memory.
 pub(crate) fn mma_scaled(
     e: &mut Engine,
     t: u32,
     d: u32,
     (a, b): (u64, u64),
-    (idesc, factors): (u32, [u32; 2]),
+    (kind, idesc, addresses): (Mma, u32, [u32; 2]),
     adds: bool,
 ) -> Result<(), Fault> {
     let ctas = issues(e, t, false)?;
-    let (shape, bytes) = scaled::shape(idesc)?;
+    let (shape, factors) = scaled::shape(idesc, kind)?;
     e.operands(|| [a, b, u64::from(idesc) << 32 | u64::from(d)]);
     let (cta, rows) = (ctas.start, [M, shape.n]);
     let mut columns = [0; 2];
-    for ((column, address), rows) in columns.iter_mut().zip(factors).zip(rows) {
+    for ((column, address), rows) in columns.iter_mut().zip(addresses).zip(rows) {
         let (lane, first) = split(address);
         if lane != 0 {
             let message = format!("factors at lane {lane}: they begin at lane 0");
@@ -177,28 +183,66 @@ pub(crate) fn mma_scaled(
         let all = scaled::columns(first, rows);
         e.hw.tensor[cta].check(&all)?;
         let commit = e.hw.umma.open(t);
-        ordered(e, (t, cta), 0..LANES, all, Uses::Factors, commit)?;
+        ordered(e, (t, cta), 0..LANES, all, Uses::Operand, commit)?;
     }
-    product(e, t, d, (a, b), (ctas, shape, false), (adds, Some(Factors { columns, bytes })))
+    let operands = Operands::new(a, None, b, shape)?;
+    product(e, t, d, &operands, (ctas, shape, false), (adds, Some((columns, factors))))
 }
 
-/// `tcgen05.cp` of `.32x128b.warpx4`.
-pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fault> {
+/// The rows of A in tensor memory, which a multiplication reads.
+fn rows_of_a(
+    e: &mut Engine,
+    (t, cta): (u32, usize),
+    a: u32,
+    sums: &Range<u32>,
+) -> Result<Vec<u32>, Fault> {
+    let (lane, first) = split(a);
+    if lane != 0 {
+        let message = format!("an operand A at lane {lane}: {M} rows begin at lane 0");
+        return Err(Fault::new(Rule::TensorLanes, message));
+    }
+    let columns = first..first + A_COLUMNS;
+    e.hw.tensor[cta].check(&columns)?;
+    if columns.start < sums.end && sums.start < columns.end {
+        let message = format!(
+            "{} multiplies ({}) an A in the columns {first} to {} of tensor memory into the columns {} to {}: it reads A while it \
+             writes the sums",
+            e.hw.thread(t).place(),
+            e.hw.thread(t).op,
+            columns.end - 1,
+            sums.start,
+            sums.end - 1
+        );
+        return Err(Fault::new(Rule::TensorRace, message));
+    }
+    own(e, t, &columns, true)?;
+    let commit = e.hw.umma.open(t);
+    ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Operand, commit)?;
+    let memory = &mut e.hw.tensor[cta];
+    let row = |lane| columns.clone().map(move |column| (lane, column));
+    Ok((0..M).flat_map(row).map(|(lane, column)| *memory.word(lane, column)).collect())
+}
+
+/// `tcgen05.cp`
+pub(crate) fn copy(
+    e: &mut Engine,
+    t: u32,
+    to: u32,
+    from: u64,
+    shape: copy::Shape,
+) -> Result<(), Fault> {
     let (cta, line) = (e.hw.thread(t).cta, e.hw.line(t));
     e.hw.pairs.group(false, "tcgen05.cp", line)?;
     let (lane, first) = split(to);
-    if lane != 0 {
-        let message = format!("a copy of .warpx4 to lane {lane}: it begins at lane 0");
-        return Err(Fault::new(Rule::TensorLanes, message));
-    }
-    let columns = first..first + scaled::COPIED;
+    let (lanes, step) = shape.lanes(lane)?;
+    let columns = first..first + shape.columns();
     e.hw.tensor[cta].check(&columns)?;
-    let chunks = scaled::copied(from)?;
+    let chunks = shape.addresses(from)?;
     e.operands(|| [from, u64::from(to)]);
-    let mut rows = Vec::with_capacity(chunks.len());
+    let mut words = Vec::with_capacity(chunks.len());
     for &addr in &chunks {
         match e.hw.smem[cta].hold_chunk(addr) {
-            Ok(bytes) => rows.push(<[u32; 4]>::from_bytes(bytes)),
+            Ok(bytes) => words.push(<[u32; 4]>::from_bytes(bytes)),
             Err(c) => return Err(e.hw.conflict(cta, c)),
         }
     }
@@ -209,12 +253,20 @@ pub(crate) fn copy(e: &mut Engine, t: u32, to: u32, from: u64) -> Result<(), Fau
         }
     });
     e.checked(t, |race, thread| race.umma((thread, cta), &chunks, commit))?;
-    ordered(e, (t, cta), 0..LANES, columns, Uses::Copy, commit)?;
+    if step == 1 {
+        ordered(e, (t, cta), lanes.clone(), columns, Uses::Copy, commit)?;
+    } else {
+        for lane in lanes.clone().step_by(step) {
+            ordered(e, (t, cta), lane..lane + 1, columns.clone(), Uses::Copy, commit)?;
+        }
+    }
     e.hw.umma.issue(t, cta, chunks, line);
     let memory = &mut e.hw.tensor[cta];
-    for lane in 0..LANES {
-        for (column, word) in (first..).zip(rows[(lane % 32) as usize]) {
-            *memory.word(lane, column) = word;
+    for lane in lanes.step_by(step) {
+        let row = shape.row(lane) * shape.chunks();
+        let words = &words[row as usize..][..shape.chunks() as usize];
+        for (column, word) in (first..).zip(words.as_flattened()) {
+            *memory.word(lane, column) = *word;
         }
     }
     Ok(())
@@ -225,9 +277,9 @@ fn product(
     e: &mut Engine,
     t: u32,
     d: u32,
-    (a, b): (u64, u64),
+    operands: &Operands,
     (ctas, shape, integers): (Range<usize>, Shape, bool),
-    (adds, factors): (bool, Option<Factors>),
+    (adds, factors): (bool, Option<([u32; 2], scaled::Factors)>),
 ) -> Result<(), Fault> {
     let (lane, first) = split(d);
     if lane != 0 {
@@ -240,13 +292,14 @@ fn product(
     }
     own(e, t, &columns, false)?;
     own(e, t, &columns, true)?;
-    let operands = operands(a, b, shape)?;
-    let product = multiply(&mut e.hw.smem, ctas.clone(), &operands, shape);
-    let product = product.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
-    let chunks = chunks(&operands);
+    // Each part has factors of its own.
+    let parts = factors.map_or(1, |(_, factors)| factors.count as usize);
+    let products = multiply(&mut e.hw.smem, ctas.clone(), operands, (shape, parts));
+    let products = products.map_err(|(cta, c)| e.hw.conflict(cta, c))?;
+    let chunks = operands.chunks();
     let commit = e.hw.umma.open(t);
     let line = e.hw.line(t);
-    for (cta, mut product) in ctas.zip(product) {
+    for (cta, mut products) in ctas.zip(products) {
         e.guided(|guide| {
             for &addr in &chunks {
                 guide.touch(cta as u64, u64::from(addr), 16, false);
@@ -259,12 +312,20 @@ fn product(
         ordered(e, (t, cta), 0..LANES, columns.clone(), Uses::Multiply { adds }, commit)?;
         e.hw.umma.issue(t, cta, chunks.clone(), line);
         let memory = &mut e.hw.tensor[cta];
-        if let Some(Factors { columns: [a, b], bytes }) = factors {
-            let a = scaled::factors(memory, a, M, bytes[0])?;
-            let b = scaled::factors(memory, b, shape.n, bytes[1])?;
-            for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
-                row.iter_mut().zip(&b).for_each(|(sum, b)| *sum *= a * b);
+        if let Some(([a, b], factors)) = factors {
+            let a = scaled::factors(memory, a, M, factors, 0)?;
+            let b = scaled::factors(memory, b, shape.n, factors, 1)?;
+            for (i, product) in products.iter_mut().enumerate() {
+                let (a, b) = (a.iter().skip(i).step_by(parts), b.iter().skip(i).step_by(parts));
+                for (row, a) in product.chunks_exact_mut(shape.n as usize).zip(a) {
+                    row.iter_mut().zip(b.clone()).for_each(|(sum, b)| *sum *= a * b);
+                }
             }
+        }
+        let mut products = products.into_iter();
+        let mut product = products.next().unwrap_or_default();
+        for other in products {
+            product.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
         }
         for (row, sums) in (0..).zip(product.chunks_exact(shape.n as usize)) {
             for (column, sum) in (first..).zip(sums) {
@@ -378,23 +439,36 @@ fn lanes(e: &Engine, t: u32, lane: u32, rows: u32) -> Result<(), Fault> {
 pub(crate) enum Form {
     /// `.32x32b`: the registers are columns of the thread's lane.
     Lanes,
-    /// `.16x256b`: fragments of 16 lanes and 8 columns.
+    /// `.16x64b`: in two columns, a register of all threads.
+    Quarters,
+    /// `.16x128b`: in four columns, two registers, of the rows 0 to 7 and 8 to 15.
+    Rows,
+    /// `.16x256b`: in eight columns, four registers: fragments.
     Fragments,
+    /// `.16x32bx2`: the registers are columns of a lane; those of the warp's second half begin at a column of their own.
+    Halves(u32),
 }
 
 impl Form {
     fn word(self, lane: u32, i: u32) -> (u32, u32) {
         match self {
             Self::Lanes => (lane, i),
+            Self::Quarters => (lane / 4 + 8 * (lane % 2), 2 * i + lane / 2 % 2),
+            Self::Rows => (lane / 4 + 8 * (i % 2), 4 * (i / 2) + lane % 4),
             Self::Fragments => (lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2),
+            Self::Halves(second) => (lane % 16, i + lane / 16 * second),
         }
     }
     fn rows(self) -> u32 {
         if self == Self::Lanes { 32 } else { 16 }
     }
-    /// Columns that `registers` registers of each thread take.
+    /// Columns that `registers` registers of each thread take, with those between them.
     fn columns(self, registers: u32) -> u32 {
-        if self == Self::Lanes { registers } else { 2 * registers }
+        match self {
+            Self::Lanes => registers,
+            Self::Halves(second) => registers.saturating_add(second),
+            _ => 2 * registers,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tensor memory, and the matrix multiply-accumulate of the fifth generation.
 
 use crate::drive::current::{aside, block, op};
-use crate::exec::tensor::{self, Form};
+use crate::exec::tensor::{self, A, Form};
 use crate::exec::warp;
+use crate::tensor::copy::Shape;
 use crate::tensor::descriptor::Kind;
 use crate::warp::meeting::Meet;
 
@@ -27,30 +28,37 @@ pub fn relinquish_alloc_permit() {
     block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
 }
 
-/// `tcgen05.mma.cta_group::1.kind::f16`
-#[track_caller]
-pub fn mma_f16(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, false), scale_d));
+macro_rules! multiplications {
+    ($($name:ident $tensor:ident $pair:ident $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, false), scale_d)
+            });
+        }
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`, with A in tensor memory")]
+        #[track_caller]
+        pub fn $tensor(d: u32, a: u32, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Tensor(a), b), (Kind::$kind, idesc, false), scale_d)
+            });
+        }
+        #[doc = concat!("`tcgen05.mma.cta_group::2.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $pair(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, true), scale_d)
+            });
+        }
+    )*};
 }
 
-/// `tcgen05.mma.cta_group::1.kind::tf32`
-#[track_caller]
-pub fn mma_tf32(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, false), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::1.kind::f8f6f4`
-#[track_caller]
-pub fn mma_f8f6f4(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| {
-        tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, false), scale_d)
-    });
-}
-
-/// `tcgen05.mma.cta_group::1.kind::i8`
-#[track_caller]
-pub fn mma_i8(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, false), scale_d));
+multiplications! {
+    mma_f16 mma_f16_ts mma_f16_2sm F16 "f16";
+    mma_tf32 mma_tf32_ts mma_tf32_2sm Tf32 "tf32";
+    mma_f8f6f4 mma_f8f6f4_ts mma_f8f6f4_2sm F8f6f4 "f8f6f4";
+    mma_i8 mma_i8_ts mma_i8_2sm I8 "i8";
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
@@ -86,30 +94,6 @@ pub fn relinquish_alloc_permit_2sm() {
     block("tcgen05.relinquish_alloc_permit", 0, |e, t| warp::meet(e, t, meet, [0; 4], 0));
 }
 
-/// `tcgen05.mma.cta_group::2.kind::f16`
-#[track_caller]
-pub fn mma_f16_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F16, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::tf32`
-#[track_caller]
-pub fn mma_tf32_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::Tf32, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::f8f6f4`
-#[track_caller]
-pub fn mma_f8f6f4_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::F8f6f4, idesc, true), scale_d));
-}
-
-/// `tcgen05.mma.cta_group::2.kind::i8`
-#[track_caller]
-pub fn mma_i8_2sm(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma(e, t, d, (a, b), (Kind::I8, idesc, true), scale_d));
-}
-
 /// `tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64`
 #[track_caller]
 pub fn commit_2sm(bar: u32) {
@@ -122,24 +106,41 @@ pub fn commit_multicast_2sm(bar: u32, mask: u16) {
     op("tcgen05.commit", bar, |e, t| tensor::commit(e, t, bar, (Some(mask), true)));
 }
 
-/// `tcgen05.cp.cta_group::1.32x128b.warpx4`
-#[track_caller]
-pub fn cp_32x128b_warpx4(taddr: u32, from: u64) {
-    op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from));
+macro_rules! copies {
+    ($($name:ident $shape:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.cp.cta_group::1.", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(taddr: u32, from: u64) {
+            op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from, Shape::$shape));
+        }
+    )*};
 }
 
-/// `tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X`
-#[track_caller]
-pub fn mma_mxf8f6f4_block_scale(
-    d: u32,
-    a: u64,
-    b: u64,
-    idesc: u32,
-    sfa: u32,
-    sfb: u32,
-    scale_d: bool,
-) {
-    op("tcgen05.mma", 0, |e, t| tensor::mma_scaled(e, t, d, (a, b), (idesc, [sfa, sfb]), scale_d));
+copies! {
+    cp_128x256b All256 "128x256b";
+    cp_4x256b Four256 "4x256b";
+    cp_128x128b All128 "128x128b";
+    cp_64x128b_warpx2_02_13 Half128Alternate "64x128b.warpx2::02_13";
+    cp_64x128b_warpx2_01_23 Half128Adjacent "64x128b.warpx2::01_23";
+    cp_32x128b_warpx4 Quarter128 "32x128b.warpx4";
+}
+
+macro_rules! scaled {
+    ($($name:ident $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+        #[track_caller]
+        pub fn $name(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
+            op("tcgen05.mma", 0, |e, t| {
+                tensor::mma_scaled(e, t, d, (a, b), (Kind::$kind, idesc, [sfa, sfb]), scale_d)
+            });
+        }
+    )*};
+}
+
+scaled! {
+    mma_mxf8f6f4_block_scale Mxf8f6f4 "mxf8f6f4.block_scale.scale_vec::1X";
+    mma_mxf4_block_scale Mxf4 "mxf4.block_scale.scale_vec::2X";
+    mma_mxf4nvf4_block_scale Mxf4nvf4 "mxf4nvf4.block_scale.scale_vec::4X";
 }
 
 /// `tcgen05.wait::ld.sync.aligned`
@@ -186,46 +187,57 @@ fn load<const N: usize>(taddr: u32, form: Form) -> [u32; N] {
 }
 
 macro_rules! moves {
-    ($($name:ident $n:literal $form:ident;)*) => {$(
-        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+    ($($ld:ident $st:ident $(<$split:ident>)? $n:literal $form:expr;)*) => {$(
+        #[doc = concat!("`tcgen05.", stringify!($ld), "`")]
         #[track_caller]
-        pub fn $name(taddr: u32) -> [u32; $n] {
-            load(taddr, Form::$form)
+        #[must_use]
+        pub fn $ld $(<const $split: u32>)? (taddr: u32) -> [u32; $n] {
+            load(taddr, $form)
         }
-    )*};
-    (stores $($name:ident $n:literal;)*) => {$(
-        #[doc = concat!("`tcgen05.", stringify!($name), "`")]
+        #[doc = concat!("`tcgen05.", stringify!($st), "`")]
         #[track_caller]
-        pub fn $name(taddr: u32, v: [u32; $n]) {
-            op("tcgen05.st", 0, |e, t| tensor::store(e, t, taddr, Form::Lanes, &v));
+        pub fn $st $(<const $split: u32>)? (taddr: u32, v: [u32; $n]) {
+            op("tcgen05.st", 0, |e, t| tensor::store(e, t, taddr, $form, &v));
         }
     )*};
 }
 
 moves! {
-    ld_32x32b_x1 1 Lanes;
-    ld_32x32b_x2 2 Lanes;
-    ld_32x32b_x4 4 Lanes;
-    ld_32x32b_x8 8 Lanes;
-    ld_32x32b_x16 16 Lanes;
-    ld_32x32b_x32 32 Lanes;
-    ld_32x32b_x64 64 Lanes;
-    ld_32x32b_x128 128 Lanes;
-    ld_16x256b_x1 4 Fragments;
-    ld_16x256b_x2 8 Fragments;
-    ld_16x256b_x4 16 Fragments;
-    ld_16x256b_x8 32 Fragments;
-    ld_16x256b_x16 64 Fragments;
-    ld_16x256b_x32 128 Fragments;
-}
-
-moves! { stores
-    st_32x32b_x1 1;
-    st_32x32b_x2 2;
-    st_32x32b_x4 4;
-    st_32x32b_x8 8;
-    st_32x32b_x16 16;
-    st_32x32b_x32 32;
-    st_32x32b_x64 64;
-    st_32x32b_x128 128;
+    ld_32x32b_x1 st_32x32b_x1 1 Form::Lanes;
+    ld_32x32b_x2 st_32x32b_x2 2 Form::Lanes;
+    ld_32x32b_x4 st_32x32b_x4 4 Form::Lanes;
+    ld_32x32b_x8 st_32x32b_x8 8 Form::Lanes;
+    ld_32x32b_x16 st_32x32b_x16 16 Form::Lanes;
+    ld_32x32b_x32 st_32x32b_x32 32 Form::Lanes;
+    ld_32x32b_x64 st_32x32b_x64 64 Form::Lanes;
+    ld_32x32b_x128 st_32x32b_x128 128 Form::Lanes;
+    ld_16x64b_x1 st_16x64b_x1 1 Form::Quarters;
+    ld_16x64b_x2 st_16x64b_x2 2 Form::Quarters;
+    ld_16x64b_x4 st_16x64b_x4 4 Form::Quarters;
+    ld_16x64b_x8 st_16x64b_x8 8 Form::Quarters;
+    ld_16x64b_x16 st_16x64b_x16 16 Form::Quarters;
+    ld_16x64b_x32 st_16x64b_x32 32 Form::Quarters;
+    ld_16x64b_x64 st_16x64b_x64 64 Form::Quarters;
+    ld_16x64b_x128 st_16x64b_x128 128 Form::Quarters;
+    ld_16x128b_x1 st_16x128b_x1 2 Form::Rows;
+    ld_16x128b_x2 st_16x128b_x2 4 Form::Rows;
+    ld_16x128b_x4 st_16x128b_x4 8 Form::Rows;
+    ld_16x128b_x8 st_16x128b_x8 16 Form::Rows;
+    ld_16x128b_x16 st_16x128b_x16 32 Form::Rows;
+    ld_16x128b_x32 st_16x128b_x32 64 Form::Rows;
+    ld_16x128b_x64 st_16x128b_x64 128 Form::Rows;
+    ld_16x256b_x1 st_16x256b_x1 4 Form::Fragments;
+    ld_16x256b_x2 st_16x256b_x2 8 Form::Fragments;
+    ld_16x256b_x4 st_16x256b_x4 16 Form::Fragments;
+    ld_16x256b_x8 st_16x256b_x8 32 Form::Fragments;
+    ld_16x256b_x16 st_16x256b_x16 64 Form::Fragments;
+    ld_16x256b_x32 st_16x256b_x32 128 Form::Fragments;
+    ld_16x32bx2_x1 st_16x32bx2_x1 <SPLIT> 1 Form::Halves(SPLIT);
+    ld_16x32bx2_x2 st_16x32bx2_x2 <SPLIT> 2 Form::Halves(SPLIT);
+    ld_16x32bx2_x4 st_16x32bx2_x4 <SPLIT> 4 Form::Halves(SPLIT);
+    ld_16x32bx2_x8 st_16x32bx2_x8 <SPLIT> 8 Form::Halves(SPLIT);
+    ld_16x32bx2_x16 st_16x32bx2_x16 <SPLIT> 16 Form::Halves(SPLIT);
+    ld_16x32bx2_x32 st_16x32bx2_x32 <SPLIT> 32 Form::Halves(SPLIT);
+    ld_16x32bx2_x64 st_16x32bx2_x64 <SPLIT> 64 Form::Halves(SPLIT);
+    ld_16x32bx2_x128 st_16x32bx2_x128 <SPLIT> 128 Form::Halves(SPLIT);
 }

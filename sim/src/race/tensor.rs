@@ -56,8 +56,8 @@ pub(crate) enum Uses {
     },
     /// A copy from shared memory.
     Copy,
-    /// The factors of a multiplication.
-    Factors,
+    /// What a multiplication reads: A, or factors.
+    Operand,
     /// `tcgen05.dealloc`.
     Free,
 }
@@ -65,7 +65,7 @@ pub(crate) enum Uses {
 impl Uses {
     /// Whether it is an instruction of those that are executed in the order of their thread.
     fn in_order(self) -> bool {
-        matches!(self, Self::Multiply { .. } | Self::Copy | Self::Factors)
+        matches!(self, Self::Multiply { .. } | Self::Copy | Self::Operand)
     }
 }
 
@@ -168,12 +168,12 @@ impl Race {
                         .is_some_and(|o| matches!(self.agents.get(o.access.agent), Agent::Umma(_))),
                 };
                 let reads =
-                    matches!(uses, Uses::Load | Uses::Factors | Uses::Multiply { adds: true });
+                    matches!(uses, Uses::Load | Uses::Operand | Uses::Multiply { adds: true });
                 if reads && word.write.access.time == 0 {
                     result = Err(clash(Lack::Nothing, None, true));
                     break 'all;
                 }
-                let older = if matches!(uses, Uses::Load | Uses::Factors) { 1 } else { 3 };
+                let older = if matches!(uses, Uses::Load | Uses::Operand) { 1 } else { 3 };
                 let all = [word.write, word.reads[0], word.reads[1]];
                 for (i, old) in all.into_iter().take(older).enumerate() {
                     if old.access.time == 0 || old == good[i] {
@@ -186,7 +186,7 @@ impl Race {
                     good[i] = old;
                 }
                 match uses {
-                    Uses::Load | Uses::Factors => {
+                    Uses::Load | Uses::Operand => {
                         let slot = usize::from(
                             word.reads[0].access.time != 0
                                 && word.reads[0].access.agent != new.access.agent,

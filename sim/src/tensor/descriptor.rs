@@ -16,6 +16,10 @@ pub(crate) enum Kind {
     Tf32,
     F8f6f4,
     I8,
+    /// With block scales, as those below.
+    Mxf8f6f4,
+    Mxf4,
+    Mxf4nvf4,
 }
 
 impl Kind {
@@ -26,6 +30,9 @@ impl Kind {
             Self::Tf32 => "tf32",
             Self::F8f6f4 => "f8f6f4",
             Self::I8 => "i8",
+            Self::Mxf8f6f4 => "mxf8f6f4",
+            Self::Mxf4 => "mxf4",
+            Self::Mxf4nvf4 => "mxf4nvf4",
         }
     }
 
@@ -42,11 +49,15 @@ impl Kind {
             (Self::F16, _) => Err("0, f16, and 1, bf16"),
             (Self::Tf32, 2) => Ok(OperandType::Tf32),
             (Self::Tf32, _) => Err("2, tf32"),
-            (Self::F8f6f4, 0) => Ok(OperandType::E4m3),
-            (Self::F8f6f4, 1) => Ok(OperandType::E5m2),
-            (Self::F8f6f4, _) => Err("0, e4m3, and 1, e5m2 (the model knows no others)"),
+            (Self::F8f6f4 | Self::Mxf8f6f4, 0) => Ok(OperandType::E4m3),
+            (Self::F8f6f4 | Self::Mxf8f6f4, 1) => Ok(OperandType::E5m2),
+            (Self::F8f6f4 | Self::Mxf8f6f4, _) => {
+                Err("0, e4m3, and 1, e5m2 (the model knows no others)")
+            }
             (Self::I8, 1) => Ok(OperandType::S8),
             (Self::I8, _) => Err("1, s8 (the model knows no u8)"),
+            (Self::Mxf4 | Self::Mxf4nvf4, 1) => Ok(OperandType::E2m1),
+            (Self::Mxf4 | Self::Mxf4nvf4, _) => Err("1, e2m1"),
         }
     }
 }

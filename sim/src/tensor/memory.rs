@@ -124,6 +124,14 @@ impl TensorMemory {
         &mut self.words[(column * LANES + lane) as usize]
     }
 
+    /// The protocol state: the allocations, and whether there may be more.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        f(u64::from(self.relinquished) << 32 | self.allocated.len() as u64);
+        for Columns { columns, .. } in &self.allocated {
+            f(u64::from(columns.start) << 32 | u64::from(columns.end));
+        }
+    }
+
     /// What is allocated when the CTA exits.
     pub fn left_over(&self, cta: usize) -> Option<(Fault, Loc)> {
         let a = self.allocated.first()?;

@@ -1,47 +1,64 @@
-//! Block scales: their instruction descriptor, their place in tensor memory, and the copy that brings them there.
+//! Block scales: their instruction descriptor, and their place in tensor memory.
 //!
-//! PTX manual, *TensorCore 5th Generation Family Instructions*: "Block Scaling", `tcgen05.cp`.
+//! PTX manual, *TensorCore 5th Generation Family Instructions*: "Block Scaling".
 
 use super::descriptor::{Kind, M, Shape};
 use super::memory::TensorMemory;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
+use float8::F8E4M3;
 use std::ops::Range;
 
-/// Columns of tensor memory that one copy fills, and rows of 16 bytes that it reads.
-pub(crate) const COPIED: u32 = 4;
+/// Rows of a column.
 const ROWS: u32 = 32;
 
 fn wrong(message: String) -> Fault {
     Fault::new(Rule::Descriptor, message)
 }
 
-/// Takes the instruction descriptor of `.kind::mxf8f6f4` apart: the shape, and the bytes of the factors of A and B in each
-/// word.
-pub(crate) fn shape(d: u32) -> Result<(Shape, [u32; 2]), Fault> {
-    let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
-    if bits(23, 1) != 1 || bits(31, 1) != 0 {
-        return Err(wrong(format!(
-            "instruction descriptor {d:#x} of kind mxf8f6f4: the factors are ue8m0 (bit 23 is 1), and the extent along K is 32 \
-             (bit 31 is 0)"
-        )));
-    }
-    // The other fields are those of kind f8f6f4, whose sums have a field that is the factors' here.
-    let plain = d & !(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4;
-    Ok((Shape::new(plain, Kind::F8f6f4, false)?, [bits(29, 2), bits(4, 2)]))
+/// What a kind asks of its factors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Factors {
+    /// Of each row in one instruction: its `.scale_vec`.
+    pub count: u32,
+    /// Whether they are ue8m0, and not ue4m3.
+    powers: bool,
+    /// The first byte of those of A and B in each word.
+    pub bytes: [u32; 2],
 }
 
-/// The addresses of the 16-byte rows that a copy of `.32x128b` reads.
-pub(crate) fn copied(d: u64) -> Result<Vec<u32>, Fault> {
-    if d >> 46 & 7 != 1 || d >> 61 != 0 {
+/// Takes the instruction descriptor of a kind with block scales apart: the shape, and its factors.
+pub(crate) fn shape(d: u32, kind: Kind) -> Result<(Shape, Factors), Fault> {
+    let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
+    let (count, powers) = match kind {
+        Kind::Mxf4nvf4 => (4, false),
+        Kind::Mxf4 => (2, true),
+        _ => (1, true),
+    };
+    let name = kind.name();
+    if bits(23, 1) != u32::from(powers) || bits(31, 1) != 0 {
+        let (factors, bit) = if powers { ("ue8m0", 1) } else { ("ue4m3", 0) };
         return Err(wrong(format!(
-            "shared-memory descriptor {d:#x} of tcgen05.cp: bits 48 to 46 are 0b001, and the model knows no swizzle (bits 63 \
-             to 61 are 0)"
+            "instruction descriptor {d:#x} of kind {name} with {count} factors for a row: they are {factors} (bit 23 is {bit}), and \
+             the extent along K is 32 bytes (bit 31 is 0)"
         )));
     }
-    let field = |first: u32| ((d >> first & 0x3fff) << 4) as u32;
-    let (start, stride) = (field(0), field(32));
-    Ok((0..ROWS).map(|row| start + row / 8 * stride + row % 8 * 16).collect())
+    let bytes = [bits(29, 2), bits(4, 2)];
+    if let Some(byte) = bytes.into_iter().find(|byte| !byte.is_multiple_of(count)) {
+        return Err(wrong(format!(
+            "instruction descriptor {d:#x} of kind {name} with factors from byte {byte} on: {count} for a row begin at a multiple of \
+             {count}"
+        )));
+    }
+    if count > 1 && bits(15, 2) != 0 {
+        return Err(wrong(format!(
+            "instruction descriptor {d:#x} of kind {name} with an MN-major operand: those of 4 bits are K-major (bits 15 and 16 \
+             are 0)"
+        )));
+    }
+    // The other fields are those of the kinds without factors, whose sums have a field that is the factors' here.
+    let plain = d & !(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4;
+    Ok((Shape::new(plain, kind, false)?, Factors { count, powers, bytes }))
 }
 
 /// Columns of the factors of `rows` rows, from `first` on.
@@ -49,14 +66,16 @@ pub(crate) fn columns(first: u32, rows: u32) -> Range<u32> {
     first..first + rows.div_ceil(ROWS)
 }
 
-/// The factors of `rows` rows: each 32 lanes must have the same.
+/// The factors of `rows` rows, one after the other in each row: each 32 lanes must have the same.
 pub(crate) fn factors(
     memory: &mut TensorMemory,
     first: u32,
     rows: u32,
-    byte: u32,
+    factors: Factors,
+    operand: usize,
 ) -> Result<Vec<f32>, Fault> {
-    let factor = |row: u32| {
+    let mut all = Vec::with_capacity((rows * factors.count) as usize);
+    for row in 0..rows {
         let (lane, column) = (row % ROWS, first + row / ROWS);
         let word = *memory.word(lane, column);
         let same = (1..M / ROWS).all(|quarter| *memory.word(lane + ROWS * quarter, column) == word);
@@ -67,27 +86,55 @@ pub(crate) fn factors(
             );
             return Err(Fault::new(Rule::TensorLanes, message));
         }
-        let x = word >> (8 * byte) & 0xff;
-        Ok(if x == 0xff { f32::NAN } else { 2.0_f32.powi(x.cast_signed() - 127) })
-    };
-    (0..rows).map(factor).collect()
+        for i in 0..factors.count {
+            let byte = word.to_le_bytes()[(factors.bytes[operand] + i) as usize];
+            all.push(if factors.powers { power(byte) } else { unsigned(byte) });
+        }
+    }
+    Ok(all)
+}
+
+/// ue8m0
+fn power(x: u8) -> f32 {
+    if x == 0xff { f32::NAN } else { 2.0_f32.powi(i32::from(x) - 127) }
+}
+
+/// ue4m3. The manual says that the first bit is 0, and no more: with 1, it is a NaN here.
+fn unsigned(x: u8) -> f32 {
+    if x > 0x7f { f32::NAN } else { F8E4M3::from_bits(x).to_f32() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wgmma::operand::OperandType;
 
     #[test]
     fn an_instruction_of_the_field() {
         // 128 x 128, e4m3, with the factors of byte 2.
-        let (shape, bytes) = shape(0x48a0_0020).unwrap();
-        assert_eq!((shape.n, bytes), (128, [2, 2]));
-        assert!(super::shape(0x4820_0020).is_err(), "ue4m3");
+        let (found, factors) = shape(0x48a0_0020, Kind::Mxf8f6f4).unwrap();
+        assert_eq!((found.n, factors.bytes, factors.count), (128, [2, 2], 1));
+        assert!(shape(0x4820_0020, Kind::Mxf8f6f4).is_err(), "ue4m3");
+        // e2m1, with ue8m0 of the bytes 2 and 3, and with ue4m3.
+        let (found, factors) = shape(0x48a0_04a0, Kind::Mxf4).unwrap();
+        assert_eq!((found.types, factors.count), ([OperandType::E2m1; 2], 2));
+        assert_eq!(shape(0x0820_0480, Kind::Mxf4nvf4).unwrap().1.count, 4);
+        for (d, kind) in [
+            (0x28a0_0490, Kind::Mxf4),
+            (0x48a0_0020, Kind::Mxf4),
+            (0x4820_04a0, Kind::Mxf4nvf4),
+            (0x08a0_0480, Kind::Mxf4nvf4),
+            (0x0821_0480, Kind::Mxf4nvf4),
+            (0x8820_0480, Kind::Mxf4nvf4),
+        ] {
+            assert_eq!(shape(d, kind).unwrap_err().rule, Rule::Descriptor, "{d:#x} {kind:?}");
+        }
     }
 
     #[test]
-    fn a_copy_reads_rows_of_sixteen_bytes() {
-        let rows = copied(1 << 46 | 8 << 32 | 0x40).unwrap();
-        assert_eq!((rows[0], rows[1], rows[8], rows[31]), (0x400, 0x410, 0x480, 0x5f0));
+    fn factors_have_their_formats() {
+        assert_eq!((power(127), power(130), power(0)), (1.0, 8.0, 2.0_f32.powi(-127)));
+        assert_eq!((unsigned(0x38), unsigned(0x7e), unsigned(1)), (1.0, 448.0, 1.0 / 512.0));
+        assert!([power(255), unsigned(0x7f), unsigned(0xb8)].into_iter().all(f32::is_nan));
     }
 }

@@ -54,21 +54,38 @@ fn pattern(number: u32, index: usize) -> u32 {
     PATTERN | number << 7 | index as u32
 }
 
-/// The operands of an instruction in one of its CTAs, A and B.
-pub(crate) fn operands(a: u64, b: u64, shape: Shape) -> Result<[Operand; 2], Fault> {
-    Ok([
-        operand(a, shape.majors[0], M, shape.types[0])?,
-        operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])?,
-    ])
+/// Columns of tensor memory that A takes, if it lies there: 32 bytes of each row.
+pub(crate) const A_COLUMNS: u32 = 8;
+
+/// The operands of an instruction in one of its CTAs.
+pub(crate) struct Operands {
+    /// Where A lies in shared memory, or the words of tensor memory that have its rows.
+    a: Result<Operand, Vec<u32>>,
+    b: Operand,
 }
 
-/// The addresses of the 16 bytes of both operands.
-pub(crate) fn chunks(operands: &[Operand; 2]) -> Vec<u32> {
-    let mut all = Vec::new();
-    for o in operands {
-        o.for_each_chunk(|_, _, addr| all.push(addr));
+impl Operands {
+    /// `words`: A's rows in tensor memory, [`A_COLUMNS`] each. Without them, `a` is its descriptor.
+    pub fn new(a: u64, words: Option<Vec<u32>>, b: u64, shape: Shape) -> Result<Self, Fault> {
+        let a = match words {
+            None => Ok(operand(a, shape.majors[0], M, shape.types[0])?),
+            Some(_) if shape.majors[0] == Major::Mn => {
+                let message = "an MN-major A in tensor memory: it is K-major there (bit 15 of the instruction descriptor is 0)";
+                return Err(Fault::new(Rule::Descriptor, message));
+            }
+            Some(words) => Err(words),
+        };
+        Ok(Self { a, b: operand(b, shape.majors[1], shape.n / shape.ctas, shape.types[1])? })
     }
-    all
+
+    /// The addresses of the 16 bytes of those in shared memory.
+    pub fn chunks(&self) -> Vec<u32> {
+        let mut all = Vec::new();
+        for o in self.a.iter().chain([&self.b]) {
+            o.for_each_chunk(|_, _, addr| all.push(addr));
+        }
+        all
+    }
 }
 
 /// Reads an operand; `at` is where a row's and a column's elements go.
@@ -93,13 +110,14 @@ fn read(
 }
 
 /// The rows of A in each of these CTAs times B, of which each has an equal part of the columns: for each CTA, row-major M
-/// by N. The operands count as being read until [`Umma::retire`].
+/// by N. With `parts`, the product of each of so many equal parts along K by itself. The operands count as being read until
+/// [`Umma::retire`].
 pub(crate) fn multiply(
     smem: &mut [Shared],
     ctas: Range<usize>,
-    [a_operand, b_operand]: &[Operand; 2],
-    shape: Shape,
-) -> Result<Vec<Vec<f32>>, (usize, Conflict)> {
+    operands: &Operands,
+    (shape, parts): (Shape, usize),
+) -> Result<Vec<Vec<Vec<f32>>>, (usize, Conflict)> {
     let (n, k) = (shape.n as usize, shape.types[0].k() as usize);
     let part = n / ctas.len();
     let mut b = vec![0.0; k * n];
@@ -107,19 +125,37 @@ pub(crate) fn multiply(
     for (i, cta) in ctas.enumerate() {
         let smem = &mut smem[cta];
         let mut a = vec![0.0; M as usize * k];
-        read(smem, a_operand, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?;
-        read(smem, b_operand, shape.types[1], &mut b[i * part..], [1, n]).map_err(|c| (cta, c))?;
+        match &operands.a {
+            Ok(o) => read(smem, o, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?,
+            Err(words) => {
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                product::decoder(shape.types[0])(&bytes, &mut a);
+            }
+        }
+        read(smem, &operands.b, shape.types[1], &mut b[i * part..], [1, n])
+            .map_err(|c| (cta, c))?;
         all_a.push(a);
     }
     let half = M as usize / 2;
-    let product = |a: Vec<f32>| {
+    let step = k / parts;
+    let product = |a: &[f32], b: &[f32]| {
         let mut d = vec![0.0; M as usize * n];
-        for (a, d) in a.chunks_exact(half * k).zip(d.chunks_exact_mut(half * n)) {
-            product::product(a, &b, n, d);
+        for (a, d) in a.chunks_exact(half * step).zip(d.chunks_exact_mut(half * n)) {
+            product::product(a, b, n, d);
         }
         d
     };
-    Ok(all_a.into_iter().map(product).collect())
+    let products = |a: Vec<f32>| {
+        let columns = |at: usize| a.chunks_exact(k).flat_map(move |row| &row[at..at + step]);
+        (0..parts)
+            .map(|i| i * step)
+            .map(|at| {
+                let a: Vec<f32> = columns(at).copied().collect();
+                product(&a, &b[at * n..(at + step) * n])
+            })
+            .collect()
+    };
+    Ok(all_a.into_iter().map(products).collect())
 }
 
 impl Umma {
@@ -130,6 +166,28 @@ impl Umma {
     /// The number of a thread's next commit, from 1.
     pub fn open(&self, t: u32) -> u64 {
         self.0.get(&t).map_or(0, |thread| thread.commits) + 1
+    }
+
+    /// The protocol state: what each thread has in flight, with numbers that count from where they are now. Values, and the
+    /// patterns in registers, are left out; so are loads that nobody asked for after their wait.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        for (t, thread) in &self.0 {
+            f(u64::from(*t) << 32 | thread.mmas.len() as u64);
+            for mma in &thread.mmas {
+                f(thread.commits + 1 - mma.commit);
+                // FNV-1a of what it reads.
+                let hash =
+                    |all: u64, &addr: &u32| (all ^ u64::from(addr)).wrapping_mul(0x100_0000_01b3);
+                f(mma.chunks.iter().fold(mma.cta as u64, hash));
+            }
+            for load in thread.loads.iter().filter(|load| !load.waited) {
+                f(u64::from(load.columns.start) << 32 | u64::from(load.columns.end));
+            }
+            f(thread.stores.len() as u64);
+            for (columns, _) in &thread.stores {
+                f(u64::from(columns.start) << 32 | u64::from(columns.end));
+            }
+        }
     }
 
     /// A multiplication, or a copy, is in flight.

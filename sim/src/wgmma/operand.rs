@@ -29,20 +29,23 @@ pub enum OperandType {
     E5m2,
     /// `.s8`
     S8,
+    /// `.e2m1`, two in a byte. Of tcgen05 alone.
+    E2m1,
 }
 
 impl OperandType {
-    /// Bytes of an element.
-    pub(crate) fn bytes(self) -> u32 {
+    /// Bits of an element.
+    fn bits(self) -> u32 {
         match self {
-            Self::Bf16 | Self::F16 => 2,
-            Self::Tf32 => 4,
-            Self::E4m3 | Self::E5m2 | Self::S8 => 1,
+            Self::Bf16 | Self::F16 => 16,
+            Self::Tf32 => 32,
+            Self::E4m3 | Self::E5m2 | Self::S8 => 8,
+            Self::E2m1 => 4,
         }
     }
-    /// Elements of each row that an instruction multiplies: 8, 16 or 32.
+    /// Elements of each row that an instruction multiplies: 8, 16, 32 or 64.
     pub(crate) fn k(self) -> u32 {
-        K_BYTES / self.bytes()
+        8 * K_BYTES / self.bits()
     }
 }
 
@@ -86,7 +89,7 @@ impl Operand {
         let (start, leading, stride) = (field(0), field(16), field(32));
         let o = Self { dtype, major, start, leading, stride, swizzle, rows };
         let fault = |message| Err(Fault::new(Rule::Descriptor, message));
-        if major == Major::Mn && dtype.bytes() != 2 {
+        if major == Major::Mn && dtype.bits() != 16 {
             return fault(format!(
                 "an MN-major operand of {dtype:?}: only bf16 and f16 have both majors"
             ));
@@ -195,7 +198,7 @@ impl Operand {
     pub fn for_each_chunk(&self, mut f: impl FnMut(u32, u32, u32)) {
         match self.major {
             Major::K => {
-                let second = CHUNK / self.dtype.bytes();
+                let second = self.dtype.k() / 2;
                 for row in 0..self.rows {
                     f(row, 0, self.k_major(row, 0));
                     f(row, second, self.k_major(row, 1));

@@ -34,6 +34,10 @@ static E5M2: [f32; 256] = {
     all
 };
 
+/// The values of e2m1, by their codes.
+const E2M1: [f32; 16] =
+    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+
 /// The decoder of an element type.
 pub(crate) fn decoder(dtype: OperandType) -> Decode {
     fn with<const BYTES: usize>(bytes: &[u8], out: &mut [f32], f: impl Fn([u8; BYTES]) -> f32) {
@@ -50,6 +54,12 @@ pub(crate) fn decoder(dtype: OperandType) -> Decode {
         OperandType::E4m3 => |b, o| with(b, o, |[byte]| E4M3[usize::from(byte)]),
         OperandType::E5m2 => |b, o| with(b, o, |[byte]| E5M2[usize::from(byte)]),
         OperandType::S8 => |b, o| with(b, o, |[byte]| f32::from(byte.cast_signed())),
+        OperandType::E2m1 => |b, o| {
+            for (pair, byte) in o.chunks_exact_mut(2).zip(b) {
+                pair[0] = E2M1[usize::from(byte & 15)];
+                pair[1] = E2M1[usize::from(byte >> 4)];
+            }
+        },
     }
 }
 
@@ -58,7 +68,7 @@ pub(crate) fn spread(decode: Decode, bytes: &[u8], out: &mut [f32], step: usize,
     if step == 1 {
         return decode(bytes, &mut out[..elements]);
     }
-    let mut values = [0.0; 16];
+    let mut values = [0.0; 32];
     decode(bytes, &mut values);
     for (out, value) in out.iter_mut().step_by(step).zip(&values[..elements]) {
         *out = *value;

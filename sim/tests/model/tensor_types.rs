@@ -19,6 +19,7 @@ fn element(which: u32, row: u32, k: u32) -> i32 {
 fn bits(x: i32, dtype: OperandType) -> u32 {
     let float = x as f32;
     match dtype {
+        OperandType::E2m1 => unreachable!("tcgen05 has it, and wgmma does not"),
         OperandType::S8 => u32::from((x as i8).cast_unsigned()),
         OperandType::E4m3 => u32::from(F8E4M3::from_f32(float).to_bits()),
         OperandType::E5m2 => u32::from(F8E5M2::from_f32(float).to_bits()),

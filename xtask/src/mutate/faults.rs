@@ -64,7 +64,7 @@ pub const FAULTS: &[Mutation] = &[
     Mutation {
         case: "model_k_major_bytes_as_halves",
         tests: ADDRESSES,
-        edits: &[(OPERAND, "CHUNK / self.dtype.bytes();", "CHUNK / 2;")],
+        edits: &[(OPERAND, "self.dtype.k() / 2;", "CHUNK / 2;")],
     },
     Mutation {
         case: "model_short_sums_of_twelve_bits",

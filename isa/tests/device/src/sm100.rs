@@ -3,10 +3,10 @@
 use crate::keep;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
-use isa::Tf32;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::slice::DeviceSliceMut;
-use isa::tcgen05::{self, Loaded, Swizzle};
+use isa::tcgen05::{self, Loaded, Swizzle, Ue4m3, Ue8m0};
+use isa::{E2m1x2, Tf32};
 use isa::{clusterlaunchcontrol, kernel, shared};
 
 fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded<N>) {
@@ -16,26 +16,49 @@ fn keep_all<const N: usize>(out: &DeviceSliceMut<u64>, at: usize, loaded: Loaded
     keep(out, at, all);
 }
 
-/// Every load.
+/// Every load. The split of the halves of a warp is the number of columns of one.
 #[kernel(threads = 128)]
 pub fn tensor_loads(taddr: u32, out: DeviceSliceMut<u64>) {
     let out = &out;
     // SAFETY: assembled, never run.
     unsafe {
-        keep_all(out, 1, tcgen05::ld_32x32b_x1(taddr));
-        keep_all(out, 2, tcgen05::ld_32x32b_x2(taddr));
-        keep_all(out, 4, tcgen05::ld_32x32b_x4(taddr));
-        keep_all(out, 8, tcgen05::ld_32x32b_x8(taddr));
-        keep_all(out, 16, tcgen05::ld_32x32b_x16(taddr));
-        keep_all(out, 32, tcgen05::ld_32x32b_x32(taddr));
-        keep_all(out, 64, tcgen05::ld_32x32b_x64(taddr));
-        keep_all(out, 128, tcgen05::ld_32x32b_x128(taddr));
-        keep_all(out, 1 + 200, tcgen05::ld_16x256b_x1(taddr));
-        keep_all(out, 2 + 200, tcgen05::ld_16x256b_x2(taddr));
-        keep_all(out, 4 + 200, tcgen05::ld_16x256b_x4(taddr));
-        keep_all(out, 8 + 200, tcgen05::ld_16x256b_x8(taddr));
-        keep_all(out, 16 + 200, tcgen05::ld_16x256b_x16(taddr));
-        keep_all(out, 32 + 200, tcgen05::ld_16x256b_x32(taddr));
+        keep_all(out, 0, tcgen05::ld_32x32b_x1(taddr));
+        keep_all(out, 1, tcgen05::ld_32x32b_x2(taddr));
+        keep_all(out, 2, tcgen05::ld_32x32b_x4(taddr));
+        keep_all(out, 3, tcgen05::ld_32x32b_x8(taddr));
+        keep_all(out, 4, tcgen05::ld_32x32b_x16(taddr));
+        keep_all(out, 5, tcgen05::ld_32x32b_x32(taddr));
+        keep_all(out, 6, tcgen05::ld_32x32b_x64(taddr));
+        keep_all(out, 7, tcgen05::ld_32x32b_x128(taddr));
+        keep_all(out, 8, tcgen05::ld_16x64b_x1(taddr));
+        keep_all(out, 9, tcgen05::ld_16x64b_x2(taddr));
+        keep_all(out, 10, tcgen05::ld_16x64b_x4(taddr));
+        keep_all(out, 11, tcgen05::ld_16x64b_x8(taddr));
+        keep_all(out, 12, tcgen05::ld_16x64b_x16(taddr));
+        keep_all(out, 13, tcgen05::ld_16x64b_x32(taddr));
+        keep_all(out, 14, tcgen05::ld_16x64b_x64(taddr));
+        keep_all(out, 15, tcgen05::ld_16x64b_x128(taddr));
+        keep_all(out, 16, tcgen05::ld_16x128b_x1(taddr));
+        keep_all(out, 17, tcgen05::ld_16x128b_x2(taddr));
+        keep_all(out, 18, tcgen05::ld_16x128b_x4(taddr));
+        keep_all(out, 19, tcgen05::ld_16x128b_x8(taddr));
+        keep_all(out, 20, tcgen05::ld_16x128b_x16(taddr));
+        keep_all(out, 21, tcgen05::ld_16x128b_x32(taddr));
+        keep_all(out, 22, tcgen05::ld_16x128b_x64(taddr));
+        keep_all(out, 23, tcgen05::ld_16x256b_x1(taddr));
+        keep_all(out, 24, tcgen05::ld_16x256b_x2(taddr));
+        keep_all(out, 25, tcgen05::ld_16x256b_x4(taddr));
+        keep_all(out, 26, tcgen05::ld_16x256b_x8(taddr));
+        keep_all(out, 27, tcgen05::ld_16x256b_x16(taddr));
+        keep_all(out, 28, tcgen05::ld_16x256b_x32(taddr));
+        keep_all(out, 29, tcgen05::ld_16x32bx2_x1::<1>(taddr));
+        keep_all(out, 30, tcgen05::ld_16x32bx2_x2::<2>(taddr));
+        keep_all(out, 31, tcgen05::ld_16x32bx2_x4::<4>(taddr));
+        keep_all(out, 32, tcgen05::ld_16x32bx2_x8::<8>(taddr));
+        keep_all(out, 33, tcgen05::ld_16x32bx2_x16::<16>(taddr));
+        keep_all(out, 34, tcgen05::ld_16x32bx2_x32::<32>(taddr));
+        keep_all(out, 35, tcgen05::ld_16x32bx2_x64::<64>(taddr));
+        keep_all(out, 36, tcgen05::ld_16x32bx2_x128::<128>(taddr));
     }
 }
 
@@ -52,6 +75,35 @@ pub fn tensor_stores(taddr: u32, value: u32) {
         tcgen05::st_32x32b_x32(taddr, core::array::from_fn(|i| value + i as u32));
         tcgen05::st_32x32b_x64(taddr, core::array::from_fn(|i| value + i as u32));
         tcgen05::st_32x32b_x128(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x1(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x2(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x4(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x8(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x16(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x32(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x64(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x64b_x128(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x1(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x2(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x4(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x8(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x16(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x32(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x128b_x64(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x1(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x2(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x4(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x8(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x16(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x256b_x32(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x1::<1>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x2::<2>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x4::<4>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x8::<8>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x16::<16>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x32::<32>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x64::<64>(taddr, core::array::from_fn(|i| value + i as u32));
+        tcgen05::st_16x32bx2_x128::<128>(taddr, core::array::from_fn(|i| value + i as u32));
         tcgen05::wait_st();
     }
 }
@@ -71,11 +123,26 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::mma_f16(d, a, a, tcgen05::instruction::<f16, f16>(128, 64), true);
         tcgen05::mma_tf32(d, a, a, tcgen05::instruction::<Tf32, Tf32>(128, 64), true);
         tcgen05::mma_f8f6f4(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(128, 64), true);
+        tcgen05::mma_f16_ts(d, d + 32, a, tcgen05::instruction::<bf16, f16>(128, 64), true);
+        tcgen05::mma_tf32_ts(d, d + 32, a, tcgen05::instruction::<Tf32, Tf32>(128, 64), true);
+        tcgen05::mma_f8f6f4_ts(d, d + 32, a, tcgen05::instruction::<F8E5M2, F8E5M2>(128, 64), true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8_ts(d, d + 32, a, tcgen05::instruction::<i8, i8>(128, 64), false);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8(d, a, a, tcgen05::instruction::<i8, i8>(128, 64), false);
+        let rows = tcgen05::shared(operand, 128, 256, Swizzle::None);
+        tcgen05::cp_128x256b(d + 32, rows);
+        tcgen05::cp_4x256b(d + 32, rows);
+        tcgen05::cp_128x128b(d + 32, rows);
+        tcgen05::cp_64x128b_warpx2_02_13(d + 32, rows);
+        tcgen05::cp_64x128b_warpx2_01_23(d + 32, rows);
         tcgen05::cp_32x128b_warpx4(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
-        let idesc = tcgen05::instruction_block_scale::<F8E4M3, F8E5M2>(128, 64, 1);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(128, 64, 1);
         tcgen05::mma_mxf8f6f4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, 64, 2);
+        tcgen05::mma_mxf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, 64, 0);
+        tcgen05::mma_mxf4nvf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         tcgen05::commit(bar);
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();

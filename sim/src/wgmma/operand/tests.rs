@@ -107,7 +107,7 @@ fn k_major_operands_of_every_size() {
         let mut all = Vec::new();
         Operand::new((descriptor, Major::K), 24, dtype)
             .unwrap()
-            .for_each_chunk(|row, k, at| all.push((row, k * dtype.bytes(), at)));
+            .for_each_chunk(|row, k, at| all.push((row, k * (K_BYTES / dtype.k()), at)));
         all
     };
     let halves = chunks(OperandType::F16);
