@@ -17,6 +17,7 @@ mod strided_cases;
 #[path = "../common/typed.rs"]
 mod typed_cases;
 
+mod archs;
 mod attention_reference;
 mod attention_work;
 mod block_scaled;
