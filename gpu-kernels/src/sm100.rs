@@ -24,6 +24,13 @@
 pub mod block_scaled;
 pub mod launch_control;
 pub mod pair;
+#[cfg(not(target_arch = "nvptx64"))]
+mod table;
+
+#[cfg(all(feature = "sm100", not(target_arch = "nvptx64")))]
+pub use table::INSTANCES;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use table::Instance;
 
 use crate::gemm::TileSchedulerParams;
 use crate::gemm::epilogue::Epilogue;

@@ -43,6 +43,7 @@ mod of_cudarc;
 mod param;
 #[cfg(feature = "reference")]
 pub mod reference;
+pub mod sm100;
 mod stream;
 mod tensor;
 mod tensor_batch;
