@@ -12,6 +12,7 @@ mod cases;
 use gpu_kernels::sm100::{INSTANCES, Instance};
 use host::{Device, DeviceInfo, SimConfig};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use warpipe::{GEMM_IMAGE, gpu_kernels, host, isa};
@@ -32,6 +33,11 @@ fn blackwell() -> Result<DeviceInfo, String> {
     let have = have.join(", ");
     let found = devices.into_iter().find(runs);
     found.ok_or_else(|| format!("no GPU of compute capability 10.0 or 10.3: {have}"))
+}
+
+/// A line that the test harness does not swallow.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 #[test]
@@ -61,7 +67,7 @@ fn each_kernel_is_right() {
         Err(why) => {
             let asked = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "blackwell");
             assert!(!asked, "WARPIPE_REQUIRE_GPU=blackwell: {why}");
-            eprintln!("each_kernel_is_right: skipped, {why}");
+            say(&format!("each_kernel_is_right: skipped, {why}"));
             return;
         }
     };
@@ -69,9 +75,10 @@ fn each_kernel_is_right() {
         let device = Device::cuda(gpu.index).unwrap_or_else(|e| panic!("{e}"));
         return run(&device, &name);
     }
-    eprintln!("{gpu:?}");
+    say(&format!("{gpu:?}"));
     let wrong: Vec<_> = INSTANCES.iter().filter_map(|i| alone(i.desc.meta.name()).err()).collect();
-    eprintln!("{} of {} kernels are right", INSTANCES.len() - wrong.len(), INSTANCES.len());
+    let all = INSTANCES.len();
+    say(&format!("{} of {all} kernels are right", all - wrong.len()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -81,7 +88,7 @@ fn run(device: &Device, name: &str) {
     for size in [cases::small(instance), cases::large(instance)] {
         for whole in [true, false] {
             let said = cases::product(device, &GEMM_IMAGE, instance, size, whole);
-            eprintln!("{}", said.unwrap_or_else(|wrong| panic!("{wrong}")));
+            say(&said.unwrap_or_else(|wrong| panic!("{wrong}")));
         }
     }
 }
