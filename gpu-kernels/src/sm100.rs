@@ -18,7 +18,8 @@
 //!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
-//! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
+//! compiled with the feature `sm100`, for a part of the image of their own: a Hopper can't run them. The host launches
+//! them by the table [`Instance`] (`host::sm100`).
 #![forbid(unsafe_code)]
 
 pub mod block_scaled;
