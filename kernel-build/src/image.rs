@@ -132,8 +132,9 @@ impl DeviceImage {
     fn rust_expression(&self, lengths: &[usize], others: &[String]) -> String {
         let folder = self.rust_path.parent().unwrap_or(Path::new(""));
         let code_file = self.code_path.strip_prefix(folder).unwrap_or(&self.code_path);
+        // A part without kernels uses neither.
         let head = format!(
-            "    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
+            "    #[allow(dead_code)]\n    const ALL: &[u8] = include_bytes!({:?});\n    #[allow(dead_code)]\n    const fn code(kernel: \
              &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
              ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Brotli \
              {{ bytes, data }} }}\n    }}\n",
