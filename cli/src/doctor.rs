@@ -173,23 +173,22 @@ fn gpus() -> Vec<Finding> {
 
 /// What does not work on a GPU that runs `arch`.
 fn cost_of(arch: Option<&str>, image: &'static Image) -> Option<Cow<'static, str>> {
-    match arch {
-        Some("sm_90a") => None,
-        Some(arch) => Some(match image.part(arch) {
-            Some(part) => {
-                let kernels = part.kernels.len();
-                let words =
-                    "that no chip has run before: docs/blackwell.md; the commands use the SM model";
-                format!("it runs {kernels} GEMMs for {arch} {words}").into()
-            }
-            None => {
-                let words = "docs/blackwell.md says how to build for it";
-                format!("it runs nothing of this image, which is for {}: {words}", image.archs())
-                    .into()
-            }
-        }),
-        None => Some("it runs no image: they are for compute capability 9.0, 10.0 and 10.3".into()),
+    let Some(arch) = arch else {
+        return Some("it runs no image: they are for compute capability 9.0, 10.0 and 10.3".into());
+    };
+    if arch == "sm_90a" {
+        return None;
     }
+    let Some(part) = image.part(arch) else {
+        let words = "docs/blackwell.md says how to build for it";
+        let archs = image.archs();
+        return Some(
+            format!("it runs nothing of this image, which is for {archs}: {words}").into(),
+        );
+    };
+    let kernels = part.kernels.len();
+    let words = "that no chip has run before: docs/blackwell.md; the commands use the SM model";
+    Some(format!("it runs {kernels} GEMMs for {arch} {words}").into())
 }
 
 /// cuBLASLt, the reference of the benchmarks.
