@@ -45,8 +45,8 @@ mod built {
     use kernel_build::{Arch, KernelBuilder, PtxasCheck};
     use std::path::PathBuf;
 
-    /// Features of the kernels' crate that this one passes on, and whether they are on.
-    const FEATURES: [(&str, bool); 17] = [
+    /// Features of the kernels' crate that this one passes on, and whether they are on: the kernels for a Hopper.
+    const HOPPER: [(&str, bool); 15] = [
         ("gemm-bf16", cfg!(feature = "gemm-bf16")),
         ("gemm-f16", cfg!(feature = "gemm-f16")),
         ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
@@ -62,16 +62,24 @@ mod built {
         ("gemm-tf32", cfg!(feature = "gemm-tf32")),
         ("attention", cfg!(feature = "attention")),
         ("entry-points", cfg!(feature = "entry-points")),
-        ("bounded-waits", cfg!(feature = "bounded-waits")),
-        ("stress", cfg!(feature = "stress")),
     ];
+    /// Those that change all kernels.
+    const ALL: [(&str, bool); 2] =
+        [("bounded-waits", cfg!(feature = "bounded-waits")), ("stress", cfg!(feature = "stress"))];
 
     /// Compiles the kernels for the device.
     pub fn build() {
         let mut builder = KernelBuilder::package("warpipe-gpu-kernels").arch(Arch::Sm90a);
-        for (feature, on) in FEATURES {
-            if on {
-                builder = builder.feature(feature);
+        let on = |(feature, on): (&'static str, bool)| on.then_some(feature);
+        for feature in ALL.into_iter().filter_map(on) {
+            builder = builder.feature(feature);
+        }
+        for feature in HOPPER.into_iter().filter_map(on) {
+            builder = builder.arch_feature(Arch::Sm90a, feature);
+        }
+        if cfg!(feature = "sm100") {
+            for arch in [Arch::Sm100a, Arch::Sm103a] {
+                builder = builder.arch(arch).arch_feature(arch, "sm100");
             }
         }
         if cfg!(feature = "stress") {

@@ -9,7 +9,7 @@ use warpipe::host::gemm::{Gemm, GemmProblem};
 use warpipe::host::{Device, Dtype, Error, data};
 
 fn squares(c: &mut Criterion) {
-    match Device::cuda(0) {
+    match Device::cuda(0).and_then(|device| device.load(&GEMM_IMAGE).map(|_| device)) {
         Ok(device) => on(c, &device).unwrap_or_else(|e| panic!("{e}")),
         Err(why) => {
             let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");

@@ -94,7 +94,8 @@ pub mod prelude {
     pub use pipeline::prelude::*;
 }
 
-/// The kernels of [`gpu_kernels`] that the features choose, as PTX for sm_90a.
+/// The kernels of [`gpu_kernels`] that the features choose, as PTX for sm_90a. With the feature `sm100` it has parts for
+/// sm_100a and sm_103a, too.
 #[cfg(feature = "gemm-image")]
 pub static GEMM_IMAGE: isa::kernel::Image = isa::kernel_image!("warpipe_gpu_kernels");
 

@@ -25,7 +25,7 @@ fn gpu(test: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
     // The harness runs tests side by side; a measurement wants the device for itself.
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    match Device::cuda(0) {
+    match Device::cuda(0).and_then(|device| device.load(&warpipe::GEMM_IMAGE).map(|_| device)) {
         Ok(device) => Some((device, turn)),
         Err(why) => {
             assert!(!required(), "WARPIPE_REQUIRE_GPU=1: {why}");

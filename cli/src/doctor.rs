@@ -4,6 +4,8 @@ use super::error::Error;
 use super::{kernels, say};
 use kernel_build::{Toolchain, ptxas::Ptxas};
 use serde::Serialize;
+use std::borrow::Cow;
+use warpipe::isa::kernel::Image;
 
 /// Options of `warpipe doctor`.
 #[derive(clap::Args, Debug)]
@@ -26,7 +28,7 @@ struct Finding {
     detail: String,
     /// What does not work without the component.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<&'static str>,
+    cost: Option<Cow<'static, str>>,
     /// The kernels of the image by element types.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     families: Vec<kernels::Family>,
@@ -44,12 +46,12 @@ impl Finding {
     ) -> Self {
         match result {
             Ok(found) => Self::new(what, detail(found), None),
-            Err(e) => Self::new(what, e.to_string(), Some(cost)),
+            Err(e) => Self::new(what, e.to_string(), Some(cost.into())),
         }
     }
 
     /// A component with a cost is missing or incomplete.
-    fn new(what: &'static str, detail: String, cost: Option<&'static str>) -> Self {
+    fn new(what: &'static str, detail: String, cost: Option<Cow<'static, str>>) -> Self {
         Self { what, good: cost.is_none(), detail, cost, families: Vec::new(), kernels: Vec::new() }
     }
 }
@@ -58,7 +60,7 @@ impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, good, detail, cost, families, kernels } = self;
         write!(f, "{} {what:<10} {detail}", if *good { '+' } else { '-' })?;
-        cost.map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))?;
+        cost.as_ref().map_or(Ok(()), |cost| write!(f, "\n  {:<10} so {cost}", ""))?;
         let mut tables = Vec::new();
         if !families.is_empty() {
             tables.extend(kernels::family_lines(families));
@@ -106,8 +108,8 @@ fn image(name_kernels: bool) -> Finding {
     let detail = format!(
         "{} for {}, {} kernels, {} KiB, {}",
         image.name,
-        image.arch,
-        image.kernels.len(),
+        image.archs(),
+        image.parts().map(|part| part.kernels.len()).sum::<usize>(),
         image.code_bytes().div_ceil(1024),
         image.ptxas.map_or_else(
             || "not checked by ptxas when it was built".to_owned(),
@@ -117,7 +119,7 @@ fn image(name_kernels: bool) -> Finding {
     let cost = image
         .ptxas
         .is_none()
-        .then_some("its kernels may have spilled registers or serialised wgmmas");
+        .then_some("its kernels may have spilled registers or serialised wgmmas".into());
     let kernels = if name_kernels { kernels::rows(image.kernels) } else { Vec::new() };
     let families = kernels::families(image.kernels);
     Finding { families, kernels, ..Finding::new("image", detail, cost) }
@@ -156,17 +158,37 @@ fn gpus() -> Vec<Finding> {
     }
     for gpu in &devices {
         let (major, minor) = gpu.compute;
+        let runs = gpu.arch().map(|arch| format!(", runs {arch}")).unwrap_or_default();
         let detail = format!(
-            "cuda:{} {}: compute capability {major}.{minor}, {} SMs, {} MiB",
+            "cuda:{} {}: compute capability {major}.{minor}{runs}, {} SMs, {} MiB",
             gpu.index,
             gpu.name,
             gpu.sms,
             gpu.memory_bytes >> 20
         );
-        let cost = (!gpu.is_hopper()).then_some("it cannot run sm_90a kernels, which need 9.0");
-        findings.push(Finding::new("GPU", detail, cost));
+        findings.push(Finding::new("GPU", detail, cost_of(gpu.arch(), &warpipe::GEMM_IMAGE)));
     }
     findings
+}
+
+/// What does not work on a GPU that runs `arch`.
+fn cost_of(arch: Option<&str>, image: &'static Image) -> Option<Cow<'static, str>> {
+    let Some(arch) = arch else {
+        return Some("it runs no image: they are for compute capability 9.0, 10.0 and 10.3".into());
+    };
+    if arch == "sm_90a" {
+        return None;
+    }
+    let Some(part) = image.part(arch) else {
+        let words = "docs/blackwell.md says how to build for it";
+        let archs = image.archs();
+        return Some(
+            format!("it runs nothing of this image, which is for {archs}: {words}").into(),
+        );
+    };
+    let kernels = part.kernels.len();
+    let words = "that no chip has run before: docs/blackwell.md; the commands use the SM model";
+    Some(format!("it runs {kernels} GEMMs for {arch} {words}").into())
 }
 
 /// cuBLASLt, the reference of the benchmarks.
@@ -177,4 +199,27 @@ fn cublaslt() -> Finding {
         |version| format!("version {version}"),
         "`warpipe bench` times its own kernels alone",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_generation_is_told_what_it_runs() {
+        static HOPPER: Image =
+            Image { name: "x", arch: "sm_90a", code: &[], kernels: &[], ptxas: None, others: &[] };
+        static BOTH: Image = Image { others: &[Image { arch: "sm_100a", ..HOPPER }], ..HOPPER };
+        assert_eq!(cost_of(Some("sm_90a"), &HOPPER), None);
+        let said = |arch, image| cost_of(arch, image).expect("a cost").into_owned();
+        assert_eq!(
+            said(Some("sm_100a"), &HOPPER),
+            "it runs nothing of this image, which is for sm_90a: docs/blackwell.md says how to build for it"
+        );
+        assert!(
+            said(Some("sm_100a"), &BOTH).starts_with("it runs 0 GEMMs for sm_100a that no chip")
+        );
+        assert!(said(Some("sm_103a"), &BOTH).contains("which is for sm_90a, sm_100a: "));
+        assert!(said(None, &BOTH).contains("9.0, 10.0 and 10.3"));
+    }
 }

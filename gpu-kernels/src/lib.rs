@@ -19,7 +19,7 @@
 //! | `gemm` | all GEMMs: [`gemm::table`] |
 //! | `examples` | small kernels, each of which shows a part of `pipeline` |
 //! | `ceilings` | kernels that measure the limits of a GPU |
-//! | `sm100` | the GEMMs for Blackwell, in an image of their own: [`sm100`]. Not one of the entry points |
+//! | `sm100` | the GEMMs for Blackwell, in a part of the image of their own: [`sm100`]. Not one of the entry points |
 //! | `entry-points` | all of these |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]

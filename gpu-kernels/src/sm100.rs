@@ -18,12 +18,20 @@
 //!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
-//! compiled with the feature `sm100`, for an image of their own: a Hopper can't run them.
+//! compiled with the feature `sm100`, for a part of the image of their own: a Hopper can't run them. The host launches
+//! them by the table [`Instance`] (`host::sm100`).
 #![forbid(unsafe_code)]
 
 pub mod block_scaled;
 pub mod launch_control;
 pub mod pair;
+#[cfg(not(target_arch = "nvptx64"))]
+mod table;
+
+#[cfg(all(feature = "sm100", not(target_arch = "nvptx64")))]
+pub use table::INSTANCES;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use table::Instance;
 
 use crate::gemm::TileSchedulerParams;
 use crate::gemm::epilogue::Epilogue;

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Clusters of up to this many CTAs are portable. Larger ones need an attribute of the function.
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// The kernels of an image, each assembled once.
+/// The kernels of an image for one architecture, each assembled once.
 pub(crate) struct Kernels {
     context: Arc<Context>,
+    /// The part for the device.
     image: &'static Image,
     /// In the order of the image. Each has its own lock, so that threads that use other kernels do not
     /// wait while this one is assembled.
@@ -53,7 +54,7 @@ impl Kernels {
         Self { context: Arc::clone(context), image, functions }
     }
 
-    /// The handle of kernel `index` of the image. It stays valid while `self` lives.
+    /// The handle of kernel `index` of the part. It stays valid while `self` lives.
     pub fn function(&self, index: usize) -> Result<CuFunction, Error> {
         self.with(index, |function| Ok(function.raw))
     }

@@ -18,6 +18,8 @@ pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 /// A context, and the default stream that this crate makes in it.
 pub(crate) struct Context {
     pub info: DeviceInfo,
+    /// The PTX target that it runs.
+    pub arch: &'static str,
     device: CuDevice,
     raw: CuContext,
     pub stream: CuStream,
@@ -57,21 +59,23 @@ impl Drop for Bound {
 }
 
 impl Context {
-    /// Retains the primary context of device `index`, which must be a Hopper GPU.
+    /// Retains the primary context of device `index`, for which there must be images.
     pub fn new(index: usize) -> Result<Arc<Self>, Error> {
         let devices = cuda_devices()?;
         let count = devices.len();
         let info = devices.into_iter().nth(index).ok_or(Error::NoSuchDevice { index, count })?;
-        Self::retain(hopper(info)?)
+        Self::retain(info)
     }
 
     /// Retains the primary context of a GPU.
     fn retain(info: DeviceInfo) -> Result<Arc<Self>, Error> {
+        let arch = arch(&info)?;
         let device = device(info.index as i32)?;
         let mut raw = CuContext::NULL;
         // SAFETY: `device` came from `cuDeviceGet`; the context is released in `drop`.
         unsafe { driver::cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
-        Self { info, device, raw, stream: CuStream::NULL, owner: Owner::Retained }.ready()
+        let (stream, owner) = (CuStream::NULL, Owner::Retained);
+        Self { info, arch, device, raw, stream, owner }.ready()
     }
 
     /// Retains the calling thread's current context, which must be a primary context.
@@ -91,7 +95,7 @@ impl Context {
         if active == 0 {
             return Err(own());
         }
-        let primary = Self::retain(hopper(info(driver, device)?)?)?;
+        let primary = Self::retain(info(driver, device)?)?;
         if primary.raw == current { Ok(primary) } else { Err(own()) }
     }
 
@@ -110,9 +114,10 @@ impl Context {
             let _bound = bind(raw)?;
             current_device()?
         };
-        let info = hopper(info(driver, device)?)?;
-        let owner = Owner::Caller { _keep: keep };
-        Self { info, device, raw, stream: CuStream::NULL, owner }.ready()
+        let info = info(driver, device)?;
+        let arch = arch(&info)?;
+        let (stream, owner) = (CuStream::NULL, Owner::Caller { _keep: keep });
+        Self { info, arch, device, raw, stream, owner }.ready()
     }
 
     /// Makes the default stream.
@@ -203,13 +208,11 @@ fn current_device() -> Result<CuDevice, Error> {
     Ok(device)
 }
 
-/// Refuses every GPU that is no Hopper GPU.
-fn hopper(info: DeviceInfo) -> Result<DeviceInfo, Error> {
-    if info.is_hopper() {
-        return Ok(info);
-    }
+/// The PTX target of a GPU. Refuses every GPU for which there are no images.
+fn arch(info: &DeviceInfo) -> Result<&'static str, Error> {
     let (major, minor) = info.compute;
-    Err(Error::WrongArch { index: info.index, name: info.name, major, minor })
+    let refused = || Error::WrongArch { index: info.index, name: info.name.clone(), major, minor };
+    info.arch().ok_or_else(refused)
 }
 
 impl Drop for Context {

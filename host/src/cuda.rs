@@ -43,8 +43,14 @@ impl DeviceInfo {
         self.compute == (9, 0)
     }
 
+    /// The PTX target of the images that this GPU runs: `sm_90a`, `sm_100a` or `sm_103a`. `None` for a GPU that
+    /// [`Device::cuda`](crate::Device::cuda) refuses.
+    pub fn arch(&self) -> Option<&'static str> {
+        crate::arch::of_compute(self.compute)
+    }
+
     /// Peak rate of dense bf16 products with f32 accumulators at the highest clock, in TFLOP/s. A Hopper
-    /// SM does 2048 multiply-adds per clock.
+    /// SM does 2048 multiply-adds per clock. It is no figure of any other GPU.
     pub fn peak_tflops(&self) -> f64 {
         f64::from(self.sms) * 4096.0 * f64::from(self.clock_khz) * 1e-9
     }

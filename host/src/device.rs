@@ -1,4 +1,4 @@
-//! Devices: a Hopper GPU or the SM model, behind one API.
+//! Devices: a GPU or the SM model, behind one API.
 
 use crate::buffer::Buffer;
 use crate::context::{Bound, Context};
@@ -47,7 +47,9 @@ impl Backend {
                 } else {
                     format!(", context {:#x}", context.raw().0 as u64)
                 };
-                format!("{name} (device {index}, sm_90, {sms} SMs, CUDA {major}.{minor}{own})")
+                // The chip, without the `a` of its code.
+                let sm = context.arch.trim_end_matches('a');
+                format!("{name} (device {index}, {sm}, {sms} SMs, CUDA {major}.{minor}{own})")
             }
             Self::Sim(model) => {
                 format!("SM model ({} SMs, seed {})", model.config.sms, model.config.seed)
@@ -57,7 +59,8 @@ impl Backend {
 }
 
 impl Device {
-    /// Opens GPU `index`, which must have compute capability 9.0.
+    /// Opens GPU `index`, which must have compute capability 9.0 (Hopper), 10.0 or 10.3 (Blackwell). It runs the images
+    /// that have code for it: [`Device::load`] tells.
     ///
     /// # Errors
     /// [`Error::NoDriver`], [`Error::DriverTooOld`], [`Error::NoGpu`], [`Error::NoSuchDevice`],
@@ -66,7 +69,7 @@ impl Device {
         Ok(Self { backend: Backend::Cuda(Context::new(index)?), chosen: None })
     }
 
-    /// The calling thread's current context, which must be the primary context of a Hopper GPU: that is
+    /// The calling thread's current context, which must be the primary context of a GPU: that is
     /// what the CUDA runtime, PyTorch and cudarc work in. It is retained, so it stays alive with the result.
     ///
     /// # Errors
@@ -115,7 +118,8 @@ impl Device {
     }
 
     /// Opens the first Hopper GPU if there is one, and the SM model otherwise. [`Device::describe`] says
-    /// which one was chosen, and why.
+    /// which one was chosen, and why. A Blackwell GPU is not chosen, because most images have no code for one:
+    /// [`Device::cuda`] opens it.
     pub fn auto() -> Self {
         Self::auto_with(sim::Config::default())
     }
@@ -126,10 +130,16 @@ impl Device {
             let first = devices.iter().find(|d| d.is_hopper()).or(devices.first());
             Self::cuda(first.map_or(0, |d| d.index))
         });
-        match found {
-            Ok(device) => Self { chosen: Some("the first sm_90 GPU".into()), ..device },
-            Err(why) => Self { chosen: Some(why.to_string().into()), ..Self::sim(config) },
-        }
+        let why = match found {
+            Ok(device) if device.info().is_some_and(DeviceInfo::is_hopper) => {
+                return Self { chosen: Some("the first sm_90 GPU".into()), ..device };
+            }
+            Ok(other) => {
+                format!("there is no sm_90 GPU, and {} is not chosen", other.backend.describe())
+            }
+            Err(why) => why.to_string(),
+        };
+        Self { chosen: Some(why.into()), ..Self::sim(config) }
     }
 
     /// One line that names the device and, if [`Device::auto`] chose it, the reason.

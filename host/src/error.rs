@@ -44,9 +44,10 @@ pub enum Error {
         /// Number of CUDA devices.
         count: usize,
     },
-    /// The GPU is not a Hopper GPU.
+    /// There are no images for the GPU.
     #[error(
-        "device {index} ({name}) has compute capability {major}.{minor}; sm_90a kernels need 9.0 (H100, H200, H20, GH200)"
+        "device {index} ({name}) has compute capability {major}.{minor}; images are for {}",
+        crate::arch::in_words()
     )]
     WrongArch {
         /// Ordinal.
@@ -228,12 +229,28 @@ pub enum Error {
     Tensor(#[from] TensorError),
 
     // Launches.
-    /// The image is for another architecture.
-    #[error("image {image} is for {arch}; this device runs sm_90a")]
+    /// The image has no code for the device.
+    #[error("image {image} has code for {archs}; {device} runs {arch}")]
     ImageArch {
         /// The image's name.
         image: &'static str,
-        /// Its target.
+        /// The architectures that it has code for.
+        archs: String,
+        /// The device, with its compute capability.
+        device: String,
+        /// The architecture that the device runs.
+        arch: &'static str,
+    },
+    /// The image has a kernel for other architectures than the device's.
+    #[error("kernel {kernel} of image {image} is for {archs}; this device runs {arch}")]
+    KernelArch {
+        /// The image's name.
+        image: &'static str,
+        /// The kernel.
+        kernel: String,
+        /// The architectures that the image has it for.
+        archs: String,
+        /// The architecture that the device runs.
         arch: &'static str,
     },
     /// The image lacks the code of a kernel.

@@ -5,7 +5,9 @@
 //! built with this program, a grid that its clusters do not divide, more shared memory than the device
 //! has, parameters that do not match the kernel's.
 
+use crate::arch;
 use crate::assemble::Kernels;
+use crate::cuda::DeviceInfo;
 use crate::device::{Backend, Device};
 use crate::driver::{
     self, CuDevicePtr, CuFunction, CuLaunchAttribute, CuLaunchConfig, CuStream, value,
@@ -17,7 +19,7 @@ use isa::kernel::{Image, KernelDesc, KernelMeta};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Most CTAs in a cluster on sm_90.
+/// Most CTAs in a cluster.
 const LARGEST_CLUSTER: u32 = 16;
 
 /// An image loaded on a device. Cheap to clone.
@@ -25,6 +27,8 @@ const LARGEST_CLUSTER: u32 = 16;
 pub struct Module {
     device: Device,
     image: &'static Image,
+    /// The part of the image for the device; `None` on the model, which runs the kernels of all parts.
+    part: Option<&'static Image>,
     cuda: Option<Arc<Kernels>>,
 }
 
@@ -32,19 +36,23 @@ impl Device {
     /// Loads an image.
     ///
     /// On a GPU, the driver assembles a kernel's PTX at its first use or in [`Module::preload`], and
-    /// caches the result on disk. On the model, kernels are functions of this program.
+    /// caches the result on disk. Of an image for several architectures it takes the part for the GPU. On the model,
+    /// kernels are functions of this program, and those of all architectures run.
     ///
     /// # Errors
-    /// [`Error::ImageArch`] if the image is not for sm_90a.
+    /// [`Error::ImageArch`] if the image has no code for the GPU.
     pub fn load(&self, image: &'static Image) -> Result<Module, Error> {
-        if image.arch != "sm_90a" {
-            return Err(Error::ImageArch { image: image.name, arch: image.arch });
-        }
-        let cuda = match &self.backend {
-            Backend::Cuda(context) => Some(Arc::new(Kernels::new(context, image))),
-            Backend::Sim(_) => None,
+        let (part, cuda) = match &self.backend {
+            Backend::Cuda(context) => {
+                let part = arch::part(image, context.arch, || {
+                    let DeviceInfo { index, name, compute: (major, minor), .. } = &context.info;
+                    format!("device {index} ({name}), of compute capability {major}.{minor},")
+                })?;
+                (Some(part), Some(Arc::new(Kernels::new(context, part))))
+            }
+            Backend::Sim(_) => (None, None),
         };
-        Ok(Module { device: self.clone(), image, cuda })
+        Ok(Module { device: self.clone(), image, part, cuda })
     }
 
     /// Checks and launches a kernel of `module` on `stream`.
@@ -99,7 +107,7 @@ impl Device {
 /// A kernel that a module has, with a grid that it can be launched with.
 #[derive(Clone, Copy)]
 pub(crate) struct Prepared {
-    /// Its index in the image.
+    /// Its index among the kernels of the module.
     index: usize,
 }
 
@@ -127,7 +135,7 @@ impl Device {
 }
 
 impl Module {
-    /// The image that this module was loaded from.
+    /// The image that this module was loaded from, with the parts for all architectures.
     pub fn image(&self) -> &'static Image {
         self.image
     }
@@ -135,29 +143,45 @@ impl Module {
     /// Checks that the image has this kernel, built from the same source.
     ///
     /// # Errors
-    /// [`Error::NoSuchKernel`]; [`Error::ImageMismatch`] if image and program were built from
-    /// different source.
+    /// [`Error::NoSuchKernel`]; [`Error::KernelArch`] if the image has the kernel for other architectures than the
+    /// device's; [`Error::ImageMismatch`] if image and program were built from different source.
     pub fn check(&self, desc: &KernelDesc) -> Result<(), Error> {
         self.index(desc).map(drop)
     }
 
-    /// The kernel's index in the image, after the check of [`Module::check`].
+    /// The kernels that the device has: those of the part for it, and on the model those of all parts.
+    fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
+        let one = self.part.into_iter();
+        let all = self.part.is_none().then(|| self.image.parts()).into_iter().flatten();
+        one.chain(all).flat_map(|part| part.kernels)
+    }
+
+    /// The kernel's index among [`Module::kernels`], after the check of [`Module::check`].
     fn index(&self, desc: &KernelDesc) -> Result<usize, Error> {
-        let (meta, image) = (&desc.meta, self.image);
-        let Some(index) = image.kernels.iter().position(|k| k.name == meta.name) else {
-            let have: Vec<_> = image.kernels.iter().map(KernelMeta::name).collect();
-            return Err(Error::NoSuchKernel {
-                image: image.name.into(),
-                kernel: meta.name().into(),
-                have: if have.is_empty() { "none".into() } else { have.join(", ") },
-            });
+        let meta = &desc.meta;
+        let Some((index, found)) = self.kernels().enumerate().find(|(_, k)| k.name == meta.name)
+        else {
+            return Err(self.lacks(meta));
         };
-        match difference(&image.kernels[index], meta) {
+        match difference(found, meta) {
             None => Ok(index),
             Some((field, image, program)) => {
                 Err(Error::ImageMismatch { kernel: meta.name().into(), field, image, program })
             }
         }
+    }
+
+    /// The error for a kernel that the device does not have.
+    fn lacks(&self, meta: &KernelMeta) -> Error {
+        let (image, kernel) = (self.image.name, meta.name().to_owned());
+        let has = |part: &&Image| part.kernels.iter().any(|k| k.name == meta.name);
+        let archs: Vec<_> = self.image.parts().filter(has).map(|part| part.arch).collect();
+        if let (Some(part), false) = (self.part, archs.is_empty()) {
+            return Error::KernelArch { image, kernel, archs: archs.join(", "), arch: part.arch };
+        }
+        let have: Vec<_> = self.kernels().map(KernelMeta::name).collect();
+        let have = if have.is_empty() { "none".into() } else { have.join(", ") };
+        Error::NoSuchKernel { image: image.into(), kernel, have }
     }
 
     /// Checks that the image has this kernel and that it can be launched with this grid.
@@ -236,7 +260,7 @@ impl Module {
         f(at, len)
     }
 
-    /// The handle of kernel `index` of the image.
+    /// The handle of kernel `index` of the module.
     fn function(&self, index: usize) -> Result<CuFunction, Error> {
         match &self.cuda {
             Some(kernels) => kernels.function(index),

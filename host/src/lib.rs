@@ -21,6 +21,7 @@
 //! The CUDA libraries are loaded at run time. On a machine without a GPU, an [`Error`] says what is
 //! missing, and the SM model can be used.
 
+mod arch;
 mod assemble;
 pub mod attention;
 mod buffer;
@@ -42,6 +43,7 @@ mod of_cudarc;
 mod param;
 #[cfg(feature = "reference")]
 pub mod reference;
+pub mod sm100;
 mod stream;
 mod tensor;
 mod tensor_batch;

@@ -28,7 +28,7 @@ pub enum Arch {
     /// Hopper with its architecture-specific instructions (wgmma, setmaxnreg).
     #[default]
     Sm90a,
-    /// Blackwell (B200, GB200) with its architecture-specific instructions (tcgen05). `host` runs no such image yet.
+    /// Blackwell (B200, GB200) with its architecture-specific instructions (tcgen05).
     Sm100a,
     /// Blackwell Ultra (B300, GB300), as [`Sm100a`](Self::Sm100a).
     Sm103a,
@@ -56,8 +56,9 @@ impl Arch {
 #[expect(clippy::struct_excessive_bools, reason = "each is one switch of the builder")]
 pub struct KernelBuilder {
     kernel_crate: Crate,
-    arch: Arch,
+    archs: Vec<Arch>,
     features: Vec<String>,
+    arch_features: Vec<(Arch, String)>,
     default_features: bool,
     ptxas: PtxasCheck,
     out_dir: Option<PathBuf>,
@@ -85,8 +86,9 @@ impl KernelBuilder {
     fn of(kernel_crate: Crate) -> Self {
         Self {
             kernel_crate,
-            arch: Arch::default(),
+            archs: Vec::new(),
             features: Vec::new(),
+            arch_features: Vec::new(),
             default_features: true,
             ptxas: PtxasCheck::default(),
             out_dir: None,
@@ -99,15 +101,37 @@ impl KernelBuilder {
         }
     }
 
-    /// Sets the architecture to build for.
+    /// Adds an architecture to build for. Without any it is [`Arch::Sm90a`].
+    ///
+    /// The image has a part for each, as a fat binary has, and a device takes the part that is for it. The crate is
+    /// compiled once for each, so that it may have other kernels for each ([`arch_feature`](Self::arch_feature)).
     pub fn arch(mut self, arch: Arch) -> Self {
-        self.arch = arch;
+        if !self.archs.contains(&arch) {
+            self.archs.push(arch);
+        }
         self
     }
 
-    /// Enables a feature of the kernel crate.
+    /// Enables a feature of the kernel crate, for all architectures.
     pub fn feature(mut self, feature: impl Into<String>) -> Self {
         self.features.push(feature.into());
+        self
+    }
+
+    /// Enables a feature of the kernel crate for one of the architectures alone. Kernels that use an instruction which
+    /// another architecture does not have (wgmma, tcgen05) belong behind such a feature.
+    ///
+    /// ```no_run
+    /// # use warpipe_kernel_build::{Arch, KernelBuilder};
+    /// KernelBuilder::package("my-kernels")
+    ///     .arch(Arch::Sm90a)
+    ///     .arch_feature(Arch::Sm90a, "hopper")
+    ///     .arch(Arch::Sm100a)
+    ///     .arch_feature(Arch::Sm100a, "blackwell")
+    ///     .build_or_exit();
+    /// ```
+    pub fn arch_feature(mut self, arch: Arch, feature: impl Into<String>) -> Self {
+        self.arch_features.push((arch, feature.into()));
         self
     }
 
@@ -179,7 +203,8 @@ impl KernelBuilder {
         self
     }
 
-    /// Builds. Writes `<crate>.ptx`, `<crate>.rs` and the files that it embeds into the output folder. In a
+    /// Builds. Writes `<crate>.ptx`, `<crate>.rs` and the files that it embeds into the output folder. What belongs to the
+    /// second architecture and those that follow has a folder inside of it, with the architecture's name. In a
     /// build script, tells cargo which files to watch.
     pub fn build(self) -> Result<DeviceImage, Error> {
         let in_build_script = self.out_dir.is_none();
@@ -192,34 +217,74 @@ impl KernelBuilder {
             None => nested_target_dir(&out_dir),
         };
         let toolchain = Toolchain::find()?;
-        let asked = Asked {
-            kernel_crate: &self.kernel_crate,
-            features: &self.features,
-            default_features: self.default_features,
-        };
-        let Source { crate_dir, build_dir, run_in, name, shown_from } =
-            asked.source(&toolchain, &out_dir, &target_dir)?;
         if in_build_script {
             for variable in ptxas::VARIABLES {
                 println!("cargo::rerun-if-env-changed={variable}");
             }
+        }
+        let (first, rest) = self.parts()?;
+        let part = |part: &Part, out_dir: &Path| {
+            self.part(part, &toolchain, &target_dir, out_dir, in_build_script)
+        };
+        let mut image = part(&first, &out_dir)?;
+        for other in &rest {
+            let folder = out_dir.join(other.arch.name());
+            image.add(part(other, &folder)?)?;
+        }
+        image.write()?;
+        Ok(image)
+    }
+
+    /// The parts of the image: the first one and the others.
+    fn parts(&self) -> Result<(Part, Vec<Part>), Error> {
+        let archs = if self.archs.is_empty() { &[Arch::default()] } else { &self.archs[..] };
+        if let Some((arch, feature)) = self.arch_features.iter().find(|(a, _)| !archs.contains(a)) {
+            let have: Vec<_> = archs.iter().map(|arch| arch.name()).collect();
+            let (feature, arch) = (feature.clone(), arch.name());
+            return Err(Error::ArchFeature { feature, arch, have: have.join(", ") });
+        }
+        let part = |arch: &Arch| {
+            let own = self.arch_features.iter().filter(|(of, _)| of == arch);
+            let features = self.features.iter().chain(own.map(|(_, feature)| feature));
+            Part { arch: *arch, features: features.cloned().collect() }
+        };
+        Ok((part(&archs[0]), archs[1..].iter().map(part).collect()))
+    }
+
+    /// Builds one part. Its code is not packed yet.
+    fn part(
+        &self,
+        part: &Part,
+        toolchain: &Toolchain,
+        target_dir: &Path,
+        out_dir: &Path,
+        in_build_script: bool,
+    ) -> Result<DeviceImage, Error> {
+        let asked = Asked {
+            kernel_crate: &self.kernel_crate,
+            features: &part.features,
+            default_features: self.default_features,
+        };
+        let Source { crate_dir, build_dir, run_in, name, shown_from } =
+            asked.source(toolchain, out_dir, target_dir)?;
+        if in_build_script {
             println!("cargo::rerun-if-changed={}", crate_dir.join("Cargo.toml").display());
         }
         let nested = Nested {
             crate_dir: &build_dir,
             run_in: &run_in,
             lib_name: &name,
-            target_dir: &target_dir,
-            arch: self.arch.name(),
+            target_dir,
+            arch: part.arch.name(),
             // A workspace of its own has them in its manifest.
-            features: if build_dir == crate_dir { &self.features } else { &[] },
+            features: if build_dir == crate_dir { &part.features } else { &[] },
             default_features: self.default_features || build_dir != crate_dir,
             line_info: self.line_info,
         };
-        fs::create_dir_all(&out_dir).map_err(Error::io("cannot create", &out_dir))?;
+        fs::create_dir_all(out_dir).map_err(Error::io("cannot create", out_dir))?;
         let work_dir = nested.work_dir();
         let _lock = nested::lock(&work_dir)?;
-        let module = nested.run(&toolchain)?;
+        let module = nested.run(toolchain)?;
         if in_build_script {
             watch(module.sources, &crate_dir, &build_dir);
             if build_dir != crate_dir {
@@ -230,14 +295,14 @@ impl KernelBuilder {
         let source =
             fs::read_to_string(&module.path).map_err(Error::io("cannot read", &module.path))?;
         let marked = ir::mark(&source, ir::Options { convergent: self.convergent })?;
-        let mut image =
-            self.lower(&toolchain, &name, &marked, &module.path, &work_dir, &out_dir)?;
+        let files = Files { module: &module.path, work_dir: &work_dir, out_dir };
+        let mut image = self.lower(toolchain, part.arch.name(), &name, &marked, &files)?;
         let checked = Checked {
-            toolchain: &toolchain,
+            toolchain,
             nested: &nested,
             crate_dir: &crate_dir,
             shown_from: &shown_from,
-            out_dir: &out_dir,
+            out_dir,
             how: self.ptxas,
             cubin: self.cubin,
             convergent: self.convergent,
@@ -247,7 +312,6 @@ impl KernelBuilder {
             pass_on(&image.warnings);
         }
         image.warnings.splice(0..0, module.warnings);
-        image.write()?;
         Ok(image)
     }
 
@@ -255,13 +319,11 @@ impl KernelBuilder {
     fn lower(
         &self,
         toolchain: &Toolchain,
+        arch: &'static str,
         name: &str,
         marked: &Marked,
-        module: &Path,
-        work_dir: &Path,
-        out_dir: &Path,
+        &Files { module, work_dir, out_dir }: &Files<'_>,
     ) -> Result<DeviceImage, Error> {
-        let arch = self.arch.name();
         let folder = work_dir.join("kernels");
         fs::create_dir_all(&folder).map_err(Error::io("cannot create", &folder))?;
         let items = ir::Items::of(&marked.text);
@@ -309,6 +371,7 @@ impl KernelBuilder {
             bare_kernels: marked.bare_kernels.clone(),
             warnings: Vec::new(),
             ptxas: None,
+            others: Vec::new(),
         };
         for kernel in &image.bare_kernels {
             let warning = format!("kernel {kernel} has no metadata: its launches can't be checked");
@@ -316,6 +379,20 @@ impl KernelBuilder {
         }
         Ok(image)
     }
+}
+
+/// What one part of the image is built for, and with.
+struct Part {
+    arch: Arch,
+    features: Vec<String>,
+}
+
+/// Where the files of a part are.
+struct Files<'a> {
+    /// The unoptimised module.
+    module: &'a Path,
+    work_dir: &'a Path,
+    out_dir: &'a Path,
 }
 
 /// Tells cargo which files this build has read.

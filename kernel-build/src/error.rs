@@ -107,6 +107,29 @@ pub enum Error {
         /// What disagrees.
         what: String,
     },
+    /// A feature is for an architecture that is not built.
+    #[error(
+        "feature {feature} is for {arch}, and the build is for {have}: call arch for {arch} too"
+    )]
+    ArchFeature {
+        /// The feature.
+        feature: String,
+        /// Its architecture.
+        arch: &'static str,
+        /// The architectures of the build.
+        have: String,
+    },
+    /// A kernel has other metadata for another architecture. The host's code has one description of it.
+    #[error(
+        "kernel {kernel} of {} differs from that of {} in its bounds or parameters: give one of them another name",
+        archs[1], archs[0]
+    )]
+    PartsDiffer {
+        /// The kernel.
+        kernel: String,
+        /// The two architectures.
+        archs: [&'static str; 2],
+    },
     /// `opt`, `llc` or `ptxas` failed.
     #[error("{tool} failed ({status}) on {}:\n{output}", input.display())]
     Tool {

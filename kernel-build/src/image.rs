@@ -47,6 +47,8 @@ pub struct DeviceImage {
     pub warnings: Vec<String>,
     /// The ptxas that assembled the image, and its report.
     pub ptxas: Option<(ptxas::Ptxas, ptxas::Report)>,
+    /// The parts for the other architectures of the build, each with its own kernels, files and warnings.
+    pub others: Vec<Self>,
 }
 
 /// A module as the image has it, in Brotli (RFC 7932).
@@ -61,19 +63,39 @@ fn pack(text: &str) -> Vec<u8> {
 }
 
 impl DeviceImage {
+    /// Adds the part for another architecture. The host's code has one description of a kernel, so that the kernels of the
+    /// same name must agree.
+    pub(crate) fn add(&mut self, part: Self) -> Result<(), Error> {
+        let own = |kernel: &KernelMeta| self.kernels.iter().find(|k| k.name == kernel.name);
+        let differs = |kernel: &&KernelMeta| own(kernel).is_some_and(|own| own != *kernel);
+        if let Some(kernel) = part.kernels.iter().find(differs) {
+            let archs = [self.arch, part.arch];
+            return Err(Error::PartsDiffer { kernel: kernel.name.clone(), archs });
+        }
+        self.others.push(Self { rust_path: self.rust_path.clone(), ..part });
+        Ok(())
+    }
+
     /// Writes the packed modules and the Rust file that embeds them.
     pub(crate) fn write(&self) -> Result<(), Error> {
+        let text = self.pack_all()?;
+        fs::write(&self.rust_path, text).map_err(Error::io("cannot write", &self.rust_path))
+    }
+
+    /// Writes the packed modules, and returns the expression that embeds them.
+    fn pack_all(&self) -> Result<String, Error> {
         let packed = parallel::map(&self.modules, |module| pack(&module.text));
         fs::write(&self.code_path, packed.concat())
             .map_err(Error::io("cannot write", &self.code_path))?;
         let lengths: Vec<usize> = packed.iter().map(Vec::len).collect();
-        fs::write(&self.rust_path, self.rust_expression(&lengths))
-            .map_err(Error::io("cannot write", &self.rust_path))
+        let others: Vec<String> =
+            self.others.iter().map(Self::pack_all).collect::<Result<_, _>>()?;
+        Ok(self.rust_expression(&lengths, &others))
     }
 
     /// Writes the image into `folder` for a package whose features choose among its kernels: `<name>.rs`, and a file
     /// for the code of each kernel. `feature` names the one of a kernel. `isa::kernel_image!` embeds the kernels
-    /// whose feature the package has.
+    /// whose feature the package has. Only the part for the first architecture is written.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -100,20 +122,23 @@ impl DeviceImage {
         let file = folder.join(format!("{}.rs", self.name));
         let kernels =
             self.kernel_list(|kernel| format!("#[cfg(feature = {:?})]\n        ", feature(kernel)));
-        fs::write(&file, self.expression("", &code, &kernels))
+        fs::write(&file, self.expression("", &code, &kernels, &[]))
             .map_err(Error::io("cannot write", &file))
     }
 
-    /// An expression of type `isa::kernel::Image`; `lengths` are those of the packed modules.
-    /// `isa::kernel_image!` gives the name `__warpipe_isa` its meaning. The modules' file is named relative to
+    /// An expression of type `isa::kernel::Image`; `lengths` are those of the packed modules, and `others` the expressions
+    /// of the other parts. `isa::kernel_image!` gives the name `__warpipe_isa` its meaning. The modules' file is named relative to
     /// this one, so that both can be moved.
-    fn rust_expression(&self, lengths: &[usize]) -> String {
+    fn rust_expression(&self, lengths: &[usize], others: &[String]) -> String {
+        let folder = self.rust_path.parent().unwrap_or(Path::new(""));
+        let code_file = self.code_path.strip_prefix(folder).unwrap_or(&self.code_path);
+        // A part without kernels uses neither.
         let head = format!(
-            "    const ALL: &[u8] = include_bytes!({:?});\n    const fn code(kernel: \
+            "    #[allow(dead_code)]\n    const ALL: &[u8] = include_bytes!({:?});\n    #[allow(dead_code)]\n    const fn code(kernel: \
              &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
              ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Brotli \
              {{ bytes, data }} }}\n    }}\n",
-            self.code_path.file_name().unwrap_or_default().to_string_lossy(),
+            code_file.to_string_lossy(),
         );
         let mut code = String::from("&[\n");
         let mut at = 0;
@@ -123,7 +148,7 @@ impl DeviceImage {
             at += len;
         }
         code += "    ]";
-        self.expression(&head, &code, &self.kernel_list(|_| String::new()))
+        self.expression(&head, &code, &self.kernel_list(|_| String::new()), others)
     }
 
     /// The kernels' metadata as a slice. `before` is written before each kernel.
@@ -159,15 +184,18 @@ impl DeviceImage {
         text + "    ]"
     }
 
-    /// The image, from what its items need and the lists of its code and its kernels.
-    fn expression(&self, head: &str, code: &str, kernels: &str) -> String {
+    /// The image, from what its items need, the lists of its code and its kernels, and its other parts.
+    fn expression(&self, head: &str, code: &str, kernels: &str, others: &[String]) -> String {
         let ptxas = self.ptxas.as_ref().map(|(ptxas, _)| &ptxas.version);
         format!(
             "{{\n    #[allow(unused_imports)]\n    use __warpipe_isa::kernel::{{Code, Image, KernelCode, KernelMeta, \
              META_MAGIC, ParamMeta, name64}};\n{head}    static CODE: &[KernelCode] = {code};\n    static KERNELS: \
-             &[KernelMeta] = {kernels};\n    Image {{\n        name: {:?},\n        arch: {:?},\n        code: \
-             CODE,\n        kernels: KERNELS,\n        ptxas: {ptxas:?},\n    }}\n}}\n",
-            self.name, self.arch,
+             &[KernelMeta] = {kernels};\n    static OTHERS: &[Image] = &[{}];\n    Image {{\n        name: {:?},\n        \
+             arch: {:?},\n        code: CODE,\n        kernels: KERNELS,\n        ptxas: {ptxas:?},\n        others: \
+             OTHERS,\n    }}\n}}\n",
+            others.join(","),
+            self.name,
+            self.arch,
         )
     }
 }

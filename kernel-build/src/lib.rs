@@ -14,6 +14,8 @@
 //! [`KernelBuilder::package`] finds the kernel crate by its name among the dependencies of the build script's package.
 //! [`KernelBuilder::new`] takes a folder.
 //!
+//! An image may have code for several architectures: [`KernelBuilder::arch`], more than once.
+//!
 //! # The steps
 //! ```text
 //!  kernel crate ──cargo rustc──▶ one unoptimised LLVM module   (nested cargo, fat LTO, core included)

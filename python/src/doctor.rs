@@ -15,7 +15,7 @@ pub fn doctor() -> PyResult<String> {
         "detail": format!(
             "{} for {}, {} kernels, {} KiB, {}",
             image.name,
-            image.arch,
+            image.archs(),
             image.kernels.len(),
             image.code_bytes().div_ceil(1024),
             image.ptxas.map_or_else(
@@ -31,8 +31,15 @@ pub fn doctor() -> PyResult<String> {
                 "what": "GPU",
                 "good": gpu.is_hopper(),
                 "detail": format!(
-                    "cuda:{} {}: compute capability {major}.{minor}, {} SMs, {} MiB, driver of CUDA {}.{}",
-                    gpu.index, gpu.name, gpu.sms, gpu.memory_bytes >> 20, gpu.driver.0, gpu.driver.1
+                    "cuda:{} {}: compute capability {major}.{minor}, {} SMs, {} MiB, driver of CUDA {}.{}{}",
+                    gpu.index,
+                    gpu.name,
+                    gpu.sms,
+                    gpu.memory_bytes >> 20,
+                    gpu.driver.0,
+                    gpu.driver.1,
+                    // The functions of this package launch kernels for a Hopper alone.
+                    if gpu.is_hopper() { "" } else { "; the kernels of this package need 9.0" }
                 ),
             })
         })),

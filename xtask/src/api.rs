@@ -14,7 +14,7 @@ use std::path::Path;
 /// compiled with warpipe, are no API; and features that only change what a device build does add nothing.
 const FEATURES: [(&str, &str); 2] = [("warpipe-host", "reference"), ("warpipe", "reference")];
 /// An image without kernels, in the place of the one that a package has.
-const NO_IMAGE: &str = "__warpipe_isa::kernel::Image { name: \"none\", arch: \"sm_90a\", code: &[], kernels: &[], ptxas: None }\n";
+const NO_IMAGE: &str = "__warpipe_isa::kernel::Image { name: \"none\", arch: \"sm_90a\", code: &[], kernels: &[], ptxas: None, others: &[] }\n";
 
 /// Compares the API with the files, or writes the files with `--bless`.
 pub fn run(options: &[&str]) -> Result<(), Error> {

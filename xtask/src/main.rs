@@ -20,7 +20,8 @@ cargo xtask bundle [--release] [--features LIST] [--only WORD ...] [--out DIR]
     Builds the command, the tests and the benchmarks, and puts the stripped programs into DIR
     (bundle/ by default). The folder runs on any Linux machine of this architecture without a
     toolchain. Programs that cannot use a GPU are left out. With --only WORD, the bundle has the
-    command and only the programs whose name contains a WORD. --features is passed to cargo.
+    command and only the programs whose name contains a WORD. --features is passed to cargo:
+    --features sm100,bounded-waits --only gpu_blackwell is the test of the kernels for Blackwell.
     DIR/run-tests runs all tests. An existing bundle in DIR is replaced.
 cargo xtask api [--bless]
     Compares the public API of the published libraries with docs/api, or writes the files there.

@@ -42,8 +42,8 @@ fn the_model_agrees_with_the_manual() {
 
 /// The GPU with the litmus kernels; none where there is none, which the test says.
 fn chip(test: &str) -> Option<Bench> {
-    match Device::cuda(0) {
-        Ok(device) => Some(Bench::new(device).unwrap_or_else(|e| panic!("{e}"))),
+    match Device::cuda(0).and_then(Bench::new) {
+        Ok(bench) => Some(bench),
         Err(why) => {
             let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
             assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");

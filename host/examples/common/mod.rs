@@ -20,5 +20,6 @@ pub fn image(path: &str) -> Result<&'static Image, Box<dyn Error>> {
         code: code.collect::<Vec<_>>().leak(),
         kernels: kernels.leak(),
         ptxas: None,
+        others: &[],
     })))
 }

@@ -8,10 +8,11 @@ use std::io::Write;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Device 0, or `None` with a printed line. With `WARPIPE_REQUIRE_GPU=1` its absence fails the test.
+/// Device 0, which must be a Hopper GPU, or `None` with a printed line. With `WARPIPE_REQUIRE_GPU=1` its absence fails the
+/// test.
 pub fn gpu(test: &str) -> Option<Gpu> {
     let alone = alone();
-    match Device::cuda(0) {
+    match hopper() {
         Ok(device) => Some(Gpu { device, _alone: alone }),
         Err(why) => {
             let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
@@ -19,6 +20,15 @@ pub fn gpu(test: &str) -> Option<Gpu> {
             say(&format!("{test}: skipped, {why}"));
             None
         }
+    }
+}
+
+/// Device 0, if images of sm_90a run there.
+fn hopper() -> Result<Device, String> {
+    let device = Device::cuda(0).map_err(|why| why.to_string())?;
+    match device.info().and_then(host::DeviceInfo::arch) {
+        Some("sm_90a") => Ok(device),
+        _ => Err(format!("{} runs no image of sm_90a", device.describe())),
     }
 }
 

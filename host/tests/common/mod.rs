@@ -106,4 +106,4 @@ pub const fn table(rows: &'static [Instance]) -> Instances<Linear> {
 static KERNELS: [KernelMeta; 5] = [BIG.meta, MID.meta, SMALL.meta, MID_C.meta, F32.meta];
 
 pub static IMAGE: Image =
-    Image { name: "table", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None };
+    Image { name: "table", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None, others: &[] };

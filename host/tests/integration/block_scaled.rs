@@ -26,7 +26,14 @@ mod units {
 fn image(rows: &[Instance]) -> &'static Image {
     let kernels: Vec<KernelMeta> = rows.iter().map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("block scaled", "sm_90a");
-    Box::leak(Box::new(Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None }))
+    Box::leak(Box::new(Image {
+        name,
+        arch,
+        code: &[],
+        kernels: kernels.leak(),
+        ptxas: None,
+        others: &[],
+    }))
 }
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| image(&BLOCK_SCALED_INSTANCES));
 static UNITS: LazyLock<&'static Image> = LazyLock::new(|| image(&units::KERNELS));

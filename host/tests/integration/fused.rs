@@ -19,7 +19,7 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
         [bf16::fused().rows, bf16::gated().rows, f16::fused().rows, f16::gated().rows].into_iter();
     let kernels: Vec<KernelMeta> = tables.flatten().map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("fused", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

@@ -18,8 +18,14 @@ mod table {
 }
 
 static METAS: [KernelMeta; 1] = [<table::in_a_row::in_a_row as Kernel>::DESC.meta];
-static IMAGE: Image =
-    Image { name: "in_a_row", arch: "sm_90a", code: &[], kernels: &METAS, ptxas: None };
+static IMAGE: Image = Image {
+    name: "in_a_row",
+    arch: "sm_90a",
+    code: &[],
+    kernels: &METAS,
+    ptxas: None,
+    others: &[],
+};
 
 const LAYERS: usize = 4;
 

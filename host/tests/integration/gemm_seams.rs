@@ -125,7 +125,7 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let rows = CHAINED.iter().chain(BOUNDED.iter()).chain(SWIGLU.iter());
     let kernels: Vec<KernelMeta> = rows.map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("chains", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

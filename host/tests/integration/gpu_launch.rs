@@ -52,6 +52,7 @@ fn with_broken() -> (&'static Image, [KernelDesc; 2]) {
         code: &[code("fill"), KernelCode { kernel: "broken", code: Code::Ptx(NONSENSE) }],
         kernels: &[BROKEN.meta, EMPTY.meta, FILL_META],
         ptxas: None,
+        others: &[],
     };
     (&MIXED, [BROKEN, EMPTY])
 }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let kernels: Vec<KernelMeta> = GROUPED_INSTANCES.iter().map(|i| i.desc.meta).collect();
     let (name, arch) = ("grouped", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

@@ -4,6 +4,8 @@
 extern crate gpu_kernels as warpipe_gpu_kernels;
 extern crate warpipe_host as host;
 
+#[path = "../../../tests/common/blackwell.rs"]
+mod blackwell_cases;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/gpu.rs"]
@@ -17,8 +19,10 @@ mod strided_cases;
 #[path = "../common/typed.rs"]
 mod typed_cases;
 
+mod archs;
 mod attention_reference;
 mod attention_work;
+mod blackwell;
 mod block_scaled;
 mod errors;
 mod fused;

@@ -24,6 +24,7 @@ pub static IMAGE: LazyLock<Image> = LazyLock::new(|| Image {
     code: &[],
     kernels: &KERNELS,
     ptxas: None,
+    others: &[],
 });
 
 /// What lies around the tensors: NaN in every type.

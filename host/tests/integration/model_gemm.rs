@@ -162,7 +162,7 @@ static PLAIN: KernelDesc = plain::DESC;
 static PLAIN_C: KernelDesc = plain_c::DESC;
 static KERNELS: [KernelMeta; 2] = [PLAIN.meta, PLAIN_C.meta];
 pub static IMAGE: Image =
-    Image { name: "plain", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None };
+    Image { name: "plain", arch: "sm_90a", code: &[], kernels: &KERNELS, ptxas: None, others: &[] };
 
 const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
     Instance {

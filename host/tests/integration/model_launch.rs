@@ -177,9 +177,9 @@ fn blocks_clusters_and_shared_memory_beyond_the_device_are_refused() {
     static WIDE: [KernelMeta; 1] = [changed(1056, 1, 0)];
     static MANY: [KernelMeta; 1] = [changed(32, 32, 0)];
     static IMAGES: [Image; 3] = [
-        Image { name: "big", arch: "sm_90a", code: &[], kernels: &BIG, ptxas: None },
-        Image { name: "wide", arch: "sm_90a", code: &[], kernels: &WIDE, ptxas: None },
-        Image { name: "many", arch: "sm_90a", code: &[], kernels: &MANY, ptxas: None },
+        Image { name: "big", arch: "sm_90a", code: &[], kernels: &BIG, ptxas: None, others: &[] },
+        Image { name: "wide", arch: "sm_90a", code: &[], kernels: &WIDE, ptxas: None, others: &[] },
+        Image { name: "many", arch: "sm_90a", code: &[], kernels: &MANY, ptxas: None, others: &[] },
     ];
     let device = model();
     let mut out = device.alloc_zeroed(4).unwrap();

@@ -14,7 +14,7 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let rows = E4M3_INSTANCES.iter().chain(E4M3_FAST_INSTANCES.iter());
     let kernels: Vec<KernelMeta> = rows.map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("quantised", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

@@ -14,7 +14,7 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let rows = SCALED_INSTANCES.iter().chain(FAST_ACCUM_INSTANCES.iter());
     let kernels: Vec<KernelMeta> = rows.map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("scaled", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let kernels: Vec<KernelMeta> = LAYOUT_INSTANCES.iter().map(|row| row.desc.meta).collect();
     let (name, arch) = ("layouts", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

@@ -14,7 +14,7 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
     let kernels: Vec<KernelMeta> =
         instances().chain(others).map(|instance| instance.desc.meta).collect();
     let (name, arch) = ("typed", "sm_90a");
-    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None };
+    let image = Image { name, arch, code: &[], kernels: kernels.leak(), ptxas: None, others: &[] };
     Box::leak(Box::new(image))
 });
 

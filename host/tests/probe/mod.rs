@@ -92,6 +92,7 @@ pub static IMAGE: Image = Image {
     code: &[code("fill"), code("ranks2"), code("ranks16"), code("shared_memory"), code("tile")],
     kernels: &KERNELS,
     ptxas: None,
+    others: &[],
 };
 
 pub fn words(buffer: &Buffer) -> Vec<u32> {

@@ -3,6 +3,8 @@
 //! The driver assembles a whole PTX module before it launches any kernel of it, and a GEMM kernel takes a
 //! considerable part of a second. With a module for each kernel, a program waits only for the kernels that
 //! it runs.
+//!
+//! An image may have code for several architectures, as a fat binary has. The kernels need not be the same ones.
 
 use super::KernelMeta;
 use brotli_decompressor::Decompressor;
@@ -13,18 +15,22 @@ use std::io::Read;
 const BUFFER: usize = 1 << 14;
 
 /// A device image that `kernel-build` wrote: code and metadata of each kernel.
+///
+/// A device takes the part that is for it ([`Image::part`]), and has the kernels of this part alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
     /// Name of the kernel crate.
     pub name: &'static str,
-    /// PTX target, `sm_90a`.
+    /// PTX target of `code` and `kernels`, `sm_90a`.
     pub arch: &'static str,
     /// A module for each kernel.
     pub code: &'static [KernelCode],
-    /// The kernels, in the order of their names.
+    /// The kernels for `arch`, in the order of their names.
     pub kernels: &'static [KernelMeta],
     /// Version of the ptxas that checked the image at build time, if there was one.
     pub ptxas: Option<&'static str>,
+    /// The parts for other architectures. They have no parts of their own.
+    pub others: &'static [Self],
 }
 
 /// The image that the build script's `KernelBuilder` wrote into `OUT_DIR`, by the library name of its kernel crate:
@@ -109,9 +115,25 @@ impl Image {
         })
     }
 
-    /// Bytes of code that the program embeds.
+    /// This image, which is its first part, and the parts for other architectures.
+    pub fn parts(&'static self) -> impl Iterator<Item = &'static Self> + Clone {
+        std::iter::once(self).chain(self.others)
+    }
+
+    /// The part for an architecture, `sm_100a`.
+    pub fn part(&'static self, arch: &str) -> Option<&'static Self> {
+        self.parts().find(|part| part.arch == arch)
+    }
+
+    /// The architectures of the parts, in words: `sm_90a, sm_100a`.
+    pub fn archs(&'static self) -> String {
+        self.parts().map(|part| part.arch).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Bytes of code that the program embeds, for all architectures.
     pub fn code_bytes(&self) -> usize {
-        self.code.iter().map(|code| code.code.bytes()).sum()
+        let own: usize = self.code.iter().map(|code| code.code.bytes()).sum();
+        own + self.others.iter().map(Self::code_bytes).sum::<usize>()
     }
 }
 
@@ -162,7 +184,7 @@ mod tests {
 
     fn image(code: Code) -> Image {
         let code = Box::leak(Box::new([KernelCode { kernel: "gemm", code }]));
-        Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None }
+        Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None, others: &[] }
     }
 
     #[test]
@@ -172,6 +194,27 @@ mod tests {
         }
         assert_eq!(image(Code::Ptx(".version 8.0")).code_bytes(), 12);
         assert_eq!(image(Code::Brotli { bytes: 12, data: STORED }).code_bytes(), 16);
+    }
+
+    #[test]
+    fn a_part_is_found_by_its_architecture() {
+        static ULTRA: Image = Image { arch: "sm_103a", ..BLACKWELL };
+        static FAT: Image = Image { arch: "sm_90a", others: &[BLACKWELL, ULTRA], ..BLACKWELL };
+        const BLACKWELL: Image = Image {
+            name: "test",
+            arch: "sm_100a",
+            code: &[KernelCode { kernel: "gemm", code: Code::Ptx(".version 8.6") }],
+            kernels: &[],
+            ptxas: None,
+            others: &[],
+        };
+        assert_eq!(FAT.archs(), "sm_90a, sm_100a, sm_103a");
+        assert_eq!(FAT.code_bytes(), 36);
+        for arch in ["sm_90a", "sm_100a", "sm_103a"] {
+            assert_eq!(FAT.part(arch).map(|part| part.arch), Some(arch));
+        }
+        // An architecture with `a` runs on no other one, so that no part stands for another.
+        assert!(FAT.part("sm_120a").is_none() && ULTRA.part("sm_90a").is_none());
     }
 
     #[test]

@@ -238,7 +238,8 @@ fn the_embedded_code_is_the_modules() {
         let [bytes, at, len] = numbers[..] else { panic!("{rest}") };
         let code = Code::Brotli { bytes, data: &data[at..at + len] };
         let code = vec![KernelCode { kernel: kernel.clone().leak(), code }].leak();
-        let image = Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None };
+        let image =
+            Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None, others: &[] };
         assert_eq!(&image.ptx(kernel).unwrap(), text);
         assert!(2 * len < bytes, "{kernel}: {bytes} bytes became {len}");
     }

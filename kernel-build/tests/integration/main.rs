@@ -2,5 +2,6 @@
 
 extern crate warpipe_kernel_build as kernel_build;
 
+mod archs;
 mod device;
 mod embed;

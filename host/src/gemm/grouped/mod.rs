@@ -45,7 +45,7 @@ impl Gemm {
     /// # use {gpu_kernels::gemm::grouped::GROUPED_INSTANCES, isa::kernel::Image, warpipe_host as host};
     /// # let kernels: Vec<_> = GROUPED_INSTANCES.iter().map(|i| i.desc.meta).collect();
     /// # let kernels = kernels.leak();
-    /// # let image = Box::leak(Box::new(Image { name: "", arch: "sm_90a", code: &[], kernels, ptxas: None }));
+    /// # let image = Box::leak(Box::new(Image { name: "", arch: "sm_90a", code: &[], kernels, ptxas: None, others: &[] }));
     /// use host::gemm::{Gemm, GroupedProblem, GroupedRows};
     /// use host::{Device, SimConfig, data, Dtype::Bf16};
     ///

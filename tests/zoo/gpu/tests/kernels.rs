@@ -31,8 +31,9 @@ fn the_model_finds_each_bug_in_the_kernel() {
 
 #[test]
 fn a_gpu_runs_each_kernel_without_its_bug() {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
+    let loaded = Device::cuda(0).and_then(|device| Ok((device.load(&IMAGE)?, device)));
+    let (module, device) = match loaded {
+        Ok(loaded) => loaded,
         Err(why) => {
             let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
             assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
@@ -40,7 +41,6 @@ fn a_gpu_runs_each_kernel_without_its_bug() {
             return;
         }
     };
-    let module = device.load(&IMAGE).expect("the image has all kernels");
     for entry in entries() {
         launch(&device, &module, entry, false).unwrap_or_else(|e| panic!("{}: {e}", entry.name));
     }

@@ -1,0 +1,94 @@
+//! The table of the compiled GEMMs for Blackwell: what a launch must know beside a kernel's description.
+
+#[cfg(feature = "sm100")]
+use isa::kernel::Kernel;
+use isa::kernel::KernelDesc;
+
+/// A compiled GEMM, and how it is launched.
+///
+/// The types of the operands and the columns of a k tile are those of the kernel's tensor maps.
+#[derive(Clone, Copy)]
+pub struct Instance {
+    /// The kernel.
+    pub desc: &'static KernelDesc,
+    /// Rows and columns of D that a cluster computes at a time.
+    pub cluster_tile: [u32; 2],
+    /// Whether the hardware hands out the tiles, so that the grid has a cluster for each. Otherwise it is persistent.
+    pub launch_control: bool,
+    /// Whether the operands have block scales: two tensor maps of [`ScaleBlocks`](pipeline::tile::ScaleBlocks) before D's.
+    pub block_scaled: bool,
+}
+
+#[cfg(feature = "sm100")]
+impl Instance {
+    const fn of<K: Kernel>(rows: u32, columns: u32) -> Self {
+        let desc = const { &K::DESC };
+        let cluster_tile = [rows, columns];
+        Self { desc, cluster_tile, launch_control: false, block_scaled: false }
+    }
+}
+
+/// The compiled kernels, but that of NVFP4: the host has no operands of 4 bits.
+#[cfg(feature = "sm100")]
+pub static INSTANCES: &[Instance] = {
+    use super::kernels::*;
+    use super::launch_control::kernels::*;
+    use super::{block_scaled::kernels::*, pair::kernels::*};
+    const fn clc(of: Instance) -> Instance {
+        Instance { launch_control: true, ..of }
+    }
+    const fn mx(of: Instance) -> Instance {
+        Instance { block_scaled: true, ..of }
+    }
+    &[
+        Instance::of::<gemm_sm100_bf16_bf16_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_bf16_bf16_128x256_2x1>(256, 256),
+        Instance::of::<gemm_sm100_bf16_f16_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_bf16_f32_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_f16_f16_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_f16_f16_128x256_2x1>(256, 256),
+        Instance::of::<gemm_sm100_f16_bf16_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_f16_f32_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_e4m3_bf16_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_e4m3_bf16_128x256_2x1>(256, 256),
+        Instance::of::<gemm_sm100_e4m3_f32_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_tf32_f32_128x256_1x1>(128, 256),
+        Instance::of::<gemm_sm100_bf16_bf16_256x256_2sm>(256, 256),
+        Instance::of::<gemm_sm100_f16_f16_256x256_2sm>(256, 256),
+        Instance::of::<gemm_sm100_e4m3_bf16_256x256_2sm>(256, 256),
+        clc(Instance::of::<gemm_sm100_bf16_bf16_128x256_1x1_clc>(128, 256)),
+        clc(Instance::of::<gemm_sm100_bf16_bf16_128x256_2x1_clc>(256, 256)),
+        mx(Instance::of::<gemm_sm100_e4m3_bf16_128x128_mx>(128, 128)),
+    ]
+};
+
+#[cfg(all(test, feature = "sm100"))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A kernel's name says its tile and its cluster; the table says the same.
+    #[test]
+    fn rows_agree_with_the_names() {
+        let pair = |word: &str| -> Option<[u32; 2]> {
+            let (rows, columns) = word.split_once('x')?;
+            Some([rows.parse().ok()?, columns.parse().ok()?])
+        };
+        let mut seen = BTreeSet::new();
+        for instance in INSTANCES {
+            let meta = &instance.desc.meta;
+            let words: Vec<_> = meta.name().split('_').collect();
+            let mut sizes = words.iter().filter_map(|word| pair(word));
+            let (tile, cluster) = (sizes.next().unwrap(), sizes.next().unwrap_or([1, 1]));
+            let want = [tile[0] * cluster[0], tile[1] * cluster[1]];
+            assert_eq!(instance.cluster_tile, want, "{}", meta.name());
+            let ctas = if words.contains(&"2sm") { 2 } else { cluster[0] * cluster[1] };
+            assert_eq!(meta.cluster_size(), ctas, "{}", meta.name());
+            assert_eq!(instance.launch_control, words.contains(&"clc"), "{}", meta.name());
+            assert_eq!(instance.block_scaled, words.contains(&"mx"), "{}", meta.name());
+            let params = if instance.block_scaled { 7 } else { 5 };
+            assert_eq!(meta.params().len(), params, "{}", meta.name());
+            assert!(seen.insert(meta.name().to_owned()), "{} twice", meta.name());
+        }
+    }
+}
