@@ -44,8 +44,8 @@ pub struct Projected {
     pub sums: u64,
     /// Root mean square of the differences, divided by the expected root mean square of the sums.
     pub relative_error: f64,
-    /// The largest difference, divided by the same. Where the sum itself is more than [`WORST_ROW`] times that, as one large
-    /// element may be, its share of this is what the difference is divided by.
+    /// The largest difference, divided by the same. Where the sum itself is more than four times that, as one large element
+    /// may be, the difference is divided by a quarter of the sum.
     pub worst: f64,
 }
 

@@ -98,7 +98,7 @@ impl Record {
 const SCHEDULES: usize = 3;
 
 /// The plans to time for a product, at most `most`: the picker's choice, then those with the shortest predicted
-/// times, up to [`SCHEDULES`] of a kernel, and, for a quarter of `most`, others, evenly spread.
+/// times, up to three schedules of a kernel, and, for a quarter of `most`, others, evenly spread.
 ///
 /// # Errors
 /// The errors of [`Gemm::plan_scheduled`].

@@ -37,7 +37,7 @@ def test_everything_public_is_documented():
         if name != "__version__":
             assert getattr(warpipe, name).__doc__, name
     assert inspect.signature(warpipe.matmul).parameters.keys() == {
-        "a", "b", "c", "alpha", "beta", "out", "out_dtype",
+        "a", "b", "c", "alpha", "beta", "out", "out_dtype", "allow_tf32",
     }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def matmul(
     beta: float | None = None,
     out: _Out,
     out_dtype: Any = None,
+    allow_tf32: bool = False,
 ) -> _Out: ...
 @overload
 def matmul(
@@ -46,6 +47,7 @@ def matmul(
     beta: float | None = None,
     out: None = None,
     out_dtype: Any = None,
+    allow_tf32: bool = False,
 ) -> _T:
     """``alpha * a @ b + beta * c``, as ``torch.matmul(a, b)`` for matrices.
 
@@ -56,6 +58,9 @@ def matmul(
     ``c`` has the result's shape and type. ``beta`` is 1 with ``c`` and 0 without it. With ``beta=0``, ``c`` is not
     read. ``out`` is written in place and returned; it may not overlap the operands. ``out_dtype`` is the type of
     ``out``, of ``c`` or of ``a``, in this order; it may be float32.
+
+    With ``allow_tf32``, ``a`` and ``b`` are matrices of float32, which are rounded to tf32 (ten bits of fraction), and the
+    result is float32. Such a product has no ``c``, no factors and no backward pass.
 
     CUDA tensors are used on the stream on which their library works. Host tensors are computed on the SM model.
 
