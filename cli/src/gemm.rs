@@ -237,6 +237,13 @@ pub fn run(args: &Args) -> Result<(), Error> {
     verdict
 }
 
+/// Whether `value` is the maximum `right`, but for a fraction `bound` of it. NaN is the maximum of results with a NaN alone.
+fn same_amax(value: f32, right: f64, bound: f64) -> bool {
+    let value = f64::from(value);
+    let near = right.is_finite() && (value - right).abs() <= bound * right;
+    near || (value.is_nan() && right.is_nan())
+}
+
 /// Compares the maximum of a result with that of the f64 product, unless that is too large to compute.
 fn judge_amax(
     operands: &Operands,
@@ -249,7 +256,7 @@ fn judge_amax(
     // The error of a sum, relative to the largest one.
     let bound = scaled::bound(Dtype::F32, args.fast_accum);
     match reference {
-        Some(right) if (f64::from(value) - right).abs() > bound * right => {
+        Some(right) if !same_amax(value, right, bound) => {
             Err(Error::Amax { value, reference: right })
         }
         _ => Ok(()),
@@ -492,5 +499,19 @@ impl fmt::Display for Report {
             writeln!(f, "result  {file}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_wrong_maximum_shows() {
+        assert!(same_amax(100.01, 100.0, 3e-4) && same_amax(f32::NAN, f64::NAN, 3e-4));
+        for wrong in [f32::NAN, 0.0, 99.0, f32::INFINITY] {
+            assert!(!same_amax(wrong, 100.0, 3e-4), "{wrong}");
+        }
+        assert!(!same_amax(1.0, f64::NAN, 3e-4) && !same_amax(1.0, 0.0, 3e-4));
+        assert!(same_amax(0.0, 0.0, 3e-4));
     }
 }

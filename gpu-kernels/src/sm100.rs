@@ -203,6 +203,7 @@ fn store_tiles<const ACCUMULATORS: usize, const N: usize, O, E, Cl, G>(
         }
         full.release();
     }
+    epilogue.end(group);
     stores.tail(group);
 }
 

@@ -80,7 +80,8 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
         }
     }
 
-    /// Called once by each warp group behind its last tile. (CUTLASS: `end` of a visitor's callbacks.)
+    /// Called once by each warp group, by all of its threads, behind its last tile. TMA may still read the last store buffers.
+    /// (CUTLASS: `end` of a visitor's callbacks.)
     #[inline(always)]
     fn end<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>) {}
 
