@@ -34,6 +34,15 @@ impl Bench {
         Ok(Self { device, module })
     }
 
+    /// Loads the image for Blackwell.
+    ///
+    /// # Errors
+    /// As [`Bench::new`].
+    pub fn blackwell(device: Device) -> Result<Self, Error> {
+        let module = device.load(crate::blackwell_image())?;
+        Ok(Self { device, module })
+    }
+
     /// Runs a kernel whose first parameter is a slice of `count` words to write; gives the words.
     ///
     /// # Errors

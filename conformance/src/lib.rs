@@ -15,6 +15,7 @@
 //! ```
 
 mod bench;
+pub mod blackwell;
 mod judge;
 pub mod litmus;
 mod log;
@@ -25,6 +26,30 @@ pub use conformance_kernels as kernels;
 pub use judge::{Comparison, broken, compare};
 pub use litmus::{Litmus, Refusal, all};
 pub use log::{Allowed, Log, Seen};
+
+#[cfg(feature = "sm100")]
+static BLACKWELL_IMAGE: isa::kernel::Image = isa::kernel_image!("blackwell/conformance_blackwell");
+
+/// The litmus kernels for Blackwell, for sm_100a and sm_103a; without code, for the model alone, if the feature `sm100` is
+/// not on.
+pub fn blackwell_image() -> &'static isa::kernel::Image {
+    #[cfg(feature = "sm100")]
+    return &BLACKWELL_IMAGE;
+    #[cfg(not(feature = "sm100"))]
+    {
+        use isa::kernel::Image;
+        use std::sync::LazyLock;
+        static IMAGE: LazyLock<Image> = LazyLock::new(|| Image {
+            name: "conformance_blackwell",
+            arch: "sm_100a",
+            code: &[],
+            kernels: blackwell::kernels().leak(),
+            ptxas: None,
+            others: &[],
+        });
+        &IMAGE
+    }
+}
 
 /// The litmus kernels, compiled to PTX for sm_90a.
 pub static IMAGE: isa::kernel::Image = isa::kernel_image!("conformance_kernels");

@@ -66,7 +66,7 @@ impl Litmus {
     }
 }
 
-/// Every litmus, in the order of the report.
+/// Every litmus of a Hopper, in the order of the report. Those of Blackwell are [`crate::blackwell::ALL`].
 pub fn all() -> Vec<Litmus> {
     [
         mbarrier::ALL,

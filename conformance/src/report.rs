@@ -19,9 +19,23 @@ pub enum OnModel {
 pub fn on_model(litmus: &Litmus, seed: u64) -> Result<OnModel, String> {
     let device = Device::sim(SimConfig { seed, ..SimConfig::default() });
     let name = litmus.name;
-    let bench = Bench::new(device).map_err(|e| format!("{name}: {e}"))?;
+    on_bench(litmus, seed, &Bench::new(device).map_err(|e| format!("{name}: {e}"))?)
+}
+
+/// The same of a litmus for Blackwell. The model has few SMs, so that some CTAs do not start at once.
+///
+/// # Errors
+/// As [`on_model`].
+pub fn blackwell_on_model(litmus: &Litmus, seed: u64) -> Result<OnModel, String> {
+    let device = Device::sim(SimConfig { seed, sms: 4, ..SimConfig::default() });
+    let name = litmus.name;
+    on_bench(litmus, seed, &Bench::blackwell(device).map_err(|e| format!("{name}: {e}"))?)
+}
+
+fn on_bench(litmus: &Litmus, seed: u64, bench: &Bench) -> Result<OnModel, String> {
+    let name = litmus.name;
     let mut log = Log::default();
-    match ((litmus.run)(&bench, &mut log), litmus.refused) {
+    match ((litmus.run)(bench, &mut log), litmus.refused) {
         (Err(Error::Model(report)), Some(refusal)) if report.rule.code() == refusal.code => {
             Ok(OnModel::Refused(refusal))
         }
@@ -113,6 +127,19 @@ pub fn on_chip(litmus: &Litmus, chip: &Bench) -> Result<Row, String> {
         OnModel::Refused(refusal) => (Some(refusal), compare(&log, &log)),
     };
     Ok(Row { name: litmus.name, refused, comparison })
+}
+
+/// Runs a litmus on a Blackwell GPU, with the manual as its only judge: how many values are compared depends on the device.
+///
+/// # Errors
+/// A line: what the driver says.
+pub fn blackwell_on_chip(litmus: &Litmus, chip: &Bench) -> Result<Row, String> {
+    let mut log = Log::default();
+    (litmus.run)(chip, &mut log).map_err(|e| {
+        let part = log.parts.last().map_or("its start", |part| part);
+        format!("{}, on the chip, at {part}: {e}", litmus.name)
+    })?;
+    Ok(Row { name: litmus.name, refused: None, comparison: compare(&log, &log) })
 }
 
 /// The values of a log that the model refused to give, in words: what the chip did.

@@ -90,6 +90,13 @@ ops! { math;
         out
     }
 
+    /// `max.NaN.f32`: the greater of two numbers. If one is NaN, the canonical NaN; +0 is greater than -0. PTX 7.0, sm_80.
+    pub fn max_nan(a: f32, b: f32) -> f32 {
+        let out: f32;
+        ptx_pure!("max.NaN.f32 {}, {}, {};", out(reg32) out, in(reg32) a, in(reg32) b);
+        out
+    }
+
     /// `fma.rn.f32`: `a * b + c`, rounded once. PTX 2.0.
     pub fn fma(a: f32, b: f32, c: f32) -> f32 {
         let out: f32;

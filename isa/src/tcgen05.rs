@@ -40,6 +40,7 @@ mod kind;
 mod moves;
 mod pair;
 mod scaled;
+mod shift;
 
 pub use copies::*;
 pub use descriptor::{Swizzle, instruction, shared};
@@ -48,6 +49,7 @@ pub use kind::{Kind, KindF8f6f4, KindF16, KindI8, KindTf32, Operand};
 pub use moves::*;
 pub use pair::*;
 pub use scaled::*;
+pub use shift::*;
 
 /// Registers that a `tcgen05.ld` writes, at some time before [`wait_ld`] returns.
 ///

@@ -11,12 +11,12 @@
 //! proxy").
 
 use crate::cta::ClusterShape;
-use crate::cta::Unshared;
+use crate::cta::{Peers, Unshared};
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
 use crate::mma::{Fragments, TransposedFragments, store_words};
-use crate::tile::{BatchCoord, TensorMap};
+use crate::tile::{AcquiredMaps, BatchCoord, TensorMap};
 use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, by_fragments, facts};
 use core::marker::PhantomData;
 use isa::device;
@@ -434,6 +434,31 @@ impl<const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>
     }
 }
 
+/// Issues the stores of the buffers in one thread, each with its address and its columns to the right, and goes on to the next
+/// buffer. A macro keeps the caller's line, which a closure would lose.
+macro_rules! issue {
+    ($buffer:ident, |$at:ident, $right:ident| $store:expr) => {{
+        isa::debug::let_go($buffer.at);
+        if $buffer.group.thread() == 0 {
+            for tile in 0..TILES {
+                let $at = $buffer.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
+                let $right = (tile * O::EPILOGUE_COLS) as u32;
+                // SAFETY: the buffer is published, and `Stores::acquire` returns it again only
+                // after the bulk group has read it.
+                unsafe { $store };
+                isa::cp_async_bulk::commit_group();
+            }
+        }
+        // Without this synchronisation, LLVM gives the two sides of the branch separate ways back
+        // to the head of the kernel's loop. ptxas must then assume a diverged warp, and keeps the
+        // rings' states out of the uniform registers that wgmma's descriptors need.
+        // SAFETY: the group token proves that all lanes of the warp are here.
+        unsafe { isa::warp::sync_warp(u32::MAX) };
+        let next = *$buffer.next + TILES as u32;
+        *$buffer.next = if next == DEPTH as u32 { 0 } else { next };
+    }};
+}
+
 /// Store buffers that are filled and visible to the async proxy.
 ///
 /// (CUTLASS: a stage of `smem_d`, after `tma_store_fence`.)
@@ -520,24 +545,42 @@ impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const T
                 "a store buffer is K-major and one panel of its element's epilogue tile wide"
             );
         }
-        isa::debug::let_go(self.at);
-        if self.group.thread() == 0 {
-            for tile in 0..TILES {
-                let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
-                // SAFETY: the buffer is published, and `Stores::acquire` returns it again only
-                // after the bulk group has read it.
-                unsafe {
-                    tensor.issue_store(at, batch, row, col + (tile * O::EPILOGUE_COLS) as u32);
-                    isa::cp_async_bulk::commit_group();
-                }
-            }
+        issue!(self, |at, right| tensor.issue_store(at, batch, row, col + right));
+    }
+
+    /// Stores the buffer to (`row`, `col`) of matrix `index` of maps in global memory. What lies outside of the matrix is
+    /// clipped. As [`store_of`](Self::store_of), with the map acquired by the thread that issues the store.
+    ///
+    /// (PTX `fence.proxy.tensormap::generic.acquire`, `cp.async.bulk.tensor`; CUTLASS: the store of a `GemmUniversalMode::kGrouped`
+    /// with pointer arrays.)
+    ///
+    /// ```
+    /// # use {half::bf16, warpipe_pipeline::{prelude::*, store::*, tile::AcquiredMaps}};
+    /// # roles! { Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// fn store(
+    ///     buffer: PublishedBuffer<'_, bf16, 2, Math, Alone>,
+    ///     maps: &AcquiredMaps<'_, Tile<bf16, 64, 64>>,
+    ///     problem: u32,
+    /// ) {
+    ///     buffer.store_to(maps, problem, 128, 0);
+    /// }
+    /// ```
+    #[device]
+    pub fn store_to<T>(self, maps: &AcquiredMaps<'_, T>, index: u32, row: u32, col: u32)
+    where
+        T: TileShape<Element = O>,
+    {
+        const {
+            assert!(T::ROWS <= GROUP_ROWS, "a store buffer has 64 rows");
+            assert!(
+                by_fragments::<T>() && T::PANELS == 1,
+                "a store buffer is K-major and one panel of its element's epilogue tile wide"
+            );
         }
-        // Without this synchronisation, LLVM gives the two sides of the branch separate ways back
-        // to the head of the kernel's loop. ptxas must then assume a diverged warp, and keeps the
-        // rings' states out of the uniform registers that wgmma's descriptors need.
-        // SAFETY: the group token proves that all lanes of the warp are here.
-        unsafe { isa::warp::sync_warp(u32::MAX) };
-        let next = *self.next + TILES as u32;
-        *self.next = if next == DEPTH as u32 { 0 } else { next };
+        issue!(self, |at, right| maps
+            .get(index)
+            .tile(row, col + right, Peers::ALONE)
+            .store_from(at));
     }
 }

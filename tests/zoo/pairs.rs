@@ -18,6 +18,7 @@ family! { "pairs.rs":
     an_accumulator_that_the_peer_still_reads
     a_peer_that_leaves_under_the_multiplication
     a_load_that_signals_the_leader_as_one_cta
+    a_shift_by_one_cta_of_a_pair
 }
 
 /// The word that has the address of tensor memory.
@@ -350,6 +351,47 @@ fn a_load_that_signals_the_leader_as_one_cta() -> Bug {
                 }
             }
             cluster_sync();
+        },
+    )
+}
+
+fn a_shift_by_one_cta_of_a_pair() -> Bug {
+    bug(
+        "The leader shifts the rows of both CTAs with the instruction of one",
+        "PTX manual, `tcgen05.shift`: `.cta_group::2` touches both CTAs; all instructions of a kernel say the same",
+        PAIR,
+        // SAFETY: the instruction is the bug.
+        |_, bug| unsafe {
+            let [done] = init([1]);
+            let d = start();
+            let row = 128 * cta_rank() + tid();
+            let own = d + N + ((32 * (warp_id() % 4)) << 16);
+            if warp_id() != MULTIPLIES {
+                tcgen05::st_32x32b_x8(own, [row; 8]);
+                tcgen05::wait_st();
+            }
+            tcgen05::fence_before_thread_sync();
+            cluster_sync();
+            leader(|| {
+                tcgen05::fence_after_thread_sync();
+                let last = d + N + (96 << 16);
+                if bug {
+                    tcgen05::shift_down(last); //~ WP055
+                } else {
+                    tcgen05::shift_down_2sm(last);
+                }
+                tcgen05::commit_multicast_2sm(done, 3);
+            });
+            mbarrier::wait_parity(done, 0);
+            tcgen05::fence_after_thread_sync();
+            if warp_id() != MULTIPLIES {
+                let loaded = tcgen05::ld_32x32b_x8(own);
+                tcgen05::wait_ld();
+                // Lanes 96 to 127 moved, in both CTAs.
+                let from = if tid() > 96 { row - 1 } else { row };
+                assert_eq!(loaded.ready(), [from; 8], "row {row}");
+            }
+            end(d);
         },
     )
 }

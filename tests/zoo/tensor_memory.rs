@@ -23,6 +23,8 @@ family! { "tensor_memory.rs":
     an_accumulator_released_before_its_loads_are_over
     registers_used_before_the_wait
     a_first_step_that_adds
+    a_shift_read_without_its_commit
+    a_shift_of_the_upper_half_of_a_warp
 }
 
 /// A's 128 rows of 32 bytes, then B's 16, then the word that has the address.
@@ -546,6 +548,70 @@ fn a_first_step_that_adds() -> Bug {
                     multiply(d, bug); //~ WP054
                     tcgen05::commit(done);
                 });
+            }
+            mbarrier::wait_parity(done, 0);
+            end(d);
+        },
+    )
+}
+
+fn a_shift_read_without_its_commit() -> Bug {
+    bug(
+        "The accumulator's rows are shifted behind the commit that the epilogue waits for",
+        "PTX manual, `tcgen05.shift`: it is asynchronous",
+        CTA,
+        // SAFETY: the load before the shift is over is the bug.
+        |_, bug| unsafe {
+            let [done, all] = init([1, 1]);
+            let d = start();
+            if warp_id() == MULTIPLIES {
+                one(|| {
+                    multiply(d, false);
+                    if bug {
+                        tcgen05::commit(done);
+                    }
+                    tcgen05::shift_down(d); //~ WP051
+                    if !bug {
+                        tcgen05::commit(done);
+                    }
+                    tcgen05::commit(all);
+                });
+            } else {
+                mbarrier::wait_parity(done, 0);
+                tcgen05::fence_after_thread_sync();
+                let loaded = load(d); //~ WP051
+                tcgen05::wait_ld();
+                let _ = loaded.ready();
+            }
+            mbarrier::wait_parity(all, 0);
+            end(d);
+        },
+    )
+}
+
+fn a_shift_of_the_upper_half_of_a_warp() -> Bug {
+    bug(
+        "The 16 upper rows of a warp are to move, as `tcgen05.ld` with 16 lanes reads them",
+        "PTX manual, `tcgen05.shift`: the lane is a multiple of 32",
+        CTA,
+        // SAFETY: the lane of the shift is the bug.
+        |_, bug| unsafe {
+            let [done] = init([1]);
+            let d = start();
+            if warp_id() == MULTIPLIES {
+                one(|| {
+                    multiply(d, false);
+                    let lane = if bug { 16 } else { 32 };
+                    tcgen05::shift_down(d + (lane << 16)); //~ WP050
+                    tcgen05::commit(done);
+                });
+            } else {
+                mbarrier::wait_parity(done, 0);
+                tcgen05::fence_after_thread_sync();
+                let loaded = load(d);
+                tcgen05::wait_ld();
+                assert!(loaded.ready().iter().all(|&x| x == 16.0_f32.to_bits()));
+                tcgen05::fence_before_thread_sync();
             }
             mbarrier::wait_parity(done, 0);
             end(d);

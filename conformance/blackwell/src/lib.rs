@@ -13,8 +13,6 @@ use isa::{cluster, clusterlaunchcontrol, fence, global, kernel, mbarrier, shared
 
 /// Words of a thread that reads tensor memory.
 pub const WORDS: u32 = 32;
-/// CTAs of [`claims`](fn@claims).
-pub const CLAIMED: u32 = 12;
 
 /// The word with the address of tensor memory, two barriers, and the operands.
 const ADDRESS: u32 = 0;
@@ -355,8 +353,41 @@ pub fn a_in_tensor_memory(out: u64) {
     }
 }
 
-/// A grid of [`CLAIMED`] CTAs, in which each word from 0 on counts how often a CTA's work was done. A CTA that has started
-/// writes how much it did behind these words.
+/// What `tcgen05.shift` makes of the lanes 32 to 63, and of the first eight of 16 columns: each thread stores its row, and
+/// reads it behind the shift.
+#[kernel(threads = 160, smem = 8192)]
+pub fn shifted(out: u64) {
+    let s = shared::dynamic_base();
+    let t = thread::thread_idx_x();
+    // SAFETY: as the order of the instructions says.
+    unsafe {
+        let d = start(s, [1, 128]);
+        let own = d + ((32 * (warp::warp_id() % 4)) << 16);
+        if warp::warp_id() < MULTIPLIES {
+            tcgen05::st_32x32b_x16(own, core::array::from_fn(|i| 100 * t + i as u32));
+            tcgen05::wait_st();
+            tcgen05::fence_before_thread_sync();
+            mbarrier::arrive(s + BARS + 8);
+        }
+        one(|| {
+            mbarrier::wait_parity(s + BARS + 8, 0);
+            tcgen05::fence_after_thread_sync();
+            tcgen05::shift_down(d + (32 << 16));
+            tcgen05::commit(s + BARS);
+        });
+        if warp::warp_id() < MULTIPLIES {
+            mbarrier::wait_parity(s + BARS, 0);
+            tcgen05::fence_after_thread_sync();
+            let row = tcgen05::ld_32x32b_x16(own);
+            tcgen05::wait_ld();
+            put_all(out, 16 * t, row.ready());
+        }
+        end(d);
+    }
+}
+
+/// A grid of CTAs in which each word from 0 on counts how often a CTA's work was done. A CTA that has started writes how
+/// much it did behind these words.
 #[kernel(threads = 32, smem = 1024)]
 pub fn claims(out: u64) {
     let s = shared::dynamic_base();
@@ -381,6 +412,6 @@ pub fn claims(out: u64) {
             let Some([next, ..]) = answer else { break };
             work = next;
         }
-        put(out, CLAIMED + own, done);
+        put(out, thread::grid_dim_x() + own, done);
     }
 }

@@ -1,4 +1,5 @@
-//! `tcgen05.ld`, `st` and `cp` on the model: where each word lies, against what CUTLASS publishes. No chip has run them.
+//! `tcgen05.ld`, `st` and `cp` on the model: where each word lies, against what CUTLASS publishes; and `shift`, against what
+//! the manual says. No chip has run them.
 
 use isa::tcgen05::{self, Swizzle};
 use isa::{fence, mbarrier, shared, thread, warp};
@@ -316,4 +317,37 @@ fn copies_go_to_the_lanes_of_their_shapes() {
         check("warpx4", 4, &quarters, |d, from| tcgen05::cp_32x128b_warpx4(d, from));
         check("4x256b", 8, &four, |d, from| tcgen05::cp_4x256b(d + (31 << 16), from));
     }
+}
+
+#[test]
+fn a_shift_moves_the_rows_of_one_warp() {
+    for first in [0, 32, 64, 96] {
+        // SAFETY: the columns are allocated, and nobody else uses them.
+        let after = copy(|d, _| unsafe { tcgen05::shift_down(d + ((first as u32) << 16)) });
+        for (row, after) in after.iter().enumerate() {
+            for (column, &word) in after.iter().enumerate() {
+                let moves = row > first
+                    && row < first + 32
+                    && (FIRST as usize..FIRST as usize + 8).contains(&column);
+                let from = if moves { row - 1 } else { row };
+                assert_eq!(word, filled(from, column), "lane {first}: row {row}, column {column}");
+            }
+        }
+    }
+}
+
+/// A shift, a copy of a row into the place of the first one, and a shift again: in the order of their thread.
+#[test]
+fn shifts_and_copies_are_in_order() {
+    // SAFETY: as above.
+    let after = copy(|d, from| unsafe {
+        tcgen05::shift_down(d);
+        tcgen05::cp_4x256b(d, from);
+        tcgen05::shift_down(d);
+    });
+    let column = FIRST as usize;
+    let rows: Vec<_> = (0..4).map(|row| after[row][column]).collect();
+    assert_eq!(rows, [copied(0, 0), copied(0, 0), filled(0, column), filled(1, column)]);
+    // The copy has a row for each warp's lanes; these two were not shifted.
+    assert_eq!([after[32][column], after[33][column]], [copied(1, 0), filled(33, column)]);
 }

@@ -15,7 +15,9 @@
 //!                         ◄──────────────────────────────────────────────────── release: empty of CTA 0
 //! ```
 
-use crate::cta::{ClusterCoord, ClusterShape, Elected, Place, Region, Role, Warpgroup};
+use crate::cta::{
+    ClusterCoord, ClusterShape, Elected, Leader, Place, Region, Role, Warpgroup, is_pair,
+};
 use crate::ring::{ConsumerSide, Name, PipelineState, ProducerSide};
 use core::marker::PhantomData;
 use isa::clusterlaunchcontrol as clc;
@@ -27,7 +29,8 @@ use isa::mbarrier;
 const ANSWER: u32 = 16;
 
 /// `STAGES` answers of launch control. In each CTA, one thread of each of `WARPS` warps reads them, and all warps of role
-/// `Ro`. `Tag` is the name, `Cl` the cluster's shape.
+/// `Ro`. `Tag` is the name, `Cl` the cluster's shape. With `LEADERS` of 1, for a pair of CTAs, the thread that multiplies for
+/// both reads them as well.
 ///
 /// (PTX `clusterlaunchcontrol.try_cancel`, `mbarrier.init`; CUTLASS `PipelineCLCFetchAsync<Stages, ClusterShape>`, whose
 /// `consumer_arv_count` is stated.)
@@ -40,7 +43,7 @@ const ANSWER: u32 = 16;
 ///
 /// fn kernel(cta: Cta<(Work, Store), Alone, SmemPlan<(Fetch,)>>) {
 ///     let (cta, (tiles,)) = cta.init();
-///     let ClcEnds { fetch, warps: [loads], stores } = tiles;
+///     let ClcEnds { fetch, warps: [loads], leaders: [], stores } = tiles;
 ///     cta.specialize(
 ///         |group| {
 ///             group.two_warps(
@@ -53,7 +56,7 @@ const ANSWER: u32 = 16;
 /// }
 /// # assert_eq!(SmemPlan::<(Fetch,)>::BYTES, 2 * (16 + 16));
 /// ```
-pub struct ClcFetch<const STAGES: usize, const WARPS: usize, Ro, Tag, Cl>(
+pub struct ClcFetch<const STAGES: usize, const WARPS: usize, Ro, Tag, Cl, const LEADERS: usize = 0>(
     PhantomData<(Ro, Tag, Cl)>,
 );
 
@@ -76,19 +79,33 @@ impl<const STAGES: usize> Layout<STAGES> {
     }
 }
 
-impl<const STAGES: usize, const WARPS: usize, Ro: Role, Tag: Name, Cl: ClusterShape>
-    ClcFetch<STAGES, WARPS, Ro, Tag, Cl>
+impl<
+    const STAGES: usize,
+    const WARPS: usize,
+    Ro: Role,
+    Tag: Name,
+    Cl: ClusterShape,
+    const LEADERS: usize,
+> ClcFetch<STAGES, WARPS, Ro, Tag, Cl, LEADERS>
 {
-    const READERS: u32 = (Cl::SIZE * (WARPS + 4 * Ro::GROUPS)) as u32;
+    const READERS: u32 = {
+        assert!(
+            LEADERS == 0 || LEADERS == 1 && is_pair::<Cl>(),
+            "one thread leads, and only a pair of CTAs (`Cluster<2, 1>`): LEADERS is 0 or 1"
+        );
+        (Cl::SIZE * (WARPS + 4 * Ro::GROUPS) + LEADERS) as u32
+    };
 }
 
 /// The ends of [`ClcFetch`]. Each must be taken: all readers release every answer.
 #[must_use]
-pub struct ClcEnds<const STAGES: usize, const WARPS: usize, Ro, Tag, Cl> {
+pub struct ClcEnds<const STAGES: usize, const WARPS: usize, Ro, Tag, Cl, const LEADERS: usize = 0> {
     /// The end of the thread that asks.
     pub fetch: ClcFetchEnd<STAGES, Tag, Cl>,
     /// The ends of single threads that read the answers.
     pub warps: [ClcWarpEnd<STAGES, Tag, Cl>; WARPS],
+    /// The end of the thread that multiplies for a pair, if it reads the answers.
+    pub leaders: [ClcLeaderEnd<STAGES, Tag, Cl>; LEADERS],
     /// The end of the role whose warps all read them.
     pub stores: ClcGroupEnd<STAGES, Ro, Tag, Cl>,
 }
@@ -107,6 +124,32 @@ pub struct ClcWarpEnd<const STAGES: usize, Tag, Cl> {
     kind: PhantomData<(Tag, Cl, *const ())>,
 }
 
+/// The end of the thread that multiplies for a pair of CTAs.
+///
+/// ```
+/// # use warpipe_pipeline::{cta::{Leader, TwoSm}, grid::*, prelude::*, ring::*, tensor::*};
+/// # use half::bf16;
+/// # names! { Tiles = "tiles", Main = "main loop", Sums = "sums" } roles! { Work = 1 x 40 registers }
+/// # type Pair = Cluster<2, 1>;
+/// # type Operands = (Tile<bf16, 128, 64>, Tile<bf16, 128, 64>);
+/// fn multiply(
+///     leader: &Leader<Work, Pair>,
+///     tiles: ClcLeaderEnd<2, Tiles, Pair>,
+///     operands: ConsumerEnd<4, Operands, Umma<Work, TwoSm>, Main, Pair>,
+///     sums: &mut AccumulatorProducer<2, 256, Sums, TwoSm>,
+/// ) {
+///     let mut operands = operands.by_leader(leader);
+///     for _tile in tiles.by(leader) {
+///         sums.acquire().start(operands.wait()).commit();
+///     }
+/// }
+/// ```
+#[must_use = "each reader releases every answer: take the end with `by`"]
+pub struct ClcLeaderEnd<const STAGES: usize, Tag, Cl> {
+    at: Layout<STAGES>,
+    kind: PhantomData<(Tag, Cl, *const ())>,
+}
+
 /// The end of a role that works on tiles. See the example of [`ClcFetch`].
 #[must_use = "each reader releases every answer: take the end with `by`"]
 pub struct ClcGroupEnd<const STAGES: usize, Ro, Tag, Cl> {
@@ -115,9 +158,15 @@ pub struct ClcGroupEnd<const STAGES: usize, Ro, Tag, Cl> {
 }
 
 // SAFETY: answers and barriers lie inside BYTES. The counts are what the ends produce: one arrival of the thread that asks
-// per answer, and one of each reading warp of the cluster.
-unsafe impl<const STAGES: usize, const WARPS: usize, Ro: Role, Tag: Name, Cl: ClusterShape> Region
-    for ClcFetch<STAGES, WARPS, Ro, Tag, Cl>
+// per answer, and one of each reading warp of the cluster, and of the leader's thread.
+unsafe impl<
+    const STAGES: usize,
+    const WARPS: usize,
+    Ro: Role,
+    Tag: Name,
+    Cl: ClusterShape,
+    const LEADERS: usize,
+> Region for ClcFetch<STAGES, WARPS, Ro, Tag, Cl, LEADERS>
 {
     const BYTES: usize = {
         assert!(STAGES >= 1 && STAGES <= 32, "there are from 1 to 32 answers");
@@ -145,7 +194,7 @@ unsafe impl<const STAGES: usize, const WARPS: usize, Ro: Role, Tag: Name, Cl: Cl
             },
         ],
     );
-    type Ends = ClcEnds<STAGES, WARPS, Ro, Tag, Cl>;
+    type Ends = ClcEnds<STAGES, WARPS, Ro, Tag, Cl, LEADERS>;
 
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -167,6 +216,7 @@ unsafe impl<const STAGES: usize, const WARPS: usize, Ro: Role, Tag: Name, Cl: Cl
         ClcEnds {
             fetch: ClcFetchEnd { at, kind: PhantomData },
             warps: core::array::from_fn(|_| ClcWarpEnd { at, kind: PhantomData }),
+            leaders: core::array::from_fn(|_| ClcLeaderEnd { at, kind: PhantomData }),
             stores: ClcGroupEnd { at, kind: PhantomData },
         }
     }
@@ -261,6 +311,16 @@ impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcWarpEnd<STAGES, Tag, C
     #[inline(always)]
     pub fn by<R: Role>(self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {
         ClcTiles::new(self.at, one.coord(), false)
+    }
+}
+
+impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcLeaderEnd<STAGES, Tag, Cl> {
+    /// The tiles of this pair, for the thread that multiplies for both of its CTAs.
+    ///
+    /// See the example of [`ClcLeaderEnd`].
+    #[inline(always)]
+    pub fn by<R: Role>(self, leader: &Leader<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {
+        ClcTiles::new(self.at, leader.coord(), false)
     }
 }
 

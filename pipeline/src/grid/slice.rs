@@ -76,6 +76,12 @@ macro_rules! dependent_slice {
                 Self { address: memory.address, elements: memory.elements, memory: PhantomData }
             }
 
+            /// The memory, without access to it.
+            #[inline(always)]
+            pub(crate) const fn memory(&self) -> SliceAbi {
+                SliceAbi { address: self.address, elements: self.elements }
+            }
+
             /// The number of elements. It is known before the wait.
             #[inline(always)]
             #[must_use]

@@ -20,7 +20,8 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// lines of memory.
 ///
 /// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's
-/// lines and multicasts it to the group.
+/// lines and multicasts it to the group. If the tile has no such slices of whole swizzle atoms (8
+/// lines), it has fewer, and the last CTAs only receive: 144 rows are two slices for four CTAs.
 ///
 /// A tile of several panels takes one TMA instruction for each panel.
 ///
@@ -37,6 +38,9 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
+/// /// The first two of four CTAs load 72 rows each.
+/// type Uneven = TensorMap<Tile<bf16, 144, 64>, AlongM<4>>;
+/// assert_eq!(Uneven::BOX_ROWS, 72);
 ///
 /// fn descriptor(b: &B) -> &isa::cp_async_bulk::TensorMapBytes { b.bytes() }
 /// fn load(b: &B, at: ClusterCoord<Cluster<2, 1>>) {
@@ -87,15 +91,24 @@ batch_coords! {
 }
 
 impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
+    /// Slices of a tile. Each of the first `SLICES` CTAs that share the tile loads one.
+    const SLICES: usize = {
+        let mut slices = P::COUNT;
+        while slices > 1 && !T::LINES.is_multiple_of(slices * ATOM_ROWS) {
+            slices -= 1;
+        }
+        assert!(
+            slices > 1 || P::COUNT == 1,
+            "a multicast tile splits into at least two slices of whole swizzle atoms (8 rows)"
+        );
+        slices
+    };
+
     /// Lines of the box: the slice of a tile that one CTA loads. With K-major tiles they are rows.
     pub const BOX_ROWS: usize = {
         assert!(RANK >= 2 && RANK <= 5, "a tensor map has from 2 to 5 dimensions");
-        assert!(
-            P::COUNT == 1 || T::LINES.is_multiple_of(P::COUNT * ATOM_ROWS),
-            "a multicast tile splits into slices of whole swizzle atoms (8 rows)"
-        );
-        assert!(T::LINES / P::COUNT <= 256, "a TMA box has at most 256 rows");
-        T::LINES / P::COUNT
+        assert!(T::LINES / Self::SLICES <= 256, "a TMA box has at most 256 rows");
+        T::LINES / Self::SLICES
     };
 
     /// Gives an encoded tensor map its type.
@@ -147,7 +160,7 @@ impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
         let (inner, line) = if T::Major::MN { (row, col) } else { (col, row) };
         let place =
             Coord { rank: RANK, inner: inner as i32, line: line as i32, batch: batch.coords() };
-        Load { map: &self.bytes, place, peers, tile: PhantomData }
+        Load { map: &raw const self.bytes, place, peers, tile: PhantomData }
     }
 
     /// Prefetches the descriptor: thread 0 of the CTA brings it into the descriptor cache.
@@ -243,13 +256,21 @@ impl Coord {
 /// }
 /// ```
 pub struct Load<'a, T, P = Unshared> {
-    map: &'a TensorMapBytes,
+    /// A kernel parameter, or a map in global memory whose changes this thread has acquired.
+    map: *const TensorMapBytes,
     place: Coord,
     peers: Peers<P>,
-    tile: PhantomData<T>,
+    tile: PhantomData<(T, &'a TensorMapBytes)>,
 }
 
 impl<T: TileShape, P: Sharing> Load<'_, T, P> {
+    /// Whether this CTA loads a slice of the tile, or only receives it.
+    #[inline(always)]
+    fn loads(&self) -> bool {
+        let slices = const { TensorMap::<T, P>::SLICES };
+        slices == P::COUNT || self.peers.index < slices as u32
+    }
+
     /// Returns where this CTA's slice begins in the tensor, and the slice's first line in the tile.
     #[inline(always)]
     fn slice(&self) -> (Coord, u32) {
@@ -267,8 +288,11 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// See the example of [`BeforeWait`].
     #[device]
     pub fn prefetch<Ro: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<Ro, Cl>>) {
+        if !self.loads() {
+            return;
+        }
         let (slice, _) = self.slice();
-        let map = &raw const *self.map;
+        let map = self.map;
         for panel in 0..T::PANELS {
             by_rank!(slice.panel::<T>(panel), |coords| {
                 // SAFETY: the map is encoded, of this rank, and a prefetch writes no memory that a
@@ -286,7 +310,10 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// offsets in every peer.
     #[device]
     pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
-        let map = &raw const *self.map;
+        if !self.loads() {
+            return;
+        }
+        let map = self.map;
         for panel in 0..T::PANELS {
             let dst = dst + (panel * T::PANEL_BYTES) as u32;
             if P::COUNT == 1 {
@@ -318,7 +345,7 @@ impl<T: TileShape> Load<'_, T> {
     /// completes.
     #[device]
     pub(crate) unsafe fn issue_2sm(self, dst: u32, full: u32) {
-        let map = &raw const *self.map;
+        let map = self.map;
         for panel in 0..T::PANELS {
             let dst = dst + (panel * T::PANEL_BYTES) as u32;
             by_rank!(self.place.panel::<T>(panel), |coords| {
@@ -344,13 +371,42 @@ impl<T: TileShape, const RANK: usize> TensorMap<T, Unshared, RANK> {
         row: u32,
         col: u32,
     ) {
-        let Load { place, .. } = self.tile_of(batch, row, col, Peers::ALONE);
-        let map = &raw const self.bytes;
+        // SAFETY: the caller's contract.
+        unsafe { self.tile_of(batch, row, col, Peers::ALONE).store_from(src) }
+    }
+}
+
+impl<T: TileShape, P: Sharing> Load<'_, T, P> {
+    /// The place of a tile of the matrix that a map in global memory describes.
+    ///
+    /// # Safety
+    /// For `'a` the map describes a matrix of two dimensions in boxes of `TensorMap<T, P>`, and this thread has acquired
+    /// its changes ([`isa::fence::proxy_tensormap_acquire_gpu`]).
+    #[inline(always)]
+    pub(crate) unsafe fn of_map(
+        map: *const TensorMapBytes,
+        row: u32,
+        col: u32,
+        peers: Peers<P>,
+    ) -> Self {
+        const { assert!(!T::Major::MN, "a map in global memory has K-major tiles") };
+        let place = Coord { rank: 2, inner: col as i32, line: row as i32, batch: [0; 3] };
+        Self { map, place, peers, tile: PhantomData }
+    }
+}
+
+impl<T: TileShape> Load<'_, T> {
+    /// Stores the tile at address `src` to this place.
+    ///
+    /// # Safety
+    /// That of [`TensorMap::issue_store`].
+    #[device]
+    pub(crate) unsafe fn store_from(self, src: u32) {
         for panel in 0..T::PANELS {
             let src = src + (panel * T::PANEL_BYTES) as u32;
-            by_rank!(place.panel::<T>(panel), |coords| {
+            by_rank!(self.place.panel::<T>(panel), |coords| {
                 // SAFETY: the caller's contract.
-                unsafe { isa::cp_async_bulk::tensor_store(map, coords, src) }
+                unsafe { isa::cp_async_bulk::tensor_store(self.map, coords, src) }
             });
         }
     }

@@ -75,13 +75,24 @@ pub fn run_with<R: Roles, K: ClusterShape, P: Regions>(
     memory: &GlobalMemory,
     kernel: impl Fn(Cta<R, K, SmemPlan<P>>) + Sync,
 ) -> Result<Stats, Box<Report>> {
+    run_clusters(config, memory, 1, kernel)
+}
+
+/// The same in several clusters.
+pub fn run_clusters<R: Roles, K: ClusterShape, P: Regions>(
+    config: &Config,
+    memory: &GlobalMemory,
+    clusters: u32,
+    kernel: impl Fn(Cta<R, K, SmemPlan<P>>) + Sync,
+) -> Result<Stats, Box<Report>> {
     let Some(LaunchFacts { threads, min_ctas, cluster, smem_bytes }) =
         <Cta<R, K, SmemPlan<P>> as KernelArg>::LAUNCH
     else {
         unreachable!("a token says what its launch needs")
     };
     let block = [threads, 1, 1];
-    let grid = Grid { grid: cluster, block, cluster, min_ctas, smem_bytes, name: "test" };
+    let grid = [clusters * cluster[0], cluster[1], cluster[2]];
+    let grid = Grid { grid, block, cluster, min_ctas, smem_bytes, name: "test" };
     // SAFETY: the first thing that each thread does, in a launch of the token's shape.
     sim::launch(config, memory, &grid, &|| kernel(unsafe { Cta::enter() }))
 }

@@ -8,7 +8,7 @@ names! { Tiles = "tiles" }
 
 fn kernel(cta: ThisCta<SmemPlan<(ClcFetch<2, 1, Work, Tiles, Alone>,)>>) {
     let (cta, (tiles,)) = cta.init();
-    let ClcEnds { fetch, warps: [loads], stores } = tiles;
+    let ClcEnds { fetch, warps: [loads], leaders: [], stores } = tiles;
     cta.specialize(
         |load| {
             load.two_warps(

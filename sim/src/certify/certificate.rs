@@ -28,7 +28,7 @@ pub struct Certificate {
     pub lead: u32,
     /// Names of the mbarriers, and stages of each.
     pub barriers: Vec<(String, u32)>,
-    /// An instruction by which clusters share a word of global memory.
+    /// An instruction by which clusters share a word of global memory, or the launches of their grid.
     pub shares: Option<String>,
 }
 
@@ -145,7 +145,7 @@ pub enum Refusal<E> {
         /// Steps of the run.
         steps: u32,
     },
-    /// Clusters can wait for each other, and their orders are not explored.
+    /// Clusters can wait for each other, or take each other's work, and their orders are not explored.
     Clusters {
         /// The instruction.
         name: &'static str,

@@ -31,7 +31,8 @@ pub fn launch(
 }
 
 /// Runs launches of one stream, in their order. A dependent launch may overlap the one ahead of it: how
-/// far, from not at all to as early as possible, is drawn from the seed. Schedules of which nothing is
+/// far, from not at all to as early as possible, is drawn from the seed. At most 8192 threads, or one cluster, start before
+/// the launch ahead of theirs has ended. Schedules of which nothing is
 /// drawn run the launches one after the other. The rules of data races find what is not ordered in
 /// either case.
 ///

@@ -49,6 +49,8 @@ pub(crate) fn state(hw: &Machine, race: Option<&Race>, watcher: &Watcher) -> Vec
     }
     hw.umma.protocol(&mut add);
     hw.tensor.iter().for_each(|memory| memory.protocol(&mut add));
+    hw.pairs.protocol(&mut add);
+    hw.requests.protocol(&mut add);
     hw.copies.protocol(&mut add);
     let mut copies: Vec<u64> = hw.copies.in_flight().iter().map(|copy| flight(hw, copy)).collect();
     copies.sort_unstable();

@@ -110,7 +110,7 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
         return fault.map_err(|(fault, loc)| (Fault { bar, ..fault }, loc));
     }
     if let Some(loc) = hw.umma.reads_of(thread.cta) {
-        return at_exit("a tcgen05.mma in flight, which reads the CTA's shared memory", loc);
+        return at_exit("a tcgen05 instruction in flight, which uses the CTA's memory", loc);
     }
     if let Some((fault, loc)) = hw.pairs.left(thread.cta) {
         return Err((fault, Some(loc)));

@@ -18,6 +18,7 @@ pub(crate) mod matrix;
 pub(crate) mod mbarrier;
 pub(crate) mod named;
 pub(crate) mod pair;
+pub(crate) mod shift;
 pub(crate) mod tensor;
 pub(crate) mod tensormap;
 pub(crate) mod warp;

@@ -14,6 +14,7 @@ use crate::tensor::umma::{A_COLUMNS, Operands, multiply};
 use crate::tensor::{copy, pair, scaled};
 use crate::types::loc::Loc;
 use crate::types::word::Word;
+use crate::walk::guide::{self, GLOBAL};
 use std::ops::Range;
 
 /// Checks an `.aligned` instruction against the rest of the warp.
@@ -39,6 +40,8 @@ pub(crate) fn alloc_at(
     line: Loc,
 ) -> Result<u32, Fault> {
     let (cta, to) = e.hw.own(t, to, 4)?;
+    // The order of allocations decides their addresses.
+    e.guided(|guide| guide.touch(GLOBAL, guide::columns(cta), 1, true));
     let address = e.hw.tensor[cta].alloc(columns, line)?;
     e.edge(|race| race.tensor_fresh(cta, &(address..address + columns)));
     match e.hw.smem[cta].write(to, 4) {
@@ -54,6 +57,7 @@ pub(crate) fn free(e: &mut Engine, t: u32, address: u32, columns: u32) -> Result
     let cta = e.hw.thread(t).cta;
     let line = e.hw.line(t);
     e.hw.pairs.group(false, "tcgen05.dealloc", line)?;
+    e.guided(|guide| guide.touch(GLOBAL, guide::columns(cta), 1, true));
     let columns = e.hw.tensor[cta].free(address, columns, line)?;
     e.progress();
     ordered(e, (t, cta), 0..LANES, columns, Uses::Free, 0)
@@ -119,7 +123,7 @@ fn explain(e: &Engine, (t, cta): (u32, usize), uses: Uses, clash: &TensorClash) 
 }
 
 /// A thread's own load or store that it has not waited for.
-fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fault> {
+pub(crate) fn own(e: &Engine, t: u32, columns: &Range<u32>, stores: bool) -> Result<(), Fault> {
     let Some(loc) = e.hw.umma.own(t, columns, stores) else { return Ok(()) };
     let (what, wait) = if stores { ("tcgen05.st", "wait::st") } else { ("tcgen05.ld", "wait::ld") };
     let (first, last) = (columns.start, columns.end - 1);
@@ -301,6 +305,7 @@ fn product(
     let line = e.hw.line(t);
     for (cta, mut products) in ctas.zip(products) {
         e.guided(|guide| {
+            guide.visit(cta);
             for &addr in &chunks {
                 guide.touch(cta as u64, u64::from(addr), 16, false);
             }
@@ -382,6 +387,7 @@ pub(crate) fn commit(
     for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
         let bar = if mask.is_some() {
             // The same offset in each destination; each must be there.
+            e.guided(|guide| guide.visit(rank));
             e.hw.remote_bar(t, (rank as u32 + 1) << 24 | at)?
         } else {
             e.hw.own_bar(t, bar)?

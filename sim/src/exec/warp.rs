@@ -92,12 +92,7 @@ pub(crate) fn meet(
 
 /// A thread comes to a meeting; the last to come knows what all knew.
 pub(crate) fn came(e: &mut Engine, key: Key, last: bool) {
-    e.guided(|guide| {
-        guide.order.come(key);
-        if last {
-            guide.order.meet(key);
-        }
-    });
+    e.guided(|guide| guide.order.gather(key, last));
 }
 
 /// What the warp does together with one of the other CTA of its pair; whether that has come.

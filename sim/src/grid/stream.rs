@@ -2,7 +2,8 @@
 //!
 //! A cluster starts when there is room, and keeps its place until it has ended. A grid starts when all
 //! before it have ended. A dependent grid may start earlier: when each CTA of the grid ahead has executed
-//! `griddepcontrol.launch_dependents` or has ended. Nothing says that it does; so the seed decides.
+//! `griddepcontrol.launch_dependents` or has ended. Nothing says that it does; so the seed decides. Nor does anything
+//! say how many of its CTAs do, and each thread that waits holds a stack: so [`EARLY`] limits them.
 //!
 //! `griddepcontrol.wait` returns when the grid ahead has ended. That grid may have ended before the one
 //! ahead of it, if none of its threads waited for that.
@@ -12,6 +13,10 @@ use crate::types::grid::Grid;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Threads that may have started before the grid ahead of theirs has ended; one cluster always may. Linux by default has room
+/// for 65530 mappings of a process, and a stack with its guard page takes two. 132 CTAs of 384 threads would take 101376.
+const EARLY: u64 = 8192;
 
 /// When a dependent grid starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +38,8 @@ pub(crate) struct One {
     ctas: u32,
     cluster: u32,
     clusters: u32,
+    /// Threads of a cluster.
+    threads: u32,
     /// Number of its first cluster among those of the run.
     pub first: u32,
     room: Room,
@@ -75,6 +82,7 @@ impl Stream {
                 ctas,
                 cluster,
                 clusters,
+                threads: grid.threads() * cluster,
                 first: first - clusters,
                 room: Room::of(grid),
                 order: order(i, clusters),
@@ -107,7 +115,19 @@ impl Stream {
         if (0..grid).all(|g| self.complete(g)) {
             return true;
         }
-        one.dependent && one.start != Start::Late && self.signalled(grid - 1)
+        one.dependent
+            && one.start != Start::Late
+            && self.signalled(grid - 1)
+            && self.may_be_early(grid)
+    }
+
+    /// Whether a cluster of a dependent grid may start, as far as [`EARLY`] is concerned.
+    fn may_be_early(&self, grid: usize) -> bool {
+        let threads =
+            |g: usize, clusters: u32| u64::from(self.grids[g].threads) * u64::from(clusters);
+        let waiting = (1..=grid).filter(|&g| !self.complete(g - 1));
+        let early: u64 = waiting.map(|g| threads(g, self.running(g))).sum();
+        self.complete(grid - 1) || early == 0 || early + threads(grid, 1) <= EARLY
     }
 
     fn signalled(&self, grid: usize) -> bool {
@@ -193,14 +213,22 @@ impl Stream {
             ));
         }
         let ahead = &self.grids[grid - 1].name;
+        let missing = match one.started.load(Ordering::Acquire) {
+            0 => format!("`{}` has", one.name),
+            n => format!(
+                "{} of {} CTAs of `{}` have",
+                (one.clusters - n) * one.cluster,
+                one.ctas,
+                one.name
+            ),
+        };
         Some(if one.dependent {
             format!(
-                "`{}` has not started: a dependent grid may start before `{ahead}` has ended, but \
-                     nothing says that it does",
-                one.name
+                "{missing} not started: a dependent grid may start before `{ahead}` has ended, but \
+                     nothing says that it does"
             )
         } else {
-            format!("`{}` has not started: it starts when `{ahead}` has ended", one.name)
+            format!("{missing} not started: it starts when `{ahead}` has ended")
         })
     }
 
@@ -326,6 +354,25 @@ mod tests {
             s.ends(0);
             assert!(s.has_next() && member(&s, 1).may_pass());
         }
+    }
+
+    /// A grid of one CTA leaves room for a dependent grid that fills the machine, and all its threads would wait.
+    #[test]
+    fn few_threads_start_early() {
+        let s = stream(132, &[(1, false), (132, true), (1, true)], Start::Early);
+        assert!(s.take().is_some() && member(&s, 0).signals().is_some());
+        let early = std::iter::from_fn(|| s.take()).count() as u64;
+        assert_eq!(early, EARLY / 384);
+        assert!(
+            s.what_is_missing()
+                .unwrap()
+                .starts_with("111 of 132 CTAs of `k` have not started: a dependent")
+        );
+        // One that ends without a wait makes room for another one.
+        s.ends(1);
+        assert_eq!(std::iter::from_fn(|| s.take()).count(), 1);
+        s.ends(0);
+        assert_eq!(std::iter::from_fn(|| s.take()).count(), 110, "nothing holds them up any more");
     }
 
     #[test]

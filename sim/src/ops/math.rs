@@ -77,6 +77,14 @@ pub fn max(a: f32, b: f32) -> f32 {
     ordered(a, b).map_or_else(|only| only, |(_, greatest)| greatest)
 }
 
+/// `max.NaN.f32`
+#[track_caller]
+pub fn max_nan(a: f32, b: f32) -> f32 {
+    given("max.NaN", a.to_bits());
+    given("max.NaN", b.to_bits());
+    if a.is_nan() || b.is_nan() { f32::from_bits(0x7fff_ffff) } else { max(a, b) }
+}
+
 /// The lesser and the greater of two numbers, -0 below +0. If one is NaN, the error is the other one; of two
 /// NaNs it is the canonical one.
 fn ordered(a: f32, b: f32) -> Result<(f32, f32), f32> {
@@ -157,6 +165,11 @@ mod tests {
         assert_eq!((min(f32::NAN, 2.0), max(2.0, f32::NAN)), (2.0, 2.0));
         assert_eq!(bits(min(f32::from_bits(0x7fc0_0001), f32::NAN)), 0x7fff_ffff);
         assert_eq!((min(-1.0, 3.0), max(-1.0, 3.0)), (-1.0, 3.0));
+        assert_eq!((bits(max_nan(-0.0, 0.0)), max_nan(-1.0, 3.0)), (0, 3.0));
+        assert_eq!(
+            (bits(max_nan(-f32::NAN, 2.0)), bits(max_nan(2.0, f32::NAN))),
+            (0x7fff_ffff, 0x7fff_ffff)
+        );
     }
 
     #[test]

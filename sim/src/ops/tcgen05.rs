@@ -1,6 +1,7 @@
 //! Tensor memory, and the matrix multiply-accumulate of the fifth generation.
 
 use crate::drive::current::{aside, block, op};
+use crate::exec::shift;
 use crate::exec::tensor::{self, A, Form};
 use crate::exec::warp;
 use crate::tensor::copy::Shape;
@@ -123,6 +124,18 @@ copies! {
     cp_64x128b_warpx2_02_13 Half128Alternate "64x128b.warpx2::02_13";
     cp_64x128b_warpx2_01_23 Half128Adjacent "64x128b.warpx2::01_23";
     cp_32x128b_warpx4 Quarter128 "32x128b.warpx4";
+}
+
+/// `tcgen05.shift.cta_group::1.down`
+#[track_caller]
+pub fn shift_down(taddr: u32) {
+    op("tcgen05.shift", 0, |e, t| shift::down(e, t, taddr, false));
+}
+
+/// `tcgen05.shift.cta_group::2.down`
+#[track_caller]
+pub fn shift_down_2sm(taddr: u32) {
+    op("tcgen05.shift", 0, |e, t| shift::down(e, t, taddr, true));
 }
 
 macro_rules! scaled {

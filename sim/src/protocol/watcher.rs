@@ -21,8 +21,14 @@ const FOLDED: [&str; 9] = [
     "tma pre",
     "shfl",
 ];
-/// Instructions with which clusters can wait for each other.
-const SHARED: [&str; 4] = ["ld.acquire.gpu", "st.release.gpu", "red.release.gpu", "atom.global"];
+/// Instructions with which clusters can wait for each other, or take each other's work.
+const SHARED: [&str; 5] = [
+    "ld.acquire.gpu",
+    "st.release.gpu",
+    "red.release.gpu",
+    "atom.global",
+    "clusterlaunchcontrol.try_cancel",
+];
 
 /// The watcher of a cluster.
 pub(crate) struct Watcher {

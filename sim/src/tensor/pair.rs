@@ -107,6 +107,21 @@ impl Pairs {
         Ok(Some(self.waiting.swap_remove(i)))
     }
 
+    /// The protocol state: who waits for the other half, and the kernel's `.cta_group`.
+    pub fn protocol(&self, f: &mut impl FnMut(u64)) {
+        f(match self.group {
+            None => 0,
+            Some((pair, _)) => 1 + u64::from(pair),
+        });
+        let mut waiting: Vec<_> = self.waiting.iter().collect();
+        waiting.sort_unstable_by_key(|half| half.cta);
+        for half in waiting {
+            let (alloc, address, columns) = half.what.same();
+            f((half.cta as u64) << 32 | u64::from(half.t));
+            f(u64::from(alloc) << 63 | u64::from(address) << 16 | u64::from(columns));
+        }
+    }
+
     /// A CTA exits: the half of its pair that waits for it.
     pub fn left(&self, cta: usize) -> Option<(Fault, Loc)> {
         let half = self.waiting.iter().find(|h| h.cta == cta ^ 1)?;

@@ -18,6 +18,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Space numbers of memory, for [`Order::touch`]: CTAs have their ranks.
 pub(crate) const GLOBAL: u64 = 255;
+/// Bytes of a part of memory, for [`Order::touch`].
+const PART: u64 = 16;
+/// In [`GLOBAL`], where no allocation lies: the clusters of the grid that have not started.
+pub(crate) const LAUNCHES: u64 = 0;
+
+/// In [`GLOBAL`], where no allocation lies: whether a CTA has seen a request of launch control fail.
+pub(crate) fn failed_request(cta: usize) -> u64 {
+    PART * (1 + 2 * cta as u64)
+}
+
+/// In [`GLOBAL`], where no allocation lies: which columns of a CTA's tensor memory are allocated.
+pub(crate) fn columns(cta: usize) -> u64 {
+    PART * (2 + 2 * cta as u64)
+}
+
 /// Rounds in which nobody can go but pollers, after which a loop counts as stuck.
 const PATIENCE: u32 = 4;
 /// Loads in turn by one thread after which they must be choices: it waits for somebody.

@@ -34,6 +34,8 @@ pub(crate) enum Key {
     Warpgroup(usize, usize),
     /// A thread's copies: the group, and whether it is about writing.
     Group(u32, u64, bool),
+    /// The warps of a pair of CTAs that come together.
+    Pair(usize),
 }
 
 /// Marks a thread's number in [`Key::Group`]: these are copies of its `cp.async` queue.
@@ -381,6 +383,14 @@ impl Order {
         if let Some(mut past) = self.meetings.remove(&key) {
             let past = Arc::new(past.take());
             self.clocks[now.agent as usize].learn(&past, &mut self.learned);
+        }
+    }
+
+    /// The step comes to a meeting; the last to come knows what all knew.
+    pub fn gather(&mut self, key: Key, last: bool) {
+        self.come(key);
+        if last {
+            self.meet(key);
         }
     }
 

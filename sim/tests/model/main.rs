@@ -6,6 +6,7 @@ mod common;
 
 mod barriers;
 mod certify;
+mod certify_launches;
 mod copies;
 mod ends;
 mod exits;

@@ -82,6 +82,7 @@ fn math_ops(out: DeviceSliceMut<u64>, a: f32, b: f32, c: f32) {
     keep(&out, 6, math::tanh_approx(a).to_bits());
     keep(&out, 7, math::min(a, b).to_bits());
     keep(&out, 8, math::max(a, b).to_bits());
+    keep(&out, 14, math::max_nan(a, b).to_bits());
     keep(&out, 9, math::fma(a, b, c).to_bits());
     keep(&out, 10, math::abs(a).to_bits());
     keep(&out, 11, math::floor(a).to_bits());

@@ -137,6 +137,7 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::cp_64x128b_warpx2_02_13(d + 32, rows);
         tcgen05::cp_64x128b_warpx2_01_23(d + 32, rows);
         tcgen05::cp_32x128b_warpx4(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
+        tcgen05::shift_down(d + 32);
         let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(128, 64, 1);
         tcgen05::mma_mxf8f6f4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         let idesc = tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, 64, 2);
@@ -167,6 +168,7 @@ pub fn tensor_pair(bar: u32, operand: u32, map: u64) {
         tcgen05::mma_f8f6f4_2sm(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(256, 64), true);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8_2sm(d, a, a, tcgen05::instruction::<i8, i8>(256, 64), false);
+        tcgen05::shift_down_2sm(d + 32);
         tcgen05::commit_2sm(bar);
         tcgen05::commit_multicast_2sm(bar, 3);
         tcgen05::fence_before_thread_sync();
