@@ -1,11 +1,8 @@
 //! Fits the constants of the picker's predictions to the records in docs/data/records (`warpipe bench --record`).
 //!
 //! ```text
-//! cargo run -p warpipe-bench --example fit_predictions [factors]
+//! cargo run --release -p warpipe-bench --example fit_predictions
 //! ```
-//! With `factors`, only the kernels' factors change, so that the picks of the suites are those which the benchmark found to
-//! be faster. Without it, all constants change, and what the benchmark found counts for nothing.
-//!
 //! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
 //! to the fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and
 //! the rows for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
@@ -40,9 +37,10 @@ const DRIFT_WEIGHT: f64 = 3e-4;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
-const SUITE_WEIGHT: f64 = 5.0;
-/// Weight of a shape of the suites whose few pairs the benchmark has timed, with `factors`.
-const BENCHED_WEIGHT: f64 = 25.0;
+const SUITE_WEIGHT: f64 = 1.5;
+/// Weight of a shape of the suites whose few pairs the benchmark has timed. There each kernel runs alone, as it does for users:
+/// where power decides, and where one launch overlaps the next, that is another time than in a record of many kernels.
+const BENCHED_WEIGHT: f64 = 2.5;
 /// Pairs that take longer than this many times the fastest are no part of the fit.
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.
@@ -50,20 +48,12 @@ const ROUNDS: u32 = 60;
 /// First and least step of a constant, as a fraction of it, or in microseconds for a kernel's own time.
 const STEPS: [f64; 2] = [0.1, 0.002];
 
-/// Constants that the fit leaves as they are. They come from decode in the suites, where rows are whole lines and memory
-/// decides. Few random shapes are like that, and other constants would pay for what these lack.
-const KEPT: [&str; 2] = ["few_ctas_us", "fixup_of_memory_left"];
-
 fn main() -> Result<(), Box<dyn Error>> {
-    let products: Vec<Product> = read()?.iter().map(Product::new).collect();
+    let products: Vec<Product> =
+        read()?.iter().map(Product::new).filter(|p| !p.runs.is_empty()).collect();
     let first = Calibration::H200;
-    let what = match std::env::args().nth(1).as_deref() {
-        None => What::All,
-        Some("factors") => What::Factors,
-        Some(other) => return Err(format!("{other}: only `factors` is known").into()),
-    };
     report("before", &first, &products);
-    let best = fitted(&products, &first, what);
+    let best = fitted(&products, &first);
     report("after", &best, &products);
     println!();
     for (name, value) in { best }.constants() {
@@ -76,25 +66,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the fit changes.
-#[derive(Clone, Copy, PartialEq)]
-enum What {
-    All,
-    Factors,
-}
-
 /// The weight of a shape.
-fn weight(product: &Product, what: What) -> f64 {
-    if product.file == BENCHED {
-        return if what == What::Factors { BENCHED_WEIGHT } else { 0.0 };
-    }
+fn weight(product: &Product) -> f64 {
     let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
-    let suite = if product.file == SUITES { SUITE_WEIGHT } else { 1.0 };
-    held * suite
+    match product.file {
+        BENCHED => BENCHED_WEIGHT,
+        SUITES => held * SUITE_WEIGHT,
+        _ => held,
+    }
 }
 
 /// The part of the score that a shape adds.
-fn loss(product: &Product, calibration: &Calibration, what: What) -> f64 {
+fn loss(product: &Product, calibration: &Calibration) -> f64 {
     let pairs: Vec<_> =
         product.predicted(calibration).filter(|(_, us)| *us < HOPELESS * product.best_us).collect();
     let shortest = pairs.iter().map(|pair| pair.0).fold(f64::INFINITY, f64::min);
@@ -111,16 +94,16 @@ fn loss(product: &Product, calibration: &Calibration, what: What) -> f64 {
         error += matters * (predicted / us).ln().abs();
     }
     let lost = lost / weights;
-    weight(product, what) * (lost + SQUARE_WEIGHT * lost * lost + error / near)
+    weight(product) * (lost + SQUARE_WEIGHT * lost * lost + error / near)
 }
 
 /// Changes one constant at a time as long as that improves the score.
-fn fitted(products: &[Product], first: &Calibration, what: What) -> Calibration {
+fn fitted(products: &[Product], first: &Calibration) -> Calibration {
     let seen: Vec<&Product> = products.iter().filter(|p| !p.held_out).collect();
     let origin: Vec<f64> = { *first }.constants().into_iter().map(|(_, value)| *value).collect();
-    let weights: f64 = seen.iter().map(|p| weight(p, what)).sum();
+    let weights: f64 = seen.iter().map(|p| weight(p)).sum();
     let score = |c: &Calibration| {
-        let lost = seen.par_iter().map(|p| loss(p, c, what)).sum::<f64>() / weights;
+        let lost = seen.par_iter().map(|p| loss(p, c)).sum::<f64>() / weights;
         let own = |times: &host::gemm::KernelTimes| {
             STEP_WEIGHT * times.step.ln().powi(2) + FIXED_WEIGHT * times.fixed_us.powi(2)
         };
@@ -131,18 +114,11 @@ fn fitted(products: &[Product], first: &Calibration, what: What) -> Calibration 
             + c.kernels.iter().map(own).sum::<f64>() / c.kernels.len() as f64
     };
     let mut best = *first;
-    let names = best.constants().len();
     let mut least = score(&best);
     let mut steps = vec![STEPS[0]; best.constants().len() + 2 * best.kernels.len()];
     for round in 0..ROUNDS {
         let before = least;
         for (i, step) in steps.iter_mut().enumerate() {
-            let name = best.constants().get(i).map(|(name, _)| *name);
-            let is_factor = name.is_none() && i < names + best.kernels.len();
-            if name.is_some_and(|name| KEPT.contains(&name)) || what == What::Factors && !is_factor
-            {
-                continue;
-            }
             let mut improved = false;
             for by in [*step, -*step] {
                 let mut changed = best;

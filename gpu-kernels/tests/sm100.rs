@@ -17,6 +17,7 @@ use warpipe_gpu_kernels::gemm::TileSchedulerParams;
 use warpipe_gpu_kernels::sm100::block_scaled::{self, ScaledCta, block_scaled_gemm};
 use warpipe_gpu_kernels::sm100::launch_control::{ClcCta, clc_gemm};
 use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
+use warpipe_gpu_kernels::sm100::pair_launch_control::{PairClcCta, pair_clc_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
 /// An element type as the host sees it.
@@ -405,6 +406,32 @@ where
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
 
+/// The same with launch control, on a machine with room for `clusters` pairs.
+fn check_pair_clc<A, B, O>(shape: [usize; 3], clusters: u32, whole: bool, seeds: u64)
+where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    (A, B): UmmaTiles<BN, TwoSm>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, _: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: PairClcCta<A, B, O> = unsafe { Cta::enter() };
+        let (a, b, d) = (a.map(), b.map(), d.map());
+        pair_clc_gemm::<A, B, O, Scale>(cta, &a, &b, &d, Scale { alpha: ALPHA }, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [2 * BM, BN],
+        k_tile: A::COLS,
+        facts: <PairClcCta<A, B, O> as KernelArg>::LAUNCH,
+        room: Some(2 * clusters),
+        entry: &entry,
+        factors: None,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
 fn seeds(few: u64) -> u64 {
     let seeds = std::env::var("WARPIPE_SEEDS").ok();
     seeds.map_or(few, |n| n.parse().expect("WARPIPE_SEEDS is a number"))
@@ -423,6 +450,9 @@ macro_rules! check {
     };
     (nvf4 => $o:ty, $($rest:tt)*) => {
         check_scaled::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, BM, 128>, Ue4m3, 4, $o>($($rest)*)
+    };
+    (pair clc $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
+        check_pair_clc::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
     };
     (pair $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
         check_pair::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
@@ -511,6 +541,13 @@ fn launch_control_hands_out_every_tile_once() {
 #[test]
 fn launch_control_in_clusters() {
     check!(clc bf16 [64], bf16 => f32, cluster 2 x 1, [9 * BM, BN, 64], 2, true, seeds(4));
+}
+
+/// Both CTAs of a pair get the same answers, and the thread that multiplies for both; the accumulators come round.
+#[test]
+fn launch_control_of_pairs() {
+    check!(pair clc bf16 [64], bf16 => f32, [9 * 2 * BM - 136, BN - 8, 72], 2, true, seeds(4));
+    check!(pair clc F8E4M3 [128], F8E4M3 => bf16, [2 * BM + 8, BN + 40, 7 * 128 + 16], 1, false, seeds(1));
 }
 
 #[test]

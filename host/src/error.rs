@@ -1,7 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::attention::AttentionError;
-use crate::gemm::{GroupedError, StridedError};
+use crate::gemm::{ArrayError, GroupedError, StridedError};
 use crate::tensor_error::TensorError;
 use crate::view_error::ViewError;
 use std::fmt;
@@ -419,6 +419,19 @@ pub enum Error {
         /// The function to call.
         right: &'static str,
     },
+    /// Rows of operands with several values in a byte that end within a byte.
+    #[error(
+        "kernel {kernel} has {packing} values in a byte: rows of K = {k} end within one; a multiple of {} is right",
+        16 * packing
+    )]
+    PackedRow {
+        /// Name of the kernel.
+        kernel: String,
+        /// Values of a row.
+        k: u32,
+        /// Values in a byte.
+        packing: u32,
+    },
     /// A bias of another length.
     #[error("bias: {have} bytes; {n} of {dtype} ({need} bytes), one for each row of B, is right")]
     Bias {
@@ -538,6 +551,9 @@ pub enum Error {
     /// A grouped product that can't be computed.
     #[error(transparent)]
     Grouped(#[from] GroupedError),
+    /// A grouped product of pointer arrays that can't be computed.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
     /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]
     OperandC {

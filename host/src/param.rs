@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::tensor::TensorMap;
 use crate::tensor_error::dtype_name;
+use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{ByValue, Dtype, KernelArg, KernelDesc, ParamKind, ParamMeta};
 use isa::slice::{Element, SliceAbi};
 use std::mem::MaybeUninit;
@@ -32,6 +33,20 @@ impl<'a> Param<'a> {
         // SAFETY: the storage has at least `size_of::<T>()` bytes, aligned to 16.
         unsafe { bytes.as_mut_ptr().cast::<T>().write(value) };
         Param(Kind::Value { bytes, meta: T::META, slices })
+    }
+
+    /// A buffer of tensor maps, for a parameter of [`TensorMaps`](pipeline::tile::TensorMaps) or
+    /// [`TensorMapsMut`](pipeline::tile::TensorMapsMut) that `meta` describes.
+    ///
+    /// # Safety
+    /// The contract of that type's `new`, for the boxes that `meta` names.
+    pub(crate) unsafe fn tensor_maps(buffer: &'a Buffer, meta: ParamMeta) -> Param<'a> {
+        let elements = buffer.len() as u64;
+        let slices = vec![SliceAbi { address: buffer.addr(), elements }];
+        let maps = elements / size_of::<TensorMapBytes>() as u64;
+        let mut bytes: Box<[MaybeUninit<u128>]> = Box::new_uninit_slice(1);
+        bytes[0].write(u128::from(buffer.addr()) | u128::from(maps) << 64);
+        Param(Kind::Value { bytes, meta, slices })
     }
 
     /// A whole buffer that the kernel reads as a [`DeviceSlice`](isa::slice::DeviceSlice) of `T`. Bytes

@@ -7,7 +7,10 @@
 //! ```
 //!
 //! The caller chooses the kernel from the table `gpu_kernels::sm100::INSTANCES`: nothing is known of the speed of any, so
-//! there is no pick. Operands are packed, and nothing is copied: K and N times the bytes of an element are multiples of 16.
+//! there is no pick. Operands are packed, and nothing is copied: the bytes of a row of A, B and D are multiples of 16.
+//!
+//! Operands of NVFP4 have two values in a byte, the first in the low bits ([`isa::E2m1x2`]): a row of K values is K / 2 bytes, and
+//! K a multiple of 32. The factor of each whole tensor, which NVFP4 has as well, is a part of `alpha`.
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -57,7 +60,8 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::ImageArch`] for an image without code for the device; the errors of [`Module::check`]; [`Error::SizeOverflow`]
-    /// for a product without elements or with too many tiles; [`Error::ImageAssembly`] with the assembler's message.
+    /// for a product without elements or with too many tiles; [`Error::PackedRow`] for an odd K of operands with two values in a
+    /// byte; [`Error::ImageAssembly`] with the assembler's message.
     pub fn new(
         device: &Device,
         image: &'static Image,
@@ -68,7 +72,11 @@ impl Plan {
         let meta = &instance.desc.meta;
         module.check(instance.desc)?;
         let [m, n, k] = size;
-        let k_tile = meta.params[0].box_cols.max(1);
+        let packing = instance.packing.max(1);
+        if !k.is_multiple_of(packing) {
+            return Err(Error::PackedRow { kernel: meta.name().to_owned(), k, packing });
+        }
+        let k_tile = meta.params[0].box_cols.saturating_mul(packing).max(1);
         let [rows, columns] = instance.cluster_tile.map(|extent| extent.max(1));
         let (tiles_m, tiles_n, k_tiles) =
             (m.div_ceil(rows), n.div_ceil(columns), k.div_ceil(k_tile));
@@ -100,14 +108,18 @@ impl Plan {
         self.grid[0]
     }
 
-    /// The types of the elements of A, B and D.
+    /// The types of the elements of A, B and D. Those of NVFP4's A and B are bytes, of two values each.
     pub fn dtypes(&self) -> [Option<Dtype>; 3] {
         let d = if self.instance.block_scaled { 4 } else { 2 };
         [0, 1, d].map(|i| dtype(&self.instance.desc.meta.params[i]))
     }
 
-    /// Bytes of the block scales of A and of B, if the kernel applies any: 512 for each 128 rows and each k tile. Those of a
-    /// block of rows lie together. Within 512 bytes, row `r` has its four factors at `16 * (r % 32) + 4 * (r / 32)`.
+    /// Bytes of the block scales of A and of B, if the kernel applies any.
+    ///
+    /// They come in blocks of 512 bytes, with four factors of each of 128 rows: the next along K for 32 values each of MXFP8, or for
+    /// 16 each of NVFP4. The blocks of the same rows lie together, in the order of K, up to the end of the last k tile: 128
+    /// values of MXFP8 (one block), or 256 of NVFP4 (four blocks). Within a block, row `r` has its factors at
+    /// `16 * (r % 32) + 4 * (r / 32)`. Those of what lies beyond a matrix are any that are not NaN.
     pub fn scale_bytes(&self) -> Option<[usize; 2]> {
         let [m, n, _] = self.size;
         let bytes = |rows: u32, param: &ParamMeta| {
@@ -136,6 +148,8 @@ impl Plan {
     ) -> Result<(), Error> {
         self.device.owns(|| "the stream of a GEMM".into(), stream.backend())?;
         let (desc, [m, n, k]) = (self.instance.desc, self.size);
+        // Elements of the tensor maps.
+        let k = k / self.instance.packing.max(1);
         let operand = |i: usize, name, buffer, rows, cols| {
             let (rows, cols, param) = (u64::from(rows), u64::from(cols), &desc.meta.params[i]);
             self.map(&Operand { name, buffer, rows, cols, param })

@@ -66,13 +66,13 @@ fn what_is_picked_is_near_the_fastest() {
     for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    // The records of 2026-11-24 have more kernels and a faster fix-up than those before, so the fastest one is faster.
-    assert!(fresh.0 > 0.976 && fresh.1 > 0.81, "{fresh:?}");
-    assert!(held_out.0 > 0.969 && held_out.1 > 0.7, "{held_out:?}");
-    assert!(seen.0 > 0.979 && seen.1 > 0.81, "{seen:?}");
-    assert!(suites.0 > 0.987 && suites.1 > 0.9, "{suites:?}");
+    // The records have all kernels of the table, those in clusters of four and eight among them.
+    assert!(fresh.0 > 0.972 && fresh.1 > 0.82, "{fresh:?}");
+    assert!(held_out.0 > 0.973 && held_out.1 > 0.72, "{held_out:?}");
+    assert!(seen.0 > 0.982 && seen.1 > 0.77, "{seen:?}");
+    assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
-    assert!(benched.0 > 0.997 && benched.1 > 0.93, "{benched:?}");
+    assert!(benched.0 > 0.995 && benched.1 > 0.94, "{benched:?}");
 }
 
 /// Shapes that were drawn after the fit, with the pair that was picked then. A pair is picked where the model takes its time

@@ -12,19 +12,20 @@ use std::path::Path;
 use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
-/// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, and the suites of the benchmark.
-const FILES: [&str; 8] =
-    ["random11", "random21", "random46", "corner12", "tall13", SUITES, BENCHED, FRESH];
+/// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
+/// before were slow, and the suites of the benchmark.
+const FILES: [&str; 9] =
+    ["random46", "random50", "random51", "corner12", "tall13", "slow49", SUITES, BENCHED, FRESH];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";
 
 /// The same shapes, timed by the benchmark in turn with cuBLASLt alone, so that power and heat are those of one kernel. A
-/// record has the pairs that were picked on three days, the older ones' times in the scale of cuBLASLt's on the last one.
+/// record has the pairs that were picked on four days, the older ones' times in the scale of cuBLASLt's on the last one.
 pub const BENCHED: &str = "suites2";
 
 /// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.
-pub const FRESH: &str = "random48";
+pub const FRESH: &str = "random55";
 
 /// A record, with its file.
 pub struct Recorded {
@@ -35,7 +36,7 @@ pub struct Recorded {
 }
 
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
-pub const PICKS: &str = "picks49";
+pub const PICKS: &str = "picks56";
 
 /// All records of many kernels.
 pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {

@@ -15,6 +15,7 @@ use super::epilogue::Scaled;
 use super::fusion::{Link, Then};
 use half::bf16;
 use isa::kernel::KernelArg;
+use isa::math::max_nan;
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, DependentSliceMut};
 use pipeline::mma::Fragment;
@@ -56,22 +57,22 @@ pub struct Amax<'a> {
     pub rows: u32,
     /// Columns of D.
     pub columns: u32,
-    /// The largest magnitude that this thread has seen, as bits: NaN comes behind all numbers.
-    so_far: u32,
+    /// The largest magnitude that this thread has seen; NaN is larger than all numbers.
+    so_far: f32,
 }
 
 impl<'a> Amax<'a> {
     /// Raises `amax`, one value or none, to the largest magnitude of a D of `rows` and `columns`.
     #[must_use]
     pub const fn new(amax: DependentSliceMut<'a, f32>, [rows, columns]: [u32; 2]) -> Self {
-        Self { amax, rows, columns, so_far: 0 }
+        Self { amax, rows, columns, so_far: 0.0 }
     }
 
-    /// The larger of `so_far` and the magnitudes of this thread's values in D, as bits.
+    /// The larger of `so_far` and the magnitudes of this thread's values in D.
     #[inline(always)]
-    fn larger(&self, so_far: u32, x: &Fragment) -> u32 {
-        let bits = |x: f32, row: bool, column: bool| if row && column { x.abs() } else { 0.0 };
-        let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, bits);
+    fn larger(&self, so_far: f32, x: &Fragment) -> f32 {
+        let inside = |x: f32, row: bool, column: bool| if row && column { x } else { 0.0 };
+        let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, inside);
         largest(so_far, &inside)
     }
 
@@ -83,10 +84,14 @@ impl<'a> Amax<'a> {
     }
 }
 
-/// The larger of `so_far` and the values' magnitudes, as bits.
+/// The larger of `so_far` and the values' magnitudes.
+///
+/// The values come in pairs, and the pairs in pairs: one after another each would wait for the one before it.
 #[inline(always)]
-fn largest(so_far: u32, x: &Fragment) -> u32 {
-    x.values.into_iter().fold(so_far, |max, x| max.max(x.abs().to_bits()))
+fn largest(so_far: f32, x: &Fragment) -> f32 {
+    let [a, b, c, d, e, f, g, h] = x.values.map(f32::abs);
+    let four = max_nan(max_nan(a, b), max_nan(c, d));
+    max_nan(so_far, max_nan(four, max_nan(max_nan(e, f), max_nan(g, h))))
 }
 
 impl Link for Amax<'_> {
@@ -96,7 +101,7 @@ impl Link for Amax<'_> {
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         if !self.amax.is_empty() {
-            self.amax.by(&x).atomic_max(0, f32::from_bits(self.larger(0, &x)));
+            self.amax.by(&x).atomic_max(0, self.larger(0.0, &x));
         }
         x
     }
@@ -121,7 +126,7 @@ impl Link for Amax<'_> {
     #[inline(always)]
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         if !self.amax.is_empty() {
-            group.atomic_max(&self.amax, 0, f32::from_bits(self.so_far));
+            group.atomic_max(&self.amax, 0, self.so_far);
         }
     }
 }
@@ -165,6 +170,8 @@ crate::gemm_kernels! {
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x256_2x1: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN, promoted 64;
     #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x192_2x1: e4m3 => e4m3, 128 x 192, cluster 2 x 1, SplitN, promoted 96, stages 5;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x128_1x1: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative, promoted 128;
     // The store buffers are half as large as those that `most_stages` counts, so that one more stage fits.
     #[cfg(feature = "gemm-e4m3-e4m3")]
@@ -175,6 +182,8 @@ crate::gemm_kernels! {
 crate::gemm_kernels! {
     /// As [`E4M3_INSTANCES`], with fast accumulation.
     pub static E4M3_FAST_INSTANCES: ScaledAmax<'static>;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x256_2x1_fast: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x128_1x1_fast: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative;
 }

@@ -4,9 +4,10 @@
 use pipeline::cta::{ClusterShape, Role, Roles, Sharing, Unshared};
 use pipeline::prelude::*;
 use pipeline::store::PublishedBuffer;
-use pipeline::tile::{EpilogueElement, Load, TileShape};
+use pipeline::tile::{AcquiredMaps, EpilogueElement, Load, TileShape};
 
-/// The dimensions of the tensor maps of A, B, C and D: [`Rank2`] or [`Rank3`]. (CUTLASS: with or without the mode L.)
+/// The dimensions of the tensor maps of A, B, C and D: [`Rank2`], [`Rank3`] or [`Arrays`]. (CUTLASS: with or without the
+/// mode L, or pointer arrays.)
 pub trait MapRank: 'static {
     /// A tensor map of this rank.
     type Map<T: TileShape, P: Sharing>: 'static;
@@ -88,3 +89,45 @@ macro_rules! rank {
 }
 rank!(Rank2: 2, false, |_batch| ());
 rank!(Rank3: 3, true, |batch| batch);
+
+/// The operands are matrices of many problems, each with tensor maps of its own in global memory. The batch of a tile is
+/// its problem.
+pub enum Arrays {}
+
+impl MapRank for Arrays {
+    type Map<T: TileShape, P: Sharing> = AcquiredMaps<'static, T, P>;
+    const BATCHED: bool = false;
+
+    /// Does nothing: maps in global memory are not known before the wait.
+    #[inline(always)]
+    fn prefetch<T: TileShape, P: Sharing, R: Roles, Cl: ClusterShape, Plan>(
+        _map: &Self::Map<T, P>,
+        _cta: &Cta<R, Cl, Plan>,
+    ) {
+    }
+
+    #[inline(always)]
+    fn tile<T: TileShape, P: Sharing>(
+        map: &Self::Map<T, P>,
+        batch: u32,
+        row: u32,
+        col: u32,
+        peers: Peers<P>,
+    ) -> Load<'_, T, P> {
+        map.get(batch).tile(row, col, peers)
+    }
+
+    #[inline(always)]
+    fn store<T, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>(
+        buffer: PublishedBuffer<'_, T::Element, DEPTH, Ro, Cl, TILES>,
+        map: &Self::Map<T, Unshared>,
+        batch: u32,
+        row: u32,
+        col: u32,
+    ) where
+        T: TileShape,
+        T::Element: EpilogueElement,
+    {
+        buffer.store_to(map, batch, row, col);
+    }
+}

@@ -1,12 +1,14 @@
 //! The tile scheduler: it decides which work a CTA of the persistent grid does, and in which order. (CUTLASS
 //! `PersistentTileScheduler`.)
 
+mod array;
 mod batched;
 mod data_parallel;
 mod grouped;
 mod params;
 mod stream_k;
 
+pub use array::{Array, ArrayArgs, ArrayParams, ProblemShape};
 pub use batched::{Batched, BatchedArgs};
 pub use data_parallel::DataParallel;
 pub use grouped::{Grouped, GroupedArgs, GroupedParams};

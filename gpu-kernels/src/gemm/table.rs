@@ -96,7 +96,6 @@ product! {
     }
     // These tiles suit some shapes better (docs/performance.md).
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
-        _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
         _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
         _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
@@ -104,26 +103,27 @@ product! {
         _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
         _128x80_1x4(128 x 80, cluster 1 x 4, Cooperative);
         _64x96_1x4(64 x 96, cluster 1 x 4, Cooperative);
-        _64x112_1x2(64 x 112, cluster 1 x 2, Cooperative);
         _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative);
         _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
         _128x160_2x1(128 x 160, cluster 2 x 1, Cooperative);
-        _192x192_2x1(192 x 192, cluster 2 x 1, Cooperative);
-        _192x160_2x1(192 x 160, cluster 2 x 1, Cooperative);
         _192x128_1x2(192 x 128, cluster 1 x 2, Cooperative);
-        _192x96_1x2(192 x 96, cluster 1 x 2, Cooperative);
         _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
-        _128x96_4x1(128 x 96, cluster 4 x 1, Cooperative);
-        _64x128_4x1(64 x 128, cluster 4 x 1, Cooperative);
         _64x96_4x1(64 x 96, cluster 4 x 1, Cooperative);
-        _64x64_4x1(64 x 64, cluster 4 x 1, Cooperative);
         _64x64_1x4(64 x 64, cluster 1 x 4, Cooperative);
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
-        _128x128_2x1_pp(128 x 128, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
-        _64x224_2x1_pp(64 x 224, cluster 2 x 1, Pingpong);
-        _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
+        _128x160_4x2(128 x 160, cluster 4 x 2, Cooperative);
+        _128x144_4x1(128 x 144, cluster 4 x 1, Cooperative);
+        _128x128_4x2(128 x 128, cluster 4 x 2, Cooperative);
+        _128x112_4x2(128 x 112, cluster 4 x 2, Cooperative);
+        _64x192_4x1_pp(64 x 192, cluster 4 x 1, Pingpong);
+        _64x160_4x1(64 x 160, cluster 4 x 1, Cooperative);
+        _64x144_1x4(64 x 144, cluster 1 x 4, Cooperative);
+        _64x112_2x4(64 x 112, cluster 2 x 4, Cooperative);
+        _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
+        _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
+        _64x80_2x2(64 x 80, cluster 2 x 2, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -137,23 +137,27 @@ product! {
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
-        _48x64t_1x1(64 x 48, cluster 1 x 1, Cooperative, operands swapped);
-        _16x128t_1x1(128 x 16, cluster 1 x 1, Cooperative, operands swapped);
+        _48x64t_4x1(64 x 48, cluster 4 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
-        _32x64t_1x1_x2(64 x 32, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
     }
     // For a D whose rows fit no multiple of 64: 129 rows are two tiles of 80.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
         _112x128t_1x2(128 x 112, cluster 1 x 2, Cooperative, operands swapped);
-        _144x128t_1x2(128 x 144, cluster 1 x 2, Cooperative, operands swapped);
         _144x128t_2x1(128 x 144, cluster 2 x 1, Cooperative, operands swapped);
-        _80x192t_1x2(192 x 80, cluster 1 x 2, Cooperative, operands swapped);
         _144x192t_1x2(192 x 144, cluster 1 x 2, Cooperative, operands swapped);
         _176x192t_1x2(192 x 176, cluster 1 x 2, Cooperative, operands swapped);
         _160x128t_2x1_pp(128 x 160, cluster 2 x 1, Pingpong, operands swapped);
         _176x128t_2x1_pp(128 x 176, cluster 2 x 1, Pingpong, operands swapped);
         _96x192t_1x2_pp(192 x 96, cluster 1 x 2, Pingpong, operands swapped);
+        _144x128t_4x1_pp(128 x 144, cluster 4 x 1, Pingpong, operands swapped);
+        _192x64t_4x1_pp(64 x 192, cluster 4 x 1, Pingpong, operands swapped);
+        _160x128t_2x4(128 x 160, cluster 2 x 4, Cooperative, operands swapped);
+        _176x128t_4x1_pp(128 x 176, cluster 4 x 1, Pingpong, operands swapped);
+        _112x128t_4x1(128 x 112, cluster 4 x 1, Cooperative, operands swapped);
+        _208x64t_4x1_pp(64 x 208, cluster 4 x 1, Pingpong, operands swapped);
+        _96x128t_4x1(128 x 96, cluster 4 x 1, Cooperative, operands swapped);
+        _176x192t_2x1(192 x 176, cluster 2 x 1, Cooperative, operands swapped);
     }
 }
 
@@ -176,6 +180,9 @@ product! {
         _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative, promoted 64);
         _128x128_2x1(128 x 128, cluster 2 x 1, SplitN, promoted 64);
         _128x192_2x1(128 x 192, cluster 2 x 1, SplitN, promoted 96);
+        _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative, promoted 112);
+        _64x112_2x1(64 x 112, cluster 2 x 1, Cooperative, promoted 112);
+        _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, promoted 16, per_sm 2, operands swapped);
     }
 }
 
@@ -197,6 +204,10 @@ product! {
         _128x64_2x1_fast(128 x 64, cluster 2 x 1, Cooperative);
         _128x128_2x1_fast(128 x 128, cluster 2 x 1, Cooperative);
         _128x176_2x1_fast(128 x 176, cluster 2 x 1, Cooperative);
+        _128x224_2x1_fast(128 x 224, cluster 2 x 1, Cooperative);
+        _128x112_2x1_fast(128 x 112, cluster 2 x 1, Cooperative);
+        _64x112_2x1_fast(64 x 112, cluster 2 x 1, Cooperative);
+        _16x64t_1x1_x2_fast(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
     }
 }
 
@@ -234,7 +245,8 @@ pub fn all_instances() -> impl Iterator<Item = &'static super::Instance> {
         integer::INT8_SCALED_INSTANCES.rows,
     ];
     let tables = tables.into_iter().chain(e5m2::tables());
-    tables.chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten()
+    let tables = tables.chain(fused::tables()).chain([grouped::GROUPED_INSTANCES]).flatten();
+    tables.chain(grouped::ARRAY_INSTANCES.iter().map(|of| &of.gemm))
 }
 
 /// The features of the combinations of types: operands, result, the feature, and whether it is on.
@@ -303,7 +315,7 @@ mod tests {
     fn one_more_stage_would_not_fit() {
         for instance in all_instances() {
             let meta = &instance.desc.meta;
-            let per_sm = if meta.name().ends_with("_x2") { 2 } else { 1 };
+            let per_sm = if meta.name().trim_end_matches("_fast").ends_with("_x2") { 2 } else { 1 };
             let limit = (SMEM_LIMIT as u32 + 1024) / per_sm - 1024;
             let one_more = meta.smem_bytes + instance.stage_bytes + 16;
             assert!(meta.smem_bytes <= limit, "{}: {} bytes", meta.name(), meta.smem_bytes);

@@ -61,7 +61,7 @@ pub fn clc_gemm<A, B, O, E, Cl>(
     b.prefetch(&cta);
     d.prefetch(&cta);
     let (cta, (stores, operands, sums, tiles)) = cta.init();
-    let ClcEnds { fetch, warps: [loads, multiplies], stores: stored } = tiles;
+    let ClcEnds { fetch, warps: [loads, multiplies], leaders: [], stores: stored } = tiles;
     cta.specialize(
         |work| {
             let at = work.coord();

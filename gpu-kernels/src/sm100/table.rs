@@ -17,6 +17,9 @@ pub struct Instance {
     pub launch_control: bool,
     /// Whether the operands have block scales: two tensor maps of [`ScaleBlocks`](pipeline::tile::ScaleBlocks) before D's.
     pub block_scaled: bool,
+    /// Values of A and B in an element of their tensor maps: 2 for NVFP4, whose elements are bytes
+    /// ([`E2m1x2`](isa::E2m1x2)). K counts values.
+    pub packing: u32,
 }
 
 #[cfg(feature = "sm100")]
@@ -24,21 +27,24 @@ impl Instance {
     const fn of<K: Kernel>(rows: u32, columns: u32) -> Self {
         let desc = const { &K::DESC };
         let cluster_tile = [rows, columns];
-        Self { desc, cluster_tile, launch_control: false, block_scaled: false }
+        Self { desc, cluster_tile, launch_control: false, block_scaled: false, packing: 1 }
     }
 }
 
-/// The compiled kernels, but that of NVFP4: the host has no operands of 4 bits.
+/// The compiled kernels.
 #[cfg(feature = "sm100")]
 pub static INSTANCES: &[Instance] = {
     use super::kernels::*;
     use super::launch_control::kernels::*;
-    use super::{block_scaled::kernels::*, pair::kernels::*};
+    use super::{block_scaled::kernels::*, pair::kernels::*, pair_launch_control::kernels::*};
     const fn clc(of: Instance) -> Instance {
         Instance { launch_control: true, ..of }
     }
     const fn mx(of: Instance) -> Instance {
         Instance { block_scaled: true, ..of }
+    }
+    const fn nvf4(of: Instance) -> Instance {
+        Instance { packing: 2, ..mx(of) }
     }
     &[
         Instance::of::<gemm_sm100_bf16_bf16_128x256_1x1>(128, 256),
@@ -58,7 +64,9 @@ pub static INSTANCES: &[Instance] = {
         Instance::of::<gemm_sm100_e4m3_bf16_256x256_2sm>(256, 256),
         clc(Instance::of::<gemm_sm100_bf16_bf16_128x256_1x1_clc>(128, 256)),
         clc(Instance::of::<gemm_sm100_bf16_bf16_128x256_2x1_clc>(256, 256)),
+        clc(Instance::of::<gemm_sm100_bf16_bf16_256x256_2sm_clc>(256, 256)),
         mx(Instance::of::<gemm_sm100_e4m3_bf16_128x128_mx>(128, 128)),
+        nvf4(Instance::of::<gemm_sm100_nvf4_bf16_128x128>(128, 128)),
     ]
 };
 
@@ -85,7 +93,9 @@ mod tests {
             let ctas = if words.contains(&"2sm") { 2 } else { cluster[0] * cluster[1] };
             assert_eq!(meta.cluster_size(), ctas, "{}", meta.name());
             assert_eq!(instance.launch_control, words.contains(&"clc"), "{}", meta.name());
-            assert_eq!(instance.block_scaled, words.contains(&"mx"), "{}", meta.name());
+            let nvf4 = words.contains(&"nvf4");
+            assert_eq!(instance.block_scaled, nvf4 || words.contains(&"mx"), "{}", meta.name());
+            assert_eq!(instance.packing, 1 + u32::from(nvf4), "{}", meta.name());
             let params = if instance.block_scaled { 7 } else { 5 };
             assert_eq!(meta.params().len(), params, "{}", meta.name());
             assert!(seen.insert(meta.name().to_owned()), "{} twice", meta.name());

@@ -12,6 +12,7 @@
 //! 8-bit integers, [`Gemm::scaled_c`] adds beta * C, and [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
 //! [`Gemm::grouped`] is for groups of rows, each with a B of its own.
 
+mod array;
 mod block_scaled;
 mod calibration;
 mod choice;
@@ -31,6 +32,7 @@ mod run;
 mod scaled;
 mod strided;
 
+pub use array::{ArrayError, ArrayGemm, ArrayPlan, ArrayProblem};
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
 pub use fused::{FusedGemm, Fusion, GatedGemm};

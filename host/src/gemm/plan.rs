@@ -195,7 +195,8 @@ impl<E: Epilogue> Gemm<E> {
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
         let active = self.active(instance)?;
-        let tiled = Tiled::new(instance, problem, active, &Calibration::H200);
+        let held = (self.device.sms(), active);
+        let tiled = Tiled::new(instance, problem, held, &Calibration::H200);
         Ok(tiled.schedules().map(|p| (p.predicted_us, p.schedule)).collect())
     }
 
@@ -232,12 +233,14 @@ impl<E: Epilogue> Gemm<E> {
                 problem.k.div_ceil(u64::from(instance.bk)),
                 fit,
             )?,
-            None => schedule(instance, problem, fit),
+            None => schedule(instance, problem, (self.device.sms(), fit)),
         };
         let Schedule { clusters, streamed } = schedule;
         let raster_swizzle = raster_swizzle(instance, &tiling, u64::from(clusters));
-        let prediction =
-            Prediction::new(&Tiled::new(instance, problem, fit, &Calibration::H200), schedule);
+        let prediction = Prediction::new(
+            &Tiled::new(instance, problem, (self.device.sms(), fit), &Calibration::H200),
+            schedule,
+        );
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);

@@ -97,7 +97,8 @@ impl Prediction {
         // Memory's part of the fix-up, and what it loses to few readers.
         let (of_memory, few_us) = match (product.rows, givers) {
             (Rows::WholeLines, 0) => (0.0, c.few_ctas_us * (1.0 - busy)),
-            (Rows::WholeLines, 1) => {
+            // Where a twin of this grid has room beside it, it runs there already.
+            (Rows::WholeLines, 1) if crowded => {
                 let left = (2.0 - 2.0 * streamed as f64 / clusters as f64).clamp(0.0, 1.0);
                 (c.fixup_of_memory + (c.fixup_of_memory_left - c.fixup_of_memory) * left, 0.0)
             }
@@ -126,7 +127,8 @@ impl Prediction {
                 + fixup_us * of_memory
                 + product.out_of_step_us(schedule),
             bytes_us,
-            power_us: product.power_us,
+            power_us: product.power_us
+                * (f64::from(product.sms) / ctas as f64).max(1.0).powf(POWER_OF_SMS),
             ctas,
             stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,
@@ -254,7 +256,8 @@ pub(super) struct Tiled<'t> {
     instance: &'t Instance,
     c: &'t Calibration,
     pub tiling: Tiling,
-    /// Clusters that the device holds.
+    /// SMs of the device, and clusters that it holds.
+    sms: u32,
     pub active: u64,
     pub k_tiles: u64,
     /// Time of a k tile in the tensor cores.
@@ -285,7 +288,7 @@ impl<'t> Tiled<'t> {
     pub fn new(
         instance: &'t Instance,
         problem: &GemmProblem,
-        active: u64,
+        (sms, active): (u32, u64),
         c: &'t Calibration,
     ) -> Self {
         let (i, rows) = (instance, Rows::of(problem));
@@ -323,6 +326,13 @@ impl<'t> Tiled<'t> {
         } else {
             f64::from(i.bm * i.bn.next_multiple_of(columns))
         };
+        // If the epilogue tiles don't divide the tile, two of them overlap, and one waits until the other one is written.
+        let epilogue_tile = match (i.swap_ab, i.kernel_schedule) {
+            (true, _) => i.bn % swapped_columns(i.bn as usize) as u32,
+            (false, KernelSchedule::SplitN) => i.bn / 2 % columns,
+            (false, _) => i.bn % columns,
+        };
+        let overlap_us = if epilogue_tile == 0 { 0.0 } else { c.epilogue_overlap_us };
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2.0 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
@@ -332,6 +342,7 @@ impl<'t> Tiled<'t> {
             instance,
             c,
             tiling,
+            sms,
             active,
             k_tiles,
             // 64 columns of 16 bits take as long as 128 of 8 bits.
@@ -343,7 +354,7 @@ impl<'t> Tiled<'t> {
             outside_us: c.row_outside_us * outside,
             step,
             fixed_us,
-            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * stored,
+            epilogue_us: c.epilogue_us + c.epilogue_us_per_element * stored + overlap_us,
             bytes_us,
             read_us: c.memory_us + bytes_us + slow_us,
             // A multiplication of 8 bits takes about half the energy of one of 16.
@@ -373,7 +384,7 @@ impl<'t> Tiled<'t> {
             return 0.0;
         }
         let loaded = fetched_bytes(self.instance, u64::from(streamed) * self.k_tiles) as f64;
-        let beyond = (1.0 - L2_BYTES as f64 / self.operand_bytes).max(0.0);
+        let beyond = (1.0 - self.c.shared_l2_bytes / self.operand_bytes).max(0.0);
         let again = (loaded - self.operand_bytes).max(0.0) * beyond;
         self.c.out_of_step * again / self.c.memory_bytes_per_us
     }
@@ -472,9 +483,17 @@ fn bytes_from_memory(tiling: &Tiling, gated: bool, problem: &GemmProblem, c: &Ca
     let halves = if gated { 2 } else { 1 };
     let row = problem.n / halves * problem.out.size() as u64;
     let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
+    // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
+    let d = problem.bytes('D') as f64 / halves as f64;
+    let evicted = (1.0 - L2_BYTES as f64 / d).max(0.0);
+    let partial = if row.is_multiple_of(LINE_BYTES) {
+        partial
+    } else {
+        partial + evicted * c.written_partial_lines_evicted
+    };
     again(rows, tiling.clusters_n)
         + again(columns, tiling.clusters_m)
-        + problem.bytes('D') as f64 / halves as f64 * (1.0 + c.written + partial)
+        + d * (1.0 + c.written + partial)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
@@ -506,12 +525,12 @@ pub fn predict(
     calibration: &Calibration,
 ) -> Prediction {
     let active = resident(sms, instance.cluster_m * instance.cluster_n);
-    Prediction::new(&Tiled::new(instance, problem, active, calibration), schedule)
+    Prediction::new(&Tiled::new(instance, problem, (sms, active), calibration), schedule)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
-pub(super) fn schedule(instance: &Instance, problem: &GemmProblem, active: u64) -> Schedule {
-    Tiled::new(instance, problem, active, &Calibration::H200)
+pub(super) fn schedule(instance: &Instance, problem: &GemmProblem, held: (u32, u64)) -> Schedule {
+    Tiled::new(instance, problem, held, &Calibration::H200)
         .schedules()
         .min_by(Prediction::order)
         .expect("the data-parallel schedule is always among them")
@@ -557,7 +576,8 @@ pub(super) fn tiled<'t>(
     let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
     let fitting = table.iter().enumerate();
     let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
-    fitting.map(move |(index, i)| (index, Tiled::new(i, problem, room(i), &Calibration::H200)))
+    fitting
+        .map(move |(index, i)| (index, Tiled::new(i, problem, (sms, room(i)), &Calibration::H200)))
 }
 
 /// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order,

@@ -38,8 +38,13 @@ fn every_kernel_is_right_beyond_one_tile() {
 /// One of each way to launch, with values that are rounded.
 #[test]
 fn normal_values_are_near_the_product() {
-    let names =
-        ["bf16_bf16_128x256_2x1", "e4m3_bf16_256x256_2sm", "bf16_bf16_128x256_1x1_clc", "mx"];
+    let names = [
+        "bf16_bf16_128x256_2x1",
+        "e4m3_bf16_256x256_2sm",
+        "bf16_bf16_128x256_1x1_clc",
+        "mx",
+        "nvf4_bf16_128x128",
+    ];
     for name in names {
         let found = INSTANCES.iter().find(|i| i.desc.meta.name().ends_with(name)).unwrap();
         product(&model(1), &IMAGE, found, small(found), false).unwrap();
@@ -98,6 +103,18 @@ fn what_does_not_fit_is_one_line() {
     assert!(said.contains("applies block scales"), "{said}");
     let said = line(scaled.run(&a, &a, Some([&short, &short]), &mut d, 1.0, &stream));
     assert!(said.contains("need 512 bytes; the buffer has 64"), "{said}");
+    let [nvf4] = ["nvf4_bf16_128x128"]
+        .map(|name| INSTANCES.iter().find(|i| i.desc.meta.name().ends_with(name)).unwrap());
+    let said = line(Plan::new(&device, &IMAGE, nvf4, [128, 128, 257]));
+    assert!(said.ends_with("rows of K = 257 end within one; a multiple of 32 is right"), "{said}");
+    let packed = Plan::new(&device, &IMAGE, nvf4, [128, 130, 288]).unwrap();
+    // Two k tiles of 256 values, and one and two blocks of rows.
+    assert_eq!(packed.scale_bytes(), Some([4096, 8192]));
+    let said = line(packed.run(&a, &a, Some([&a, &a]), &mut d, 1.0, &stream));
+    assert!(
+        said.contains("operand A: 128 x 144 u8 need 18432 bytes; the buffer has 16384"),
+        "{said}"
+    );
     let other = model(0);
     let said = line(plan.run(&other.alloc(128 * 128).unwrap(), &b, None, &mut d, 1.0, &stream));
     assert!(said.contains("model"), "{said}");

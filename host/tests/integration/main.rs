@@ -26,6 +26,7 @@ mod blackwell;
 mod block_scaled;
 mod errors;
 mod fused;
+mod gemm_array;
 mod gemm_chain;
 mod gemm_in_turn;
 mod gemm_seams;

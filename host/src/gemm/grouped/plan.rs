@@ -146,7 +146,8 @@ impl GroupedGemm {
         let active = self.active(instance)?;
         let tiles = padded.m / rows * padded.n.div_ceil(columns);
         let schedule = Schedule { clusters: tiles.min(active) as u32, streamed: 0 };
-        let prediction = Prediction::new(&Tiled::new(instance, &padded, active, c), schedule);
+        let held = (self.device.sms(), active);
+        let prediction = Prediction::new(&Tiled::new(instance, &padded, held, c), schedule);
         let touched = groups * mean;
         let bytes = 2 * (touched * (problem.k + problem.n) + groups * problem.n * problem.k);
         let bytes_us = bytes as f64 / c.memory_bytes_per_us;

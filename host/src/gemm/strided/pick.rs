@@ -27,8 +27,9 @@ pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, Stri
             continue;
         }
         let stacked = problem.stacked(instance);
-        let tiled = Tiled::new(instance, &stacked, active, &Calibration::H200);
-        let prediction = Prediction::new(&tiled, schedule(instance, &stacked, active));
+        let held = (gemm.device.sms(), active);
+        let tiled = Tiled::new(instance, &stacked, held, &Calibration::H200);
+        let prediction = Prediction::new(&tiled, schedule(instance, &stacked, held));
         let candidate = Candidate { index, instance, prediction };
         if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
             best = Some(candidate);

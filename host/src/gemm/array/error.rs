@@ -1,0 +1,54 @@
+//! What is refused of pointer arrays, one line each.
+
+/// A grouped product of pointer arrays that can't be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArrayError {
+    /// The kernels were not compiled.
+    #[error(
+        "there are no GEMM kernels for pointer arrays; turn on warpipe's feature `gemm-grouped`"
+    )]
+    NoKernel,
+    /// The number of problems.
+    #[error("pointer arrays of {problems} problems: from 1 to {limit} are right")]
+    Problems {
+        /// Problems of the plan.
+        problems: u64,
+        /// Most problems.
+        limit: u64,
+    },
+    /// The table has another size or place.
+    #[error(
+        "the table of {problems} problems is {need} bytes at a multiple of 8, not {have} bytes at {addr:#x}"
+    )]
+    Table {
+        /// Problems of the plan.
+        problems: u64,
+        /// Bytes of so many lines.
+        need: u64,
+        /// Bytes of the buffer.
+        have: u64,
+        /// Its address.
+        addr: u64,
+    },
+    /// Memory of D is also memory of something that the product reads.
+    #[error(
+        "pointer arrays: {what} at {theirs:#x} overlaps D at {d:#x}; D must have memory of its own"
+    )]
+    Overlap {
+        /// What is read.
+        what: &'static str,
+        /// Its first byte.
+        theirs: u64,
+        /// First byte of D.
+        d: u64,
+    },
+    /// Memory begins where no element can.
+    #[error("pointer arrays: {what} begins at {addr:#x}; a multiple of 2 is right")]
+    Misaligned {
+        /// The operand.
+        what: &'static str,
+        /// Its first byte.
+        addr: u64,
+    },
+}
