@@ -89,6 +89,19 @@ impl Judged {
         Ok(Self { check, bound, passed: check.below(bound) })
     }
 
+    /// Adds the comparison of another product: the relative error is the worse one.
+    pub fn add(&mut self, other: &Self) {
+        // An error that is not a number is the worst.
+        if other.check.relative_error > self.check.relative_error || !other.passed {
+            self.check.relative_error = other.check.relative_error;
+        }
+        self.passed &= other.passed;
+        self.check.max_abs_error = self.check.max_abs_error.max(other.check.max_abs_error);
+        self.check.compared += other.check.compared;
+        self.check.elements += other.check.elements;
+        self.check.sampled |= other.check.sampled;
+    }
+
     /// An error if the check failed.
     pub fn verdict(&self, out: Dtype, k: u64) -> Result<(), Error> {
         if self.passed {

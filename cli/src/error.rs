@@ -54,6 +54,18 @@ pub enum Error {
     #[error("{}: which tensor? Write {}:NAME; it has: {have}", file.display(), file.display())]
     TensorNotNamed { file: PathBuf, have: String },
 
+    // Layers of a checkpoint.
+    #[error("{}: no layer {layer}: it has no tensor {layer}.weight; {have}", file.display())]
+    NoSuchLayer { file: PathBuf, layer: String, have: String },
+    #[error("{}: layer {layer}: {reason}", file.display())]
+    Layer { file: PathBuf, layer: String, reason: String },
+    #[error("{}: not an index of a checkpoint: {reason}", file.display())]
+    NotAnIndex { file: PathBuf, reason: String },
+    #[error("{name} is {dtype} {shape:?}; {right}")]
+    Tensor { name: String, dtype: String, shape: Vec<usize>, right: String },
+    #[error("{name}: value {index} is {value}; finite numbers are right")]
+    NotFinite { name: String, index: usize, value: f32 },
+
     // Tensors that do not match.
     #[error(
         "{operand} = {name} has rank {} {shape:?}; expected a matrix of rank 2",

@@ -1,6 +1,7 @@
 //! `warpipe gemm`: one product, with operands from files or generated, on a GPU or on the SM model.
 
 use super::args::{DeviceArg, OperandTypes, ScaleArg, TensorRef, finite, gemm_result_dtype};
+use super::array::Array;
 use super::check::{Judged, with_product};
 use super::error::Error;
 use super::grouped::Grouped;
@@ -14,6 +15,7 @@ use super::scaled_plan::{Planned, Ways};
 use super::strided;
 use super::tune::{TuneArgs, Tuner};
 use host::gemm::{Gemm, GemmProblem, PlanInfo};
+use host::reference::FULL;
 use host::{Buffer, Device, SimConfig, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -24,7 +26,7 @@ use std::time::Instant;
 const FILES: &str = "Operands from files";
 const GENERATED: &str = "Generated operands";
 const RESULT: &str = "Result";
-const GROUPS: &str = "Groups of rows";
+const GROUPS: &str = "Groups";
 const QUANTISED: &str = "Operands of 8 bits";
 
 /// Options of `warpipe gemm`.
@@ -66,6 +68,10 @@ pub struct Args {
     /// Give each group room for this many rows of A and D, of which it has those that --groups says
     #[arg(help_heading = GROUPS, long, value_name = "MAXROWS", requires = "groups")]
     masked: Option<u64>,
+    /// Sizes of products of their own, "M N K" on each line, whose operands are generated: all of them in one launch, as
+    /// CUTLASS's grouped GEMM of pointer arrays. M, N and K of a line may be 0, and N is a multiple of 8
+    #[arg(help_heading = GROUPS, long, value_name = "FILE", conflicts_with_all = ["a", "m", "n", "k", "groups", "beta", "epilogue", "scales", "fast_accum", "d_scale", "amax", "out", "out_dtype", "dtype"])]
+    problems: Option<PathBuf>,
     /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them, or [M, K/128] with --scales
     /// block [default: 1]
     #[arg(help_heading = QUANTISED, long, value_name = "X|FILE:TENSOR", requires = "a", allow_hyphen_values = true)]
@@ -138,6 +144,8 @@ struct Report {
     simulated: bool,
     /// The largest magnitude of a result of e4m3, before its scale.
     amax: Option<f32>,
+    /// Whether `--check` compared `amax` with that of the f64 product. Beyond [`FULL`] multiplications it does not.
+    amax_compared: Option<bool>,
     check: Option<Judged>,
     out: Option<String>,
 }
@@ -146,6 +154,9 @@ struct Report {
 pub fn run(args: &Args) -> Result<(), Error> {
     if args.strided.any() {
         return args.strided();
+    }
+    if let Some(array) = args.array()? {
+        return array.run();
     }
     if let Some(grouped) = args.grouped()? {
         return grouped.run();
@@ -212,8 +223,11 @@ pub fn run(args: &Args) -> Result<(), Error> {
         None
     };
     let mut verdict = check.map_or(Ok(()), |check| check.verdict(problem.out, problem.k));
-    if let (Ok(()), true, Some(value), Some(scales)) = (&verdict, args.check, amax, &scales) {
-        verdict = judge_amax(&operands, scales, args, value);
+    let mut amax_compared = None;
+    if let (true, Some(value), Some(scales)) = (args.check, amax, &scales) {
+        let judged = judge_amax(&operands, scales, args, value)?;
+        amax_compared = Some(judged.is_some());
+        verdict = verdict.and(judged.unwrap_or(Ok(())));
     }
     // A result that failed its check is not written.
     if let (Some(output), Ok(())) = (&output, &verdict) {
@@ -230,6 +244,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         seconds,
         simulated: device.is_sim(),
         amax,
+        amax_compared,
         check,
         out: output.filter(|_| verdict.is_ok()).map(|output| output.name()),
     };
@@ -244,23 +259,34 @@ fn same_amax(value: f32, right: f64, bound: f64) -> bool {
     near || (value.is_nan() && right.is_nan())
 }
 
-/// Compares the maximum of a result with that of the f64 product, unless that is too large to compute.
+/// What a report says behind a maximum that `--check` did not compare.
+fn not_compared(amax_compared: Option<bool>) -> String {
+    match amax_compared {
+        Some(false) => {
+            format!(" (not compared: its f64 product has over {FULL:.0e} multiplications)")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Compares the maximum of a result with that of the f64 product. `None` if that is too large to compute.
 fn judge_amax(
     operands: &Operands,
     scales: &ScalesOf,
     args: &Args,
     value: f32,
-) -> Result<(), Error> {
+) -> Result<Option<Result<(), Error>>, Error> {
     let factors = [args.alpha, 0.0];
     let reference = with_product(operands, [&scales.a, &scales.b], factors, |p| p.amax())?;
     // The error of a sum, relative to the largest one.
     let bound = scaled::bound(Dtype::F32, args.fast_accum);
-    match reference {
-        Some(right) if !same_amax(value, right, bound) => {
-            Err(Error::Amax { value, reference: right })
+    Ok(reference.map(|reference| {
+        if same_amax(value, reference, bound) {
+            Ok(())
+        } else {
+            Err(Error::Amax { value, reference })
         }
-        _ => Ok(()),
-    }
+    }))
 }
 
 /// Uploads A and B, runs the product, and returns D, of so many columns, and the seconds of the run.
@@ -328,6 +354,22 @@ impl Args {
             json: self.json,
         };
         run.run()
+    }
+
+    /// The pointer array, if there is one.
+    fn array(&self) -> Result<Option<Array<'_>>, Error> {
+        let Some(problems) = &self.problems else { return Ok(None) };
+        if Tuner::new(&self.tuning)?.is_some() {
+            return Err(Error::Usage("a tune cache has no products with --problems".to_owned()));
+        }
+        Ok(Some(Array {
+            problems,
+            seed: self.seed.unwrap_or(0),
+            alpha: self.alpha,
+            device: self.device,
+            check: self.check,
+            json: self.json,
+        }))
     }
 
     /// The grouped product, if there is one.
@@ -489,7 +531,7 @@ impl fmt::Display for Report {
             writeln!(f, "time    {:.3} ms for one run, launch included", self.seconds * 1e3)?;
         }
         if let Some(amax) = self.amax {
-            writeln!(f, "amax    {amax}")?;
+            writeln!(f, "amax    {amax}{}", not_compared(self.amax_compared))?;
         }
         if let Some(Judged { check, bound, passed }) = &self.check {
             let verdict = if *passed { "passed" } else { "FAILED" };
@@ -505,6 +547,14 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_maximum_that_is_not_compared_is_named() {
+        let right = " (not compared: its f64 product has over 1e10 multiplications)";
+        assert_eq!(not_compared(Some(false)), right);
+        assert_eq!([not_compared(Some(true)), not_compared(None)], ["", ""]);
+    }
+
     #[test]
     fn a_wrong_maximum_shows() {
         assert!(same_amax(100.01, 100.0, 3e-4) && same_amax(f32::NAN, f64::NAN, 3e-4));

@@ -181,19 +181,10 @@ impl Grouped<'_> {
             let product = Product { m, n, k, a: &a, b: &b, c: None, alpha: self.alpha, beta: 0.0 };
             let check = product.check(&part(d, first, m, n)?)?;
             let judged = Judged { check, bound, passed: check.below(bound) };
-            let Some(before) = &mut worst else {
-                worst = Some(judged);
-                continue;
-            };
-            // An error that is not a number is the worst.
-            if judged.check.relative_error > before.check.relative_error || !judged.passed {
-                before.check.relative_error = judged.check.relative_error;
+            match &mut worst {
+                None => worst = Some(judged),
+                Some(before) => before.add(&judged),
             }
-            before.passed &= judged.passed;
-            before.check.max_abs_error = before.check.max_abs_error.max(judged.check.max_abs_error);
-            before.check.compared += judged.check.compared;
-            before.check.elements += judged.check.elements;
-            before.check.sampled |= judged.check.sampled;
         }
         worst.ok_or_else(|| host::gemm::GroupedError::NoGroups.into())
     }

@@ -1,6 +1,7 @@
 //! The command `warpipe`: its options and exit codes.
 
 mod args;
+mod array;
 mod attention;
 mod bench;
 mod ceilings;
@@ -13,6 +14,7 @@ mod inspect;
 mod instance;
 mod kernels;
 mod layer;
+mod linear;
 mod new;
 mod operands;
 mod output;
@@ -63,6 +65,18 @@ Examples:
   warpipe gemm --m 512 --n 512 --k 512 --layout tt --batch 4 --check
   warpipe gemm --a acts.safetensors:x --b model.safetensors:layers.0.up.weight --out y.safetensors
   warpipe gemm --a x.safetensors --b w.safetensors --c r.safetensors --beta 1 --out y.safetensors:y";
+
+const LINEAR_ABOUT: &str = "\
+Compute a Linear layer of a checkpoint with weights of e4m3
+
+Computes y = x * W^T + bias. W is NAME.weight, F8_E4M3 [N, K], with NAME.weight_scale_inv of blocks of 128 x 128 (DeepSeek), or \
+with NAME.weight_scale: one value, one for each row, or one for each block (compressed-tensors, vLLM). x is quantised with a scale \
+for each 1 x 128 if W has blocks, otherwise for each row, or with NAME.input_scale. y is bf16.";
+
+const LINEAR_EXAMPLES: &str = "\
+Examples:
+  warpipe linear --weights model.safetensors --layer model.layers.3.mlp.up_proj --input x.safetensors --out y.safetensors
+  warpipe linear --weights DeepSeek-V3/ --layer model.layers.0.self_attn.o_proj --input acts.safetensors:x --check";
 
 const ATTENTION_ABOUT: &str = "\
 Compute attention, with operands from .safetensors files or generated
@@ -135,6 +149,9 @@ enum Command {
     /// Multiply two matrices, from .safetensors files or generated
     #[command(long_about = GEMM_ABOUT, after_help = GEMM_EXAMPLES)]
     Gemm(Box<gemm::Args>),
+    /// Compute a Linear layer of a checkpoint with weights of e4m3
+    #[command(long_about = LINEAR_ABOUT, after_help = LINEAR_EXAMPLES)]
+    Linear(linear::Args),
     /// Compute attention, with operands from .safetensors files or generated
     #[command(long_about = ATTENTION_ABOUT, after_help = ATTENTION_EXAMPLES)]
     Attention(Box<attention::Args>),
@@ -166,6 +183,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::New(args) => new::run(args),
         Command::Gemm(args) => gemm::run(args),
+        Command::Linear(args) => linear::run(args),
         Command::Attention(args) => attention::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => schedules::run(args),

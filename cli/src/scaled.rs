@@ -34,7 +34,7 @@ pub enum ScaleOf {
 
 impl ScaleOf {
     /// The rows and columns of an operand that share a scale; the operand has `shape`.
-    fn block(self, operand: char, shape: [usize; 2]) -> [usize; 2] {
+    pub fn block(self, operand: char, shape: [usize; 2]) -> [usize; 2] {
         match self {
             Self::Tensor => shape,
             Self::Row => [1, shape[1]],
@@ -55,6 +55,11 @@ impl Scales {
     /// One scale for all of an operand.
     pub fn one(scale: f32) -> Self {
         Self { values: vec![scale], block: [usize::MAX; 2] }
+    }
+
+    /// `values`, one for each `block` of rows and columns.
+    pub fn of_blocks(values: Vec<f32>, block: [usize; 2]) -> Self {
+        Self { values, block }
     }
 
     /// Multiplies the values of a matrix of `cols` columns by their scales.
@@ -126,8 +131,9 @@ pub fn read(
     }
 }
 
-/// Quantises generated values of a matrix: the largest of a block becomes the largest number of the type.
-fn quantised(
+/// Quantises the values of a matrix: the largest of a block becomes the largest number of the type. Blocks of zeros have
+/// the scale 1.
+pub fn quantised(
     values: &[f32],
     dtype: Dtype,
     [rows, cols]: [usize; 2],
@@ -143,7 +149,11 @@ fn quantised(
     for (i, x) in values.iter().enumerate() {
         most[of(i)] = most[of(i)].max(x.abs());
     }
-    let scale = |most: &f32| if *most == 0.0 { 1.0 } else { most / largest(dtype) };
+    // A scale below the normal numbers would have few digits, or be 0.
+    let scale = |most: &f32| match *most {
+        0.0 => 1.0,
+        most => (most / largest(dtype)).max(f32::MIN_POSITIVE),
+    };
     let scales: Vec<f32> = most.iter().map(scale).collect();
     let scaled: Vec<f32> = values.iter().enumerate().map(|(i, x)| x / scales[of(i)]).collect();
     Ok((encode(&scaled, dtype)?, Scales { values: scales, block }))
@@ -240,6 +250,9 @@ mod tests {
         assert_eq!(back, [224.0, -448.0, 112.0, 0.0, 0.0, 0.0, 224.0, 112.0, -448.0]);
         assert_eq!(quantised(&values, [3, 3], ScaleOf::Tensor).1, [14.0 / 448.0]);
         assert_eq!(quantised(&[], [0, 0], ScaleOf::Row), (vec![], vec![1.0]));
+        // 1e-40 / 448 is not a normal number.
+        let (back, scales) = quantised(&[1e-40, -1e-40], [1, 2], ScaleOf::Row);
+        assert_eq!((back, scales), (vec![0.0078125, -0.0078125], vec![f32::MIN_POSITIVE]));
     }
 
     /// 130 rows of 200 columns have two blocks along K, and those of B two along the rows.

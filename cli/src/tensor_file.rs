@@ -80,19 +80,29 @@ impl TensorFile {
         Ok(Self { path: path.into(), file, start, metadata })
     }
 
+    /// Whether the file has a tensor `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.metadata.info(name).is_some()
+    }
+
+    /// The names of all tensors.
+    pub fn names(&self) -> Vec<String> {
+        self.metadata.offset_keys()
+    }
+
     /// Reads the tensor `name`; without a name, the file's only tensor.
-    pub fn read(mut self, name: Option<&str>) -> Result<Tensor, Error> {
+    pub fn read(&mut self, name: Option<&str>) -> Result<Tensor, Error> {
         let only = || match &self.metadata.offset_keys()[..] {
             [only] => Some(only.clone()),
             _ => None,
         };
         let Some(name) = name.map(str::to_owned).or_else(only) else {
             let have = self.list("");
-            return Err(Error::TensorNotNamed { file: self.path, have });
+            return Err(Error::TensorNotNamed { file: self.path.clone(), have });
         };
         let Some(info) = self.metadata.info(&name) else {
             let have = self.list(&name);
-            return Err(Error::NoSuchTensor { file: self.path, tensor: name, have });
+            return Err(Error::NoSuchTensor { file: self.path.clone(), tensor: name, have });
         };
         let (from, to) = info.data_offsets;
         let mut data = Vec::new();
@@ -119,21 +129,27 @@ impl TensorFile {
         })
     }
 
-    /// Lists the file's tensors, those with the longest common prefix with `wanted` first.
+    /// Lists the file's tensors, those most like `wanted` first.
     fn list(&self, wanted: &str) -> String {
-        let mut names = self.metadata.offset_keys();
-        if names.is_empty() {
-            return "no tensors".to_owned();
+        match self.names() {
+            names if names.is_empty() => "no tensors".to_owned(),
+            names => listed(names, wanted),
         }
-        let alike = |name: &String| {
-            name.bytes().zip(wanted.bytes()).take_while(|(have, want)| have == want).count()
-        };
-        names.sort_by_cached_key(|name| (Reverse(alike(name)), name.clone()));
-        let more = names.len().saturating_sub(LISTED);
-        names.truncate(LISTED);
-        let list = names.join(", ");
-        if more > 0 { format!("{list} and {more} more") } else { list }
     }
+}
+
+/// Lists names, those first that begin and end most like `wanted`.
+pub fn listed(mut names: Vec<String>, wanted: &str) -> String {
+    let alike = |name: &String| {
+        let before = name.bytes().zip(wanted.bytes()).take_while(|(have, want)| have == want);
+        let behind = name.bytes().rev().zip(wanted.bytes().rev());
+        before.count() + behind.take_while(|(have, want)| have == want).count()
+    };
+    names.sort_by_cached_key(|name| (Reverse(alike(name)), name.clone()));
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let list = names.join(", ");
+    if more > 0 { format!("{list} and {more} more") } else { list }
 }
 
 /// Reads the tensor that an option names.

@@ -82,3 +82,29 @@ fn what_has_no_certificate_is_one_line() {
         assert_eq!(code, 2, "{bad:?}: {stderr}");
     }
 }
+
+#[test]
+fn kernels_for_blackwell_are_checked_by_name() {
+    let (code, stdout, stderr) = outcome(&warpipe([
+        "check",
+        "gemm",
+        "--instance",
+        "gemm_sm100_nvf4_bf16_128x128",
+        "--seeds",
+        "2",
+    ]));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let line = "gemm_sm100_nvf4_bf16_128x128 136x136x800: 2 schedules, no finding";
+    assert!(stdout.contains(line), "{stdout}");
+    let clc = "gemm_sm100_bf16_bf16_128x256_1x1_clc";
+    let (code, stdout, stderr) =
+        outcome(&warpipe(["check", "gemm", "--instance", clc, "--certify", "--steps", "tiles"]));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let line = format!("{clc}, a step is a tile of the cluster, of 2 k tiles: certified");
+    assert!(stdout.starts_with(&line), "{stdout}");
+    // There is no such kernel, and none of them has a C.
+    for bad in [&["--instance", "gemm_sm100_x"][..], &["--instance", clc, "--beta", "1"]] {
+        let (code, stdout, stderr) = outcome(&warpipe([&["check", "gemm"], bad].concat()));
+        assert_eq!((code, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
+    }
+}

@@ -29,6 +29,48 @@ fn groups_of_any_sizes() {
     }
 }
 
+/// Runs `gemm --problems` with a file of this text; gives the exit code, the report and stderr.
+fn problems(text: &str, arguments: &[&str]) -> (i32, Value, String) {
+    let folder = Folder::new();
+    let file = folder.path("problems.txt");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let fixed = ["gemm", "--device", "sim", "--json", "--problems", file];
+    let (code, stdout, stderr) = outcome(&warpipe(fixed.iter().chain(arguments)));
+    (code, serde_json::from_str(&stdout).unwrap_or(Value::Null), stderr)
+}
+
+#[test]
+fn problems_of_any_sizes() {
+    let sizes = "5 72 136\n0 8 8\n\n 90 16 7 \n1 0 0\n200 136 64\n";
+    let (code, report, stderr) = problems(sizes, &["--check", "--alpha", "-0.5"]);
+    assert_eq!((code, &report["check"]["passed"]), (0, &Value::Bool(true)), "{report}{stderr}");
+    assert_eq!(report["check"]["compared"], 5 * 72 + 90 * 16 + 200 * 136, "{report}");
+    assert_eq!((&report["problems"], &report["empty"]), (&5.into(), &2.into()), "{report}");
+    let (code, report, stderr) = problems("0 0 0\n", &["--check"]);
+    assert_eq!((code, &report["check"]), (0, &Value::Null), "{report}{stderr}");
+}
+
+#[test]
+fn problems_that_are_refused() {
+    for (text, more, says) in [
+        ("4 8 8\n4 8\n", &[][..], "line 2 is \"4 8\"; expected M, N and K"),
+        ("4 8 8 8\n", &[], "expected M, N and K"),
+        ("-1 8 8\n", &[], "line 1 is \"-1 8 8\""),
+        ("2147483648 8 8\n", &[], "each 0 to 2147483647"),
+        ("4 7 8\n", &[], "N must be a multiple of 8"),
+        ("4 8 0\n", &[], "K must be at least 1"),
+        ("\n", &[], "no problems"),
+        ("2147483647 2147483640 2147483647\n", &[], "bytes of memory are free"),
+        ("4 8 8\n", &["--n", "8"], "--n"),
+        ("4 8 8\n", &["--epilogue", "bias"], "--epilogue"),
+    ] {
+        let (code, _, stderr) = problems(text, more);
+        assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+}
+
 #[test]
 fn groups_that_are_refused() {
     let sizes = ["--n", "72", "--k", "136"];

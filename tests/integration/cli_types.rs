@@ -36,6 +36,7 @@ fn quantised_results() {
             let types = ["--dtype", "e4m3", "--out-dtype", "e4m3", "--amax", "--scales", scales];
             let report = passes(&[&types, more].concat(), 4e-2);
             assert!(report["amax"].as_f64().unwrap() > 10.0, "{report}");
+            assert_eq!(report["amax_compared"], true, "{report}");
         }
     }
     // Nearly all results are beyond 448.

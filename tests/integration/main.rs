@@ -24,6 +24,7 @@ mod cli_check;
 mod cli_gemm;
 mod cli_grouped;
 mod cli_inspect;
+mod cli_linear;
 mod cli_new;
 mod cli_plan;
 mod cli_python;

@@ -1,7 +1,7 @@
 //! `warpipe check --certify`: a certificate for any number of steps, of each kernel that the options name.
 
 use super::family::Family;
-use super::{Args, Failure, What, attention, examples, gemm, write_json};
+use super::{Args, Failure, What, attention, examples, gemm, sm100, write_json};
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::say;
@@ -13,6 +13,7 @@ use std::time::Instant;
 /// Runs the command. It goes on behind a kernel that gets no certificate, unless it is wrong.
 pub fn run(args: &Args) -> Result<(), Error> {
     let families: Vec<Box<dyn Family>> = match args.what {
+        What::Gemm if sm100::is(args.instance.as_deref()) => sm100::families(args)?,
         What::Gemm => gemm::families(args)?,
         What::Attention => attention::families(args)?,
         What::Example => examples::families(args.name.as_deref())?,

@@ -5,6 +5,7 @@ mod certify;
 pub mod examples;
 mod family;
 pub mod gemm;
+mod sm100;
 
 use super::args::{finite, operand_dtype, result_dtype};
 use super::attention::shape::ShapeArgs;
@@ -92,7 +93,8 @@ pub struct Args {
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// Check this instance instead of the picker's: a kernel's name, or the end of one
+    /// Check this instance instead of the picker's: a kernel's name, or the end of one. Those for Blackwell begin with
+    /// gemm_sm100_
     #[arg(long, value_name = "NAME", conflicts_with = "all_instances")]
     instance: Option<String>,
     /// Check every instance, each with a shape that has partial tiles in every dimension
@@ -179,6 +181,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let replay = args.seed.as_deref().map(|text| host::testing::replay(&config, text));
     let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
     let cases: Vec<Box<dyn Case>> = match args.what {
+        What::Gemm if sm100::is(args.instance.as_deref()) => sm100::cases(args)?,
         What::Gemm => gemm::cases(args)?,
         What::Attention => attention::cases(args)?,
         What::Example => examples::cases(args.name.as_deref())?,

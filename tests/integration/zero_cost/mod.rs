@@ -183,7 +183,8 @@ fn no_main_loop_moves_what_it_multiplies() {
 fn nothing_long_stands_before_the_first_load() {
     let Some(kernels) = kernels("nothing_long_stands_before_the_first_load") else { return };
     let gemms = kernels.iter().filter(|(name, kernel, _)| {
-        if !name.starts_with("gemm_") {
+        // The kernels that write tensor maps load no tiles.
+        if !name.starts_with("gemm_") || name.starts_with("gemm_grouped_maps_") {
             return false;
         }
         let start = kernel.start().unwrap_or_else(|| panic!("{name} loads nothing"));
