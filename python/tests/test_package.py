@@ -94,13 +94,15 @@ def test_the_benchmark_refuses_what_it_cannot_time():
         (["--shape", "0x1x1"], "at least 1"),
         (["--shape", "5x5"], "M, N, K"),
         (["--suite", "cube"], "square, llm"),
-        (["attend"], "no kind attend; there are: gemm, linear, scaled, grouped, attention"),
+        (["attend"], "no kind attend; there are: gemm, linear, scaled, types, grouped, attention"),
         (["attention", "--suite", "square"], "no suite square of attention; there are: table, gqa, decode"),
         (["attention", "--suite", "decode", "--mask", "causal"], "no shape of suite decode has --mask causal"),
         (["attention", "--shape", "1x64x4x3x64"], "4 heads of queries are no multiple of 3"),
         (["attention", "--shape", "64x64x64"], "B, S, H, Hkv, D"),
         (["attention", "--out-dtype", "f32"], "--out-dtype is for products"),
         (["--mask", "causal"], "--mask is for attention"),
+        (["types", "--out-dtype", "f32"], "the types are those of the suite"),
+        (["--fast-accum"], "for scaled products"),
         (["--rounds", "0"], "0 rounds"),
     ]:
         result = python("-m", "warpipe.bench", *arguments)

@@ -1,8 +1,9 @@
 """Times products and attention on a GPU in turn with torch, in one process.
 
-``python -m warpipe.bench --suite square`` is the command; ``linear``, ``scaled``, ``grouped`` and ``attention`` behind
-``warpipe.bench`` are other kinds. A :class:`~warpipe.bench.workload.Workload` makes operands and names the contenders, :mod:`~warpipe.bench.timing` runs them in turn, and
-:mod:`~warpipe.bench.report` prints the result. Another kind of kernel is one more workload.
+``python -m warpipe.bench --suite square`` is the command; ``linear``, ``scaled``, ``types``, ``grouped`` and ``attention``
+behind ``warpipe.bench`` are other kinds. A :class:`~warpipe.bench.workload.Workload` makes operands and names the
+contenders, :mod:`~warpipe.bench.timing` runs them in turn, and :mod:`~warpipe.bench.report` prints the result. Another kind
+of kernel is one more workload.
 """
 
 from .attention import Attention
@@ -11,10 +12,11 @@ from .linear import Linear
 from .report import Line, Report
 from .scaled import Scaled
 from .timing import Settings, Timing, interleave
+from .types import Types
 from .workload import Contender, Gemm, Workload
 
 #: All kinds by name.
-WORKLOADS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Gemm, Linear, Scaled, Grouped, Attention)}
+WORKLOADS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Gemm, Linear, Scaled, Types, Grouped, Attention)}
 
 __all__ = [
     "WORKLOADS",
@@ -28,6 +30,7 @@ __all__ = [
     "Scaled",
     "Settings",
     "Timing",
+    "Types",
     "Workload",
     "interleave",
 ]

@@ -13,15 +13,15 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m warpipe.bench",
         description="Times products and attention on a GPU in turn with torch, in one process.",
     )
-    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, linear, scaled, grouped or attention")
+    parser.add_argument("kind", nargs="?", default="gemm", help="gemm, linear, scaled, types, grouped or attention")
     parser.add_argument(
-        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; linear: layers; scaled: those, or dense; grouped: experts; attention: table, gqa or decode; repeatable"
+        "--suite", action="append", default=[], help="gemm: square, llm, decode or ragged; linear: layers; scaled: those, or dense; types: types; grouped: experts; attention: table, gqa or decode; repeatable"
     )
     parser.add_argument(
         "--shape", action="append", default=[], help="MxNxK, GxMxNxK for G groups of about M rows, or BxSxHxHkvxD for attention, such as 2048x2048x2048; repeatable"
     )
     parser.add_argument("--scales", choices=("tensor", "row", "block"), help="scales of a scaled product; tensor")
-    parser.add_argument("--fast-accum", action="store_true", help="scaled products with use_fast_accum=True")
+    parser.add_argument("--fast-accum", action="store_true", help="scaled products, and types, with use_fast_accum=True")
     parser.add_argument("--mask", choices=("full", "causal"), help="only this mask of attention; both")
     parser.add_argument("--mode", choices=("graph", "eager", "both"), help="how to launch; gemm: both, attention: graph")
     parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="type of the operands")
@@ -83,6 +83,8 @@ def _workloads(kind, options):
         shapes = [(suite, shape, {"causal": mask == "causal"}) for suite, shape, _ in shapes for mask in masks]
     if kind.kind == "linear":
         shapes = [(suite, shape, {"epilogue": name}) for suite, shape, _ in shapes for name in kind.epilogues]
+    if kind.kind == "types":
+        shapes = [(suite, shape, {"types": name}) for suite, shape, _ in shapes for name in kind.names]
     for suite in options.suite or ([] if shapes else [next(iter(kind.suites))]):
         if suite not in kind.suites:
             raise ValueError(f"no suite {suite} of {kind.kind}; there are: {', '.join(kind.suites)}")
@@ -90,8 +92,14 @@ def _workloads(kind, options):
     more = {"dtype": options.dtype}
     if kind.kind == "scaled":
         more = {"out_dtype": options.out_dtype, "scales": options.scales or "tensor", "fast_accum": options.fast_accum}
-    elif options.scales or options.fast_accum:
+    elif options.scales or options.fast_accum and kind.kind != "types":
         raise ValueError("--scales and --fast-accum are for scaled products")
+    elif kind.kind == "types":
+        if options.dtype != "bf16" or options.out_dtype:
+            raise ValueError("the types are those of the suite; leave --dtype and --out-dtype out")
+        more = {"fast_accum": options.fast_accum}
+        if options.fast_accum:
+            shapes = [row for row in shapes if row[2]["types"] in kind.accumulating]
     elif kind.kind == "grouped":
         if options.dtype != "bf16" or options.out_dtype:
             raise ValueError("grouped products are of bf16; leave --dtype and --out-dtype out")
