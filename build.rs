@@ -45,23 +45,30 @@ mod built {
     use kernel_build::{Arch, KernelBuilder, PtxasCheck};
     use std::path::PathBuf;
 
-    /// Features of the kernels' crate that this one passes on, and whether they are on: the kernels for a Hopper.
-    const HOPPER: [(&str, bool); 15] = [
-        ("gemm-bf16", cfg!(feature = "gemm-bf16")),
-        ("gemm-f16", cfg!(feature = "gemm-f16")),
-        ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32")),
-        ("gemm-f16-f32", cfg!(feature = "gemm-f16-f32")),
-        ("gemm-mixed", cfg!(feature = "gemm-mixed")),
-        ("gemm-e4m3", cfg!(feature = "gemm-e4m3")),
-        ("gemm-fused", cfg!(feature = "gemm-fused")),
-        ("gemm-layouts", cfg!(feature = "gemm-layouts")),
-        ("gemm-grouped", cfg!(feature = "gemm-grouped")),
-        ("gemm-e4m3-e4m3", cfg!(feature = "gemm-e4m3-e4m3")),
-        ("gemm-e5m2", cfg!(feature = "gemm-e5m2")),
-        ("gemm-int8", cfg!(feature = "gemm-int8")),
-        ("gemm-tf32", cfg!(feature = "gemm-tf32")),
-        ("attention", cfg!(feature = "attention")),
-        ("entry-points", cfg!(feature = "entry-points")),
+    /// Whether a feature that includes others is on.
+    const EVERYTHING: bool = cfg!(feature = "entry-points");
+    const ALL_GEMMS: bool = cfg!(feature = "gemm");
+
+    /// Features of the kernels' crate that this one passes on, and whether they are on: the kernels for a Hopper. One that
+    /// includes others stands for them: builds that name the same features share their intermediate files, and `.ci/run ptx`
+    /// names `entry-points`.
+    const HOPPER: [(&str, bool); 16] = [
+        ("entry-points", EVERYTHING),
+        ("gemm", ALL_GEMMS && !EVERYTHING),
+        ("attention", cfg!(feature = "attention") && !EVERYTHING),
+        ("gemm-bf16", cfg!(feature = "gemm-bf16") && !ALL_GEMMS),
+        ("gemm-f16", cfg!(feature = "gemm-f16") && !ALL_GEMMS),
+        ("gemm-bf16-f32", cfg!(feature = "gemm-bf16-f32") && !ALL_GEMMS),
+        ("gemm-f16-f32", cfg!(feature = "gemm-f16-f32") && !ALL_GEMMS),
+        ("gemm-mixed", cfg!(feature = "gemm-mixed") && !ALL_GEMMS),
+        ("gemm-e4m3", cfg!(feature = "gemm-e4m3") && !ALL_GEMMS),
+        ("gemm-fused", cfg!(feature = "gemm-fused") && !ALL_GEMMS),
+        ("gemm-layouts", cfg!(feature = "gemm-layouts") && !ALL_GEMMS),
+        ("gemm-grouped", cfg!(feature = "gemm-grouped") && !ALL_GEMMS),
+        ("gemm-e4m3-e4m3", cfg!(feature = "gemm-e4m3-e4m3") && !ALL_GEMMS),
+        ("gemm-e5m2", cfg!(feature = "gemm-e5m2") && !ALL_GEMMS),
+        ("gemm-int8", cfg!(feature = "gemm-int8") && !ALL_GEMMS),
+        ("gemm-tf32", cfg!(feature = "gemm-tf32") && !ALL_GEMMS),
     ];
     /// Those that change all kernels.
     const ALL: [(&str, bool); 2] =

@@ -3,7 +3,7 @@
 use crate::{
     DeviceImage, Error, PtxasCheck,
     blame::{self, Blame},
-    nested::Nested,
+    nested::{self, Nested},
     ptxas::{self, Ptxas, Report},
     toolchain::Toolchain,
 };
@@ -37,7 +37,10 @@ impl Checked<'_> {
             ));
             return Ok(());
         };
-        let folder = self.nested.work_dir().join("ptxas");
+        // Builds with other features, or in another workspace, have many kernels with the same text: they share the folder.
+        let Nested { target_dir, lib_name, arch, .. } = self.nested;
+        let folder = target_dir.join(format!("ptxas-{lib_name}-{arch}"));
+        let _lock = nested::lock(&folder)?;
         let reports = ptxas.check(image.arch, &image.modules, &folder)?;
         if self.cubin {
             for module in &image.modules {

@@ -32,4 +32,5 @@ mod store;
 mod throttle;
 mod try_acquire;
 mod ui_ok;
+mod umma_written;
 mod written;
