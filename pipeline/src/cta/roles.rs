@@ -117,8 +117,8 @@ const fn groups<R: Role>() -> usize {
 }
 
 /// The registers of each thread before [`Ready::specialize`], if an SM holds `ctas` CTAs: an equal share,
-/// rounded down to a multiple of 8. The shares of a CTA's threads are the pool in which `setmaxnreg` moves
-/// registers; the rest that rounding leaves is not in the pool.
+/// rounded down to a multiple of 8. `setmaxnreg` redistributes the shares of a CTA's threads. It can't use the
+/// registers that the rounding leaves over.
 const fn share(ctas: u32, groups: usize) -> u32 {
     REGISTER_FILE / (ctas * WARPGROUP_THREADS * groups as u32) / 8 * 8
 }
