@@ -1,7 +1,7 @@
-//! Values of rows: reductions over the rows of an accumulator, and changes by row and by place.
+//! Row operations on accumulators: reductions over rows, and changes by row or by position.
 //!
-//! Invariant: a [`Rows`] has the same values in the four lanes that share a row; a [`RowParts`] has
-//! in each lane only what that lane contributes.
+//! Invariant: a [`Rows`] has the same values in the four lanes that share a row. A [`RowParts`] has
+//! in each lane only that lane's contribution.
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
 use crate::mma::accumulator::Accumulator;

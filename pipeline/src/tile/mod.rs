@@ -1,8 +1,8 @@
 //! Tiles: the layout of elements in shared memory, and the copies to and from global memory.
 //!
 //! Invariant: a tile's type fixes its element type, its shape, the contiguous dimension and the
-//! swizzle, so TMA, `cp.async` and wgmma agree on where each element lies and how many bytes a tile
-//! has.
+//! swizzle. So TMA, `cp.async` and wgmma agree on the position of each element and on the bytes of a
+//! tile.
 //!
 //! [`Tile`], [`Vector`], [`ScaleBlocks`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
 //! [`TensorMaps`] are tensor maps that one kernel writes for the next. [`MatrixView`] and [`TileCopy`] move tiles by

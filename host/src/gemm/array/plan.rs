@@ -126,9 +126,14 @@ impl ArrayPlan {
     /// `a`, each B in `b` and each D in `d`. Problems may share an A or a B. If two problems share elements of D, either
     /// result may be stored.
     ///
-    /// A problem is invalid if a matrix reaches beyond its buffer, if a first element or a row pitch is not a multiple of
-    /// 16 bytes, if N is not a multiple of 8, or if K is 0, unless M or N is 0. The device stores nothing for an invalid
-    /// problem and computes the others. [`ArrayPlan::bad_problem`] returns the first invalid one.
+    /// A problem with M or N of 0 is valid. Any other problem is invalid in these cases:
+    ///
+    /// - a matrix reaches beyond its buffer;
+    /// - a first element or a row pitch is not a multiple of 16 bytes;
+    /// - N is not a multiple of 8, or K is 0.
+    ///
+    /// The device stores nothing for an invalid problem and computes the others. [`ArrayPlan::bad_problem`] returns the
+    /// first invalid one.
     ///
     /// # Errors
     /// [`ArrayError`] for a table of another size, a buffer that begins at an odd byte, or a D that shares bytes with what is
