@@ -15,7 +15,7 @@
 //! | tier | modules | what is in it |
 //! |---|---|---|
 //! | core | [`cta`], [`tile`], [`ring`], [`mma`], [`barrier`], [`store`] | What every kernel uses: roles and shared memory; tiles and tensor maps; pipelines; wgmma accumulators; barriers; TMA stores. |
-//! | grid | [`grid`] | What the CTAs of a grid share, and what one grid owes the next: stream-K partials, the grid throttle, programmatic dependent launch, dependent slices. |
+//! | grid | [`grid`] | State that the CTAs of a grid share, and the order between one grid and the next: stream-K partials, the grid throttle, programmatic dependent launch, dependent slices. |
 //! | raw | [`raw`] | Escape hatches: mbarriers and shared memory whose protocol the author promises, with `unsafe`. |
 //!
 //! The [`prelude`] has the names that a first kernel needs.

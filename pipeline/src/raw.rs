@@ -112,7 +112,7 @@ impl Scope for Cluster {
 /// ```
 ///
 /// # The contract
-/// Whoever makes a handle promises four things, for as long as any thread uses a handle on this barrier:
+/// The caller that makes a handle promises four things, for as long as any thread uses a handle on this barrier:
 /// 1. An initialised mbarrier lies at the address, and it is visible to all threads that use it. (The plan does
 ///    this for [`Barriers`].)
 /// 2. Each phase gets the number of arrivals that the barrier was initialised with, and the bytes that land on it

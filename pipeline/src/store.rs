@@ -352,8 +352,8 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
         unsafe { O::store_transposed(self.at, warp, fragment as u32, values) }
     }
 
-    /// Waits until all but the last `pending` stores, 0 to 3, have written global memory, so that
-    /// this buffer's store may overwrite what the older ones wrote.
+    /// Waits until all stores except the last `pending` (0 to 3) have written global memory. This buffer's store may
+    /// then overwrite what they wrote.
     ///
     /// A larger `pending` counts as 3.
     ///

@@ -18,11 +18,11 @@ const UNIT: u64 = 4;
 
 /// The block scales of A and B in device memory, f32 values.
 ///
-/// A has a scale for each row and each 128 of K, and B for each 128 rows and each 128 of K. The last block of K, and the
-/// last one of B's rows, may be partial. (DeepSeek's recipe; torch: `BlockWise1x128` and `BlockWise128x128`.)
+/// A has one scale per row and 128 of K. B has one scale per 128 rows and 128 of K. The last block of K, and the last one of
+/// B's rows, may be partial. (DeepSeek's recipe; torch: `BlockWise1x128` and `BlockWise128x128`.)
 ///
-/// Row `r` of A has the scale `a[k / 128 * a_pitch + r]`, so the scales of a block of K lie together, as `torch._scaled_mm`
-/// wants them (`stride(0) == 1`) and as DeepGEMM makes them. Row `c` of B, which is column `c` of D, has the scale
+/// Row `r` of A has the scale `a[k / 128 * a_pitch + r]`. So the scales of a block of K are adjacent, as `torch._scaled_mm`
+/// requires (`stride(0) == 1`) and as DeepGEMM makes them. Row `c` of B, which is column `c` of D, has the scale
 /// `b[c / 128 * b_pitch + k / 128]`.
 #[derive(Clone, Copy)]
 pub struct BlockScales<'s> {

@@ -23,18 +23,18 @@ pub type FusedGemm<T> = Gemm<LinCombPerColBiasEltAct<'static, T>>;
 /// The GEMM kernels with bias and gates; see [`Gemm::gated`].
 pub type GatedGemm<T> = Gemm<LinCombPerColBiasGated<'static, T>>;
 
-/// What a linear layer makes of its product: activation(alpha * A * B^T + beta * C + bias) + residual * C.
+/// The epilogue of a linear layer: activation(alpha * A * B^T + beta * C + bias) + residual * C.
 #[derive(Clone, Copy)]
 pub struct Fusion<'s> {
     /// Factor of the product.
     pub alpha: f32,
-    /// Factor of C in front of the activation. A product without C ignores it.
+    /// Factor of C before the activation. A product without C ignores it.
     pub beta: f32,
     /// N values of the operands' type, one for each row of B.
     pub bias: Option<&'s Buffer>,
     /// The activation. A gated product applies it to the gates.
     pub activation: EltAct,
-    /// Factor of C behind the activation. A product without C ignores it.
+    /// Factor of C after the activation. A product without C ignores it.
     pub residual: f32,
 }
 
@@ -59,9 +59,9 @@ impl<T: FusedElement> FusedGemm<T> {
 impl<T: FusedElement> GatedGemm<T> {
     /// Loads the GEMM kernels of `gpu_kernels` with bias and gates from their image: SwiGLU, GeGLU.
     ///
-    /// D is [M, N / 2]: activation(gate) * up. The rows of B come in blocks of 8, gates and then what belongs to them, as
-    /// [`interleaved_gates`](crate::data::interleaved_gates) orders them, and the bias in the same order. N is a multiple
-    /// of 16.
+    /// D is [M, N / 2]: activation(gate) * up. The rows of B alternate in blocks of 8, gate rows and then the up rows that
+    /// belong to them. [`interleaved_gates`](crate::data::interleaved_gates) makes this order. The bias has the same order. N
+    /// is a multiple of 16.
     ///
     /// # Errors
     /// [`Error::NoInstance`] if the feature `gemm-fused` is off; the errors of [`Gemm::with_instances`].

@@ -1,4 +1,4 @@
-//! What a plan says of itself, as text and as JSON.
+//! The description of a plan, as text and as JSON.
 
 use super::GemmProblem;
 use super::choice::Choice;

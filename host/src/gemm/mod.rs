@@ -2,15 +2,22 @@
 //!
 //! A is [M, K], B is [N, K] (as checkpoints store a Linear layer's weight), C and D are [M, N]. All
 //! are row-major: buffers without gaps between rows, or [`View`](crate::View)s with an offset and a row pitch.
-//! [`Gemm::plan`] picks the kernel, its grid and its raster swizzle. An operand whose address or row pitch is
-//! not a multiple of 16 bytes goes through a padded copy, because TMA requires that; every other operand is
-//! used in place.
+//! [`Gemm::plan`] picks the kernel, its grid and its raster swizzle. TMA requires an address and a row pitch that are
+//! multiples of 16 bytes. Any other operand goes through a padded copy.
 //!
-//! [`Gemm::fused`] adds a bias, an activation and a residual, and [`Gemm::gated`] computes SwiGLU and GeGLU, whose D has
-//! N / 2 columns. [`Gemm::scaled`] is for operands of 8-bit floats with scales: D = alpha * scale of A * scale of B * A * B^T.
-//! [`Gemm::quantised`] makes a result of e4m3 of them, [`Gemm::scaled_mix`] takes e5m2, [`Gemm::int8`] and [`Gemm::int8_scaled`] take
-//! 8-bit integers, [`Gemm::scaled_c`] adds beta * C, and [`Gemm::block_scaled`] is for scales of blocks of K. [`Gemm::strided`] is for operands in other layouts, and for batches.
-//! [`Gemm::grouped`] is for groups of rows, each with a B of its own.
+//! | constructor | computes |
+//! |---|---|
+//! | [`Gemm::new`] | D = alpha * A * B^T + beta * C |
+//! | [`Gemm::fused`] | a linear layer: bias, activation and residual |
+//! | [`Gemm::gated`] | SwiGLU and GeGLU; D has N / 2 columns |
+//! | [`Gemm::scaled`] | e4m3 operands with scales: D = alpha * scale of A * scale of B * A * B^T |
+//! | [`Gemm::scaled_mix`], [`Gemm::scaled_c`] | the same with e5m2 operands; the same with beta * C |
+//! | [`Gemm::quantised`] | the same with an e4m3 result |
+//! | [`Gemm::block_scaled`] | e4m3 operands with scales of blocks of K |
+//! | [`Gemm::int8`], [`Gemm::int8_scaled`] | 8-bit integer operands |
+//! | [`Gemm::strided`] | operands in other layouts, and batches |
+//! | [`Gemm::grouped`] | groups of rows, each with its own B |
+//! | [`Gemm::grouped_array`] | products with different sizes and places, in one launch |
 
 mod array;
 mod block_scaled;
@@ -126,7 +133,7 @@ impl<E: Epilogue> Gemm<E> {
         GemmPlan::new(self, problem, None, &mut |bytes| self.device.alloc_zeroed(bytes))
     }
 
-    /// [`Gemm::plan`] with workspaces and staging copies in memory of the caller's.
+    /// [`Gemm::plan`] with workspaces and staging copies in the caller's memory.
     ///
     /// `alloc` gets a number of bytes, which may be 0, and returns a buffer of at least that size on this device.
     /// Its bytes must be 0 when the first run of the plan begins. A plan in memory of another allocator can be

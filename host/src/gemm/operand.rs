@@ -1,4 +1,4 @@
-//! The operands of a bound product: views that were checked.
+//! The operands of a bound product, as checked views.
 
 use super::layout::{Layout, Place};
 use super::problem::GemmProblem;
@@ -137,8 +137,8 @@ impl Lines {
         Self { addr: operand.addr(), rows, width, pitch }
     }
 
-    /// Whether both have a byte in common. Matrices with other pitches count as meeting where their first and
-    /// last bytes enclose a common one.
+    /// Whether both matrices have a byte in common. If their pitches differ, they count as meeting if their ranges from the
+    /// first to the last byte overlap.
     fn meet(&self, other: &Self) -> bool {
         let (low, high) = if self.addr <= other.addr { (self, other) } else { (other, self) };
         if [low, high].iter().any(|l| l.rows == 0 || l.width == 0) {

@@ -60,13 +60,13 @@ pub(super) fn fits(instance: &Instance, problem: &GemmProblem, c: bool) -> bool 
     k_major_matrices && (instance.ab, instance.out, instance.has_c) == (problem.ab, problem.out, c)
 }
 
-/// Fewest k tiles that are worth a cluster's time.
+/// The shortest run of k tiles that a cluster gets.
 const MIN_RUN: u64 = 2;
-/// Most parts that a tile is split into.
+/// The largest number of parts of a split tile.
 const MAX_PARTS: u64 = 24;
-/// Above this, every other number of parts is tried: neighbours take about as long.
+/// Above this number of parts, the picker tries only every other number, because neighbours take about as long.
 const EACH_PARTS: u64 = 8;
-/// All split tiles together have fewer k tiles than this: kernels divide k tile numbers by multiplying
+/// The upper bound of the k tiles of all split tiles together, from the kernels' division by multiplication
 /// ([`FastDivmod`]).
 const MAX_K_TILES: u64 = FastDivmod::DIVIDENDS as u64;
 
@@ -221,9 +221,9 @@ pub(super) fn kind_in_words(i: &Instance) -> String {
     s
 }
 
-/// Raster swizzle: rows of cluster tiles that the scheduler walks before it goes on to the next column.
+/// The raster swizzle: rows of cluster tiles that the scheduler walks before it goes on to the next column.
 ///
-/// The clusters that run at one time then cover a rectangle of D. Of all rectangles of `active` cluster
+/// The clusters that run at the same time cover a rectangle of D. Among all rectangles of `active` cluster
 /// tiles, the one nearest to a square in elements needs the fewest rows of A and B. Its height in
 /// cluster tiles is `sqrt(active * cluster_tile_columns / cluster_tile_rows)`. (CUTLASS
 /// `max_swizzle_size`.)

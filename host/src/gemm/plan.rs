@@ -18,10 +18,10 @@ use pipeline::grid::Throttle;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Rows of B of a gated product come in blocks of this many: half of them gates.
+/// The rows of B in one block of a gated product. Half of them are gates.
 const GATED_ROWS: u64 = 16;
 
-/// Allocates zeroed memory, a number of bytes.
+/// Allocates this many bytes of zeroed memory.
 pub(super) type Alloc<'a> = &'a mut dyn FnMut(usize) -> Result<Buffer, Error>;
 
 /// A planned product; see [`Gemm::plan`].
@@ -34,8 +34,8 @@ pub struct GemmPlan<E = Linear> {
     pub(super) choices: Vec<Choice>,
     /// Layouts of A, B, C and D.
     pub(super) layouts: [Layout; 4],
-    /// Copies of the operands that cannot be used in place, in the same order. Those that packed operands
-    /// need are made with the plan, and others with the first views that need them.
+    /// Copies of the operands that cannot be used in place, in the same order. The plan allocates those that packed
+    /// operands need. The first `bind` of a view that needs another one allocates that.
     staging: [OnceLock<Buffer>; 4],
     /// Stream-K workspace of each choice; empty if the choice splits no tile.
     pub(super) partials: Vec<Buffer>,
@@ -138,9 +138,10 @@ impl<E: Epilogue> GemmPlan<E> {
         Ok(cell.get_or_init(|| copy))
     }
 
-    /// Waits until the runs of this plan that share its memory have ended, and forgets the stream of the last
-    /// one. A caller who destroys a stream of [`Stream::from_raw`](crate::Stream::from_raw) calls this first. Runs that were captured
-    /// are the caller's to wait for.
+    /// Waits until the runs that share this plan's memory have ended, and releases the stream of the last one.
+    ///
+    /// Call this before you destroy a stream that you passed to [`Stream::from_raw`](crate::Stream::from_raw). It does not
+    /// wait for runs that were captured.
     ///
     /// # Errors
     /// [`Error::Driver`] if a run failed.

@@ -1,4 +1,4 @@
-//! The product that a GEMM is planned for: its shape, its element types, and what is refused of them.
+//! The problem that a GEMM plan is for: shape, element types, and their checks.
 
 use crate::error::Error;
 use crate::tensor_error::dtype_name;
@@ -15,10 +15,11 @@ pub struct GemmProblem {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Element type of A and B: bf16, f16 or tf32 (which is f32 in memory); e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and
-    /// [`Gemm::block_scaled`](super::Gemm::block_scaled); i8 for [`Gemm::int8`](super::Gemm::int8) and
-    /// [`Gemm::int8_scaled`](super::Gemm::int8_scaled). That of A for [`Gemm::scaled_mix`](super::Gemm::scaled_mix), whose B
-    /// may have another type.
+    /// Element type of A and B: bf16, f16 or tf32 (which is f32 in memory).
+    ///
+    /// It is e4m3 for [`Gemm::scaled`](super::Gemm::scaled) and [`Gemm::block_scaled`](super::Gemm::block_scaled), and i8 for
+    /// [`Gemm::int8`](super::Gemm::int8) and [`Gemm::int8_scaled`](super::Gemm::int8_scaled). For
+    /// [`Gemm::scaled_mix`](super::Gemm::scaled_mix) it is the type of A, and B may have another one.
     pub ab: Dtype,
     /// Element type of C and D: bf16, f16 or f32; e4m3 for [`Gemm::quantised`](super::Gemm::quantised), i32 for
     /// [`Gemm::int8`](super::Gemm::int8).
@@ -39,7 +40,7 @@ impl GemmProblem {
         rows.saturating_mul(cols).saturating_mul(dtype.size() as u64)
     }
 
-    /// The problem whose operand has the shape that it has with the epilogue `E`.
+    /// The problem whose `operand` has the shape that it has in a kernel with the epilogue `E`.
     pub(super) fn of<E: Epilogue>(&self, operand: char) -> Self {
         match operand {
             'C' | 'D' if E::GATED => Self { n: self.n / 2, ..*self },

@@ -72,13 +72,13 @@ impl<E: Epilogue> GemmPlan<E> {
 
     /// Checks the operands and encodes their tensor maps, once for any number of runs.
     ///
-    /// An operand is a `&Buffer` (`&mut` for D) that a packed matrix fills, or a [`View`] of a matrix somewhere
-    /// in one. It is used in place if its address and its row pitch are multiples of 16 bytes, and, for D, its
-    /// rows too. Otherwise each run copies it, and the first such bind of a plan allocates the copy. Of the
-    /// memory of D only the elements of D are written, none between its rows.
+    /// An operand is a `&Buffer` (`&mut` for D) that a packed matrix fills, or a [`View`] of a matrix inside a buffer. It
+    /// is used in place if its address and its row pitch are multiples of 16 bytes, and, for D, the bytes of a row too.
+    /// Otherwise each run copies it, and the first such `bind` of a plan allocates the copy. A run writes only the elements
+    /// of D, and nothing between its rows.
     ///
-    /// Kernels were assembled with the plan, and copies are allocated here, so a run can be captured. If it is
-    /// captured, bind before.
+    /// The plan assembled the kernels, and `bind` allocates the copies, so a run can be captured. Bind before the
+    /// capture.
     ///
     /// # Errors
     /// [`Error::View`] for a view that the plan can't use, among them a D that overlaps A, B or a part of C;
@@ -152,9 +152,9 @@ impl BoundGemm<'_> {
     /// A plan has one set of staging copies and workspaces. If it has any, a run on one stream waits, on the
     /// device, for the last run on another stream. The host never waits.
     ///
-    /// The stream may be in a capture, of this crate's or somebody else's. What orders the launches of the
-    /// graph is the caller's business: if the plan has staging copies or workspaces, nothing else may run it
-    /// at the same time. A plan of its own for the graph is the simplest way.
+    /// The stream may be in a capture, by this crate or by other code. The caller orders the launches of the graph: if the
+    /// plan has staging copies or workspaces, it must not run elsewhere at the same time. The simplest way is one plan per
+    /// graph.
     ///
     /// # Errors
     /// [`Error::ForeignDevice`] for a stream of another device; [`Error::PlanBusy`] in a capture; [`Error::View`]

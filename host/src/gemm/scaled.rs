@@ -29,9 +29,10 @@ pub struct OperandScales<'s> {
 impl Gemm<Scaled<'static>> {
     /// Loads the GEMM kernels of `gpu_kernels` for quantised operands from their image.
     ///
-    /// The tensor cores keep sums of 8-bit floats short. With `use_fast_accum` they sum all of K, as torch's option of
-    /// this name says: this is faster for small tiles, and for long K its error is several times that of rounding to
-    /// bf16; values of one sign lose 22 % at K = 16384. Without it, each 128 of K are added to sums in f32.
+    /// The tensor cores accumulate products of 8-bit floats with fewer bits than f32. With `use_fast_accum` (torch's option)
+    /// they sum over all of K. This is faster for small tiles. For long K its error is several times that of rounding to
+    /// bf16; values of one sign lose 22 % at K = 16384. Without `use_fast_accum`, the sum of each 128 of K is added to a sum
+    /// in f32.
     ///
     /// # Errors
     /// The errors of [`Gemm::with_instances`].

@@ -1,8 +1,14 @@
 //! Barriers between the warps of a CTA and between the CTAs of a cluster.
 //!
-//! [`NamedBarrier`] synchronises roles, [`OrderedSequence`] and [`NamedSequence`] make warp groups take turns,
-//! [`LoadOrderBarrier`] orders the loads of two warps, [`ClusterArrived`] is the split cluster barrier, and
-//! [`Mailbox`] sends messages to the next CTA of a cluster. A ring has its own barriers.
+//! | type | what it does |
+//! |---|---|
+//! | [`NamedBarrier`] | synchronises roles |
+//! | [`OrderedSequence`], [`NamedSequence`] | make warp groups take turns |
+//! | [`LoadOrderBarrier`] | orders the loads of two warps |
+//! | [`ClusterArrived`] | the cluster barrier, split into arrive and wait |
+//! | [`Mailbox`] | sends messages to the next CTA of a cluster |
+//!
+//! A ring has its own barriers.
 
 mod cluster;
 mod mailbox;

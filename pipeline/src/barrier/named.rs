@@ -5,9 +5,9 @@
 //! ([`Warpgroup::sync`]). The count includes the threads that only arrive and those that wait. The two sides are
 //! two types: an [`Arriver`] never waits, and a [`Waiter`] does.
 //!
-//! A named barrier has no memory, no phase and no transaction count. The types do not keep an arriver from
+//! A named barrier has no memory, no phase and no transaction count. The types do not stop an arriver from
 //! arriving a second time before the waiters have waited for the first arrival. A pair of barriers, one for
-//! each direction, prevents it, as [`crate::ring::Ring`] does with mbarriers. The model of the SM reports the
+//! each direction, prevents this, as [`crate::ring::Ring`] does with mbarriers. The model of the SM reports the
 //! mistake.
 
 use crate::cta::ClusterShape;

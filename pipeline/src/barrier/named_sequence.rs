@@ -6,8 +6,8 @@
 //! a phase. A group that waits for its turn sleeps in hardware instead of polling an mbarrier, and a turn that is
 //! passed on costs one instruction. The price is one of the CTA's 16 named barriers for each group.
 //!
-//! A named barrier has no room for a second credit: the next group must have taken its turn before the turn comes
-//! round again. As the turn goes through all groups, it has.
+//! A named barrier can't store a second arrival: the next group must have taken its turn before the turn reaches it
+//! again. This always holds, because the turn passes through all groups.
 //! (FlashAttention-3: `warp_scheduler_barrier_sync`, `warp_scheduler_barrier_arrive`.)
 
 use crate::cta::{ClusterShape, Place, Region, Role, WARPGROUP_THREADS, Warpgroup};

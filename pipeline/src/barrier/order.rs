@@ -3,9 +3,9 @@
 //! Invariant: step i of the epilogue's loads starts after step i of the main loop's loads is issued (or after
 //! step i - 1, with [`EpilogueFirst`]).
 //!
-//! The load warps of the main loop and of the epilogue share one TMA unit. If the epilogue's loads of C were
-//! issued first, the main loop's prologue would queue behind bytes that the CTA needs only at the end of the
-//! tile, and the tensor cores would wait. The main loop's load warp arrives when it has *issued* its prologue;
+//! The load warps of the main loop and of the epilogue share one TMA unit. The CTA needs C only at the end of the
+//! tile. If the epilogue's loads of C were issued first, the main loop's prologue would queue behind them, and the
+//! tensor cores would wait. The main loop's load warp arrives when it has *issued* its prologue;
 //! the ring tracks when the bytes land. The epilogue's load warp waits for this arrival.
 //!
 //! | CUTLASS `OrderedSequenceBarrier<1, 2>` | Mojo `LoadOrderBarrier` | here |

@@ -11,8 +11,8 @@
 //! section 1             group 0 ──► group 1 ──► …
 //! ```
 //!
-//! A turn is a token. Waiting returns it and passing it on consumes it, so that a group can neither pass on a
-//! turn that it does not have nor pass one on twice. The next group enters when all warps of the previous group
+//! A turn is a token. Waiting returns it, and passing it on consumes it. So a group can pass on only a turn that it
+//! has, and only once. The next group enters when all warps of the previous group
 //! have passed the turn on. No warp is then still in the section or still waiting for an old phase.
 //! (CUTLASS `OrderedSequenceBarrier<Depth, Length>`, whose `group_size` counts threads.)
 

@@ -28,7 +28,7 @@ mod sealed {
     label = "not `OneSm` or `TwoSm`"
 )]
 pub trait CtaGroup: sealed::Sealed + 'static {
-    /// How many they are.
+    /// The number of CTAs that multiply together: 1 or 2.
     const CTAS: usize;
 
     /// Allocates columns of tensor memory, and gives up the permit.

@@ -1,7 +1,7 @@
 //! Roles: what the warp groups of a CTA do, and the tokens that prove that threads are converged.
 //!
-//! Invariant: whoever holds a token is converged with the other threads of its scope: [`Cta`] and [`Ready`]
-//! stand for the CTA, [`Warpgroup`] for a warp group, [`Warp`] for a warp, [`Elected`] for one thread.
+//! Invariant: a thread that holds a token is converged with the other threads of the token's scope. [`Cta`] and
+//! [`Ready`] stand for the CTA, [`Warpgroup`] for a warp group, [`Warp`] for a warp, [`Elected`] for one thread.
 //! An `.aligned` instruction is defined only if all threads of the warp execute it together (wgmma: all threads
 //! of the warp group), and every function that uses one takes a token.
 //!
@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 use isa::device;
 use isa::kernel::{AfterWait, CtaFacts, KernelArg, LaunchFacts, ParamMeta, RoleFacts};
 
-/// The threads of a warp group: four warps, of which the first has an index that is a multiple of four.
+/// The threads of a warp group: four warps. The index of the first one is a multiple of four.
 pub const WARPGROUP_THREADS: u32 = 128;
 /// The registers of an SM, which its threads share.
 const REGISTER_FILE: u32 = 64 * 1024;
@@ -117,8 +117,8 @@ const fn groups<R: Role>() -> usize {
 }
 
 /// The registers of each thread before [`Ready::specialize`], if an SM holds `ctas` CTAs: an equal share,
-/// rounded down to a multiple of 8. The shares of a CTA's threads are the pool in which `setmaxnreg` moves
-/// registers; the rest that rounding leaves is not in the pool.
+/// rounded down to a multiple of 8. `setmaxnreg` redistributes the shares of a CTA's threads. It can't use the
+/// registers that the rounding leaves over.
 const fn share(ctas: u32, groups: usize) -> u32 {
     REGISTER_FILE / (ctas * WARPGROUP_THREADS * groups as u32) / 8 * 8
 }

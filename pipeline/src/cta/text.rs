@@ -1,6 +1,6 @@
-//! Sentences with numbers, put together in a constant: what the compiler says of a type that does not fit.
+//! Compile-time messages with numbers, for types that do not fit.
 //!
-//! A panic in a constant can't format numbers, but it can print a string that a constant has made.
+//! A panic in a constant can't format numbers, but it can print a string that another constant has built.
 
 /// Bytes that a sentence can have; what is beyond them is cut off.
 const LIMIT: usize = 512;

@@ -69,7 +69,7 @@ impl<T> BeforeWait<T> {
         Self(ManuallyDrop::new(token))
     }
 
-    /// Waits for the primary grids and returns the token, with which the thread may read what they wrote.
+    /// Waits for the primary grids and returns the token. With the token, the thread may read what they wrote.
     ///
     /// Waits until the primary grids have ended and their writes are visible. A launch that has none does not
     /// wait. (PTX `griddepcontrol.wait`; CUTLASS `wait_on_dependent_grids`.) See the example of [`BeforeWait`].

@@ -1,14 +1,14 @@
-//! The largest of many threads' values, in device memory.
+//! The maximum of the values of many threads, in device memory.
 //!
-//! Invariant: all lanes of a warp take part, which the warp group's token proves.
+//! Invariant: all lanes of a warp take part. The warp group's token proves it.
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
 use crate::grid::DependentSliceMut;
 use isa::device;
 
 impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
-    /// Raises element `i` of `to` to the largest of the warp's magnitudes, which are not negative, if that is larger. A NaN
-    /// counts as larger than all numbers. Beyond the end it does nothing.
+    /// Raises element `i` of `to` to the largest of the warp's magnitudes, if that is larger. The magnitudes are not
+    /// negative. A NaN counts as larger than all numbers. If `i` is beyond the end, this does nothing.
     ///
     /// Any number of warps of a grid may raise one element. A warp makes one access to memory for all of its lanes, and
     /// does not wait for it.

@@ -1,9 +1,13 @@
-//! What the CTAs of a grid share, and what one grid owes the next.
+//! State that the CTAs of a grid share, and the order between one grid and the next.
 //!
-//! [`Partials`] holds the partial tiles of stream-K, [`SplitTiles`] the parts of tiles with few rows, and [`Throttle`]
-//! keeps the CTAs of a persistent grid close together. [`ClcFetch`] hands out the CTAs that have not started (launch
-//! control). [`BeforeWait`] is the part of a dependent grid that overlaps the primary grid (programmatic dependent
-//! launch), and [`DependentSlice`] is memory that a dependent grid reads after its wait.
+//! | type | what it is |
+//! |---|---|
+//! | [`Partials`] | the partial tiles of stream-K |
+//! | [`SplitTiles`] | the parts of split tiles with few rows |
+//! | [`Throttle`] | keeps the CTAs of a persistent grid at about the same k tile |
+//! | [`ClcFetch`] | assigns the tiles of CTAs that have not started (launch control) |
+//! | [`BeforeWait`] | the token of a dependent grid before its wait (programmatic dependent launch) |
+//! | [`DependentSlice`] | memory that a dependent grid accesses after its wait |
 
 mod dependent;
 mod launch_control;

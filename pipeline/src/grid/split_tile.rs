@@ -1,8 +1,8 @@
-//! Tiles whose parts several CTAs compute, and which the CTA that comes last finishes (split-K with few rows).
+//! Tiles that several CTAs compute in parts, and that the last CTA finishes (split-K with few rows).
 //!
-//! Invariant: a part is read only after all parts of its tile were stored. The groups that store count in the tile's
-//! first slot; the one that counts last gets [`SplitTile`], the only way to read. It reads the parts in their order,
-//! so the rounding is the same in every run, whichever CTA comes last. No CTA waits for another.
+//! Invariant: a part is read only after all parts of its tile have been stored. Each warp group that stores a part increments
+//! a counter in the tile's first slot. The last one gets [`SplitTile`], the only way to read the parts. It reads them in a
+//! fixed order, so the rounding is the same in every run, whichever CTA comes last. No CTA waits for another.
 //!
 //! ```text
 //!   CTA 7:  keys 0..500 of tile 3    ──► store part 0; counts 1 of 2
@@ -52,11 +52,11 @@ pub struct SplitPart {
     pub first: u32,
     /// The number of this part, below `parts`.
     pub part: u32,
-    /// The parts of the tile, each of which one warp group of one CTA stores once in a launch.
+    /// The number of parts of the tile. In a launch, one warp group of one CTA stores each part once.
     pub parts: u32,
 }
 
-/// A tile all of whose parts are stored. See the example of [`SplitTiles`].
+/// A tile whose parts have all been stored. See the example of [`SplitTiles`].
 #[derive(Clone, Copy)]
 pub struct SplitTile<'a, const N: usize> {
     tiles: SplitTiles<'a>,
@@ -93,8 +93,8 @@ impl<'a> SplitTiles<'a> {
         }
     }
 
-    /// Stores the first `rows` rows of `sum`, and a value for each, as a part of its tile. Returns the tile in the
-    /// group that is the last of all parts to do so.
+    /// Stores the first `rows` rows of `sum`, and one value per row, as a part of its tile. Returns the tile to the warp
+    /// group that stores the last part.
     ///
     /// A part is stored once in a launch, and all parts of a tile state the same number of parts.
     ///

@@ -131,11 +131,11 @@ impl<const N: usize> Part<N> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerCtas {
-    /// The first one.
+    /// The first CTA.
     pub first: u32,
-    /// From each CTA down to the next.
+    /// The distance from each CTA down to the next.
     pub stride: u32,
-    /// How many there are.
+    /// The number of CTAs.
     pub count: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Fragments of A: the operand of wgmma that lies in registers.
 //!
-//! Invariant: a fragment's values are those of A in the layout of `wgmma.mma_async`, so that an
-//! accumulator becomes an operand by a conversion of each value in its place.
+//! Invariant: a fragment holds A in the register layout of `wgmma.mma_async`. An accumulator has the
+//! same layout, so it becomes an operand by converting each value in place.
 
 use crate::tile::Element;
 use core::marker::PhantomData;

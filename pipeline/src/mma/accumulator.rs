@@ -244,8 +244,8 @@ impl<const N: usize, S: Copy> TallAccumulator<N, 1, S>
 where
     M64<N>: Shape<S>,
 {
-    /// Returns the 8 values that this thread holds of fragment number `fragment`: 64 rows by 16
-    /// columns, of which each warp has 16 rows.
+    /// Returns this thread's 8 values of fragment number `fragment`. A fragment has 64 rows, 16 per warp, and 16
+    /// columns.
     ///
     /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
     /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =

@@ -1,13 +1,12 @@
-//! Fragments: how they lie in registers, and how they are written to and read from epilogue tiles
-//! in shared memory.
+//! Fragments: their layout in registers, and how threads write them to and read them from epilogue tiles in shared memory.
 //!
 //! Invariant: a fragment is 64 rows (one warp group) by 16 columns of an accumulator. Each warp has
 //! 16 of its rows, and each thread 8 of its values, in the order of
 //! [`Accumulator::fragment`](crate::mma::Accumulator::fragment).
 //!
 //! 16-bit tiles are accessed with `stmatrix` and `ldmatrix`, whose 8x8 matrices have exactly that
-//! layout. f32 tiles are accessed with 8-byte stores and loads, and those of e4m3 with 2-byte ones, or single bytes if
-//! they are transposed.
+//! layout. f32 tiles are accessed with 8-byte stores and loads. e4m3 tiles are accessed with 2-byte ones, or with single
+//! bytes if they are transposed.
 
 use crate::cta::ClusterShape;
 use crate::cta::{Role, Warpgroup};
@@ -19,8 +18,8 @@ use isa::device;
 /// Rows that one wgmma of a warp group computes: the M of `wgmma.m64nNk16`.
 pub const GROUP_ROWS: usize = 64;
 
-/// Returns in which of a thread's two rows value `i` of a fragment lies: 0 for the upper row, 1 for
-/// the lower (8 rows further down).
+/// Returns the row of value `i` of a fragment among this thread's two rows: 0 for the upper row, 1 for the lower one (8
+/// rows further down).
 ///
 /// (CUTLASS: `partition_C` of an identity tensor.)
 ///

@@ -3,10 +3,14 @@
 //! Invariant: nothing reads an accumulator, and nothing releases a slot, while a wgmma that uses it
 //! is in flight.
 //!
-//! [`Operands`] says what a batch multiplies: tiles of slots, or an [`AFragment`] in registers.
-//! [`Accumulator`] and [`InFlight`] hold a whole tile; [`Rows`] has a value for each of its rows. [`SplitAccumulator`] splits it along N, so
-//! that its epilogue overlaps the next main loop. [`PromotedAccumulator`] adds short sums of 8-bit floats up in f32.
-//! [`Fragment`] and [`Fragments`] carry accumulators to epilogue tiles.
+//! | type | what it is |
+//! |---|---|
+//! | [`Operands`] | what a batch multiplies: tiles of slots, or an [`AFragment`] in registers |
+//! | [`Accumulator`], [`InFlight`] | the accumulator of a whole tile, and the batch of wgmmas that writes it |
+//! | [`Rows`] | one value for each of a thread's rows |
+//! | [`SplitAccumulator`] | an accumulator split along N, so that its epilogue overlaps the next main loop |
+//! | [`PromotedAccumulator`] | f32 sums of 8-bit floats, to which the tensor cores' sums of each k tile are added |
+//! | [`Fragment`], [`Fragments`] | pieces of an accumulator on their way to epilogue tiles |
 
 mod a_fragment;
 mod accumulator;

@@ -1,7 +1,7 @@
 //! Operands of wgmma: tiles of slots, one slot for both or one for each, and fragments in registers.
 //!
-//! Invariant: an [`Operands`] value owns what a batch reads, the slots' tokens and the registers of
-//! A, so nothing else can release or change it while the batch is in flight.
+//! Invariant: an [`Operands`] value owns what a batch reads: the slots' tokens and the registers of
+//! A. So nothing else can release or change them while the batch is in flight.
 //!
 //! The descriptors follow from the tiles' types. One wgmma multiplies 32 bytes of K.
 

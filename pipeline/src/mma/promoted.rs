@@ -1,12 +1,12 @@
-//! Accumulators whose sums are promoted: the tensor cores sum one k tile at a time, in *parts* of the columns, and the
-//! warp group adds each part to its own f32 sums.
+//! Accumulators with promotion: the tensor cores sum one k tile at a time, in *parts* of the columns, and the warp group
+//! adds each part to its own f32 sums.
 //!
 //! Invariant: a part is read only when no wgmma that writes it is in flight, and the sums are returned only when all
 //! parts have been added. A part is not a sum: no method returns it.
 //!
-//! The tensor cores keep sums of 8-bit floats short ([`isa::wgmma`]). Over a long K the error grows, and with values of
-//! one sign it becomes a bias. Here no sum in the tensor cores is longer than one k tile, 128 along K. (CUTLASS
-//! `GmmaFP8Accumulation`, `promote_if_needed`; torch: `use_fast_accum=False`.)
+//! The tensor cores accumulate products of 8-bit floats with fewer bits than f32 ([`isa::wgmma`]). Over a long K the error
+//! grows, and with values of one sign it becomes a bias. Here a sum in the tensor cores covers one k tile at most, 128 along
+//! K. (CUTLASS `GmmaFP8Accumulation`, `promote_if_needed`; torch: `use_fast_accum=False`.)
 //!
 //! Two parts alternate, so that one is added while the other is multiplied:
 //!
@@ -71,7 +71,7 @@ where
     parts: [Regs<W>; 2],
 }
 
-/// A promoted accumulator of which the first part of the newest slot is in flight.
+/// A promoted accumulator, with the first part of the newest slot in flight.
 ///
 /// See the example of [`PromotedAccumulator`].
 #[must_use = "a part that is never finished keeps its slot: call `finish`"]
@@ -262,8 +262,8 @@ where
         }
     }
 
-    /// Multiplies and adds the rest of the slot, issues the first part of the next slot, which `next` returns, and
-    /// returns the older slot, which has been read.
+    /// Multiplies and adds the rest of the slot, and issues the first part of the next slot, which the closure `next`
+    /// returns. Returns the older slot, which has been read.
     ///
     /// `next` waits for the slot while the last part of the older one is multiplied. Scale factors of the next slot are
     /// read one part before they are needed: the wgmmas keep shared memory busy, so that a load takes long. Waits for every

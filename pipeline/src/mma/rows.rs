@@ -1,7 +1,7 @@
-//! Values of rows: reductions over the rows of an accumulator, and changes by row and by place.
+//! Row operations on accumulators: reductions over rows, and changes by row or by position.
 //!
-//! Invariant: a [`Rows`] has the same values in the four lanes that share a row; a [`RowParts`] has
-//! in each lane only what that lane contributes.
+//! Invariant: a [`Rows`] has the same values in the four lanes that share a row. A [`RowParts`] has
+//! in each lane only that lane's contribution.
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
 use crate::mma::accumulator::Accumulator;
@@ -9,8 +9,8 @@ use crate::mma::fragment::row_of;
 use isa::device;
 use isa::wgmma::{M64, Shape};
 
-/// A value for each of the two rows of an accumulator in which this thread has elements: the upper
-/// one and the one 8 rows further down. The four lanes that share a row have the same value.
+/// One value for each of this thread's two accumulator rows: the upper row, and the row 8 further down. The four lanes
+/// that share a row have the same value.
 ///
 /// (FlashAttention: `row_max`, `row_sum` of `Softmax`, two values for each 64 rows.)
 ///
@@ -29,8 +29,8 @@ use isa::wgmma::{M64, Shape};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rows<T = f32>(pub [T; 2]);
 
-/// This thread's part of a reduction over two rows, which [`Warpgroup::row_max`] and
-/// [`Warpgroup::row_sum`] complete.
+/// This thread's part of a reduction over its two rows. [`Warpgroup::row_max`] and [`Warpgroup::row_sum`] complete the
+/// reduction.
 ///
 /// Sums of parts are parts of the sum, so a loop can add parts and complete the sum once. See the
 /// example of [`Rows`].
@@ -211,8 +211,7 @@ where
         }
     }
 
-    /// Replaces the values of each row outside of a range of columns, from `seen.0` to before
-    /// `seen.1`, by −∞.
+    /// Replaces the values of each row by −∞, except those in columns `seen.0` to `seen.1` - 1.
     ///
     /// The bounds may lie outside of the accumulator. A first bound of `i32::MIN`, which hides nothing, costs
     /// nothing if the compiler knows it.

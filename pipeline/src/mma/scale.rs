@@ -1,5 +1,5 @@
-//! What becomes of a part when a [`PromotedAccumulator`](crate::mma::PromotedAccumulator) adds it: nothing, or it is
-//! multiplied by the scale factors of its slot.
+//! How a [`PromotedAccumulator`](crate::mma::PromotedAccumulator) adds a part: unchanged, or multiplied by the scale
+//! factors of its slot.
 //!
 //! Invariant: a slot with scale factors is released by each warp that has read them ([`MmaReads`]).
 

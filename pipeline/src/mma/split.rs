@@ -5,9 +5,9 @@
 //! again only after it has been read out. The type parameter [`Halves`] says which halves are in
 //! flight.
 //!
-//! A warp group whose tile takes all its registers can't begin the next tile before it has written
-//! this one, and its tensor cores idle in the meantime. So each k tile is multiplied as two wgmma
-//! groups, the left columns and then the right ones. At the boundary of two tiles, one half is
+//! If a tile takes all registers of a warp group, the group must write it before it begins the next
+//! tile. The tensor cores idle in the meantime. So each k tile is multiplied as two wgmma groups,
+//! the left columns and then the right ones. At the boundary of two tiles, one half is
 //! written while the other is multiplied:
 //!
 //! ```text

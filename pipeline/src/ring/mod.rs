@@ -1,5 +1,5 @@
-//! The ring: `STAGES` slots of tiles between the threads that fill them and the threads that read
-//! them.
+//! The ring: a circular buffer of `STAGES` slots in shared memory, between the threads that fill the slots and the threads
+//! that read them (CUTLASS: a pipeline).
 //!
 //! Invariant: a slot is written only after every reader has released it, and read only after it has
 //! been filled. Each slot has two mbarriers, full and empty, that enforce this.
@@ -247,12 +247,12 @@ impl<Ro: Role, St: Stage> Writers<St> for CpAsync<Ro> {
     const BY: &'static str = "each thread's cp.async";
 }
 
-/// `STAGES` slots that each hold the tiles of `St`. `Wr` fill them, `Rd` read them. `Tag` is the
-/// ring's name, `Cl` the cluster across which loads are multicast.
+/// A ring of `STAGES` slots that each hold the tiles of `St`. `Wr` fill the slots, and `Rd` read them. `Tag` is the
+/// ring's name, and `Cl` is the cluster across which loads are multicast.
 ///
-/// A ring is a [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and returns
-/// its [`Ends`]. Shared memory holds the slots, then what lies beside them ([`Stage::BESIDE_BYTES`]), then the full
-/// barriers, then the empty barriers.
+/// A ring is a [`Region`] of a [`SmemPlan`](crate::cta::SmemPlan), which initialises it and returns its [`Ends`].
+/// Shared memory holds the slots, then the data beside them ([`Stage::BESIDE_BYTES`]), then the full barriers, then the
+/// empty barriers.
 ///
 /// (PTX `mbarrier.init` of each barrier; CUTLASS `PipelineTmaAsync<Stages>`,
 /// `PipelineTransactionAsync<Stages>`, `PipelineAsync<Stages>`.)

@@ -40,8 +40,8 @@ pub trait Readers: Sealed + 'static {
     const ASYNC: bool;
     /// Whether the warp groups take turns, so that each of them skips slots ([`TakeTurns`]).
     const IN_TURN: bool = false;
-    /// Whether each warp arrives, because its threads read with ordinary loads: one thread's arrival orders only the
-    /// wgmmas' reads for the others. If not, one thread of a warp group arrives for all of it.
+    /// Whether each warp arrives. Ordinary loads need this, because one thread's arrival orders only the wgmma reads of
+    /// the other threads. Otherwise one thread arrives for its whole warp group.
     const WARPS_ARRIVE: bool = false;
     /// Whether a pair of CTAs reads the slots of both together ([`TwoSm`](crate::cta::TwoSm)).
     const PAIR: bool = false;
@@ -79,8 +79,8 @@ impl<Ro: Role> Readers for Mma<Ro> {
     const BY: &'static str = "each warp group that reads, in each CTA that gets the slot's data";
 }
 
-/// Every warp group of role `Ro` reads every slot with wgmma, and its threads read what lies beside the tiles with
-/// ordinary loads.
+/// Every warp group of role `Ro` reads the tiles of every slot with wgmma, and the scale factors beside the tiles
+/// with ordinary loads.
 ///
 /// Waits for a full slot. Signals one arrival per warp on the empty barrier, in this CTA and in the peers that share the
 /// slot. (PTX `mbarrier.arrive`, `mbarrier.arrive.shared::cluster`; CUTLASS: the consumers of `PipelineTmaAsync`, each

@@ -14,8 +14,8 @@ use isa::kernel::TileFacts;
 /// A k tile of both operands with its scale factors (block scaling): tiles `A` and `B`, a vector `V` with one f32 for each
 /// row of A (SFA), and `COUNT` f32 for B (SFB), each for `UNIT` rows of B.
 ///
-/// `UNIT` is the granularity of B's scales if the rows of B are a multiple of it, and else their greatest common divisor:
-/// then no unit crosses the border of two blocks, wherever the tile begins. With blocks of 128 rows, a B of 256 rows has 2
+/// `UNIT` is the granularity of B's scales if the rows of B are a multiple of it, and else the greatest common divisor of
+/// the two. So no unit crosses the border of two blocks, wherever the tile begins. With blocks of 128 rows, a B of 256 rows has 2
 /// units of 128, and a B of 192 rows has 3 units of 64.
 ///
 /// A slot is loaded by a tuple of three loads and the scale factors of B. [`PromotedAccumulator`] multiplies each part by

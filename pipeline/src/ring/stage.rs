@@ -40,9 +40,10 @@ use sealed::Sealed;
 pub trait Stage: Sealed + 'static {
     /// Bytes of all tiles: the transaction count of the slot's full barrier.
     const BYTES: usize;
-    /// Bytes from slot to slot.
+    /// The distance from one slot to the next in bytes.
     const SLOT_BYTES: usize = Self::BYTES;
-    /// Bytes per slot behind the slots of the ring, for what would break the alignment of the tiles: a multiple of 128.
+    /// Bytes per slot that lie after all slots of the ring, for data that would break the alignment of the tiles. A
+    /// multiple of 128.
     const BESIDE_BYTES: usize = 0;
     /// Number of tiles.
     const TILES: usize;

@@ -1,16 +1,16 @@
-//! Tensor maps in global memory, which a kernel makes for the kernels behind it.
+//! Tensor maps in global memory, which one kernel writes and a later kernel uses.
 //!
-//! Invariant: a TMA instruction uses such a map only in a thread that has acquired its changes, and the map describes a
-//! matrix inside of the memory that the launch lent for it.
+//! Invariant: a thread issues a TMA instruction with such a map only after it has acquired the map's changes, and the map
+//! describes a matrix inside the memory that was passed to the launch.
 //!
 //! ```text
 //! kernel 1   TensorMapsMut::write   copy of a template ─► tensormap.replace ─► fence.proxy.tensormap::generic.release
 //! kernel 2   AcquiredMaps::get      fence.proxy.tensormap::generic.acquire ─► cp.async.bulk.tensor
 //! ```
-//! The first kernel has ended before the second one reads, because that takes a [`Waited`] token; and the end of a kernel
-//! does not stand in for either fence. A map changes at most once between the kernels that use it, so nothing has to wait
-//! until a TMA instruction has read one. (CUTLASS's grouped GEMM changes one map of each CTA again and again, and waits:
-//! `tensormaps_perform_update`, `tensormaps_fence_acquire`.)
+//! Reading a map takes a [`Waited`] token, so the first kernel has ended before. The end of a kernel replaces neither of the
+//! two fences. A map changes at most once between the kernels that use it, so nothing has to wait until a TMA instruction
+//! has read a map. (CUTLASS's grouped GEMM rewrites one map per CTA repeatedly, and waits: `tensormaps_perform_update`,
+//! `tensormaps_fence_acquire`.)
 
 use crate::cta::{Peers, Sharing, Unshared};
 use crate::grid::{DependentSlice, DependentSliceMut, Waited};
@@ -22,7 +22,7 @@ use isa::device;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta, layout};
 use isa::slice::{Element, SliceAbi};
 
-/// TMA's addresses and pitches are multiples of so many bytes.
+/// TMA requires addresses and pitches that are multiples of this many bytes.
 const UNIT: u64 = 16;
 /// Coordinates are signed 32-bit numbers.
 const MAX_DIMENSION: u32 = i32::MAX as u32;
@@ -275,10 +275,11 @@ impl<T: TileShape, P: Sharing> TensorMapsMut<'_, T, P> {
         Self { address, maps: maps as u64, memory: PhantomData }
     }
 
-    /// Writes map `index`: that of `template` with the matrix `part` of `memory`, and releases it to the tensormap proxy of
-    /// the GPU. Returns whether that matrix can be described and lies in the memory; if not, the map is the template's.
+    /// Writes map `index` as a copy of `template` that describes the matrix `part` of `memory`, and releases it to the
+    /// tensormap proxy of the GPU. Returns `false` if a map can't describe the matrix, or if the matrix is not inside the
+    /// memory. The map is then an unchanged copy of the template.
     ///
-    /// One thread writes a map. Nothing is written if `index` is beyond the maps, and the result is then `false`.
+    /// One thread writes a map. If `index` is beyond the maps, this writes nothing and returns `false`.
     ///
     /// (PTX `tensormap.replace.tile`, `fence.proxy.tensormap::generic.release.gpu`; CUTLASS `tensormaps_replace_global_address`,
     /// `tensormaps_replace_global_tensor_properties`.) See the example of [`TensorMapsMut`].

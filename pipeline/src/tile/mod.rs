@@ -1,12 +1,12 @@
-//! Tiles: how elements lie in shared memory, and what moves them there and back.
+//! Tiles: the layout of elements in shared memory, and the copies to and from global memory.
 //!
 //! Invariant: a tile's type fixes its element type, its shape, the contiguous dimension and the
-//! swizzle, so TMA, `cp.async` and wgmma agree on where each element lies and how many bytes a tile
-//! has.
+//! swizzle. So TMA, `cp.async` and wgmma agree on the position of each element and on the bytes of a
+//! tile.
 //!
-//! [`Tile`], [`Vector`], [`ScaleBlocks`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA, and
-//! [`TensorMaps`] are maps that a kernel makes for the next one.
-//! [`MatrixView`] and [`TileCopy`] move them by `cp.async`, without a tensor map.
+//! [`Tile`], [`Vector`], [`ScaleBlocks`] and [`TileShape`] are the layout. [`TensorMap`] and [`Load`] move tiles by TMA.
+//! [`TensorMaps`] are tensor maps that one kernel writes for the next. [`MatrixView`] and [`TileCopy`] move tiles by
+//! `cp.async`, without a tensor map.
 
 mod maps;
 mod matrix;

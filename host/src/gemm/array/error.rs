@@ -1,4 +1,4 @@
-//! What is refused of pointer arrays, one line each.
+//! Errors of pointer arrays, one line each.
 
 /// A grouped product of pointer arrays that can't be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum ArrayError {
     Table {
         /// Problems of the plan.
         problems: u64,
-        /// Bytes of so many lines.
+        /// Bytes of a table of this many problems.
         need: u64,
         /// Bytes of the buffer.
         have: u64,

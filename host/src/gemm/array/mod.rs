@@ -1,7 +1,7 @@
-//! Pointer arrays: grouped products of problems with sizes and places of their own, in one launch.
+//! Pointer arrays: one launch of many products, each with its own sizes, addresses and pitches.
 //!
-//! The table of the problems ([`ArrayProblem`]) lies in device memory, and the host never reads it. A first kernel checks each
-//! line and writes the problem's tensor maps; the second one multiplies. So neither a plan nor a run waits for the device.
+//! The table of problems ([`ArrayProblem`]) is in device memory, and the host never reads it. A first kernel checks each
+//! problem and writes its tensor maps. A second kernel multiplies. So neither a plan nor a run waits for the device.
 //!
 //! (CUTLASS: pointer-array grouped GEMM, `GemmUniversalMode::kGrouped`; cuBLAS: `cublasGemmGroupedBatchedEx`.)
 
@@ -88,7 +88,7 @@ impl ArrayGemm {
         self.instances
     }
 
-    /// Plans products of so many problems. `expected` is M, N and K of a typical one, and decides the kernel.
+    /// Plans `problems` products. `expected` is M, N and K of a typical one, and determines the kernel.
     ///
     /// # Errors
     /// [`ArrayError::Problems`]; errors of the allocation of the tensor maps, 400 bytes for each problem.
@@ -97,7 +97,7 @@ impl ArrayGemm {
         ArrayPlan::new(self, problems, index)
     }
 
-    /// Plans products of so many problems with row `index` of the table.
+    /// Plans `problems` products with row `index` of the table.
     ///
     /// # Errors
     /// [`Error::WrongInstance`] if there is no such row; the errors of [`ArrayGemm::plan`].

@@ -35,7 +35,7 @@ pub struct ArrayPlan {
     maps: ([u32; 3], Prepared),
     gemm: ([u32; 3], Prepared),
     params: ArrayParams,
-    /// What the tensor maps begin as: maps of a matrix in `anchor`.
+    /// The templates of the tensor maps: maps of a matrix in `anchor`.
     templates: [TensorMap; MAPS],
     /// The tensor maps of all problems, for A, B and D.
     places: [Buffer; MAPS],
@@ -46,8 +46,8 @@ pub struct ArrayPlan {
 }
 
 impl ArrayGemm {
-    /// The row of the table for problems of the expected size: the largest tile that has a tile for each cluster, and whose
-    /// rows the problems fill at least by half.
+    /// The row of the table for problems of the expected size. It has the largest tile for which each cluster gets a tile,
+    /// and the problems fill at least half of the tile's rows.
     pub(super) fn pick(&self, problems: u64, [m, n, _]: [u64; 3]) -> Result<usize, Error> {
         let mut best = self.instances.len().saturating_sub(1);
         for (index, ArrayInstance { gemm, .. }) in self.instances.iter().enumerate().rev() {
@@ -122,13 +122,18 @@ impl ArrayPlan {
 
     /// Queues D = alpha * A * B^T of each problem on the device's stream. [`Buffer::read`] waits for it.
     ///
-    /// `table` has a line for each problem ([`ArrayProblem::table`]), and the device reads it when the product runs. Each A
-    /// lies in `a`, each B in `b` and each D in `d`; a problem may share its A or its B with others. If two problems share
-    /// elements of D, either result may be stored.
+    /// `table` has one line per problem ([`ArrayProblem::table`]). The device reads it when the product runs. Each A is in
+    /// `a`, each B in `b` and each D in `d`. Problems may share an A or a B. If two problems share elements of D, either
+    /// result may be stored.
     ///
-    /// A problem is not allowed if a matrix reaches beyond its buffer, a first element or a row pitch is not a multiple of
-    /// 16 bytes, N is not a multiple of 8, or K is 0, unless M or N is 0. Nothing is stored of it, the others are
-    /// computed, and [`ArrayPlan::bad_problem`] names the first one.
+    /// A problem with M or N of 0 is valid. Any other problem is invalid in these cases:
+    ///
+    /// - a matrix reaches beyond its buffer;
+    /// - a first element or a row pitch is not a multiple of 16 bytes;
+    /// - N is not a multiple of 8, or K is 0.
+    ///
+    /// The device stores nothing for an invalid problem and computes the others. [`ArrayPlan::bad_problem`] returns the
+    /// first invalid one.
     ///
     /// # Errors
     /// [`ArrayError`] for a table of another size, a buffer that begins at an odd byte, or a D that shares bytes with what is

@@ -4,7 +4,7 @@ use gpu_kernels::gemm::grouped::PROBLEM_WORDS;
 
 /// One problem of a pointer array: D [M, N] = alpha * A [M, K] * B [N, K]^T, row-major.
 ///
-/// Places and pitches are in elements. A place is counted from the first element of the buffer that a run gets for the
+/// Offsets and pitches are in elements. An offset counts from the first element of the buffer that a run gets for the
 /// operand, so the device can check it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArrayProblem {
@@ -14,9 +14,9 @@ pub struct ArrayProblem {
     pub n: u64,
     /// Columns of A and B: at least 1.
     pub k: u64,
-    /// First elements of A, B and D: multiples of 8.
+    /// Offsets of the first elements of A, B and D: multiples of 8.
     pub first: [u64; 3],
-    /// Elements from row to row of A, B and D: multiples of 8.
+    /// Row pitches of A, B and D: multiples of 8.
     pub pitch: [u64; 3],
 }
 
@@ -24,7 +24,7 @@ impl ArrayProblem {
     /// Bytes of a line of the table.
     pub const BYTES: u64 = 8 * PROBLEM_WORDS as u64;
 
-    /// A problem whose matrices begin at `first` and have the shortest rows that TMA reads.
+    /// A problem whose matrices begin at `first` and have the shortest row pitches that TMA accepts.
     #[must_use]
     pub fn packed([m, n, k]: [u64; 3], first: [u64; 3]) -> Self {
         let [of_k, of_n] = [k, n].map(|x| x.next_multiple_of(8));

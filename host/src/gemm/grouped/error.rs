@@ -1,4 +1,4 @@
-//! What is refused of grouped products, one line each.
+//! Errors of grouped products, one line each.
 
 /// A grouped product that can't be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

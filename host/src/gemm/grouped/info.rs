@@ -1,4 +1,4 @@
-//! What a grouped plan says of itself, as text and as JSON.
+//! The description of a grouped plan, as text and as JSON.
 
 use super::{GroupedProblem, GroupedRows};
 use crate::tensor_error::dtype_name;

@@ -1,8 +1,8 @@
-//! Grouped products: groups of rows of A, each with a B of its own, as a mixture of experts has them.
+//! Grouped products: groups of rows of A, each with its own B, as in a mixture of experts.
 //!
 //! D\[i\] = alpha * A\[i\] * B\[group of row i\]^T. A is [rows, K], B is [groups, N, K], D is [rows, N], all row-major. The
-//! ends of the groups are `i32` values in device memory, which the kernel reads when it runs. So neither a plan nor a run
-//! waits for the device, and a captured run takes other groups in each replay.
+//! ends of the groups are `i32` values in device memory. The kernel reads them when it runs. So neither a plan nor a run
+//! waits for the device, and each replay of a captured run can have different groups.
 //!
 //! (torch: `torch._grouped_mm`; DeepGEMM: `m_grouped_gemm_*_contiguous` and `_masked`; CUTLASS: `GemmUniversalMode::kGrouped`.)
 

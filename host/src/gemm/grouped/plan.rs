@@ -1,4 +1,4 @@
-//! A plan of a grouped product: what does not depend on the ends of the groups, or on addresses.
+//! A plan of a grouped product: everything that depends neither on the ends of the groups nor on addresses.
 
 use super::info::GroupedKernelInfo;
 use super::problem::cluster_tile;
@@ -13,8 +13,8 @@ use crate::launch::{Module, Prepared};
 use gpu_kernels::gemm::Instance;
 use gpu_kernels::gemm::scheduler::GroupedParams;
 
-/// Predicted times are close to the shortest up to this factor: predictions are not more exact, and a smaller tile has
-/// fewer rows outside of groups whose sizes differ.
+/// Predicted times up to this factor of the shortest count as equally short. The predictions are not more exact, and a
+/// smaller tile wastes fewer rows if the sizes of the groups differ.
 const CLOSE: f64 = 1.02;
 
 /// A planned grouped product; see [`GroupedGemm::plan`].
@@ -24,7 +24,7 @@ pub struct GroupedPlan {
     pub(super) problem: GroupedProblem,
     /// The kernel to launch; `None` when D is empty.
     pub(super) choice: Option<Choice>,
-    /// What the last run says of the ends: 0, or 1 + the first group whose end is not allowed.
+    /// The status that the last run writes: 0, or 1 + the first group with an invalid end.
     pub(super) status: Buffer,
     info: GroupedInfo,
 }
@@ -81,11 +81,11 @@ impl GroupedPlan {
         &self.problem
     }
 
-    /// The first group whose end the last run found not to be allowed: an end before that of the group before, below 0,
-    /// or beyond the rows that there are. Waits for the device.
+    /// Returns the first group with an invalid end in the last run. Waits for the device.
     ///
-    /// Such an end counts as the nearest one that is allowed, so a run never touches memory outside of the operands. Runs
-    /// at the same time on several streams share the answer.
+    /// An end is invalid if it is below 0, before the end of the previous group, or beyond the last row. It counts as the
+    /// nearest valid end, so a run never touches memory outside the operands. Runs at the same time on several streams
+    /// share the answer.
     ///
     /// # Errors
     /// What [`Buffer::read`] reports.
@@ -115,8 +115,8 @@ impl Choice {
 }
 
 impl GroupedGemm {
-    /// The instance with the smallest tile of those whose predicted time is close to the shortest, that time, and the
-    /// reason.
+    /// Picks the smallest tile among the instances whose predicted time is close to the shortest. Returns the instance, its
+    /// predicted time, and the reason.
     fn pick(&self, problem: &GroupedProblem) -> Result<(usize, f64, String), Error> {
         let times = (0..self.instances.len()).map(|index| self.predicted_us(problem, index));
         let times = times.collect::<Result<Vec<_>, _>>()?;
@@ -134,8 +134,8 @@ impl GroupedGemm {
 
     /// The predicted time of row `index` of the table in microseconds, if all groups have the mean number of rows.
     ///
-    /// The tiles are those of one product whose rows are the groups' rounded up to whole tiles. Each group reads its own
-    /// B from memory.
+    /// The prediction is for one product with the rows of all groups, each rounded up to whole tiles. Each group reads its
+    /// own B from memory.
     fn predicted_us(&self, problem: &GroupedProblem, index: usize) -> Result<f64, Error> {
         let (instance, c) = (&self.instances[index], &Calibration::H200);
         let [rows, columns] = cluster_tile(instance);

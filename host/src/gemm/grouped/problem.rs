@@ -1,4 +1,4 @@
-//! The sizes of a grouped product, and what is refused of them.
+//! The sizes of a grouped product, and their checks.
 
 use super::GroupedError;
 use crate::gemm::GemmProblem;
@@ -11,17 +11,17 @@ use isa::kernel::Dtype;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum GroupedRows {
     /// Groups follow one another. The ends are rows of A: group g has the rows from the end of group g - 1, or from 0, to
-    /// its own end (torch's `offs`). Rows behind the last end are not written.
+    /// its own end (torch's `offs`). Rows of D after the last end are not written.
     Contiguous {
         /// Rows of A and D.
         total: u64,
     },
-    /// Each group has room for `max` rows: A is [groups, max, K] and D is [groups, max, N]. The ends are the numbers of
-    /// rows that the groups have (DeepGEMM's `masked_m`). Rows behind them are not written.
+    /// Each group has room for `max` rows: A is [groups, max, K] and D is [groups, max, N]. The ends are the row counts of
+    /// the groups (DeepGEMM's `masked_m`). Rows of D after them are not written.
     Masked {
         /// Rows that a group has room for.
         max: u64,
-        /// Rows that a group is expected to have on average, which decides the kernel (DeepGEMM's `expected_m`).
+        /// The expected mean number of rows of a group, which determines the kernel (DeepGEMM's `expected_m`).
         expected: u64,
     },
 }
@@ -70,7 +70,8 @@ impl GroupedProblem {
         GemmProblem { m: self.total_rows(), n, k, ab: dtype, out: dtype, beta_c: false }
     }
 
-    /// Most cluster tiles that the groups can have together, if a cluster tile has `rows` x `columns` elements of D.
+    /// The largest number of cluster tiles that the groups can have together, for cluster tiles of `rows` x `columns`
+    /// elements of D.
     pub(super) fn most_tiles(&self, [rows, columns]: [u64; 2]) -> u64 {
         let tiles_m = match self.rows {
             GroupedRows::Contiguous { total } => total / rows + self.groups.min(total),

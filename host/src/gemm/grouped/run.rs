@@ -171,8 +171,8 @@ fn end_of(operand: &Operand<'_>, layout: &Layout) -> u64 {
 impl BoundGrouped<'_> {
     /// Queues D = alpha * A * B^T of each group on `stream`. The ends of the groups are read when the product runs.
     ///
-    /// The stream may be in a capture, of this crate's or somebody else's: a run allocates nothing and waits for nothing.
-    /// [`GroupedPlan::bad_group`] says whether the ends were allowed.
+    /// The stream may be in a capture, by this crate or by other code: a run allocates nothing and waits for nothing.
+    /// [`GroupedPlan::bad_group`] says whether the ends were valid.
     ///
     /// # Errors
     /// [`Error::ForeignDevice`] for a stream of another device; [`Error::View`] for an operand that was borrowed for another

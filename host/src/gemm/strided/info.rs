@@ -1,4 +1,4 @@
-//! What a plan says of itself, as text and as JSON.
+//! The description of a plan with layouts and batches, as text and as JSON.
 
 use super::problem::{Order, StridedProblem};
 use crate::device::Device;
@@ -22,7 +22,7 @@ pub struct StridedInfo {
     pub k: u64,
     /// Type of A, B and D.
     pub dtype: &'static str,
-    /// How A and B lie in memory, as BLAS names it.
+    /// The layouts of A and B, with their BLAS name.
     pub layout: String,
     /// How D lies in memory. If it is column-major, the kernel gets B as its A.
     pub order: Order,

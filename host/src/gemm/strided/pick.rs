@@ -18,7 +18,7 @@ pub(super) fn fits(instance: &Instance, problem: &StridedProblem) -> bool {
 
 /// The row of the table with the shortest predicted time, and the reason.
 ///
-/// The prediction is that of a K-major product with as many tiles ([`StridedProblem::stacked`]).
+/// The prediction is that of a K-major product with the same number of tiles ([`StridedProblem::stacked`]).
 pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, String), Error> {
     let mut best: Option<Candidate<'_>> = None;
     for (index, instance) in gemm.instances().iter().enumerate().filter(|(_, i)| fits(i, problem)) {

@@ -51,8 +51,8 @@ impl StridedGemm {
         self.plan_of(problem, None)
     }
 
-    /// Plans a batch of products with row `index` of the table, and with this schedule if there is one. Its cluster tiles
-    /// are those of all matrices.
+    /// Plans a batch of products with row `index` of the table, and with `schedule` if it is given. The schedule's cluster
+    /// tiles are those of all matrices.
     ///
     /// If D is column-major, the row is for the exchanged operands: B is the kernel's A.
     ///

@@ -31,8 +31,8 @@ pub enum Order {
 
 /// The layouts of A and B.
 ///
-/// As text it is what BLAS calls them. In BLAS matrices are column-major, and a letter says whether the operand is
-/// transposed, `t`, or not, `n`:
+/// The text form is the name in BLAS. BLAS matrices are column-major. Each letter says whether the operand is transposed
+/// (`t`) or not (`n`):
 ///
 /// | text | A in memory | B in memory | torch, of contiguous a and b |
 /// |---|---|---|---|
@@ -146,8 +146,8 @@ impl StridedProblem {
         GemmProblem { m, n, k, ab: dtype, out: dtype, beta_c: false }
     }
 
-    /// A product alone that has the tiles of the whole batch: its matrices stand below one another, each filled up to
-    /// whole cluster tiles. Schedules and predictions are those of this product.
+    /// A single product with the same tiles as the whole batch: the matrices are stacked along M, and each is padded to
+    /// whole cluster tiles. The picker uses the schedules and predictions of this product.
     pub(super) fn stacked(&self, instance: &Instance) -> GemmProblem {
         let matrix = self.matrix();
         if self.batch == 1 {
