@@ -17,7 +17,8 @@
 //! |---|---|---|
 //! | `PipelineTmaAsync` | [`Tma`] | [`Mma`] or [`Reads`] |
 //! | `PipelineTmaUmmaAsync` | [`Tma`] | [`Umma`] |
-//! | the same with 2SM loads | [`Tma2Sm`] | [`Umma`] of [`TwoSm`](crate::cta::TwoSm) |
+//! | `PipelineUmmaConsumerAsync` | [`Writes`] | [`Umma`] |
+//! | `PipelineTmaUmmaAsync` with 2SM loads | [`Tma2Sm`] | [`Umma`] of [`TwoSm`](crate::cta::TwoSm) |
 //! | `PipelineTransactionAsync` | [`TmaParts`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync` | [`Writes`] | [`Mma`] or [`Reads`] |
 //! | `PipelineAsync`, `cpasync_barrier_arrive_noinc` | [`CpAsync`] | [`Reads`] |

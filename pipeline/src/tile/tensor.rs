@@ -21,7 +21,7 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 ///
 /// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's
 /// lines and multicasts it to the group. If the tile has no such slices of whole swizzle atoms (8
-/// lines), it has fewer, and the last CTAs only receive: 144 rows are two slices for four CTAs.
+/// lines), it has fewer, and the last CTAs only receive: for four CTAs, 144 rows are three slices.
 ///
 /// A tile of several panels takes one TMA instruction for each panel.
 ///
@@ -38,9 +38,9 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
-/// /// The first two of four CTAs load 72 rows each.
+/// /// The first three of four CTAs load 48 rows each.
 /// type Uneven = TensorMap<Tile<bf16, 144, 64>, AlongM<4>>;
-/// assert_eq!(Uneven::BOX_ROWS, 72);
+/// assert_eq!(Uneven::BOX_ROWS, 48);
 ///
 /// fn descriptor(b: &B) -> &isa::cp_async_bulk::TensorMapBytes { b.bytes() }
 /// fn load(b: &B, at: ClusterCoord<Cluster<2, 1>>) {
