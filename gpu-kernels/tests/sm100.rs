@@ -6,10 +6,10 @@ use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, LaunchFacts};
 use isa::tcgen05::{ScaleFactor, Ue4m3, Ue8m0};
 use isa::{E2m1x2, Tf32};
-use pipeline::cta::{ClusterShape, Sharing, TwoSm};
+use pipeline::cta::{ClusterShape, OneSm, Sharing, TwoSm};
 use pipeline::mma::Fragments;
 use pipeline::prelude::{Cluster, Cta, TensorMap, Tile};
-use pipeline::tensor::UmmaTiles;
+use pipeline::tensor::{FACTOR_COLUMNS, UmmaTiles};
 use pipeline::tile::{Element, ScaleBlocks, TileShape};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
 use sim::{Config, GlobalMemory, Grid};
@@ -17,6 +17,7 @@ use warpipe_gpu_kernels::gemm::TileSchedulerParams;
 use warpipe_gpu_kernels::sm100::block_scaled::{self, ScaledCta, block_scaled_gemm};
 use warpipe_gpu_kernels::sm100::launch_control::{ClcCta, clc_gemm};
 use warpipe_gpu_kernels::sm100::pair::{HALF_BN, PairCta, pair_gemm};
+use warpipe_gpu_kernels::sm100::pair_block_scaled::{self, ScaledPairCta, block_scaled_pair_gemm};
 use warpipe_gpu_kernels::sm100::pair_launch_control::{PairClcCta, pair_clc_gemm};
 use warpipe_gpu_kernels::sm100::{self, BM, BN, Scale, TensorCta};
 
@@ -358,7 +359,8 @@ fn check_scaled<A, B, F, const BLOCKS: usize, O>(
     A: TileShape<Element: Value> + Sync,
     B: TileShape<Element: Value> + Sync,
     F: Factor + Sync,
-    (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>): UmmaTiles<{ block_scaled::BN }>,
+    (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>):
+        UmmaTiles<{ block_scaled::BN }, OneSm, FACTOR_COLUMNS>,
     O: Result,
     sm100::TileD<O>: Sync,
 {
@@ -402,6 +404,39 @@ where
         room: None,
         entry: &entry,
         factors: None,
+    };
+    run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
+}
+
+/// Runs the GEMM of pairs with block scales of type `F`.
+fn check_scaled_pair<A, B, F, const BLOCKS: usize, O>(
+    shape: [usize; 3],
+    clusters: u32,
+    whole: bool,
+    seeds: u64,
+) where
+    A: TileShape<Element: Value> + Sync,
+    B: TileShape<Element: Value> + Sync,
+    F: Factor + Sync,
+    (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>):
+        UmmaTiles<{ pair_block_scaled::BN }, TwoSm, FACTOR_COLUMNS>,
+    O: Result,
+    sm100::TileD<O>: Sync,
+{
+    let entry = |a: &Matrix, b: &Matrix, d: &Matrix, scales: &[Matrix], scheduler| {
+        // SAFETY: the first thing that each thread does, in a launch of the token's shape.
+        let cta: ScaledPairCta<A, B, ScaleBlocks<F, BLOCKS>, O> = unsafe { Cta::enter() };
+        let (a, b, d, scales) = (a.map(), b.map(), d.map(), [scales[0].map(), scales[1].map()]);
+        let scale = Scale { alpha: ALPHA };
+        block_scaled_pair_gemm(cta, (&a, &b), (&scales[0], &scales[1]), &d, scale, scheduler);
+    };
+    let kernel = Kernel {
+        cluster_tile: [2 * BM, pair_block_scaled::BN],
+        k_tile: A::COLS * A::Element::NUMBERS,
+        facts: <ScaledPairCta<A, B, ScaleBlocks<F, BLOCKS>, O> as KernelArg>::LAUNCH,
+        room: None,
+        entry: &entry,
+        factors: Some((F::ELEMENTS, F::of)),
     };
     run::<A::Element, B::Element, O>(&kernel, shape, clusters, whole, seeds);
 }
@@ -450,6 +485,15 @@ macro_rules! check {
     };
     (nvf4 => $o:ty, $($rest:tt)*) => {
         check_scaled::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, BM, 128>, Ue4m3, 4, $o>($($rest)*)
+    };
+    (pair mx $a:ty, $b:ty => $o:ty, $($rest:tt)*) => {
+        check_scaled_pair::<Tile<$a, BM, 128>, Tile<$b, 64, 128>, Ue8m0, 1, $o>($($rest)*)
+    };
+    (pair mxf4 => $o:ty, $($rest:tt)*) => {
+        check_scaled_pair::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, 64, 128>, Ue8m0, 2, $o>($($rest)*)
+    };
+    (pair nvf4 => $o:ty, $($rest:tt)*) => {
+        check_scaled_pair::<Tile<E2m1x2, BM, 128>, Tile<E2m1x2, 64, 128>, Ue4m3, 4, $o>($($rest)*)
     };
     (pair clc $a:ty [$k:literal], $b:ty => $o:ty, $($rest:tt)*) => {
         check_pair_clc::<Tile<$a, BM, $k>, Tile<$b, HALF_BN, $k>, $o>($($rest)*)
@@ -581,6 +625,28 @@ fn nvf4_with_residues() {
     check!(nvf4 => f32, [5 * BM - 56, 120, 288], 1, true, seeds(2));
 }
 
+#[test]
+fn block_scales_of_a_pair_of_whole_numbers_are_exact() {
+    check!(pair mx F8E4M3, F8E4M3 => f32, [2 * BM, 128, 384], 1, true, seeds(4));
+    check!(pair mx F8E5M2, F8E4M3 => f32, [2 * BM, 128, 256], 1, true, seeds(1));
+    check!(pair mxf4 => f32, [2 * BM, 128, 512], 1, true, seeds(1));
+    check!(pair nvf4 => f32, [2 * BM, 128, 768], 1, true, seeds(2));
+}
+
+/// More k tiles than stages, and residues. One CTA of the last pair has no row.
+#[test]
+fn block_scales_of_a_pair_with_residues() {
+    check!(pair mx F8E4M3, F8E4M3 => bf16, [300, 312, 7 * 128 + 48], 2, false, seeds(2));
+    check!(pair nvf4 => bf16, [260, 200, 7 * 256 + 96], 1, false, seeds(1));
+}
+
+/// One pair computes five tiles: the accumulators come round twice.
+#[test]
+fn block_scales_of_a_pair_in_accumulators_used_in_turn() {
+    check!(pair mx F8E4M3, F8E4M3 => f32, [5 * 2 * BM - 56, 120, 144], 1, true, seeds(2));
+    check!(pair nvf4 => f32, [3 * 2 * BM - 136, 120, 288], 1, true, seeds(2));
+}
+
 /// For each type of operands: K with a residue; more k tiles than stages, and residues of all three; accumulators that come
 /// round; two clusters.
 macro_rules! four_shapes {
@@ -604,4 +670,6 @@ four_shapes! {
     four_shapes_of_e4m3: 128, [F8E4M3 [128], F8E4M3];
     four_shapes_of_mxf8: 128, [mx F8E4M3, F8E4M3];
     four_shapes_of_nvf4: 256, [nvf4];
+    four_shapes_of_mxf8_by_pairs: 128, [pair mx F8E4M3, F8E4M3];
+    four_shapes_of_nvf4_by_pairs: 256, [pair nvf4];
 }
