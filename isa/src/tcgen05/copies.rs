@@ -18,7 +18,7 @@
 //! behind it are in order with it.
 //!
 //! By a pair (`_2sm`), one thread copies for both CTAs: each CTA's rows go from its own shared memory to its own tensor memory, at
-//! the same addresses.
+//! the same addresses. That is how CUTLASS uses `SM100_UTCCP_4x32dp128bit_2cta`; **no chip has confirmed it.**
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*, `tcgen05.cp`. CUTLASS: `Copy_Traits` of `SM100_UTCCP_*`.
 
