@@ -43,6 +43,12 @@ pub const ALL: &[Litmus] = &[
         refused: None,
     },
     Litmus {
+        name: "tcgen05.mma.cta_group::2.block_scale: factors of a pair",
+        says: "Each CTA has the factors of its 128 rows of A, and of all columns of D.",
+        run: factors_of_a_pair,
+        refused: None,
+    },
+    Litmus {
         name: "tcgen05.mma: A in tensor memory",
         says: "Row i of A lies in lane i, two elements of bf16 in a column.",
         run: a_in_tensor_memory,
@@ -71,6 +77,7 @@ pub fn kernels() -> Vec<KernelMeta> {
         kernels::pair::DESC.meta,
         kernels::factors::DESC.meta,
         kernels::factors_of_sixteen::DESC.meta,
+        kernels::factors_of_a_pair::DESC.meta,
         kernels::a_in_tensor_memory::DESC.meta,
         kernels::shifted::DESC.meta,
         kernels::claims::DESC.meta,
@@ -129,12 +136,26 @@ fn stores_and_commits(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     Ok(())
 }
 
-fn pair(bench: &Bench, log: &mut Log) -> Result<(), Error> {
-    let have = observe::<kernels::pair>(bench, 2, 256 * kernels::WORDS as usize)?;
+/// The rows of D of a pair.
+fn rows_of_a_pair(log: &mut Log, have: &[u32], want: impl Fn(u32, u32) -> u32) {
     for (row, have) in (0..).zip(have.chunks_exact(kernels::WORDS as usize)) {
         log.part(format!("row {row} of D, of CTA {}", row / 128));
-        log.exactly(have, (0..32).map(|column| float(row + 256 * column)));
+        log.exactly(have, (0..32).map(|column| want(row, column)));
     }
+}
+
+fn pair(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    let have = observe::<kernels::pair>(bench, 2, 256 * kernels::WORDS as usize)?;
+    rows_of_a_pair(log, &have, |row, column| float(row + 256 * column));
+    Ok(())
+}
+
+fn factors_of_a_pair(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    let have = observe::<kernels::factors_of_a_pair>(bench, 2, 256 * kernels::WORDS as usize)?;
+    rows_of_a_pair(log, &have, |row, column| {
+        let (a, b) = kernels::exponents(row, column);
+        (32.0 * 2.0_f32.powi(a + b)).to_bits()
+    });
     Ok(())
 }
 

@@ -14,7 +14,8 @@
 //! Operands are bf16 or f16, e4m3, or tf32; a k tile has 128 bytes of each row of all of them.
 //!
 //! [`pair`] is the same by pairs of CTAs, with a tile of 256 x 256. [`launch_control`] is the same with tiles that the
-//! hardware hands out, [`pair_launch_control`] is both, and [`block_scaled`] with a factor for each 32 or 16 elements of the operands.
+//! hardware hands out, and [`pair_launch_control`] is both. [`block_scaled`] has a factor for each 32 or 16 elements of the
+//! operands, and [`pair_block_scaled`] is that by pairs.
 //!
 //! The seams are those of [`gemm`](crate::gemm), as far as they fit: the scheduler is a [`TileScheduler`], and the epilogue
 //! an [`Epilogue`] of which only `prepared` and `visit` are called, because the sums are no wgmma accumulator. The kernels are
@@ -25,6 +26,7 @@
 pub mod block_scaled;
 pub mod launch_control;
 pub mod pair;
+pub mod pair_block_scaled;
 pub mod pair_launch_control;
 #[cfg(not(target_arch = "nvptx64"))]
 mod table;

@@ -24,12 +24,12 @@
 //! of e4m3 or e5m2 ([`mma_f8f6f4`]) or of s8 ([`mma_i8`]). Sums are f32, or s32 of s8. [`Operand`] says which kind an element type
 //! needs.
 //!
-//! A can lie in tensor memory: the functions whose names end with `_ts`, as [`mma_f16_ts`].
+//! A can lie in tensor memory: the functions whose names have `_ts`, as [`mma_f16_ts`].
 //!
 //! Two CTAs can multiply together, as a pair: the functions whose names end with `_2sm`, as [`mma_f16_2sm`].
 //!
 //! [`mma_mxf8f6f4_block_scale`], [`mma_mxf4_block_scale`] and [`mma_mxf4nvf4_block_scale`] multiply with a factor for each 32
-//! or 16 elements.
+//! or 16 elements, and so do their forms with `_ts` and `_2sm`.
 //!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*. PTX 8.7, sm_100a.
 

@@ -32,6 +32,7 @@ mod launch_control;
 mod launches;
 mod memory;
 mod pages;
+mod pair_scales;
 mod pairs;
 mod phases;
 mod places;
@@ -162,6 +163,7 @@ const FAMILIES: &[Family] = &[
     umma::FAMILY,
     pairs::FAMILY,
     block_scales::FAMILY,
+    pair_scales::FAMILY,
     a_in_tensor_memory::FAMILY,
     launch_control::FAMILY,
 ];

@@ -5,11 +5,15 @@
 //! They use only `isa`. `out` is the address of the words to which a kernel writes what it observes.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+mod pairs;
+
+pub use pairs::*;
+
 use float8::F8E4M3;
 use half::bf16;
 use isa::E2m1x2;
 use isa::tcgen05::{self, Swizzle, Ue4m3, Ue8m0};
-use isa::{cluster, clusterlaunchcontrol, fence, global, kernel, mbarrier, shared, thread, warp};
+use isa::{clusterlaunchcontrol, fence, global, kernel, mbarrier, shared, thread, warp};
 
 /// Words of a thread that reads tensor memory.
 pub const WORDS: u32 = 32;
@@ -174,47 +178,6 @@ pub fn stores_and_commits(out: u64) {
             put(out, 513, 1);
         });
         end(d);
-    }
-}
-
-/// The places of D of a pair: each CTA has 128 rows of all columns, and brought half of these.
-#[kernel(threads = 160, smem = 8192, cluster = (2, 1, 1))]
-pub fn pair(out: u64) {
-    let s = shared::dynamic_base();
-    let (t, rank) = (thread::thread_idx_x(), cluster::cta_rank());
-    // SAFETY: as the order of the instructions says.
-    unsafe {
-        operands(s, (128 * rank, 16 * rank), 256);
-        if t == 0 {
-            mbarrier::init(s + BARS, 1);
-            fence::mbarrier_init_release_cluster();
-        }
-        cluster::arrive_release();
-        cluster::wait_acquire();
-        if warp::warp_id() == MULTIPLIES {
-            tcgen05::alloc_2sm(s + ADDRESS, 32);
-        }
-        thread::sync_threads();
-        let d: u32 = shared::ld(s + ADDRESS);
-        if rank == 0 {
-            one(|| {
-                let idesc = tcgen05::instruction::<bf16, bf16>(256, 32);
-                tcgen05::mma_f16_2sm(d, describe(s + A), describe(s + B), idesc, false);
-                tcgen05::commit_multicast_2sm(s + BARS, 3);
-            });
-        }
-        mbarrier::wait_parity(s + BARS, 0);
-        if warp::warp_id() < MULTIPLIES {
-            tcgen05::fence_after_thread_sync();
-            let row = tcgen05::ld_32x32b_x32(d + ((32 * warp::warp_id()) << 16));
-            tcgen05::wait_ld();
-            put_all(out, WORDS * (128 * rank + t), row.ready());
-        }
-        cluster::arrive_release();
-        cluster::wait_acquire();
-        if warp::warp_id() == MULTIPLIES {
-            tcgen05::dealloc_2sm(d, 32);
-        }
     }
 }
 

@@ -54,7 +54,7 @@ pub fn block_scaled_gemm<A, B, S, O, E>(
     A: TileShape,
     B: TileShape,
     S: TileShape,
-    (A, B, S, S): UmmaTiles<BN>,
+    (A, B, S, S): UmmaTiles<BN, OneSm, FACTOR_COLUMNS>,
     O: Fragments,
     E: Epilogue,
 {

@@ -36,7 +36,8 @@ impl Instance {
 pub static INSTANCES: &[Instance] = {
     use super::kernels::*;
     use super::launch_control::kernels::*;
-    use super::{block_scaled::kernels::*, pair::kernels::*, pair_launch_control::kernels::*};
+    use super::{block_scaled::kernels::*, pair_block_scaled::kernels::*};
+    use super::{pair::kernels::*, pair_launch_control::kernels::*};
     const fn clc(of: Instance) -> Instance {
         Instance { launch_control: true, ..of }
     }
@@ -67,6 +68,8 @@ pub static INSTANCES: &[Instance] = {
         clc(Instance::of::<gemm_sm100_bf16_bf16_256x256_2sm_clc>(256, 256)),
         mx(Instance::of::<gemm_sm100_e4m3_bf16_128x128_mx>(128, 128)),
         nvf4(Instance::of::<gemm_sm100_nvf4_bf16_128x128>(128, 128)),
+        mx(Instance::of::<gemm_sm100_e4m3_bf16_256x128_2sm_mx>(256, 128)),
+        nvf4(Instance::of::<gemm_sm100_nvf4_bf16_256x128_2sm>(256, 128)),
     ]
 };
 

@@ -42,8 +42,10 @@ fn normal_values_are_near_the_product() {
         "bf16_bf16_128x256_2x1",
         "e4m3_bf16_256x256_2sm",
         "bf16_bf16_128x256_1x1_clc",
-        "mx",
+        "128x128_mx",
         "nvf4_bf16_128x128",
+        "256x128_2sm_mx",
+        "nvf4_bf16_256x128_2sm",
     ];
     for name in names {
         let found = INSTANCES.iter().find(|i| i.desc.meta.name().ends_with(name)).unwrap();
@@ -65,6 +67,8 @@ fn grids_are_those_of_the_scheduler() {
     // 4 x 4 tiles of pairs.
     assert_eq!(ctas("bf16_bf16_256x256_2sm", 8, size), 8);
     assert_eq!(ctas("bf16_bf16_256x256_2sm", 132, size), 32);
+    // 4 x 8 tiles of pairs with block scales.
+    assert_eq!(ctas("nvf4_bf16_256x128_2sm", 132, size), 64);
     // Launch control: all tiles, whatever the device has.
     assert_eq!(ctas("bf16_bf16_128x256_1x1_clc", 8, size), 32);
     assert_eq!(ctas("bf16_bf16_128x256_2x1_clc", 8, size), 32);
@@ -73,7 +77,7 @@ fn grids_are_those_of_the_scheduler() {
 #[test]
 fn what_does_not_fit_is_one_line() {
     let device = model(0);
-    let [plain, mx] = ["bf16_bf16_128x256_1x1", "mx"]
+    let [plain, mx] = ["bf16_bf16_128x256_1x1", "128x128_mx"]
         .map(|name| INSTANCES.iter().find(|i| i.desc.meta.name().ends_with(name)).unwrap());
     let said = line(Plan::new(&device, &IMAGE, plain, [128, 0, 64]));
     assert_eq!(

@@ -17,6 +17,9 @@
 //! The thread does not wait for a copy: see [`commit`](super::commit). Multiplications that the same thread issues before and
 //! behind it are in order with it.
 //!
+//! By a pair (`_2sm`), one thread copies for both CTAs: each CTA's rows go from its own shared memory to its own tensor memory, at
+//! the same addresses. That is how CUTLASS uses `SM100_UTCCP_4x32dp128bit_2cta`; **no chip has confirmed it.**
+//!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*, `tcgen05.cp`. CUTLASS: `Copy_Traits` of `SM100_UTCCP_*`.
 
 ops! { tcgen05;
@@ -61,5 +64,47 @@ ops! { tcgen05;
     /// As [`cp_128x256b`].
     pub unsafe fn cp_32x128b_warpx4(taddr: u32, from: u64) {
         ptx!("tcgen05.cp.cta_group::1.32x128b.warpx4 [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.128x256b [taddr], from;`: as [`cp_128x256b`], in both CTAs of a pair. (CUTLASS `SM100_UTCCP_128dp256bit_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b`], in both CTAs. The peer CTA runs, and does not exit before it has completed.
+    pub unsafe fn cp_128x256b_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.128x256b [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.4x256b [taddr], from;` (CUTLASS `SM100_UTCCP_4dp256bit_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b_2sm`].
+    pub unsafe fn cp_4x256b_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.4x256b [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.128x128b [taddr], from;` (CUTLASS `SM100_UTCCP_128dp128bit_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b_2sm`].
+    pub unsafe fn cp_128x128b_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.128x128b [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.64x128b.warpx2::02_13 [taddr], from;` (CUTLASS `SM100_UTCCP_2x64dp128bitlw0213_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b_2sm`].
+    pub unsafe fn cp_64x128b_warpx2_02_13_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.64x128b.warpx2::02_13 [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.64x128b.warpx2::01_23 [taddr], from;` (CUTLASS `SM100_UTCCP_2x64dp128bitlw0123_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b_2sm`].
+    pub unsafe fn cp_64x128b_warpx2_01_23_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.64x128b.warpx2::01_23 [{}], {};", in(reg32) taddr, in(reg64) from)
+    }
+    /// `tcgen05.cp.cta_group::2.32x128b.warpx4 [taddr], from;` (CUTLASS `SM100_UTCCP_4x32dp128bit_2cta`.)
+    ///
+    /// # Safety
+    /// As [`cp_128x256b_2sm`].
+    pub unsafe fn cp_32x128b_warpx4_2sm(taddr: u32, from: u64) {
+        ptx!("tcgen05.cp.cta_group::2.32x128b.warpx4 [{}], {};", in(reg32) taddr, in(reg64) from)
     }
 }

@@ -13,6 +13,10 @@
 //! word are four factors along K. In shared memory that is 32 rows of 16 bytes. (CUTLASS `Sm1xxBlockScaledBasicChunk`,
 //! `UMMA::tmem_sf_frg`.)
 //!
+//! By a pair of CTAs, each has the factors of its 128 rows of A in its own tensor memory. The factors of all N rows of B are in
+//! the tensor memory of both, although each CTA has half of these rows in its shared memory. (CUTLASS: the `MMA_ScaleFactor` of
+//! `SM100_MMA_MXF8F6F4_2x1SM_SS`.)
+//!
 //! PTX manual: *TensorCore 5th Generation Family Instructions*, "Block Scaling" and `tcgen05.cp`. The instruction
 //! descriptor of `.kind::mxf8f6f4`, `.kind::mxf4` and `.kind::mxf4nvf4`:
 //!
@@ -62,6 +66,11 @@ pub trait ScaledKind: Sealed + 'static {
     /// # Safety
     /// As [`mma_mxf8f6f4_block_scale`]. `idesc` is of this kind.
     unsafe fn mma(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool);
+    /// Issues the multiplication by a pair of CTAs, as [`mma_mxf8f6f4_block_scale_2sm`] does.
+    ///
+    /// # Safety
+    /// As [`mma_mxf8f6f4_block_scale_2sm`]. `idesc` is of this kind.
+    unsafe fn mma_2sm(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool);
 }
 
 /// An element type of the operands of a multiplication with factors of type `F`.
@@ -78,7 +87,7 @@ pub trait ScaledOperand<F>: Sealed + Copy + 'static {
 }
 
 macro_rules! scaled {
-    ($($(#[$meta:meta])* $kind:ident: $mma:ident by $factor:ty, $factors:literal, $($t:ty = $code:literal),+;)+) => {$(
+    ($($(#[$meta:meta])* $kind:ident: $mma:ident $pair:ident by $factor:ty, $factors:literal, $($t:ty = $code:literal),+;)+) => {$(
         $(#[$meta])*
         #[derive(Debug)]
         pub enum $kind {}
@@ -90,6 +99,11 @@ macro_rules! scaled {
             unsafe fn mma(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
                 // SAFETY: the caller's contract.
                 unsafe { $mma(d, a, b, idesc, sfa, sfb, scale_d) }
+            }
+            #[crate::device]
+            unsafe fn mma_2sm(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
+                // SAFETY: the caller's contract.
+                unsafe { $pair(d, a, b, idesc, sfa, sfb, scale_d) }
             }
         }
         $(impl ScaledOperand<$factor> for $t {
@@ -108,18 +122,19 @@ macro_rules! scaled {
 scaled! { sealed F8E4M3 F8E5M2 E2m1x2; factors Ue4m3 = 0 Ue8m0 = 1 }
 scaled! {
     /// `.kind::mxf8f6f4`: of its types e4m3 and e5m2.
-    KindMxf8f6f4: mma_mxf8f6f4_block_scale by Ue8m0, 1, F8E4M3 = 0, F8E5M2 = 1;
+    KindMxf8f6f4: mma_mxf8f6f4_block_scale mma_mxf8f6f4_block_scale_2sm by Ue8m0, 1, F8E4M3 = 0, F8E5M2 = 1;
     /// `.kind::mxf4`.
-    KindMxf4: mma_mxf4_block_scale by Ue8m0, 2, E2m1x2 = 1;
+    KindMxf4: mma_mxf4_block_scale mma_mxf4_block_scale_2sm by Ue8m0, 2, E2m1x2 = 1;
     /// `.kind::mxf4nvf4`, with blocks of 16 elements.
-    KindMxf4nvf4: mma_mxf4nvf4_block_scale by Ue4m3, 4, E2m1x2 = 1;
+    KindMxf4nvf4: mma_mxf4nvf4_block_scale mma_mxf4nvf4_block_scale_2sm by Ue4m3, 4, E2m1x2 = 1;
 }
 
 /// The instruction descriptor of a multiplication with block scales of type `F`, of `m` x `n`, with A of elements `A` and B
 /// of elements `B`, both K-major. `byte` is that of the first factor of both in each word: a multiple of
 /// [`ScaledKind::FACTORS`] below 4. (CUTLASS `UMMA::make_instr_desc_block_scaled`.)
 ///
-/// `m` is 128, and `n` a multiple of 16 from 16 to 256.
+/// `m` is 128, or 256 by a pair of CTAs. `n` is a multiple of 16 from 16 to 256, also by a pair: without block scales it would
+/// be one of 32 there.
 #[inline(always)]
 #[must_use]
 pub const fn instruction_block_scale<F, A, B>(m: u32, n: u32, byte: u32) -> u32
@@ -128,7 +143,7 @@ where
     A: ScaledOperand<F>,
     B: ScaledOperand<F, Kind = A::Kind>,
 {
-    assert!(m == 128, "M of a multiplication by one CTA is 128 here");
+    assert!(m == 128 || m == 256, "M is 128 by one CTA, and 256 by a pair");
     assert!(n >= 16 && n <= 256 && n.is_multiple_of(16), "N is a multiple of 16 from 16 to 256");
     assert!(
         byte < 4 && byte.is_multiple_of(A::Kind::FACTORS),
@@ -195,6 +210,55 @@ ops! { tcgen05;
             sfa = in(reg32) sfa, sfb = in(reg32) sfb, scale = in(reg32) u32::from(scale_d)
         )
     }
+    /// `tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.scale_vec::1X [d], a, b, idesc, [sfa], [sfb], p;`: as
+    /// [`mma_mxf8f6f4_block_scale`], by a pair: M is 256, and N a multiple of 16 from 16 to 256. The
+    /// columns `sfa` and `sfb` are the same in both CTAs. (CUTLASS `SM100_MMA_MXF8F6F4_2x1SM_SS`.)
+    ///
+    /// # Safety
+    /// As [`mma_f16_2sm`](super::mma_f16_2sm), also of the columns with the factors, in both CTAs.
+    pub unsafe fn mma_mxf8f6f4_block_scale_2sm(
+        d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool,
+    ) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.scale_vec::1X [{d}], {a}, {b}, {idesc}, [{sfa}], [{sfb}], p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            sfa = in(reg32) sfa, sfb = in(reg32) sfb, scale = in(reg32) u32::from(scale_d)
+        )
+    }
+    /// `tcgen05.mma.cta_group::2.kind::mxf4.block_scale.scale_vec::2X [d], a, b, idesc, [sfa], [sfb], p;`: as
+    /// [`mma_mxf4_block_scale`], by a pair. (CUTLASS `SM100_MMA_MXF4_2x1SM_SS` with `VS` of 32.)
+    ///
+    /// # Safety
+    /// As [`mma_f16_2sm`](super::mma_f16_2sm), also of the columns with the factors, in both CTAs.
+    pub unsafe fn mma_mxf4_block_scale_2sm(
+        d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool,
+    ) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::2.kind::mxf4.block_scale.scale_vec::2X [{d}], {a}, {b}, {idesc}, [{sfa}], [{sfb}], p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            sfa = in(reg32) sfa, sfb = in(reg32) sfb, scale = in(reg32) u32::from(scale_d)
+        )
+    }
+    /// `tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.scale_vec::4X [d], a, b, idesc, [sfa], [sfb], p;`: as
+    /// [`mma_mxf4nvf4_block_scale`], by a pair. (CUTLASS `SM100_MMA_MXF4_2x1SM_SS` with `VS` of 16.)
+    ///
+    /// # Safety
+    /// As [`mma_f16_2sm`](super::mma_f16_2sm), also of the columns with the factors, in both CTAs.
+    pub unsafe fn mma_mxf4nvf4_block_scale_2sm(
+        d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool,
+    ) {
+        trace!(Mma);
+        ptx!(
+            "{{ .reg .pred p; setp.ne.b32 p, {scale}, 0; \
+             tcgen05.mma.cta_group::2.kind::mxf4nvf4.block_scale.scale_vec::4X [{d}], {a}, {b}, {idesc}, [{sfa}], [{sfb}], p; }}",
+            d = in(reg32) d, a = in(reg64) a, b = in(reg64) b, idesc = in(reg32) idesc,
+            sfa = in(reg32) sfa, sfb = in(reg32) sfb, scale = in(reg32) u32::from(scale_d)
+        )
+    }
 }
 
 #[cfg(test)]
@@ -204,23 +268,27 @@ mod tests {
     /// The manual's tables, field by field: first bit, last bit, value.
     #[test]
     fn fields_are_where_the_manual_says() {
-        let check = |d: u32, n: u32, byte: u32, types: (u32, u32), factors: u32| {
+        let check = |d: u32, m: u32, n: u32, byte: u32, types: (u32, u32), factors: u32| {
             let bits = |first: u32, last: u32| d >> first & ((1 << (last - first + 1)) - 1);
             assert_eq!((bits(0, 3), bits(6, 6), bits(13, 16), bits(31, 31)), (0, 0, 0, 0));
             assert_eq!((bits(4, 5), bits(29, 30)), (byte, byte), "bytes of the factors");
             assert_eq!((bits(7, 9), bits(10, 12)), types, "types of A and B");
-            assert_eq!((bits(17, 22), bits(23, 23), bits(24, 28)), (n / 8, factors, 8));
+            assert_eq!((bits(17, 22), bits(23, 23), bits(24, 26)), (n / 8, factors, 0));
+            assert_eq!(bits(27, 28), m / 128, "M / 128, above three bits of 0");
         };
-        for n in (16..=256).step_by(16) {
+        for (m, n) in
+            [128, 256].into_iter().flat_map(|m| (16..=256).step_by(16).map(move |n| (m, n)))
+        {
             for byte in 0..4 {
-                let d = instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(128, n, byte);
-                check(d, n, byte, (0, 1), 1);
+                let d = instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(m, n, byte);
+                check(d, m, n, byte, (0, 1), 1);
             }
             for byte in [0, 2] {
-                let d = instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, n, byte);
-                check(d, n, byte, (1, 1), 1);
+                let d = instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(m, n, byte);
+                check(d, m, n, byte, (1, 1), 1);
             }
-            check(instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, n, 0), n, 0, (1, 1), 0);
+            let d = instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(m, n, 0);
+            check(d, m, n, 0, (1, 1), 0);
         }
     }
 }

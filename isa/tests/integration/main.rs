@@ -7,3 +7,4 @@ mod entry;
 mod kernel;
 mod model;
 mod tensor_moves;
+mod tensor_products;

@@ -8,7 +8,7 @@
 use super::{ClusterCoord, ClusterShape, Role};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05;
+use isa::tcgen05::{self, ScaledKind};
 
 mod sealed {
     pub trait Sealed {}
@@ -44,6 +44,26 @@ pub trait CtaGroup: sealed::Sealed + 'static {
     /// As `commit` and `commit_multicast`, or `commit_2sm` and `commit_multicast_2sm`.
     #[doc(hidden)]
     unsafe fn commit(bar: u32, mask: u16);
+
+    /// Copies a block of factors from shared to tensor memory, in each CTA.
+    ///
+    /// # Safety
+    /// As `cp_32x128b_warpx4` or `cp_32x128b_warpx4_2sm`.
+    #[doc(hidden)]
+    unsafe fn copy_factors(taddr: u32, from: u64);
+
+    /// Issues a multiplication with block scales.
+    ///
+    /// # Safety
+    /// As `mma_mxf8f6f4_block_scale` or `mma_mxf8f6f4_block_scale_2sm`. `idesc` is of the kind.
+    #[doc(hidden)]
+    unsafe fn multiply_scaled<K: ScaledKind>(
+        d: u32,
+        operands: (u64, u64),
+        idesc: u32,
+        factors: (u32, u32),
+        adds: bool,
+    );
 }
 
 /// Each CTA multiplies by itself. (PTX `.cta_group::1`; CUTLASS 1SM.)
@@ -86,6 +106,22 @@ impl CtaGroup for OneSm {
             }
         }
     }
+    #[device]
+    unsafe fn copy_factors(taddr: u32, from: u64) {
+        // SAFETY: the caller's contract.
+        unsafe { tcgen05::cp_32x128b_warpx4(taddr, from) }
+    }
+    #[device]
+    unsafe fn multiply_scaled<K: ScaledKind>(
+        d: u32,
+        (a, b): (u64, u64),
+        idesc: u32,
+        (sfa, sfb): (u32, u32),
+        adds: bool,
+    ) {
+        // SAFETY: the caller's contract.
+        unsafe { K::mma(d, a, b, idesc, sfa, sfb, adds) }
+    }
 }
 
 impl sealed::Sealed for TwoSm {}
@@ -103,6 +139,22 @@ impl CtaGroup for TwoSm {
     unsafe fn commit(bar: u32, mask: u16) {
         // SAFETY: the caller's contract.
         unsafe { tcgen05::commit_multicast_2sm(bar, mask) }
+    }
+    #[device]
+    unsafe fn copy_factors(taddr: u32, from: u64) {
+        // SAFETY: the caller's contract.
+        unsafe { tcgen05::cp_32x128b_warpx4_2sm(taddr, from) }
+    }
+    #[device]
+    unsafe fn multiply_scaled<K: ScaledKind>(
+        d: u32,
+        (a, b): (u64, u64),
+        idesc: u32,
+        (sfa, sfb): (u32, u32),
+        adds: bool,
+    ) {
+        // SAFETY: the caller's contract.
+        unsafe { K::mma_2sm(d, a, b, idesc, sfa, sfb, adds) }
     }
 }
 

@@ -129,16 +129,45 @@ impl<A: TileShape, B: TileShape, Tag: Name> PairSlot<(A, B), Tag> {
     /// `producer_acquire`, `copy`.) See the example of [`PairProducer`].
     #[device]
     pub fn load(self, (a, b): (Load<'_, A>, Load<'_, B>)) {
-        isa::debug::let_go(self.full);
-        // SAFETY: the slot is acquired. The leader's barrier is then between phases too: the commit that released the slot
-        // here followed the leader's wait for it. The leader exits after its multiplications.
+        let (data, there) = self.armed();
+        // SAFETY: the slot is acquired and armed for these bytes. The leader exits after its multiplications.
         unsafe {
-            if self.leads {
-                let both = 2 * <(A, B) as Stage>::BYTES as u32;
-                isa::mbarrier::arrive_expect_tx(self.full, both);
-            }
-            a.issue_2sm(self.data, self.there);
-            b.issue_2sm(self.data + A::BYTES as u32, self.there);
+            a.issue_2sm(data, there);
+            b.issue_2sm(data + A::BYTES as u32, there);
         }
+    }
+}
+
+impl<A: TileShape, B: TileShape, Sa: TileShape, Sb: TileShape, Tag: Name>
+    PairSlot<(A, B, Sa, Sb), Tag>
+{
+    /// As [`load`](PairSlot::load) of a slot of two tiles, with the block scales of this CTA's rows of A and those of all rows
+    /// of B: the tensor memory of each CTA needs them all. (CUTLASS: the copies of SFA and SFB beside those of A and B.)
+    #[device]
+    pub fn load(self, (a, b, sfa, sfb): (Load<'_, A>, Load<'_, B>, Load<'_, Sa>, Load<'_, Sb>)) {
+        let (data, there) = self.armed();
+        let blocks = data + const { A::BYTES + B::BYTES } as u32;
+        // SAFETY: as for two tiles.
+        unsafe {
+            a.issue_2sm(data, there);
+            b.issue_2sm(data + A::BYTES as u32, there);
+            sfa.issue_2sm(blocks, there);
+            sfb.issue_2sm(blocks + Sa::BYTES as u32, there);
+        }
+    }
+}
+
+impl<St: Stage, Tag: Name> PairSlot<St, Tag> {
+    /// Arms the slot in the CTA that leads; gives the slot's address and the leader's full barrier.
+    #[device]
+    fn armed(self) -> (u32, u32) {
+        isa::debug::let_go(self.full);
+        if self.leads {
+            let both = 2 * St::BYTES as u32;
+            // SAFETY: the slot is acquired. The leader's barrier is then between phases too: the commit that released the
+            // slot here followed the leader's wait for it.
+            unsafe { isa::mbarrier::arrive_expect_tx(self.full, both) };
+        }
+        (self.data, self.there)
     }
 }

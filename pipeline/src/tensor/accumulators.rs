@@ -1,5 +1,6 @@
 //! The ring of accumulators in tensor memory: its allocation, its barriers, and the thread that fills it.
 
+use super::layout::Layout;
 use super::multiply::EmptyAccumulator;
 use crate::cta::{
     ClusterShape, CtaGroup, Elected, Leader, OneSm, Place, Region, Role, TwoSm, Warp, is_pair,
@@ -42,33 +43,6 @@ pub struct TensorAccumulators<
     G = OneSm,
     const FACTORS: usize = 0,
 >(PhantomData<(Ro, Tag, G)>);
-
-/// Addresses inside the region: the word with the allocation's address, the barrier that says that it is there, the full
-/// barriers, the empty barriers.
-#[derive(Clone, Copy)]
-pub(super) struct Layout<const STAGES: usize> {
-    pub base: u32,
-}
-
-impl<const STAGES: usize> Layout<STAGES> {
-    #[inline(always)]
-    pub const fn allocated(self) -> u32 {
-        self.base + 8
-    }
-    #[inline(always)]
-    pub const fn full(self, stage: u32) -> u32 {
-        self.base + 16 + 8 * stage
-    }
-    #[inline(always)]
-    pub const fn empty(self, stage: u32) -> u32 {
-        self.full(STAGES as u32) + 8 * stage
-    }
-    /// Of a pair: all is over, and the columns are freed.
-    #[inline(always)]
-    pub const fn over(self) -> u32 {
-        self.empty(STAGES as u32)
-    }
-}
 
 impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup, const FACTORS: usize>
     TensorAccumulators<STAGES, N, Ro, Tag, G, FACTORS>
@@ -130,16 +104,30 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, G: CtaGroup, cons
 /// The two ends of the accumulators.
 ///
 /// See the example of [`AccumulatorProducerEnd::by`].
-pub struct AccumulatorEnds<const STAGES: usize, const N: usize, Ro, Tag, G = OneSm> {
+pub struct AccumulatorEnds<
+    const STAGES: usize,
+    const N: usize,
+    Ro,
+    Tag,
+    G = OneSm,
+    const FACTORS: usize = 0,
+> {
     /// The end of the warp that allocates, and whose elected thread multiplies.
-    pub producer: AccumulatorProducerEnd<STAGES, N, Ro, Tag, G>,
+    pub producer: AccumulatorProducerEnd<STAGES, N, Ro, Tag, G, FACTORS>,
     /// The end of the warp group that reads.
     pub reader: AccumulatorReaderEnd<STAGES, N, Ro, Tag, G>,
 }
 
 /// The end of the warp that multiplies, before that takes it with [`by`](Self::by).
 #[must_use]
-pub struct AccumulatorProducerEnd<const STAGES: usize, const N: usize, Ro, Tag, G = OneSm> {
+pub struct AccumulatorProducerEnd<
+    const STAGES: usize,
+    const N: usize,
+    Ro,
+    Tag,
+    G = OneSm,
+    const FACTORS: usize = 0,
+> {
     at: Layout<STAGES>,
     /// Columns of the allocation.
     columns: u32,
@@ -178,7 +166,7 @@ unsafe impl<
             &[Self::ALLOCATED, Self::FULL, Self::EMPTY, Self::OVER]
         },
     );
-    type Ends = AccumulatorEnds<STAGES, N, Ro, Tag, G>;
+    type Ends = AccumulatorEnds<STAGES, N, Ro, Tag, G, FACTORS>;
 
     #[inline(always)]
     unsafe fn init(place: Place) {
@@ -212,8 +200,8 @@ unsafe impl<
     }
 }
 
-impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
-    AccumulatorProducerEnd<STAGES, N, Ro, Tag>
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, const FACTORS: usize>
+    AccumulatorProducerEnd<STAGES, N, Ro, Tag, OneSm, FACTORS>
 {
     /// Allocates the accumulators, runs `run` in one thread of the warp, waits until the last accumulator has been read,
     /// and frees them.
@@ -251,7 +239,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
     pub fn by<R: Role, Cl: ClusterShape>(
         self,
         warp: Warp<R, Cl>,
-        run: impl FnOnce(&Elected<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag>),
+        run: impl FnOnce(&Elected<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag, OneSm, FACTORS>),
     ) {
         let columns = self.columns;
         // SAFETY: the token says that the warp is converged. The end is there once, so the CTA allocates these columns once.
@@ -292,8 +280,8 @@ unsafe fn allocate<const STAGES: usize, G: CtaGroup>(at: Layout<STAGES>, columns
     }
 }
 
-impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
-    AccumulatorProducerEnd<STAGES, N, Ro, Tag, TwoSm>
+impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name, const FACTORS: usize>
+    AccumulatorProducerEnd<STAGES, N, Ro, Tag, TwoSm, FACTORS>
 {
     /// Allocates the accumulators of a pair, in both of its CTAs. Runs `run` in one thread of the CTA that leads, waits until
     /// both CTAs have read the last accumulator, and frees them.
@@ -307,7 +295,7 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
     pub fn by<R: Role, Cl: ClusterShape>(
         self,
         warp: Warp<R, Cl>,
-        run: impl FnOnce(&Leader<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag, TwoSm>),
+        run: impl FnOnce(&Leader<R, Cl>, &mut AccumulatorProducer<STAGES, N, Tag, TwoSm, FACTORS>),
     ) {
         const { assert!(is_pair::<Cl>(), "a pair of CTAs is a cluster of 2 x 1: `Cluster<2, 1>`") };
         let columns = self.columns;
@@ -348,15 +336,21 @@ impl<const STAGES: usize, const N: usize, Ro: Role, Tag: Name>
 /// (CUTLASS: the producer's side of `PipelineUmmaAsync` and its `PipelineState`.) See the example of
 /// [`AccumulatorProducerEnd::by`].
 #[must_use]
-pub struct AccumulatorProducer<const STAGES: usize, const N: usize, Tag, G = OneSm> {
+pub struct AccumulatorProducer<
+    const STAGES: usize,
+    const N: usize,
+    Tag,
+    G = OneSm,
+    const FACTORS: usize = 0,
+> {
     at: Layout<STAGES>,
     address: u32,
     state: PipelineState<STAGES, ProducerSide>,
     ring: PhantomData<(Tag, G, *const ())>,
 }
 
-impl<const STAGES: usize, const N: usize, Tag: Name, G: CtaGroup>
-    AccumulatorProducer<STAGES, N, Tag, G>
+impl<const STAGES: usize, const N: usize, Tag: Name, G: CtaGroup, const FACTORS: usize>
+    AccumulatorProducer<STAGES, N, Tag, G, FACTORS>
 {
     /// Acquires the next accumulator and advances.
     ///
@@ -364,7 +358,7 @@ impl<const STAGES: usize, const N: usize, Tag: Name, G: CtaGroup>
     /// `tcgen05.fence::after_thread_sync`; CUTLASS `producer_acquire`.) See the example of
     /// [`AccumulatorProducerEnd::by`].
     #[device]
-    pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag, G> {
+    pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag, G, FACTORS> {
         let stage = self.state.index();
         self.wait();
         isa::tcgen05::fence_after_thread_sync();

@@ -18,16 +18,19 @@
 //! rows.
 
 mod accumulators;
+mod layout;
 mod multiply;
 mod read;
+mod scaled;
 mod store;
 
 pub use accumulators::{
     AccumulatorEnds, AccumulatorProducer, AccumulatorProducerEnd, AccumulatorReaderEnd,
     TensorAccumulators,
 };
-pub use multiply::{EmptyAccumulator, FACTOR_COLUMNS, TensorSum, UmmaTiles};
+pub use multiply::{EmptyAccumulator, TensorSum, UmmaTiles};
 pub use read::{AccumulatorReader, FullAccumulator, STRIP_COLUMNS, Strip};
+pub use scaled::FACTOR_COLUMNS;
 pub use store::{TensorStoreEnd, TensorStores};
 
 /// Rows of an accumulator: the lanes of tensor memory.

@@ -7,15 +7,15 @@ use super::TENSOR_ROWS;
 use crate::cta::{CtaGroup, OneSm, PAIR, TwoSm};
 use crate::mma::{further, offset_of};
 use crate::ring::{Name, Stage, UmmaSlot};
-use crate::tile::{Element, Major, ScaleBlocks, TileShape};
+use crate::tile::{Element, Major, TileShape};
 use core::marker::PhantomData;
 use isa::device;
-use isa::tcgen05::{self, Kind, Operand, ScaleFactor, ScaledKind, ScaledOperand, Swizzle};
+use isa::tcgen05::{self, Kind, Operand, Swizzle};
 
 /// Bytes along K that one `tcgen05.mma` reads of each operand.
-const K_BYTES: usize = 32;
+pub(super) const K_BYTES: usize = 32;
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
     impl<A, B> Sealed for (A, B) {}
     impl<A, B, Sa, Sb> Sealed for (A, B, Sa, Sb) {}
@@ -24,15 +24,16 @@ mod sealed {
 /// A slot type whose two tiles are the operands of `tcgen05.mma`: A of 128 rows and B of `N` rows, K-major, with equal
 /// columns. With `G` of [`TwoSm`], it is the part of one CTA of a pair: B has half of the `N` rows.
 ///
-/// A slot `(A, B, ScaleBlocks, ScaleBlocks)` has block scales ([`ScaleBlocks`]); its accumulators have 128 columns, and
-/// [`FACTOR_COLUMNS`] beside them.
+/// A slot `(A, B, ScaleBlocks, ScaleBlocks)` has block scales ([`ScaleBlocks`](crate::tile::ScaleBlocks)); its accumulators have
+/// 128 columns, and `FACTORS` is [`FACTOR_COLUMNS`](super::FACTOR_COLUMNS): the columns beside them. Each CTA of a pair has the factors of its rows of A, and
+/// of all rows of B.
 ///
 /// Their elements are bf16 or f16 each, `F8E4M3` or `F8E5M2` each, or `Tf32` both; with block scales `F8E4M3` or `F8E5M2` each, or
 /// `E2m1x2` both. Sums are f32.
 ///
 /// (PTX `tcgen05.mma.cta_group::1`, `.kind::f16`, `.kind::f8f6f4` and `.kind::tf32`, `.kind::mxf8f6f4`, `.kind::mxf4` and
 /// `.kind::mxf4nvf4`; CUTLASS `SM100_MMA_F16BF16_SS`, `SM100_MMA_F8F6F4_SS`, `SM100_MMA_TF32_SS`, `SM100_MMA_MXF8F6F4_SS`,
-/// `SM100_MMA_MXF4_SS`.)
+/// `SM100_MMA_MXF4_SS`; with [`TwoSm`] `.cta_group::2` and the same names with `2x1SM`.)
 ///
 /// ```
 /// # use half::{bf16, f16};
@@ -45,9 +46,12 @@ mod sealed {
 #[diagnostic::on_unimplemented(
     message = "tcgen05.mma can't multiply the tiles of a slot of `{Self}` into an accumulator of {N} columns",
     label = "not the two operands of such a product",
-    note = "a slot is a pair (A, B) with equal columns, as `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`"
+    note = "a slot is a pair (A, B) with equal columns, as `(Tile<bf16, 128, 64>, Tile<bf16, {N}, 64>)`",
+    note = "a slot with block scales needs an accumulator of 128 columns, and columns of tensor memory for them: `FACTOR_COLUMNS` as the last parameter of `TensorAccumulators`"
 )]
-pub trait UmmaTiles<const N: usize, G = OneSm>: Stage + sealed::Sealed {
+pub trait UmmaTiles<const N: usize, G = OneSm, const FACTORS: usize = 0>:
+    Stage + sealed::Sealed
+{
     /// The instruction descriptor.
     const INSTRUCTION: u32;
 
@@ -75,7 +79,7 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 
 /// Issues the multiplications of a slot along K, each of them with `mma`.
 #[inline(always)]
-fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, usize)) {
+pub(super) fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, usize)) {
     let k_elements = const { K_BYTES / A::Element::SIZE };
     let a = descriptor::<A>(data);
     let b = descriptor::<B>(data + A::BYTES as u32);
@@ -87,7 +91,7 @@ fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, 
 }
 
 /// Checks the tiles of one CTA: `b_rows` are the rows of B that it has.
-const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
+pub(super) const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
     assert!(A::ROWS == TENSOR_ROWS, "A has 128 rows, the lanes of tensor memory");
     assert!(
         B::ROWS == b_rows,
@@ -97,63 +101,8 @@ const fn check<A: TileShape, B: TileShape>(b_rows: usize) {
     assert!(!A::Major::MN && !B::Major::MN, "A and B are K-major");
 }
 
-/// Columns of tensor memory for the block scales of a slot: four for each block of A, and as many for B. NVFP4 takes all of
-/// them, and formats with fewer factors the first of each half.
-pub const FACTOR_COLUMNS: usize = 32;
-
-/// A slot with block scales: A and B of 128 rows of 128 bytes, and the [`ScaleBlocks`] of each.
-impl<A: TileShape, B: TileShape, F: ScaleFactor, const BLOCKS: usize> UmmaTiles<128>
-    for (A, B, ScaleBlocks<F, BLOCKS>, ScaleBlocks<F, BLOCKS>)
-where
-    A::Element: ScaledOperand<F>,
-    B::Element: ScaledOperand<F, Kind = <A::Element as ScaledOperand<F>>::Kind>,
-{
-    const INSTRUCTION: u32 = {
-        check::<A, B>(128);
-        assert!(A::COLS * A::Element::SIZE == 128, "block scales are for rows of 128 bytes");
-        let factors = <A::Element as ScaledOperand<F>>::Kind::FACTORS as usize;
-        assert!(
-            4 * BLOCKS == 128 / K_BYTES * factors,
-            "a row of 128 bytes has one block of scales with MXFP8, two with MXFP4, and four with NVFP4"
-        );
-        tcgen05::instruction_block_scale::<F, A::Element, B::Element>(128, 128, 0)
-    };
-
-    #[device]
-    unsafe fn multiply(data: u32, sums: u32, factors: u32, accumulate: bool) {
-        let blocks = data + const { A::BYTES + B::BYTES } as u32;
-        let (sfa, sfb) = (factors, factors + FACTOR_COLUMNS as u32 / 2);
-        for i in 0..BLOCKS as u32 {
-            // Eight rows of 16 bytes, and the next eight.
-            let block = |i: u32| tcgen05::shared(blocks + 512 * i, 16, 128, Swizzle::None);
-            // SAFETY: the caller's contract. The thread's copies and multiplications are executed in order.
-            unsafe {
-                tcgen05::cp_32x128b_warpx4(sfa + 4 * i, block(i));
-                tcgen05::cp_32x128b_warpx4(sfb + 4 * i, block(BLOCKS as u32 + i));
-            }
-        }
-        along_k::<A, B>(data, |a, b, k| {
-            let first = k as u32 * <A::Element as ScaledOperand<F>>::Kind::FACTORS;
-            let (block, byte) = (4 * (first / 4), first % 4);
-            let idesc = <Self as UmmaTiles<128>>::INSTRUCTION | byte << 4 | byte << 29;
-            let adds = accumulate || k > 0;
-            // SAFETY: as above.
-            unsafe {
-                <A::Element as ScaledOperand<F>>::Kind::mma(
-                    sums,
-                    a,
-                    b,
-                    idesc,
-                    sfa + block,
-                    sfb + block,
-                    adds,
-                );
-            }
-        });
-    }
-}
-
-impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N, TwoSm> for (A, B)
+impl<A: TileShape, B: TileShape, const N: usize, const FACTORS: usize> UmmaTiles<N, TwoSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
@@ -166,7 +115,7 @@ where
     #[device]
     unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
         along_k::<A, B>(data, |a, b, k| {
-            let idesc = <Self as UmmaTiles<N, TwoSm>>::INSTRUCTION;
+            let idesc = <Self as UmmaTiles<N, TwoSm, FACTORS>>::INSTRUCTION;
             // SAFETY: the caller's contract.
             unsafe {
                 <A::Element as Operand>::Kind::mma_2sm(sums, a, b, idesc, accumulate || k > 0);
@@ -175,7 +124,8 @@ where
     }
 }
 
-impl<A: TileShape, B: TileShape, const N: usize> UmmaTiles<N> for (A, B)
+impl<A: TileShape, B: TileShape, const N: usize, const FACTORS: usize> UmmaTiles<N, OneSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand<Kind = <A::Element as Operand>::Kind>,
@@ -188,7 +138,7 @@ where
     #[device]
     unsafe fn multiply(data: u32, sums: u32, _factors: u32, accumulate: bool) {
         along_k::<A, B>(data, |a, b, k| {
-            let idesc = <Self as UmmaTiles<N>>::INSTRUCTION;
+            let idesc = <Self as UmmaTiles<N, OneSm, FACTORS>>::INSTRUCTION;
             // SAFETY: the caller's contract.
             unsafe { <A::Element as Operand>::Kind::mma(sums, a, b, idesc, accumulate || k > 0) }
         });
@@ -199,15 +149,17 @@ where
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `start`, then `commit`"]
-pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm> {
+pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm, const FACTORS: usize = 0> {
     columns: u32,
-    /// The columns for block scales, if there are any.
+    /// The first of `FACTORS` columns for block scales.
     factors: u32,
     full: u32,
     ring: PhantomData<(Tag, G, *const ())>,
 }
 
-impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
+impl<const N: usize, Tag: Name, G: CtaGroup, const FACTORS: usize>
+    EmptyAccumulator<N, Tag, G, FACTORS>
+{
     #[inline(always)]
     pub(super) fn new(columns: u32, factors: u32, full: u32) -> Self {
         Self { columns, factors, full, ring: PhantomData }
@@ -219,10 +171,10 @@ impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
     /// barrier; CUTLASS `gemm` with `ScaleOut::Zero`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn start<St: UmmaTiles<N, G>, R: Name>(
+    pub fn start<St: UmmaTiles<N, G, FACTORS>, R: Name>(
         self,
         slot: UmmaSlot<St, R, G>,
-    ) -> TensorSum<N, Tag, G> {
+    ) -> TensorSum<N, Tag, G, FACTORS> {
         // SAFETY: one thread holds the tokens of a full slot and of an acquired accumulator.
         unsafe { St::multiply(slot.data(), self.columns, self.factors, false) };
         slot.release_by_commit();
@@ -234,18 +186,18 @@ impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {
 ///
 /// See the example of [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
 #[must_use = "an accumulator that is never committed stops the ring: call `commit`"]
-pub struct TensorSum<const N: usize, Tag, G = OneSm> {
-    at: EmptyAccumulator<N, Tag, G>,
+pub struct TensorSum<const N: usize, Tag, G = OneSm, const FACTORS: usize = 0> {
+    at: EmptyAccumulator<N, Tag, G, FACTORS>,
 }
 
-impl<const N: usize, Tag: Name, G: CtaGroup> TensorSum<N, Tag, G> {
+impl<const N: usize, Tag: Name, G: CtaGroup, const FACTORS: usize> TensorSum<N, Tag, G, FACTORS> {
     /// Multiplies the next slot, and releases it when that has completed.
     ///
     /// Waits for nothing: the hardware executes the multiplications of a thread in order. (PTX `tcgen05.mma`,
     /// `tcgen05.commit`; CUTLASS `gemm`, `consumer_release`.) See the example of
     /// [`AccumulatorProducerEnd::by`](super::AccumulatorProducerEnd::by).
     #[device]
-    pub fn add<St: UmmaTiles<N, G>, R: Name>(&mut self, slot: UmmaSlot<St, R, G>) {
+    pub fn add<St: UmmaTiles<N, G, FACTORS>, R: Name>(&mut self, slot: UmmaSlot<St, R, G>) {
         // SAFETY: as in `start`.
         unsafe { St::multiply(slot.data(), self.at.columns, self.at.factors, true) };
         slot.release_by_commit();

@@ -1,6 +1,7 @@
 //! The readers of accumulators in tensor memory: the four warps of a warp group, 32 rows each.
 
-use super::accumulators::{AccumulatorReaderEnd, Layout};
+use super::accumulators::AccumulatorReaderEnd;
+use super::layout::Layout;
 use crate::cta::{ClusterShape, CtaGroup, OneSm, Role, Warpgroup};
 use crate::ring::{ConsumerSide, Name, PipelineState};
 use core::marker::PhantomData;

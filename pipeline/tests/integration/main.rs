@@ -11,6 +11,7 @@ mod common;
 mod support;
 
 mod certify;
+mod certify_pair_scales;
 mod certify_pairs;
 mod certify_umma;
 mod cluster_barrier;

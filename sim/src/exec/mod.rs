@@ -20,6 +20,8 @@ pub(crate) mod named;
 pub(crate) mod pair;
 pub(crate) mod shift;
 pub(crate) mod tensor;
+pub(crate) mod tensor_copy;
 pub(crate) mod tensormap;
+pub(crate) mod umma;
 pub(crate) mod warp;
 pub(crate) mod wgmma;

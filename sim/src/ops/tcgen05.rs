@@ -2,7 +2,9 @@
 
 use crate::drive::current::{aside, block, op};
 use crate::exec::shift;
-use crate::exec::tensor::{self, A, Form};
+use crate::exec::tensor::{self, Form};
+use crate::exec::tensor_copy::copy;
+use crate::exec::umma::{self, A};
 use crate::exec::warp;
 use crate::tensor::copy::Shape;
 use crate::tensor::descriptor::Kind;
@@ -30,36 +32,33 @@ pub fn relinquish_alloc_permit() {
 }
 
 macro_rules! multiplications {
-    ($($name:ident $tensor:ident $pair:ident $kind:ident $ptx:literal;)*) => {$(
-        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+    ($($name:ident $tensor:ident by $group:literal, $pair:literal: $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::", $group, ".kind::", $ptx, "`")]
         #[track_caller]
         pub fn $name(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
             op("tcgen05.mma", 0, |e, t| {
-                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, false), scale_d)
+                umma::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, $pair), scale_d)
             });
         }
-        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`, with A in tensor memory")]
+        #[doc = concat!("`tcgen05.mma.cta_group::", $group, ".kind::", $ptx, "`, with A in tensor memory")]
         #[track_caller]
         pub fn $tensor(d: u32, a: u32, b: u64, idesc: u32, scale_d: bool) {
             op("tcgen05.mma", 0, |e, t| {
-                tensor::mma(e, t, d, (A::Tensor(a), b), (Kind::$kind, idesc, false), scale_d)
-            });
-        }
-        #[doc = concat!("`tcgen05.mma.cta_group::2.kind::", $ptx, "`")]
-        #[track_caller]
-        pub fn $pair(d: u32, a: u64, b: u64, idesc: u32, scale_d: bool) {
-            op("tcgen05.mma", 0, |e, t| {
-                tensor::mma(e, t, d, (A::Shared(a), b), (Kind::$kind, idesc, true), scale_d)
+                umma::mma(e, t, d, (A::Tensor(a), b), (Kind::$kind, idesc, $pair), scale_d)
             });
         }
     )*};
 }
 
 multiplications! {
-    mma_f16 mma_f16_ts mma_f16_2sm F16 "f16";
-    mma_tf32 mma_tf32_ts mma_tf32_2sm Tf32 "tf32";
-    mma_f8f6f4 mma_f8f6f4_ts mma_f8f6f4_2sm F8f6f4 "f8f6f4";
-    mma_i8 mma_i8_ts mma_i8_2sm I8 "i8";
+    mma_f16 mma_f16_ts by 1, false: F16 "f16";
+    mma_tf32 mma_tf32_ts by 1, false: Tf32 "tf32";
+    mma_f8f6f4 mma_f8f6f4_ts by 1, false: F8f6f4 "f8f6f4";
+    mma_i8 mma_i8_ts by 1, false: I8 "i8";
+    mma_f16_2sm mma_f16_ts_2sm by 2, true: F16 "f16";
+    mma_tf32_2sm mma_tf32_ts_2sm by 2, true: Tf32 "tf32";
+    mma_f8f6f4_2sm mma_f8f6f4_ts_2sm by 2, true: F8f6f4 "f8f6f4";
+    mma_i8_2sm mma_i8_ts_2sm by 2, true: I8 "i8";
 }
 
 /// `tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64`
@@ -108,22 +107,27 @@ pub fn commit_multicast_2sm(bar: u32, mask: u16) {
 }
 
 macro_rules! copies {
-    ($($name:ident $shape:ident $ptx:literal;)*) => {$(
+    ($($name:ident $pair:ident $shape:ident $ptx:literal;)*) => {$(
         #[doc = concat!("`tcgen05.cp.cta_group::1.", $ptx, "`")]
         #[track_caller]
         pub fn $name(taddr: u32, from: u64) {
-            op("tcgen05.cp", 0, |e, t| tensor::copy(e, t, taddr, from, Shape::$shape));
+            op("tcgen05.cp", 0, |e, t| copy(e, t, (taddr, from), Shape::$shape, false));
+        }
+        #[doc = concat!("`tcgen05.cp.cta_group::2.", $ptx, "`")]
+        #[track_caller]
+        pub fn $pair(taddr: u32, from: u64) {
+            op("tcgen05.cp", 0, |e, t| copy(e, t, (taddr, from), Shape::$shape, true));
         }
     )*};
 }
 
 copies! {
-    cp_128x256b All256 "128x256b";
-    cp_4x256b Four256 "4x256b";
-    cp_128x128b All128 "128x128b";
-    cp_64x128b_warpx2_02_13 Half128Alternate "64x128b.warpx2::02_13";
-    cp_64x128b_warpx2_01_23 Half128Adjacent "64x128b.warpx2::01_23";
-    cp_32x128b_warpx4 Quarter128 "32x128b.warpx4";
+    cp_128x256b cp_128x256b_2sm All256 "128x256b";
+    cp_4x256b cp_4x256b_2sm Four256 "4x256b";
+    cp_128x128b cp_128x128b_2sm All128 "128x128b";
+    cp_64x128b_warpx2_02_13 cp_64x128b_warpx2_02_13_2sm Half128Alternate "64x128b.warpx2::02_13";
+    cp_64x128b_warpx2_01_23 cp_64x128b_warpx2_01_23_2sm Half128Adjacent "64x128b.warpx2::01_23";
+    cp_32x128b_warpx4 cp_32x128b_warpx4_2sm Quarter128 "32x128b.warpx4";
 }
 
 /// `tcgen05.shift.cta_group::1.down`
@@ -139,21 +143,33 @@ pub fn shift_down_2sm(taddr: u32) {
 }
 
 macro_rules! scaled {
-    ($($name:ident $kind:ident $ptx:literal;)*) => {$(
-        #[doc = concat!("`tcgen05.mma.cta_group::1.kind::", $ptx, "`")]
+    ($($name:ident $tensor:ident by $group:literal, $pair:literal: $kind:ident $ptx:literal;)*) => {$(
+        #[doc = concat!("`tcgen05.mma.cta_group::", $group, ".kind::", $ptx, "`")]
         #[track_caller]
         pub fn $name(d: u32, a: u64, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
+            let operands = (A::Shared(a), b, [sfa, sfb]);
             op("tcgen05.mma", 0, |e, t| {
-                tensor::mma_scaled(e, t, d, (a, b), (Kind::$kind, idesc, [sfa, sfb]), scale_d)
+                umma::mma_scaled(e, t, d, operands, (Kind::$kind, idesc, $pair), scale_d)
+            });
+        }
+        #[doc = concat!("`tcgen05.mma.cta_group::", $group, ".kind::", $ptx, "`, with A in tensor memory")]
+        #[track_caller]
+        pub fn $tensor(d: u32, a: u32, b: u64, idesc: u32, sfa: u32, sfb: u32, scale_d: bool) {
+            let operands = (A::Tensor(a), b, [sfa, sfb]);
+            op("tcgen05.mma", 0, |e, t| {
+                umma::mma_scaled(e, t, d, operands, (Kind::$kind, idesc, $pair), scale_d)
             });
         }
     )*};
 }
 
 scaled! {
-    mma_mxf8f6f4_block_scale Mxf8f6f4 "mxf8f6f4.block_scale.scale_vec::1X";
-    mma_mxf4_block_scale Mxf4 "mxf4.block_scale.scale_vec::2X";
-    mma_mxf4nvf4_block_scale Mxf4nvf4 "mxf4nvf4.block_scale.scale_vec::4X";
+    mma_mxf8f6f4_block_scale mma_mxf8f6f4_block_scale_ts by 1, false: Mxf8f6f4 "mxf8f6f4.block_scale.scale_vec::1X";
+    mma_mxf4_block_scale mma_mxf4_block_scale_ts by 1, false: Mxf4 "mxf4.block_scale.scale_vec::2X";
+    mma_mxf4nvf4_block_scale mma_mxf4nvf4_block_scale_ts by 1, false: Mxf4nvf4 "mxf4nvf4.block_scale.scale_vec::4X";
+    mma_mxf8f6f4_block_scale_2sm mma_mxf8f6f4_block_scale_ts_2sm by 2, true: Mxf8f6f4 "mxf8f6f4.block_scale.scale_vec::1X";
+    mma_mxf4_block_scale_2sm mma_mxf4_block_scale_ts_2sm by 2, true: Mxf4 "mxf4.block_scale.scale_vec::2X";
+    mma_mxf4nvf4_block_scale_2sm mma_mxf4nvf4_block_scale_ts_2sm by 2, true: Mxf4nvf4 "mxf4nvf4.block_scale.scale_vec::4X";
 }
 
 /// `tcgen05.wait::ld.sync.aligned`

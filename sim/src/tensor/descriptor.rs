@@ -23,6 +23,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Whether each block of a row has a factor.
+    fn scaled(self) -> bool {
+        matches!(self, Self::Mxf8f6f4 | Self::Mxf4 | Self::Mxf4nvf4)
+    }
+
     /// As PTX writes it.
     pub fn name(self) -> &'static str {
         match self {
@@ -105,11 +110,13 @@ impl Shape {
         };
         let major = |bit: u32| if bit == 0 { Major::K } else { Major::Mn };
         let (n, m) = (8 * bits(17, 6), 16 * bits(24, 5));
-        let (rows, step) = (M * ctas, 16 * ctas);
+        // Halves of B of 8 rows are allowed with block scales alone.
+        let (rows, step) = (M * ctas, if kind.scaled() { 16 } else { 16 * ctas });
         if m != rows || !(step..=256).contains(&n) || !n.is_multiple_of(step) {
             return Err(wrong(format!(
-                "instruction descriptor {d:#x} of a shape of {m} x {n}: with .cta_group::{ctas}, M is {rows} (the model \
-                 knows no other), and N a multiple of {step} from {step} to 256"
+                "instruction descriptor {d:#x} of kind {} and a shape of {m} x {n}: with .cta_group::{ctas}, M is {rows} (the model \
+                 knows no other), and N a multiple of {step} from {step} to 256",
+                kind.name()
             )));
         }
         Ok(Self {

@@ -27,8 +27,8 @@ pub(crate) struct Factors {
     pub bytes: [u32; 2],
 }
 
-/// Takes the instruction descriptor of a kind with block scales apart: the shape, and its factors.
-pub(crate) fn shape(d: u32, kind: Kind) -> Result<(Shape, Factors), Fault> {
+/// Takes the instruction descriptor of a kind with block scales apart, by one CTA or by a pair: the shape, and its factors.
+pub(crate) fn shape(d: u32, kind: Kind, pair: bool) -> Result<(Shape, Factors), Fault> {
     let bits = |first: u32, count: u32| d >> first & ((1 << count) - 1);
     let (count, powers) = match kind {
         Kind::Mxf4nvf4 => (4, false),
@@ -58,7 +58,7 @@ pub(crate) fn shape(d: u32, kind: Kind) -> Result<(Shape, Factors), Fault> {
     }
     // The other fields are those of the kinds without factors, whose sums have a field that is the factors' here.
     let plain = d & !(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4;
-    Ok((Shape::new(plain, kind, false)?, Factors { count, powers, bytes }))
+    Ok((Shape::new(plain, kind, pair)?, Factors { count, powers, bytes }))
 }
 
 /// Columns of the factors of `rows` rows, from `first` on.
@@ -112,13 +112,13 @@ mod tests {
     #[test]
     fn an_instruction_of_the_field() {
         // 128 x 128, e4m3, with the factors of byte 2.
-        let (found, factors) = shape(0x48a0_0020, Kind::Mxf8f6f4).unwrap();
+        let (found, factors) = shape(0x48a0_0020, Kind::Mxf8f6f4, false).unwrap();
         assert_eq!((found.n, factors.bytes, factors.count), (128, [2, 2], 1));
-        assert!(shape(0x4820_0020, Kind::Mxf8f6f4).is_err(), "ue4m3");
+        assert!(shape(0x4820_0020, Kind::Mxf8f6f4, false).is_err(), "ue4m3");
         // e2m1, with ue8m0 of the bytes 2 and 3, and with ue4m3.
-        let (found, factors) = shape(0x48a0_04a0, Kind::Mxf4).unwrap();
+        let (found, factors) = shape(0x48a0_04a0, Kind::Mxf4, false).unwrap();
         assert_eq!((found.types, factors.count), ([OperandType::E2m1; 2], 2));
-        assert_eq!(shape(0x0820_0480, Kind::Mxf4nvf4).unwrap().1.count, 4);
+        assert_eq!(shape(0x0820_0480, Kind::Mxf4nvf4, false).unwrap().1.count, 4);
         for (d, kind) in [
             (0x28a0_0490, Kind::Mxf4),
             (0x48a0_0020, Kind::Mxf4),
@@ -127,8 +127,22 @@ mod tests {
             (0x0821_0480, Kind::Mxf4nvf4),
             (0x8820_0480, Kind::Mxf4nvf4),
         ] {
-            assert_eq!(shape(d, kind).unwrap_err().rule, Rule::Descriptor, "{d:#x} {kind:?}");
+            assert_eq!(
+                shape(d, kind, false).unwrap_err().rule,
+                Rule::Descriptor,
+                "{d:#x} {kind:?}"
+            );
         }
+    }
+
+    /// 256 x 48 by a pair: N is a multiple of 16, where one without factors would be of 32.
+    #[test]
+    fn a_pair_has_columns_by_16() {
+        let (found, factors) = shape(0x108c_0020, Kind::Mxf8f6f4, true).unwrap();
+        assert_eq!((found.n, found.ctas, factors.count), (48, 2, 1));
+        assert!(shape(0x108c_0020, Kind::Mxf8f6f4, false).is_err(), "256 rows of one CTA");
+        assert!(shape(0x108a_0020, Kind::Mxf8f6f4, true).is_err(), "40 columns");
+        assert!(Shape::new(0x100c_0490, Kind::F16, true).is_err(), "48 columns of bf16");
     }
 
     #[test]

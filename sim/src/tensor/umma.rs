@@ -59,14 +59,14 @@ pub(crate) const A_COLUMNS: u32 = 8;
 
 /// The operands of an instruction in one of its CTAs.
 pub(crate) struct Operands {
-    /// Where A lies in shared memory, or the words of tensor memory that have its rows.
-    a: Result<Operand, Vec<u32>>,
+    /// Where A lies in shared memory, or for each CTA the words of tensor memory that have its rows.
+    a: Result<Operand, Vec<Vec<u32>>>,
     b: Operand,
 }
 
 impl Operands {
-    /// `words`: A's rows in tensor memory, [`A_COLUMNS`] each. Without them, `a` is its descriptor.
-    pub fn new(a: u64, words: Option<Vec<u32>>, b: u64, shape: Shape) -> Result<Self, Fault> {
+    /// `words`: A's rows in the tensor memory of each CTA, [`A_COLUMNS`] each. Without them, `a` is its descriptor.
+    pub fn new(a: u64, words: Option<Vec<Vec<u32>>>, b: u64, shape: Shape) -> Result<Self, Fault> {
         let a = match words {
             None => Ok(operand(a, shape.majors[0], M, shape.types[0])?),
             Some(_) if shape.majors[0] == Major::Mn => {
@@ -128,7 +128,7 @@ pub(crate) fn multiply(
         match &operands.a {
             Ok(o) => read(smem, o, shape.types[0], &mut a, [k, 1]).map_err(|c| (cta, c))?,
             Err(words) => {
-                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                let bytes: Vec<u8> = words[i].iter().flat_map(|word| word.to_le_bytes()).collect();
                 product::decoder(shape.types[0])(&bytes, &mut a);
             }
         }

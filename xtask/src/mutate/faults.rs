@@ -9,6 +9,9 @@ const ADDRESSES: &[&str] = &["--package", "warpipe-sim", "--lib", "wgmma::operan
 /// Products on the model, and what it reports of operands.
 const PRODUCTS: &[&str] = &["--package", "warpipe-sim", "--test", "model", "mn_major"];
 
+/// Products of Blackwell by one CTA and by a pair.
+const PAIRS: &[&str] = &["--package", "warpipe-isa", "--test", "integration", "tensor_products"];
+
 /// The unit tests of sums of 8-bit floats.
 const SHORT_SUMS: &[&str] = &["--package", "warpipe-sim", "--lib", "wgmma::short"];
 
@@ -73,6 +76,29 @@ pub const FAULTS: &[Mutation] = &[
             "sim/src/wgmma/short.rs",
             "const POINT: f32 = 8192.0;",
             "const POINT: f32 = 4096.0;",
+        )],
+    },
+    Mutation {
+        case: "model_pair_copies_in_one_cta",
+        tests: PAIRS,
+        edits: &[(
+            "sim/src/exec/tensor_copy.rs",
+            "for cta in std::iter::once(cta).chain(peer) {",
+            "for cta in std::iter::once(cta).chain(peer.filter(|_| false)) {",
+        )],
+    },
+    Mutation {
+        case: "model_pair_with_one_a_in_tensor_memory",
+        tests: PAIRS,
+        edits: &[("sim/src/tensor/umma.rs", "words[i].iter()", "words[i / 2].iter()")],
+    },
+    Mutation {
+        case: "model_factors_of_a_for_b",
+        tests: PAIRS,
+        edits: &[(
+            "sim/src/exec/umma.rs",
+            "scaled::factors(memory, b, shape.n, factors, 1)?",
+            "scaled::factors(memory, a, shape.n, factors, 1)?",
         )],
     },
 ];

@@ -496,8 +496,11 @@ mutations! {
             => "impl<A, B, V, Rd: MmaReaders, const COUNT: usize, const UNIT: usize> PromoteTiles<Rd>";
     "51_accumulator_not_started":
         in "pipeline/src/tensor/multiply.rs",
-            "impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {"
-            => "impl<const N: usize, Tag: Name, G: CtaGroup> EmptyAccumulator<N, Tag, G> {\n    pub fn commit(self) {}";
+            "    EmptyAccumulator<N, Tag, G, FACTORS>
+{"
+            => "    EmptyAccumulator<N, Tag, G, FACTORS>
+{
+    pub fn commit(self) {}";
     "51_accumulator_committed_twice":
         in "pipeline/src/tensor/multiply.rs",
             "pub fn commit(self) {"
@@ -520,11 +523,13 @@ mutations! {
             => "f32 = 1, Tf32 = 2, f32 = 2;";
     "51_operands_of_two_kinds":
         in "pipeline/src/tensor/multiply.rs",
-            "UmmaTiles<N> for (A, B)
+            "UmmaTiles<N, OneSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand<Kind = <A::Element as Operand>::Kind>,"
-            => "UmmaTiles<N> for (A, B)
+            => "UmmaTiles<N, OneSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,
     B::Element: Operand,";
@@ -533,10 +538,12 @@ where
             => "B: Operand>";
     "51_sums_of_integers":
         in "pipeline/src/tensor/multiply.rs",
-            "UmmaTiles<N> for (A, B)
+            "UmmaTiles<N, OneSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand<Kind: Kind<Sum = f32>>,"
-            => "UmmaTiles<N> for (A, B)
+            => "UmmaTiles<N, OneSm, FACTORS>
+    for (A, B)
 where
     A::Element: Operand,";
     "51_slot_of_half_the_rows":
@@ -573,18 +580,18 @@ where
     ) -> AccumulatorReader<'_, STAGES, N, Any, Tag, Cl, G> {";
     "51_accumulator_of_another_ring":
         in "pipeline/src/tensor/accumulators.rs",
-            "pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag, G> {"
-            => "pub fn acquire<Any: Name>(&mut self) -> EmptyAccumulator<N, Any, G> {";
+            "pub fn acquire(&mut self) -> EmptyAccumulator<N, Tag, G, FACTORS> {"
+            => "pub fn acquire<Any: Name>(&mut self) -> EmptyAccumulator<N, Any, G, FACTORS> {";
     "51_too_many_columns":
         in "pipeline/src/tensor/accumulators.rs",
             "STAGES * N <= 512,"
             => "STAGES * N <= 1024,";
     "52_slot_of_a_pair_alone":
         in "pipeline/src/tensor/multiply.rs",
-            "pub fn start<St: UmmaTiles<N, G>, R: Name>(
+            "pub fn start<St: UmmaTiles<N, G, FACTORS>, R: Name>(
         self,
         slot: UmmaSlot<St, R, G>,"
-            => "pub fn start<St: UmmaTiles<N, G>, R: Name, Any: CtaGroup>(
+            => "pub fn start<St: UmmaTiles<N, G, FACTORS>, R: Name, Any: CtaGroup>(
         self,
         slot: UmmaSlot<St, R, Any>,";
     "52_multiplied_by_either_cta":
@@ -607,6 +614,19 @@ where
         in "pipeline/src/tensor/multiply.rs",
             "B::ROWS == b_rows,"
             => "B::ROWS >= b_rows,";
+    "52_no_columns_for_factors":
+        in "pipeline/src/tensor/scaled.rs",
+            "const BLOCKS: usize>
+    UmmaTiles<N, G, FACTOR_COLUMNS> for"
+            => "const BLOCKS: usize, const FACTORS: usize>
+    UmmaTiles<N, G, FACTORS> for";
+        in "pipeline/src/tensor/scaled.rs",
+            "<Self as UmmaTiles<N, G, FACTOR_COLUMNS>>::INSTRUCTION"
+            => "<Self as UmmaTiles<N, G, FACTORS>>::INSTRUCTION";
+    "52_factors_of_another_format":
+        in "pipeline/src/tensor/scaled.rs",
+            "4 * BLOCKS == 128 / K_BYTES * factors,"
+            => "4 * BLOCKS >= 128 / K_BYTES * factors,";
     "53_tiles_taken_twice":
         in "pipeline/src/grid/launch_control.rs",
             "pub fn by<R: Role>(self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {"

@@ -144,6 +144,12 @@ pub fn tensor_mma(bar: u32, operand: u32) {
         tcgen05::mma_mxf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
         let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, 64, 0);
         tcgen05::mma_mxf4nvf4_block_scale(d, a, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E5M2, F8E4M3>(128, 64, 3);
+        tcgen05::mma_mxf8f6f4_block_scale_ts(d, d + 40, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(128, 64, 0);
+        tcgen05::mma_mxf4_block_scale_ts(d, d + 40, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(128, 64, 0);
+        tcgen05::mma_mxf4nvf4_block_scale_ts(d, d + 40, a, idesc, d + 32, d + 36, true);
         tcgen05::commit(bar);
         tcgen05::commit_multicast(bar, 3);
         tcgen05::fence_before_thread_sync();
@@ -168,6 +174,30 @@ pub fn tensor_pair(bar: u32, operand: u32, map: u64) {
         tcgen05::mma_f8f6f4_2sm(d, a, a, tcgen05::instruction::<F8E4M3, F8E5M2>(256, 64), true);
         #[cfg(feature = "sm100-i8")]
         tcgen05::mma_i8_2sm(d, a, a, tcgen05::instruction::<i8, i8>(256, 64), false);
+        let idesc = tcgen05::instruction::<bf16, f16>(256, 64);
+        tcgen05::mma_f16_ts_2sm(d, d + 40, a, idesc, true);
+        let idesc = tcgen05::instruction::<Tf32, Tf32>(256, 64);
+        tcgen05::mma_tf32_ts_2sm(d, d + 40, a, idesc, true);
+        let idesc = tcgen05::instruction::<F8E5M2, F8E5M2>(256, 64);
+        tcgen05::mma_f8f6f4_ts_2sm(d, d + 40, a, idesc, true);
+        #[cfg(feature = "sm100-i8")]
+        tcgen05::mma_i8_ts_2sm(d, d + 40, a, tcgen05::instruction::<i8, i8>(256, 64), false);
+        let rows = tcgen05::shared(operand, 128, 256, Swizzle::None);
+        tcgen05::cp_128x256b_2sm(d + 32, rows);
+        tcgen05::cp_4x256b_2sm(d + 32, rows);
+        tcgen05::cp_128x128b_2sm(d + 32, rows);
+        tcgen05::cp_64x128b_warpx2_02_13_2sm(d + 32, rows);
+        tcgen05::cp_64x128b_warpx2_01_23_2sm(d + 32, rows);
+        tcgen05::cp_32x128b_warpx4_2sm(d + 32, tcgen05::shared(operand, 16, 128, Swizzle::None));
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, F8E4M3, F8E5M2>(256, 48, 1);
+        tcgen05::mma_mxf8f6f4_block_scale_2sm(d, a, a, idesc, d + 32, d + 36, true);
+        tcgen05::mma_mxf8f6f4_block_scale_ts_2sm(d, d + 40, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue8m0, E2m1x2, E2m1x2>(256, 48, 2);
+        tcgen05::mma_mxf4_block_scale_2sm(d, a, a, idesc, d + 32, d + 36, true);
+        tcgen05::mma_mxf4_block_scale_ts_2sm(d, d + 40, a, idesc, d + 32, d + 36, true);
+        let idesc = tcgen05::instruction_block_scale::<Ue4m3, E2m1x2, E2m1x2>(256, 48, 0);
+        tcgen05::mma_mxf4nvf4_block_scale_2sm(d, a, a, idesc, d + 32, d + 36, true);
+        tcgen05::mma_mxf4nvf4_block_scale_ts_2sm(d, d + 40, a, idesc, d + 32, d + 36, true);
         tcgen05::shift_down_2sm(d + 32);
         tcgen05::commit_2sm(bar);
         tcgen05::commit_multicast_2sm(bar, 3);
