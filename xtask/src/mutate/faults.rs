@@ -93,12 +93,12 @@ pub const FAULTS: &[Mutation] = &[
         edits: &[("sim/src/tensor/umma.rs", "words[i].iter()", "words[i / 2].iter()")],
     },
     Mutation {
-        case: "model_factors_of_a_for_b",
+        case: "model_factors_of_four_rows_in_a_lane",
         tests: PAIRS,
         edits: &[(
-            "sim/src/exec/umma.rs",
-            "scaled::factors(memory, b, shape.n, factors, 1)?",
-            "scaled::factors(memory, a, shape.n, factors, 1)?",
+            "sim/src/tensor/scaled.rs",
+            "let (lane, column) = (row % ROWS, first + row / ROWS);",
+            "let (lane, column) = (row / 4, first + row % 4);",
         )],
     },
 ];
