@@ -8,6 +8,7 @@ mod ceilings;
 mod check;
 mod doctor;
 mod error;
+mod family;
 mod gemm;
 mod grouped;
 mod inspect;
@@ -19,6 +20,7 @@ mod new;
 mod operands;
 mod output;
 mod plan;
+mod product;
 mod progress;
 mod scaled;
 mod scaled_plan;
@@ -94,6 +96,9 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   warpipe check gemm --m 300 --n 520 --k 200 --seeds 1000
   warpipe check gemm --all-instances --seeds 20
+  warpipe check gemm --dtype e4m3 --scales block --all-instances --seeds 5
+  warpipe check gemm --layout tt --batch 3
+  warpipe check gemm --epilogue bias+gelu --instance 64x64_1x1 --certify
   warpipe check attention --heads 2 --seq 300 --head-dim 64 --causal --seeds 1000
   warpipe check example ordered_loads --pct 3
   warpipe check example stream_copy --exhaustive --json found.json
