@@ -106,6 +106,13 @@ Examples:
   warpipe check gemm --instance 128x256_2x1 --certify --steps k
   warpipe check gemm --seed 7";
 
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  warpipe plan --m 4096 --n 4096 --k 4096
+  warpipe plan --m 64 --n 7168 --k 2048 --dtype e4m3 --scales block --all
+  warpipe plan --m 512 --n 512 --k 128 --layout tt --batch 96
+  warpipe plan --groups rows.txt --n 4096 --k 7168";
+
 const TRACE_EXAMPLES: &str = "\
 Examples:
   warpipe trace gemm --svg gemm.svg
@@ -161,7 +168,8 @@ enum Command {
     #[command(long_about = ATTENTION_ABOUT, after_help = ATTENTION_EXAMPLES)]
     Attention(Box<attention::Args>),
     /// List the predicted time of every kernel and schedule for a product; needs no GPU
-    Plan(plan::Args),
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(Box<plan::Args>),
     /// Run a kernel on the SM model under many schedules, and compare every result
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<schedules::Args>),
