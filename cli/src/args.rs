@@ -156,6 +156,26 @@ impl FromStr for ScaleArg {
     }
 }
 
+/// The value of `--layout` of `warpipe check`, which the GEMM and attention share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutArg {
+    /// tn, tt, nn or nt.
+    Gemm(host::gemm::Layout),
+    /// bshd or bhsd.
+    Attention(crate::attention::shape::Layout),
+}
+
+impl FromStr for LayoutArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let attention = clap::ValueEnum::from_str(text, false).map(Self::Attention);
+        attention
+            .or_else(|_| text.parse().map(Self::Gemm))
+            .map_err(|_| "expected tn, tt, nn or nt, and for attention bshd or bhsd".to_owned())
+    }
+}
+
 /// A finite number.
 pub fn finite(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {

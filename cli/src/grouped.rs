@@ -7,8 +7,9 @@ use super::gemm::open;
 use super::operands::free_memory;
 use super::progress::Progress;
 use super::say;
+use host::Device;
 use host::data::{decode, encode, normal};
-use host::gemm::{Gemm, GroupedInfo, GroupedProblem, GroupedRows};
+use host::gemm::{Gemm, GroupedInfo, GroupedPlan, GroupedProblem, GroupedRows};
 use host::reference::Product;
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -74,12 +75,22 @@ fn read(file: &Path) -> Result<Vec<u64>, Error> {
     Ok(sizes)
 }
 
-impl Grouped<'_> {
-    /// The product, and the ends of its groups.
-    fn problem(&self, sizes: &[u64]) -> Result<(GroupedProblem, Vec<u8>), Error> {
+/// The groups of a product: their rows, and what the device reads of them.
+pub struct Groups {
+    pub problem: GroupedProblem,
+    /// Rows of each group.
+    pub sizes: Vec<u64>,
+    /// The ends of the groups, as `i32`.
+    ends: Vec<u8>,
+}
+
+impl Groups {
+    /// Reads the rows of the groups of a product with so many columns of D and of A.
+    pub fn read(file: &Path, masked: Option<u64>, [n, k]: [u64; 2]) -> Result<Self, Error> {
+        let sizes = read(file)?;
         let groups = sizes.len() as u64;
         let total: u64 = sizes.iter().sum();
-        let (rows, ends): (_, Vec<u64>) = match self.masked {
+        let (rows, ends): (_, Vec<u64>) = match masked {
             None => {
                 let ends = sizes.iter().scan(0, |end, size| {
                     *end += size;
@@ -94,81 +105,75 @@ impl Grouped<'_> {
                     )));
                 }
                 let expected = total.div_ceil(groups);
-                (GroupedRows::Masked { max, expected }, sizes.to_vec())
+                (GroupedRows::Masked { max, expected }, sizes.clone())
             }
         };
-        let problem = GroupedProblem { groups, rows, n: self.n, k: self.k, dtype: Dtype::Bf16 };
+        let problem = GroupedProblem { groups, rows, n, k, dtype: Dtype::Bf16 };
         problem.check().map_err(host::Error::from)?;
+        // `check` has limited the rows to an `i32`.
+        let ends = ends.iter().flat_map(|end| (*end as i32).to_ne_bytes()).collect();
+        Ok(Self { problem, sizes, ends })
+    }
+
+    /// Rows of the smallest and of the largest group.
+    pub fn least_and_most(&self) -> [u64; 2] {
+        [self.sizes.iter().min(), self.sizes.iter().max()].map(|size| size.copied().unwrap_or(0))
+    }
+}
+
+/// Generated operands of a product with groups.
+pub struct Operands {
+    pub groups: Groups,
+    a: Vec<u8>,
+    b: Vec<u8>,
+}
+
+impl Operands {
+    /// Makes A and B, if there is memory for them.
+    pub fn generate(groups: Groups, seed: u64) -> Result<Self, Error> {
+        let problem = &groups.problem;
         let need = ['A', 'B', 'D'].map(|operand| problem.bytes(operand)).iter().sum();
         if let Some(have) = free_memory().filter(|have| need > *have) {
-            let (m, n, k) = (problem.total_rows(), self.n, self.k);
+            let (m, n, k) = (problem.total_rows(), problem.n, problem.k);
             return Err(Error::Memory { m, n, k, need, have });
         }
-        // `check` has limited the rows to an `i32`.
-        Ok((problem, ends.iter().flat_map(|end| (*end as i32).to_ne_bytes()).collect()))
-    }
-
-    /// Runs the command.
-    pub fn run(&self) -> Result<(), Error> {
-        let progress = Progress::new(3);
-        let sizes = read(self.groups)?;
-        let (problem, ends) = self.problem(&sizes)?;
-        let device = open(self.device, progress.model())?;
-        let plan = Gemm::grouped(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
         let make = |which: u64, operand| {
-            let seed = self.seed.wrapping_mul(3).wrapping_add(which);
+            let seed = seed.wrapping_mul(3).wrapping_add(which);
             encode(&normal(seed, (problem.bytes(operand) / 2) as usize), Dtype::Bf16)
         };
-        let (a, b) = progress.step("generating the operands", || {
-            Ok::<_, host::Error>((make(0, 'A')?, make(1, 'B')?))
-        })?;
-        let what = format!("multiplying on {}", device.describe());
-        let (d, seconds) = progress.step(&what, || {
-            let (a, b, ends) = (device.upload(&a)?, device.upload(&b)?, device.upload(&ends)?);
-            let mut d = device.alloc(problem.bytes('D') as usize)?;
-            // All bits set is NaN, so that the check finds elements that are not written.
-            d.fill(0xff)?;
-            device.synchronize()?;
-            let start = Instant::now();
-            plan.run(&a, &b, &ends, &mut d, self.alpha)?;
-            device.synchronize()?;
-            let seconds = start.elapsed().as_secs_f64();
-            Ok::<_, host::Error>((d.to_vec()?, seconds))
-        })?;
-        let check = if self.check {
-            let what = "comparing with f64 products";
-            Some(progress.step(what, || self.judge(&problem, &sizes, [&a, &b, &d]))?)
-        } else {
-            None
-        };
-        drop(progress);
-        let report = Report {
-            device: device.describe(),
-            plan: plan.describe().clone(),
-            alpha: self.alpha,
-            rows: [sizes.iter().min(), sizes.iter().max()].map(|size| size.copied().unwrap_or(0)),
-            empty: sizes.iter().filter(|size| **size == 0).count(),
-            seconds,
-            simulated: device.is_sim(),
-            check,
-        };
-        say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
-        check.map_or(Ok(()), |check| check.verdict(Dtype::Bf16, self.k))
+        let (a, b) = (make(0, 'A')?, make(1, 'B')?);
+        Ok(Self { groups, a, b })
     }
 
-    /// Compares each group. The relative error is that of the worst group.
-    fn judge(
+    /// Runs the product. Returns D and the seconds of the run.
+    pub fn run(
         &self,
-        problem: &GroupedProblem,
-        sizes: &[u64],
-        [a, b, d]: [&[u8]; 3],
-    ) -> Result<Judged, host::Error> {
-        let (n, k) = (self.n as usize, self.k as usize);
-        let bound = bound(Dtype::Bf16, self.k);
+        device: &Device,
+        plan: &GroupedPlan,
+        alpha: f32,
+    ) -> Result<(Vec<u8>, f64), host::Error> {
+        let (a, b) = (device.upload(&self.a)?, device.upload(&self.b)?);
+        let ends = device.upload(&self.groups.ends)?;
+        let mut d = device.alloc(self.groups.problem.bytes('D') as usize)?;
+        // All bits set is NaN, so that the check finds elements that are not written.
+        d.fill(0xff)?;
+        device.synchronize()?;
+        let start = Instant::now();
+        plan.run(&a, &b, &ends, &mut d, alpha)?;
+        device.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((d.to_vec()?, seconds))
+    }
+
+    /// Compares each group of `d`. The relative error is that of the worst group.
+    pub fn judge(&self, d: &[u8], alpha: f32) -> Result<Judged, host::Error> {
+        let GroupedProblem { rows, n, k, .. } = self.groups.problem;
+        let bound = bound(Dtype::Bf16, k);
+        let (n, k) = (n as usize, k as usize);
         let mut worst: Option<Judged> = None;
         let mut follows = 0;
-        for (group, &size) in sizes.iter().enumerate() {
-            let first = match problem.rows {
+        for (group, &size) in self.groups.sizes.iter().enumerate() {
+            let first = match rows {
                 GroupedRows::Contiguous { .. } => follows,
                 GroupedRows::Masked { max, .. } => group as u64 * max,
             };
@@ -177,8 +182,8 @@ impl Grouped<'_> {
             let part = |bytes: &[u8], row: usize, rows: usize, columns: usize| {
                 decode(&bytes[2 * row * columns..][..2 * rows * columns], Dtype::Bf16)
             };
-            let (a, b) = (part(a, first, m, k)?, part(b, group * n, n, k)?);
-            let product = Product { m, n, k, a: &a, b: &b, c: None, alpha: self.alpha, beta: 0.0 };
+            let (a, b) = (part(&self.a, first, m, k)?, part(&self.b, group * n, n, k)?);
+            let product = Product { m, n, k, a: &a, b: &b, c: None, alpha, beta: 0.0 };
             let check = product.check(&part(d, first, m, n)?)?;
             let judged = Judged { check, bound, passed: check.below(bound) };
             match &mut worst {
@@ -187,6 +192,39 @@ impl Grouped<'_> {
             }
         }
         worst.ok_or_else(|| host::gemm::GroupedError::NoGroups.into())
+    }
+}
+
+impl Grouped<'_> {
+    /// Runs the command.
+    pub fn run(&self) -> Result<(), Error> {
+        let progress = Progress::new(3);
+        let groups = Groups::read(self.groups, self.masked, [self.n, self.k])?;
+        let device = open(self.device, progress.model())?;
+        let plan = Gemm::grouped(&device, &warpipe::GEMM_IMAGE)?.plan(&groups.problem)?;
+        let operands =
+            progress.step("generating the operands", || Operands::generate(groups, self.seed))?;
+        let what = format!("multiplying on {}", device.describe());
+        let (d, seconds) = progress.step(&what, || operands.run(&device, &plan, self.alpha))?;
+        let check = if self.check {
+            let what = "comparing with f64 products";
+            Some(progress.step(what, || operands.judge(&d, self.alpha))?)
+        } else {
+            None
+        };
+        drop(progress);
+        let report = Report {
+            device: device.describe(),
+            plan: plan.describe().clone(),
+            alpha: self.alpha,
+            rows: operands.groups.least_and_most(),
+            empty: operands.groups.sizes.iter().filter(|size| **size == 0).count(),
+            seconds,
+            simulated: device.is_sim(),
+            check,
+        };
+        say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
+        check.map_or(Ok(()), |check| check.verdict(Dtype::Bf16, self.k))
     }
 }
 

@@ -1,21 +1,77 @@
-//! Finds a kernel of the table by its name.
+//! The kernels of a table: as rows, by name, and planned.
 
 use crate::error::Error;
-use host::gemm::Gemm;
-use warpipe::gpu_kernels::gemm::Instance;
+use host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
+use warpipe::gpu_kernels::gemm::{Epilogue, Instance};
+
+/// The kernels of a table, whatever their epilogue.
+pub trait Kernels: Send + Sync {
+    /// The rows of the table.
+    fn rows(&self) -> &'static [Instance];
+    /// The schedules of a row that are worth trying, each with its predicted time.
+    fn schedules(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+    ) -> Result<Vec<(f64, Schedule)>, host::Error>;
+    /// Refuses a schedule that a row does not have.
+    fn check_schedule(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+        schedule: Schedule,
+    ) -> Result<(), host::Error>;
+}
+
+impl<E: Epilogue> Kernels for Gemm<E> {
+    fn rows(&self) -> &'static [Instance] {
+        self.instances()
+    }
+
+    fn schedules(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+    ) -> Result<Vec<(f64, Schedule)>, host::Error> {
+        Gemm::schedules(self, problem, index)
+    }
+
+    fn check_schedule(
+        &self,
+        problem: &GemmProblem,
+        index: usize,
+        schedule: Schedule,
+    ) -> Result<(), host::Error> {
+        self.plan_scheduled(problem, index, schedule).map(drop)
+    }
+}
+
+/// A plan with a row of the table in a schedule, or with the picker's.
+pub fn planned<E: Epilogue>(
+    gemm: &Gemm<E>,
+    problem: &GemmProblem,
+    asked: Option<(usize, Schedule)>,
+) -> Result<GemmPlan<E>, host::Error> {
+    match asked {
+        Some((index, schedule)) => gemm.plan_scheduled(problem, index, schedule),
+        None => gemm.plan(problem),
+    }
+}
 
 /// The row of the first kernel that `fits` and whose name is `asked` or ends in `_` and `asked`. For
 /// example, `128x256_2x1` names `gemm_bf16_bf16_128x256_2x1`.
-pub fn named(gemm: &Gemm, asked: &str, fits: impl Fn(&Instance) -> bool) -> Result<usize, Error> {
-    let fitting = || gemm.instances().iter().enumerate().filter(|(_, i)| fits(i));
+pub fn named(
+    rows: &[Instance],
+    asked: &str,
+    fits: impl Fn(&Instance) -> bool,
+) -> Result<usize, Error> {
+    let fitting = || rows.iter().enumerate().filter(|(_, i)| fits(i));
     let end = format!("_{asked}");
     let is = |name: &str| name == asked || name.ends_with(&end);
     let found = fitting().find(|(_, i)| is(i.desc.meta.name()));
     found.map(|(index, _)| index).ok_or_else(|| {
         let names: Vec<_> = fitting().map(|(_, i)| i.desc.meta.name()).collect();
-        Error::Usage(format!(
-            "no instance {asked} for these types; there are: {}",
-            names.join(", ")
-        ))
+        let have = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Error::Usage(format!("no instance {asked} for these types; there are: {have}"))
     })
 }

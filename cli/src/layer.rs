@@ -2,17 +2,19 @@
 
 use super::check::{Judged, bound};
 use super::error::Error;
+use super::instance::{Kernels, planned};
 use super::operands::{Operands, file_dtype};
 use super::tensor_file;
 use super::{args::TensorRef, gemm::timed};
 use host::data::{decode, encode, normal};
 use host::dtype_name;
-use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo};
+use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo, Schedule};
 use host::reference::{Layer as Reference, Product};
 use host::{Buffer, Device, View};
 use isa::kernel::Dtype;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use warpipe::gpu_kernels::gemm::fused::FusedElement;
 use warpipe::gpu_kernels::gemm::fusion::EltAct;
 use warpipe::half::{bf16, f16};
@@ -27,6 +29,9 @@ pub struct Epilogue {
     /// Whether C is added behind the activation.
     pub residual: bool,
 }
+
+/// Rows of B of a gated product come in blocks of this many: half of them gates.
+pub const GATED_ROWS: u64 = 16;
 
 /// The activations of gates.
 const GATED: [(&str, EltAct); 3] =
@@ -72,6 +77,57 @@ impl fmt::Display for Epilogue {
     }
 }
 
+impl Epilogue {
+    /// Whether the result has half as many columns as B has rows.
+    pub fn gated(&self) -> bool {
+        self.gated
+    }
+
+    /// Checks that there are kernels for products of these types, and the columns of a gated one.
+    pub fn check(&self, problem: &GemmProblem) -> Result<(), Error> {
+        let GemmProblem { n, ab, out, beta_c, .. } = *problem;
+        let usage = |text: String| Err(Error::Usage(text));
+        if ![Dtype::Bf16, Dtype::F16].contains(&ab) || out != ab {
+            let (ab, out) = (dtype_name(ab), dtype_name(out));
+            return usage(format!(
+                "--epilogue {self}: operands are {ab}, the result is {out}; both bf16 or both f16 is right"
+            ));
+        }
+        if self.gated && beta_c {
+            return usage(format!(
+                "--epilogue {self}: a gated product reads no C: omit --c and --beta"
+            ));
+        }
+        if self.residual && !beta_c {
+            return usage(format!("--epilogue {self}: give --c FILE:TENSOR for the residual"));
+        }
+        if self.gated && !n.is_multiple_of(GATED_ROWS) {
+            return Err(host::Error::GatedRows { n }.into());
+        }
+        Ok(())
+    }
+
+    /// The kernels with this epilogue for operands of `dtype`.
+    pub fn kernels(&self, device: &Device, dtype: Dtype) -> Result<Arc<dyn Kernels>, host::Error> {
+        match dtype {
+            Dtype::F16 => self.kernels_of::<f16>(device),
+            _ => self.kernels_of::<bf16>(device),
+        }
+    }
+
+    fn kernels_of<T: FusedElement>(
+        &self,
+        device: &Device,
+    ) -> Result<Arc<dyn Kernels>, host::Error> {
+        let image = &warpipe::GEMM_IMAGE;
+        Ok(if self.gated {
+            Arc::new(GatedGemm::<T>::gated(device, image)?)
+        } else {
+            Arc::new(FusedGemm::<T>::fused(device, image)?)
+        })
+    }
+}
+
 /// An epilogue with its bias.
 pub struct Layer {
     epilogue: Epilogue,
@@ -90,22 +146,9 @@ impl Layer {
         operands: &Operands,
         [alpha, beta]: [f32; 2],
     ) -> Result<Self, Error> {
-        let GemmProblem { n, ab, out, beta_c, .. } = operands.problem;
+        epilogue.check(&operands.problem)?;
+        let GemmProblem { n, ab, .. } = operands.problem;
         let usage = |text: String| Err(Error::Usage(text));
-        if ![Dtype::Bf16, Dtype::F16].contains(&ab) || out != ab {
-            let (ab, out) = (dtype_name(ab), dtype_name(out));
-            return usage(format!(
-                "--epilogue {epilogue}: operands are {ab}, the result is {out}; both bf16 or both f16 is right"
-            ));
-        }
-        if epilogue.gated && beta_c {
-            return usage(format!(
-                "--epilogue {epilogue}: a gated product reads no C: omit --c and --beta"
-            ));
-        }
-        if epilogue.residual && !beta_c {
-            return usage(format!("--epilogue {epilogue}: give --c FILE:TENSOR for the residual"));
-        }
         let bias = match (epilogue.bias, bias, operands.seed) {
             (true, Some(bias), _) => Some(read(bias, ab, n)?),
             (true, None, Some(seed)) => Some(encode(&normal(!seed, n as usize), ab)?),
@@ -132,15 +175,17 @@ impl Layer {
         Fusion { alpha: self.alpha, beta, bias, activation, residual }
     }
 
-    /// Runs the product, and returns its plan, D and the seconds of the run.
+    /// Runs the product with a row of its table in a schedule, or with the picker's. Returns its plan, D and the seconds of
+    /// the run.
     pub fn run(
         &self,
         device: &Device,
         operands: &Operands,
+        asked: Option<(usize, Schedule)>,
     ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
         match operands.problem.ab {
-            Dtype::F16 => self.run_as::<f16>(device, operands),
-            _ => self.run_as::<bf16>(device, operands),
+            Dtype::F16 => self.run_as::<f16>(device, operands, asked),
+            _ => self.run_as::<bf16>(device, operands, asked),
         }
     }
 
@@ -148,6 +193,7 @@ impl Layer {
         &self,
         device: &Device,
         operands: &Operands,
+        asked: Option<(usize, Schedule)>,
     ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
         let problem = &operands.problem;
         let upload = |bytes: &Vec<u8>| device.upload(bytes);
@@ -156,12 +202,14 @@ impl Layer {
         let (c, fusion) = (c.as_ref().map(View::from), self.fusion(bias.as_ref()));
         let columns = self.columns(problem);
         if self.epilogue.gated {
-            let plan = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?.plan(problem)?;
+            let gemm = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?;
+            let plan = planned(&gemm, problem, asked)?;
             let (d, seconds) =
                 timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
             return Ok((plan.describe().clone(), d, seconds));
         }
-        let plan = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?.plan(problem)?;
+        let gemm = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?;
+        let plan = planned(&gemm, problem, asked)?;
         let (d, seconds) =
             timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
         Ok((plan.describe().clone(), d, seconds))

@@ -8,6 +8,7 @@ mod ceilings;
 mod check;
 mod doctor;
 mod error;
+mod family;
 mod gemm;
 mod grouped;
 mod inspect;
@@ -19,6 +20,7 @@ mod new;
 mod operands;
 mod output;
 mod plan;
+mod product;
 mod progress;
 mod scaled;
 mod scaled_plan;
@@ -94,12 +96,22 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   warpipe check gemm --m 300 --n 520 --k 200 --seeds 1000
   warpipe check gemm --all-instances --seeds 20
+  warpipe check gemm --dtype e4m3 --scales block --all-instances --seeds 5
+  warpipe check gemm --layout tt --batch 3
+  warpipe check gemm --epilogue bias+gelu --instance 64x64_1x1 --certify
   warpipe check attention --heads 2 --seq 300 --head-dim 64 --causal --seeds 1000
   warpipe check example ordered_loads --pct 3
   warpipe check example stream_copy --exhaustive --json found.json
   warpipe check example two_rings --certify
   warpipe check gemm --instance 128x256_2x1 --certify --steps k
   warpipe check gemm --seed 7";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  warpipe plan --m 4096 --n 4096 --k 4096
+  warpipe plan --m 64 --n 7168 --k 2048 --dtype e4m3 --scales block --all
+  warpipe plan --m 512 --n 512 --k 128 --layout tt --batch 96
+  warpipe plan --groups rows.txt --n 4096 --k 7168";
 
 const TRACE_EXAMPLES: &str = "\
 Examples:
@@ -156,7 +168,8 @@ enum Command {
     #[command(long_about = ATTENTION_ABOUT, after_help = ATTENTION_EXAMPLES)]
     Attention(Box<attention::Args>),
     /// List the predicted time of every kernel and schedule for a product; needs no GPU
-    Plan(plan::Args),
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(Box<plan::Args>),
     /// Run a kernel on the SM model under many schedules, and compare every result
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<schedules::Args>),

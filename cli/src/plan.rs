@@ -1,14 +1,16 @@
-//! `warpipe plan`: the predicted time of every instance and schedule for a product. Needs no device.
+//! `warpipe plan`: the predicted time of every instance and schedule for a product. Needs no GPU.
 
-use super::args::{operand_dtype, result_dtype};
 use super::error::Error;
-use super::say;
-use host::dtype_name;
-use host::gemm::{Candidate, GemmProblem, candidates, pick};
+use super::family::{FamilyArgs, refuse_with_layouts};
+use super::grouped::Groups;
+use super::layer::Epilogue;
+use super::{say, strided};
+use host::gemm::{Candidate, Gemm, GemmProblem, Order, candidates, pick};
+use host::{Device, SimConfig, dtype_name, pair_name};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
-use warpipe::gpu_kernels::gemm::INSTANCES;
+use std::path::Path;
 
 /// Rows that are shown without `--all`.
 const ROWS: usize = 12;
@@ -16,23 +18,21 @@ const ROWS: usize = 12;
 /// Options of `warpipe plan`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Rows of A and D
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
-    m: u64,
+    /// Rows of A and D; --groups says them otherwise
+    #[arg(long, value_name = "M", required_unless_present = "groups", value_parser = clap::value_parser!(u64).range(1..))]
+    m: Option<u64>,
     /// Rows of B, columns of D
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     n: u64,
     /// Columns of A and B
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     k: u64,
-    /// Element type of A and B: bf16 or f16
-    #[arg(long, value_parser = operand_dtype, default_value = "bf16")]
-    dtype: Dtype,
-    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
-    #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
-    out_dtype: Option<Dtype>,
+    #[command(flatten)]
+    family: FamilyArgs,
+    #[command(flatten)]
+    layouts: strided::Options,
     /// Plan for beta * C, as in `warpipe gemm --beta`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "groups")]
     with_c: bool,
     /// Streaming multiprocessors of the GPU: 132 of an H100 (SXM) or H200, 114 of an H100 (PCIe)
     #[arg(long, value_name = "SMS", default_value_t = 132, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -65,12 +65,15 @@ struct Row {
     prefetch: u32,
     /// Whether the grid is throttled.
     throttled: bool,
+    /// Whether a plan takes this row.
+    picked: bool,
     #[serde(flatten)]
     prediction: host::gemm::Prediction,
 }
 
 impl Row {
-    fn new(candidate: &Candidate<'_>, sms: u32) -> Self {
+    /// `grouped` is for kernels of groups, which neither prefetch nor throttle.
+    fn new(candidate: &Candidate<'_>, sms: u32, picked: bool, grouped: bool) -> Self {
         let Candidate { index, instance: i, prediction } = *candidate;
         Self {
             name: i.desc.meta.name(),
@@ -85,23 +88,48 @@ impl Row {
             epilogues_us: prediction.epilogues_us(),
             filled: prediction.filled(),
             fetched_bytes: candidate.fetched_bytes(),
-            prefetch: prediction.prefetch(sms),
-            throttled: prediction.throttled(),
+            prefetch: if grouped { 0 } else { prediction.prefetch(sms) },
+            throttled: !grouped && prediction.throttled(),
+            picked,
             prediction,
         }
     }
 
-    /// The last column: prefetch and throttle.
+    /// The last column: the pick, prefetch and throttle.
     fn besides(&self) -> String {
+        let picked = self.picked.then(|| "picked".into());
         let prefetch = (self.prefetch > 0).then(|| format!("prefetch {}", self.prefetch));
         let throttled = self.throttled.then(|| "throttle".into());
-        prefetch.into_iter().chain(throttled).collect::<Vec<_>>().join(", ")
+        picked.into_iter().chain(prefetch).chain(throttled).collect::<Vec<_>>().join(", ")
     }
 }
+
+/// The kernels of the family that can compute the product.
+struct Listed {
+    /// The product in words.
+    product: String,
+    /// Types of A and B, and of D.
+    types: [&'static str; 2],
+    /// Rows of A and D, of all groups.
+    m: u64,
+    bytes: u64,
+    /// What the predictions leave out.
+    note: Option<&'static str>,
+    candidates: Vec<Candidate<'static>>,
+    /// The row of the table that a plan takes.
+    picked: usize,
+}
+
+const FITTED: &str = "the constants of the predictions were fitted to kernels of bf16: there are none of these types";
+const STACKED: &str =
+    "the predictions are those of a product of K-major matrices with as many tiles";
+const MEAN: &str = "the predictions are those of groups that all have the mean number of rows";
 
 /// All candidates, best first.
 #[derive(Serialize)]
 struct Report {
+    #[serde(skip)]
+    product: String,
     m: u64,
     n: u64,
     k: u64,
@@ -111,45 +139,147 @@ struct Report {
     sms: u32,
     /// Least memory traffic: A, B, D, and C if there is one.
     bytes: u64,
+    note: Option<&'static str>,
     /// Number of candidates.
     count: usize,
     candidates: Vec<Row>,
 }
 
+impl Args {
+    /// A product of row-major matrices, with any epilogue.
+    fn matrices(&self, device: &Device, m: u64) -> Result<Listed, Error> {
+        let Self { n, k, with_c, sms, .. } = *self;
+        let problem = self.family.problem([m, n, k], with_c)?;
+        problem.check()?;
+        let gated = self.family.epilogue.as_ref().is_some_and(Epilogue::gated);
+        let GemmProblem { ab, out, beta_c, .. } = problem;
+        let rows = self.family.kernels(device, &problem)?.rows();
+        // Fails with a list of the table's types if no instance has these.
+        let picked = pick(rows, &problem, beta_c, sms)?.index;
+        let plain = matches!(ab, Dtype::Bf16 | Dtype::F16);
+        let (types, columns) = (self.family.types(), if gated { n / 2 } else { n });
+        let types = [pair_name(types.a, types.b), dtype_name(out)];
+        let c = if beta_c { " + C" } else { "" };
+        let epilogue = self.family.epilogue.as_ref().map(|e| format!(", {e}")).unwrap_or_default();
+        let [of_ab, of_out] = types;
+        let operands = if beta_c { "ABC" } else { "AB" };
+        let of_c = |bytes: u64| if gated { bytes / 2 } else { bytes };
+        let bytes: u64 = operands.chars().map(|operand| problem.bytes(operand)).sum();
+        Ok(Listed {
+            product: format!(
+                "D[{m}, {columns}] {of_out} = A[{m}, {k}] B[{n}, {k}]^T {of_ab}{c}{epilogue}"
+            ),
+            types,
+            m,
+            bytes: bytes + of_c(problem.bytes('D')),
+            note: (!plain).then_some(FITTED),
+            candidates: candidates(rows, &problem, beta_c, sms)
+                .map(|Candidate { index, prediction, .. }| Candidate {
+                    index,
+                    instance: &rows[index],
+                    prediction,
+                })
+                .collect(),
+            picked,
+        })
+    }
+
+    /// A batch of products, or one with layouts.
+    fn strided(&self, device: &Device, m: u64) -> Result<Listed, Error> {
+        refuse_with_layouts(&[("--with-c", self.with_c)])?;
+        let (problem, broadcast_b) =
+            self.family.strided_problem(&self.layouts, [m, self.n, self.k])?;
+        let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE)?;
+        let candidates = gemm.candidates(&problem)?;
+        let picked = candidates.iter().min_by(|a, b| a.order(b)).map_or(0, |best| best.index);
+        let b = problem.bytes('B') / if broadcast_b { problem.batch.max(1) } else { 1 };
+        let (batch, n, k, dtype) = (problem.batch, self.n, self.k, dtype_name(problem.dtype));
+        let order = match problem.order {
+            Order::RowMajor => "row-major",
+            Order::ColumnMajor => "column-major",
+        };
+        Ok(Listed {
+            product: format!(
+                "D[{batch}, {m}, {n}] {order} = A[{batch}, {m}, {k}] B[{batch}, {n}, {k}]^T {dtype}, layout {}",
+                problem.layout
+            ),
+            types: [dtype; 2],
+            m,
+            bytes: problem.bytes('A') + b + problem.bytes('D'),
+            note: Some(STACKED),
+            candidates,
+            picked,
+        })
+    }
+
+    /// A product whose rows are in groups.
+    fn grouped(&self, device: &Device, file: &Path) -> Result<Listed, Error> {
+        let (n, k) = (self.n, self.k);
+        let groups = Groups::read(file, self.family.masked, [n, k])?;
+        let problem = &groups.problem;
+        let gemm = Gemm::grouped(device, &warpipe::GEMM_IMAGE)?;
+        let plan = gemm.plan(problem)?;
+        let Some(kernel) = &plan.describe().kernel else {
+            let (file, count) = (file.display(), problem.groups);
+            return Err(Error::Usage(format!("{file}: {count} groups without rows: D is empty")));
+        };
+        let (m, count, dtype) = (problem.total_rows(), problem.groups, dtype_name(problem.dtype));
+        Ok(Listed {
+            product: format!(
+                "D[{m}, {n}] = A[{m}, {k}] B[{count}, {n}, {k}]^T {dtype}, {count} groups"
+            ),
+            types: [dtype; 2],
+            m,
+            bytes: ['A', 'B', 'D'].map(|operand| problem.bytes(operand)).iter().sum(),
+            note: Some(MEAN),
+            candidates: gemm.candidates(problem)?,
+            picked: kernel.index,
+        })
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
-    let out = args.out_dtype.unwrap_or(args.dtype);
-    let Args { m, n, k, sms, .. } = *args;
-    let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.with_c };
-    problem.check()?;
-    // Fails with a list of the table's types if no instance has these.
-    pick(&INSTANCES, &problem, args.with_c, sms)?;
-    let mut all: Vec<Candidate<'_>> = candidates(&INSTANCES, &problem, args.with_c, sms).collect();
+    let Args { n, k, sms, with_c, .. } = *args;
+    let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
+    let listed = match (&args.family.groups, args.m) {
+        (Some(file), _) => args.grouped(&device, file)?,
+        (None, Some(m)) if args.layouts.any() => args.strided(&device, m)?,
+        (None, m) => args.matrices(&device, m.unwrap_or(1))?,
+    };
+    let Listed { product, types: [ab, out], m, bytes, note, candidates: mut all, picked } = listed;
     all.sort_by(Candidate::order);
     let shown = if args.all { all.len() } else { ROWS.min(all.len()) };
-    let operands = if args.with_c { "ABCD" } else { "ABD" };
+    // A plan takes the picked kernel in its fastest schedule.
+    let pick = all.iter().position(|candidate| candidate.index == picked);
+    let grouped = args.family.groups.is_some();
+    let row = |(at, candidate)| Row::new(candidate, sms, Some(at) == pick, grouped);
     let report = Report {
+        product,
         m,
         n,
         k,
-        ab: dtype_name(args.dtype),
-        out: dtype_name(out),
-        with_c: args.with_c,
+        ab,
+        out,
+        with_c,
         sms,
-        bytes: operands.chars().map(|operand| problem.bytes(operand)).sum(),
+        bytes,
+        note,
         count: all.len(),
-        candidates: all[..shown].iter().map(|candidate| Row::new(candidate, sms)).collect(),
+        candidates: all[..shown].iter().enumerate().map(row).collect(),
     };
     say(&if args.json { serde_json::json!(report).to_string() } else { report.to_string() })
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { m, n, k, ab, out, sms, .. } = self;
-        let c = if self.with_c { " + C" } else { "" };
-        writeln!(f, "D[{m}, {n}] {out} = A[{m}, {k}] B[{n}, {k}]^T {ab}{c} on {sms} SMs")?;
+        let Self { product, sms, .. } = self;
+        writeln!(f, "{product} on {sms} SMs")?;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(f, "{:.1} MiB of operands and result", mib(self.bytes))?;
+        if let Some(note) = self.note {
+            writeln!(f, "{note}")?;
+        }
         let rows = &self.candidates;
         writeln!(
             f,
@@ -163,7 +293,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<28} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}  besides",
+            "{:<32} {:>8} {:>9} {:>6} {:>9} {:>8} {:>9} {:>6} {:>8} {:>8} {:>14} {:>7} {:>8} {:>7} {:>8} {:>10}  besides",
             "instance",
             "schedule",
             "predicted",

@@ -1,16 +1,18 @@
-//! The plan and the run of a product of operands of 8 bits, with their scales.
+//! The kernels, the plan and the run of a product of operands of 8 bits, with their scales.
 
 use super::args::OperandTypes;
 use super::error::Error;
+use super::instance::{Kernels, planned};
 use super::operands::Operands;
 use super::scaled::{ScaleOf, ScalesOf, by_blocks_of_k};
 use host::data::encode;
 use host::gemm::{
-    BlockScales, Gemm, GemmPlan, Int8Gemm, OperandScales, PlanInfo, QuantisedGemm, ResultScale,
-    ScaledCGemm, ScaledGemm,
+    BlockScales, Gemm, GemmPlan, GemmProblem, Int8Gemm, OperandScales, PlanInfo, QuantisedGemm,
+    ResultScale, ScaledCGemm, ScaledGemm, Schedule,
 };
 use host::{Buffer, Device};
 use isa::kernel::Dtype;
+use std::sync::Arc;
 use warpipe::gpu_kernels::gemm::Scaled;
 use warpipe::gpu_kernels::gemm::integer::IntLinear;
 use warpipe::gpu_kernels::gemm::quantised::{ScaledAmax, ScaledLinComb};
@@ -37,52 +39,98 @@ pub struct Planned {
     ways: Ways,
 }
 
+/// A plan with the kernels of a [`Table`].
 enum Plan {
-    /// The epilogue applies the scales of tensors or of rows.
     Epilogue(GemmPlan<Scaled<'static>>),
-    /// And adds C.
     Source(GemmPlan<ScaledLinComb<'static>>),
-    /// And quantises the result.
     Quantised(GemmPlan<ScaledAmax<'static>>),
-    /// The main loop applies the scales of blocks.
     Mainloop(GemmPlan),
-    /// Whole numbers have no scales.
+    /// With its whole factor.
     Integer(GemmPlan<IntLinear>, i32),
 }
 
+/// The kernels for operands of 8 bits.
+pub enum Table {
+    /// The epilogue applies the scales of tensors or of rows.
+    Epilogue(ScaledGemm),
+    /// And adds C.
+    Source(ScaledCGemm),
+    /// And quantises the result.
+    Quantised(QuantisedGemm),
+    /// The main loop applies the scales of blocks.
+    Mainloop(Gemm),
+    /// Whole numbers have no scales.
+    Integer(Int8Gemm),
+}
+
+impl Table {
+    /// The kernels for operands of these types, for the type and the C of `problem`, and for what has a scale.
+    pub fn new(
+        device: &Device,
+        problem: &GemmProblem,
+        types: OperandTypes,
+        of: ScaleOf,
+        fast: bool,
+    ) -> Result<Self, host::Error> {
+        let image = &warpipe::GEMM_IMAGE;
+        Ok(match (types.a, problem.out) {
+            (Dtype::I8, Dtype::I32) => Self::Integer(Int8Gemm::int8(device, image)?),
+            (Dtype::I8, _) => Self::Epilogue(ScaledGemm::int8_scaled(device, image)?),
+            _ if of == ScaleOf::Block => Self::Mainloop(Gemm::block_scaled(device, image)?),
+            _ if !types.are_e4m3() => {
+                let types = [types.a, types.b];
+                Self::Epilogue(ScaledGemm::scaled_mix(device, image, types, fast)?)
+            }
+            (_, Dtype::E4m3) => Self::Quantised(QuantisedGemm::quantised(device, image, fast)?),
+            _ if problem.beta_c => Self::Source(ScaledCGemm::scaled_c(device, image)?),
+            _ => Self::Epilogue(ScaledGemm::scaled(device, image, fast)?),
+        })
+    }
+
+    /// The kernels without their epilogue.
+    pub fn kernels(self) -> Arc<dyn Kernels> {
+        match self {
+            Self::Epilogue(gemm) => Arc::new(gemm),
+            Self::Source(gemm) => Arc::new(gemm),
+            Self::Quantised(gemm) => Arc::new(gemm),
+            Self::Mainloop(gemm) => Arc::new(gemm),
+            Self::Integer(gemm) => Arc::new(gemm),
+        }
+    }
+
+    /// A plan with a row of the table in a schedule, or with the picker's.
+    fn plan(
+        &self,
+        problem: &GemmProblem,
+        alpha: f32,
+        asked: Option<(usize, Schedule)>,
+    ) -> Result<Plan, Error> {
+        Ok(match self {
+            Self::Epilogue(gemm) => Plan::Epilogue(planned(gemm, problem, asked)?),
+            Self::Source(gemm) => Plan::Source(planned(gemm, problem, asked)?),
+            Self::Quantised(gemm) => Plan::Quantised(planned(gemm, problem, asked)?),
+            Self::Mainloop(gemm) => Plan::Mainloop(planned(gemm, problem, asked)?),
+            Self::Integer(gemm) => {
+                let alpha = whole(alpha)?;
+                Plan::Integer(planned(gemm, problem, asked)?, alpha)
+            }
+        })
+    }
+}
+
 impl Planned {
+    /// Plans the product with a row of its table in a schedule, or with the picker's.
     pub fn new(
         device: &Device,
         operands: &Operands,
         scales: &ScalesOf,
         ways: Ways,
+        asked: Option<(usize, Schedule)>,
     ) -> Result<Self, Error> {
-        let (problem, image) = (&operands.problem, &warpipe::GEMM_IMAGE);
+        let problem = &operands.problem;
         let types = OperandTypes { a: operands.a.dtype, b: operands.b.dtype };
-        let fast = ways.fast_accum;
-        let plan = match (types.a, problem.out) {
-            (Dtype::I8, Dtype::I32) => {
-                let alpha = whole(ways.alpha)?;
-                Plan::Integer(Int8Gemm::int8(device, image)?.plan(problem)?, alpha)
-            }
-            (Dtype::I8, _) => {
-                Plan::Epilogue(ScaledGemm::int8_scaled(device, image)?.plan(problem)?)
-            }
-            _ if scales.of == ScaleOf::Block => {
-                Plan::Mainloop(Gemm::block_scaled(device, image)?.plan(problem)?)
-            }
-            _ if !types.are_e4m3() => {
-                let gemm = ScaledGemm::scaled_mix(device, image, [types.a, types.b], fast)?;
-                Plan::Epilogue(gemm.plan(problem)?)
-            }
-            (_, Dtype::E4m3) => {
-                Plan::Quantised(QuantisedGemm::quantised(device, image, fast)?.plan(problem)?)
-            }
-            _ if problem.beta_c => {
-                Plan::Source(ScaledCGemm::scaled_c(device, image)?.plan(problem)?)
-            }
-            _ => Plan::Epilogue(ScaledGemm::scaled(device, image, fast)?.plan(problem)?),
-        };
+        let table = Table::new(device, problem, types, scales.of, ways.fast_accum)?;
+        let plan = table.plan(problem, ways.alpha, asked)?;
         let upload = |values: &[f32]| device.upload(&encode(values, Dtype::F32)?);
         let a = &scales.a.values;
         let a = match plan {

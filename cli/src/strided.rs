@@ -7,32 +7,32 @@ use super::gemm::open;
 use super::operands::free_memory;
 use super::progress::Progress;
 use super::say;
-use host::View;
 use host::data::{decode, encode, normal};
-use host::gemm::{Gemm, Layout, Order, Strided, StridedInfo, StridedProblem};
+use host::gemm::{Gemm, Layout, Order, Strided, StridedInfo, StridedPlan, StridedProblem};
 use host::reference::StridedProduct;
+use host::{Device, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
 use std::time::Instant;
 
-/// The options of `warpipe gemm` for layouts and batches.
-#[derive(clap::Args, Debug)]
+/// The options for layouts and batches.
+#[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Layouts and batches of generated operands")]
 pub struct Options {
     /// How A and B lie in memory, as BLAS says it: tn is A [M, K] and B [N, K], tt is A [M, K] and B [K, N], nn is A [K, M]
     /// and B [N, K], nt is A [K, M] and B [K, N] [default: tn]
-    #[arg(long, value_name = "LAYOUT", requires = "m")]
-    layout: Option<Layout>,
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<Layout>,
     /// Number of products, each with matrices of its own
-    #[arg(long, value_name = "COUNT", requires = "m")]
-    batch: Option<u64>,
+    #[arg(long, value_name = "COUNT")]
+    pub batch: Option<u64>,
     /// All products of the batch share one B
     #[arg(long, requires = "batch")]
-    broadcast_b: bool,
+    pub broadcast_b: bool,
     /// D lies in memory as [N, M]
-    #[arg(long, requires = "m")]
-    column_major: bool,
+    #[arg(long)]
+    pub column_major: bool,
 }
 
 impl Options {
@@ -52,7 +52,7 @@ impl Options {
 
 /// One run.
 pub struct Run {
-    /// The product, and whether B is shared.
+    /// The product, which was checked, and whether B is shared.
     pub problem: (StridedProblem, bool),
     pub seed: u64,
     pub alpha: f32,
@@ -78,41 +78,16 @@ impl Run {
     /// Runs the command.
     pub fn run(&self) -> Result<(), Error> {
         let Self { problem: (problem, broadcast_b), alpha, .. } = *self;
-        problem.check()?;
         check_memory(&problem)?;
         let progress = Progress::new(3);
         let device = open(self.device, progress.model())?;
-        let [a, b] = progress.step("generating the operands", || self.operands())?;
-        let gemm = Gemm::strided(&device, &warpipe::GEMM_IMAGE)?;
-        let plan = gemm.plan(&problem)?;
-        let upload = |operand, bytes: &[u8]| {
-            let width = problem.lines(operand)[1] as usize * problem.dtype.size();
-            let (bytes, pitch) = padded(bytes, width);
-            Ok::<_, host::Error>((device.upload(&bytes)?, pitch))
-        };
-        let ((a_dev, a_pitch), (b_dev, b_pitch)) = (upload('A', &a)?, upload('B', &b)?);
-        let mut d = device.alloc(problem.bytes('D') as usize)?;
-        // All bits set is NaN, so that the check finds elements that are not written.
-        d.fill(0xff)?;
-        let a_view = Strided::from(View::new(&a_dev).pitch(a_pitch));
-        let b_view = Strided::from(View::new(&b_dev).pitch(b_pitch));
-        let b_view = if broadcast_b { b_view.broadcast() } else { b_view };
+        let operands = progress
+            .step("generating the operands", || Operands::generate(self.problem, self.seed))?;
+        let plan = Gemm::strided(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
         let what = format!("multiplying on {}", device.describe());
-        let seconds = progress.step(&what, || {
-            device.synchronize()?;
-            let start = Instant::now();
-            plan.run(a_view, b_view, &mut d, alpha)?;
-            device.synchronize()?;
-            Ok::<_, host::Error>(start.elapsed().as_secs_f64())
-        })?;
-        let judge = || {
-            let values = |bytes: &[u8]| decode(bytes, problem.dtype);
-            let (a, b, d) = (values(&a)?, values(&b)?, values(&d.to_vec()?)?);
-            let check = StridedProduct { problem, a: &a, b: &b, alpha }.check(&d)?;
-            let bound = bound(problem.dtype, problem.k);
-            Ok::<_, host::Error>(Judged { check, bound, passed: check.below(bound) })
-        };
+        let (d, seconds) = progress.step(&what, || operands.run(&device, &plan, alpha))?;
         let check = if self.check {
+            let judge = || operands.judge(&d, alpha);
             Some(progress.step("comparing with f64 products", judge)?)
         } else {
             None
@@ -130,18 +105,68 @@ impl Run {
         say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
         check.map_or(Ok(()), |check| check.verdict(problem.dtype, problem.k))
     }
+}
 
-    /// A and B, in the order of memory. The values are those of `warpipe gemm` without a layout.
-    fn operands(&self) -> Result<[Vec<u8>; 2], host::Error> {
-        let (problem, broadcast_b) = self.problem;
+/// Generated operands, in the order of memory.
+pub struct Operands {
+    pub problem: StridedProblem,
+    broadcast_b: bool,
+    a: Vec<u8>,
+    b: Vec<u8>,
+}
+
+impl Operands {
+    /// Makes A and B. The values are those of `warpipe gemm` without a layout.
+    pub fn generate(
+        (problem, broadcast_b): (StridedProblem, bool),
+        seed: u64,
+    ) -> Result<Self, host::Error> {
         let make = |which: u64, operand| {
-            let seed = self.seed.wrapping_mul(3).wrapping_add(which);
+            let seed = seed.wrapping_mul(3).wrapping_add(which);
             let one = operand == 'B' && broadcast_b;
             let [lines, elements] = problem.lines(operand);
             let count = lines * elements * if one { 1 } else { problem.batch };
             encode(&normal(seed, count as usize), problem.dtype)
         };
-        Ok([make(0, 'A')?, make(1, 'B')?])
+        Ok(Self { problem, broadcast_b, a: make(0, 'A')?, b: make(1, 'B')? })
+    }
+
+    /// Runs the products. Returns D and the seconds of the run.
+    pub fn run(
+        &self,
+        device: &Device,
+        plan: &StridedPlan,
+        alpha: f32,
+    ) -> Result<(Vec<u8>, f64), host::Error> {
+        let problem = &self.problem;
+        let upload = |operand, bytes: &[u8]| {
+            let width = problem.lines(operand)[1] as usize * problem.dtype.size();
+            let (bytes, pitch) = padded(bytes, width);
+            Ok::<_, host::Error>((device.upload(&bytes)?, pitch))
+        };
+        let ((a, a_pitch), (b, b_pitch)) = (upload('A', &self.a)?, upload('B', &self.b)?);
+        let mut d = device.alloc(problem.bytes('D') as usize)?;
+        // All bits set is NaN, so that the check finds elements that are not written.
+        d.fill(0xff)?;
+        let a = Strided::from(View::new(&a).pitch(a_pitch));
+        let b = Strided::from(View::new(&b).pitch(b_pitch));
+        let b = if self.broadcast_b { b.broadcast() } else { b };
+        device.synchronize()?;
+        let start = Instant::now();
+        plan.run(a, b, &mut d, alpha)?;
+        device.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((d.to_vec()?, seconds))
+    }
+
+    /// Compares `d` with the products in f64.
+    pub fn judge(&self, d: &[u8], alpha: f32) -> Result<Judged, host::Error> {
+        let problem = self.problem;
+        let values = |bytes: &[u8]| decode(bytes, problem.dtype);
+        let (a, b, d) = (values(&self.a)?, values(&self.b)?, values(d)?);
+        let check = StridedProduct { problem, a: &a, b: &b, alpha }.check(&d)?;
+        let bound = bound(problem.dtype, problem.k);
+        Ok(Judged { check, bound, passed: check.below(bound) })
     }
 }
 
@@ -155,7 +180,7 @@ fn padded(bytes: &[u8], width: usize) -> (Vec<u8>, u64) {
 }
 
 /// Checks that the host has memory for the operands.
-fn check_memory(problem: &StridedProblem) -> Result<(), Error> {
+pub fn check_memory(problem: &StridedProblem) -> Result<(), Error> {
     let need = ['A', 'B', 'D'].iter().fold(0, |sum: u64, &o| sum.saturating_add(problem.bytes(o)));
     match free_memory() {
         Some(have) if need > have => {

@@ -279,8 +279,8 @@ fn plans() {
     refused(&of(&[]), &["--k"]);
     refused(&of(&["--k", "0"]), &["--k", "0"]);
     refused(&of(&["--k", "64", "--sms", "0"]), &["--sms", "0"]);
-    refused(&of(&["--k", "64", "--dtype", "f32"]), &["f32", "bf16 or f16"]);
-    refused(&of(&["--k", "64", "--out-dtype", "i8"]), &["i8", "bf16, f16 or f32"]);
+    refused(&of(&["--k", "64", "--dtype", "f32"]), &["f32", "bf16, f16, tf32, int8"]);
+    refused(&of(&["--k", "64", "--out-dtype", "i8"]), &["i8", "bf16, f16, f32, e4m3 or int32"]);
     refused(&of(&["--k", "4294967296"]), &["K = 4294967296", "2^31-1"]);
 }
 

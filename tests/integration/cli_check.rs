@@ -108,3 +108,90 @@ fn kernels_for_blackwell_are_checked_by_name() {
         assert_eq!((code, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
     }
 }
+
+/// Each family has the options of `warpipe gemm`, and a table of its own.
+#[test]
+fn families_are_checked_with_the_options_of_gemm() {
+    let folder = Folder::new();
+    let groups = folder.arg("groups.txt");
+    std::fs::write(&groups, "5\n0\n40\n").unwrap();
+    for (options, line) in [
+        (
+            &["--dtype", "e4m3", "--scales", "block", "--instance", "64x128_1x1_block"][..],
+            "gemm_e4m3_bf16_64x128_1x1_block 72x136x200 4/0: 2 schedules, no finding",
+        ),
+        (
+            &["--dtype", "e4m3", "--fast-accum", "--instance", "64x64t_1x1_fast"],
+            "gemm_e4m3_bf16_64x64t_1x1_fast 72x136x200 6/0: 2 schedules, no finding",
+        ),
+        (
+            &["--dtype", "int8", "--instance", "gemm_s8_s32_64x128_1x1"],
+            "gemm_s8_s32_64x128_1x1 72x136x200 4/0: 2 schedules, no finding",
+        ),
+        (&["--epilogue", "bias+swiglu", "--dtype", "f16", "--n", "144"], "gemm_gated_f16_"),
+        (
+            &["--layout", "tt", "--batch", "3", "--instance", "tt_128x128_1x1_pp"],
+            "gemm_layout_bf16_tt_128x128_1x1_pp 3x72x136x200 tt 6/0: 2 schedules, no finding",
+        ),
+    ] {
+        let n = if options.contains(&"--n") { &[][..] } else { &["--n", "136"] };
+        let rest = ["--m", "72", "--k", "200", "--seeds", "2"];
+        let (code, stdout, stderr) =
+            outcome(&warpipe([&["check", "gemm"], options, n, &rest].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+        assert!(stdout.contains(line), "{options:?}: {stdout}");
+    }
+    let options = ["--groups", &groups, "--n", "136", "--k", "72", "--all-instances"];
+    let (code, stdout, stderr) =
+        outcome(&warpipe([&["check", "gemm", "--seeds", "1"], &options[..]].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    assert_eq!(stdout.lines().count(), 5, "{stdout}");
+    let line = "gemm_grouped_bf16_32x64t_1x1 3 groups of 0 to 40 rows, 136x72, ";
+    assert!(stdout.contains(line), "{stdout}");
+}
+
+#[test]
+fn a_family_is_certified_too() {
+    let gemm = ["check", "gemm", "--dtype", "int8", "--instance", "gemm_s8_s32_64x128_1x1"];
+    let (code, stdout, stderr) =
+        outcome(&warpipe([&gemm[..], &["--certify", "--steps", "k"]].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let line = "gemm_s8_s32_64x128_1x1, a step is a k tile, of one tile of each CTA: certified";
+    assert!(stdout.starts_with(line), "{stdout}");
+}
+
+#[test]
+fn what_a_family_does_not_have_is_refused_in_one_line() {
+    let folder = Folder::new();
+    let groups = folder.arg("groups.txt");
+    std::fs::write(&groups, "5\n").unwrap();
+    for (bad, said) in [
+        (&["gemm", "--dtype", "int8", "--fast-accum"][..], "omit --fast-accum"),
+        (&["gemm", "--scales", "row"], "--scales is for operands of e4m3, e5m2 and int8"),
+        (&["gemm", "--dtype", "e5m2", "--scales", "block"], "give --scales tensor or row"),
+        (&["gemm", "--dtype", "tf32", "--epilogue", "bias"], "products of tf32 have no --epilogue"),
+        (&["gemm", "--dtype", "int8", "--beta", "1"], "only e4m3 with bf16 results"),
+        (&["gemm", "--epilogue", "swiglu", "--m", "8", "--n", "40", "--k", "8"], "multiple of 16"),
+        (&["gemm", "--layout", "tt", "--beta", "1"], "have no --beta"),
+        (&["gemm", "--layout", "bshd"], "give tn, tt, nn or nt"),
+        (&["gemm", "--batch", "2", "--scales", "row"], "have no --scales"),
+        (&["gemm", "--groups", &groups, "--beta", "1"], "have no --beta"),
+        (&["gemm", "--groups", &groups, "--schedule", "1/0"], "omit --schedule"),
+        (&["gemm", "--groups", &groups, "--certify"], "omit one of them"),
+        (&["gemm", "--n", "8", "--k", "8"], "give --m"),
+        (&["gemm", "--dtype", "e4m3", "--instance", "128x999"], "no instance 128x999"),
+        (&["gemm", "--dtype", "e4m3", "--schedule", "999/0"], "this device holds"),
+        (&["gemm", "--instance", "gemm_sm100_x", "--dtype", "e4m3"], "for Blackwell"),
+        (&["attention", "--dtype", "e4m3"], "give --dtype bf16 or f16"),
+        (&["attention", "--layout", "tt"], "give bshd or bhsd"),
+        (&["example", "--dtype", "int8"], "omit the options of the GEMM"),
+        (&["example", "--batch", "2"], "omit them"),
+    ] {
+        let file = folder.arg("none.json");
+        let (code, stdout, stderr) =
+            outcome(&warpipe([&["check"], bad, &["--json", &file]].concat()));
+        assert_eq!((code, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{bad:?} {stderr}");
+        assert!(stderr.contains(said), "{bad:?}: {stderr}");
+        assert!(!folder.path("none.json").exists(), "{bad:?}");
+    }
+}

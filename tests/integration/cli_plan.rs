@@ -1,6 +1,6 @@
 //! `warpipe plan`: every kernel and schedule with its predicted time, on any machine.
 
-use crate::common::{outcome, warpipe};
+use crate::common::{Folder, outcome, warpipe};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use warpipe::gpu_kernels::gemm::INSTANCES;
@@ -71,4 +71,74 @@ fn the_table_names_every_term() {
     // The best 12 of many, under three lines of words and a heading.
     assert!(counts.starts_with("the best 12 of "), "{counts}");
     assert_eq!(text.lines().count(), 5 + 12);
+}
+
+/// Every kernel of the table is listed, and the picked one is that of a plan.
+#[test]
+fn families_are_listed_and_the_pick_is_marked() {
+    let folder = Folder::new();
+    let groups = folder.arg("groups.txt");
+    std::fs::write(&groups, "70\n0\n17\n").unwrap();
+    let size = ["--m", "72", "--n", "128", "--k", "256"];
+    for (options, kernels, note) in [
+        (&["--dtype", "e4m3"][..], 12, true),
+        (&["--dtype", "e4m3", "--fast-accum"], 13, true),
+        (&["--dtype", "e4m3", "--scales", "block"], 4, true),
+        (&["--dtype", "e4m3", "--with-c"], 1, true),
+        (&["--dtype", "e4m3", "--out-dtype", "e4m3"], 4, true),
+        (&["--dtype", "e5m2xe4m3"], 1, true),
+        (&["--dtype", "int8"], 2, true),
+        (&["--dtype", "int8", "--out-dtype", "bf16"], 3, true),
+        (&["--dtype", "tf32"], 3, true),
+        (&["--epilogue", "bias+gelu"], 7, false),
+        (&["--epilogue", "bias+gelu+residual"], 3, false),
+        (&["--epilogue", "swiglu"], 3, false),
+        (&["--layout", "tt", "--batch", "3"], 2, true),
+        (&["--layout", "nt", "--column-major", "--dtype", "f16"], 1, true),
+        (&["--groups", &groups], 5, true),
+    ] {
+        let size = if options[0] == "--groups" { &size[2..] } else { &size[..] };
+        let options = [options, size, &["--all"]].concat();
+        let report: Value =
+            serde_json::from_str(&plan(&[&options[..], &["--json"]].concat())).expect("JSON");
+        let rows = report["candidates"].as_array().expect("candidates");
+        let names: BTreeSet<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+        assert_eq!(names.len(), kernels, "{options:?}: {names:?}");
+        let picked: Vec<_> = rows.iter().filter(|row| row["picked"] == true).collect();
+        assert_eq!(picked.len(), 1, "{options:?}");
+        assert_eq!(report["note"].is_string(), note, "{options:?}");
+        // `warpipe gemm` takes the same kernel on the model, which has as many SMs.
+        let gemm: Vec<&str> = options
+            .iter()
+            .map(|option| if *option == "--with-c" { "--beta=1" } else { option })
+            .filter(|option| *option != "--all")
+            .collect();
+        let line = [&["gemm", "--device", "sim", "--json"], &gemm[..]].concat();
+        let (code, stdout, stderr) = outcome(&warpipe(line));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{options:?}");
+        let ran: Value = serde_json::from_str(&stdout).expect("JSON");
+        assert_eq!(ran["plan"]["kernel"]["name"], picked[0]["name"], "{options:?}");
+        let text = plan(&options);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("picked")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn predictions_of_8_bits_say_what_they_are() {
+    let text = plan(&["--m", "64", "--n", "7168", "--k", "2048", "--dtype", "e4m3"]);
+    let note = "the constants of the predictions were fitted to kernels of bf16: there are none of these types";
+    assert_eq!(text.lines().nth(2), Some(note), "{text}");
+    let size = ["--m", "64", "--n", "40", "--k", "64"];
+    for bad in [
+        &["--dtype", "int8", "--out-dtype", "f16"][..],
+        &["--epilogue", "swiglu"],
+        &["--scales", "row"],
+        &["--layout", "tt", "--with-c"],
+        &["--dtype", "e4m3", "--layout", "tt"],
+        &["--groups", "none.txt"],
+    ] {
+        let (code, stdout, stderr) = outcome(&warpipe([&["plan"], &size[..], bad].concat()));
+        assert_eq!((code, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{bad:?} {stderr}");
+    }
 }

@@ -20,7 +20,7 @@ use host::{Buffer, Device, Stream, ViewMut};
 use isa::kernel::Dtype;
 use operands::Operands;
 use serde::Serialize;
-use shape::{Layout, ShapeArgs};
+use shape::{BatchArgs, Layout, ShapeArgs};
 use std::fmt;
 use std::path::Path;
 use std::time::Instant;
@@ -48,6 +48,8 @@ pub struct Args {
     /// a page, heads, dim], and --cache-seqlens has the keys
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires_all = ["q", "cache_seqlens"])]
     block_table: Option<TensorRef>,
+    #[command(flatten)]
+    order: BatchArgs,
     #[command(flatten)]
     shape: ShapeArgs,
     /// Element type of generated operands: bf16 or f16 [default: bf16]
@@ -217,7 +219,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         _ => Ok(()),
     };
     if let (Some(output), Ok(())) = (&output, &verdict) {
-        write(output, &operands.problem, args.shape.layout(), &results)?;
+        write(output, &operands.problem, args.shape().layout(), &results)?;
     }
     let bench = match (args.bench, &verdict) {
         (true, Ok(())) => Some(progress.step("timing", || timed(&plan, &device, &operands))?),
@@ -267,6 +269,11 @@ fn write(
 }
 
 impl Args {
+    /// The options of the problem.
+    fn shape(&self) -> ShapeArgs {
+        self.shape.in_order(self.order)
+    }
+
     /// The output file, checked before any work.
     fn output(&self) -> Result<Option<Output>, Error> {
         let inputs: Vec<&Path> = [&self.q, &self.k, &self.v, &self.block_table]
@@ -290,9 +297,9 @@ impl Args {
 
     fn operands(&self) -> Result<Operands, Error> {
         if let (Some(q), Some(k), Some(v)) = (&self.q, &self.k, &self.v) {
-            return Operands::read([q, k, v], self.block_table.as_ref(), &self.shape);
+            return Operands::read([q, k, v], self.block_table.as_ref(), &self.shape());
         }
-        let problem = self.shape.generated(self.dtype.unwrap_or(Dtype::Bf16))?;
+        let problem = self.shape().generated(self.dtype.unwrap_or(Dtype::Bf16))?;
         Operands::generate(problem, self.seed.unwrap_or(0))
     }
 }

@@ -42,12 +42,22 @@ impl FromStr for Window {
     }
 }
 
-/// Sizes, mask and factors.
-#[derive(clap::Args, Debug, Clone, Default)]
-pub struct ShapeArgs {
+/// The options whose names the GEMM has too, so that `check` declares them once for both.
+#[derive(clap::Args, Debug, Clone, Copy, Default)]
+pub struct BatchArgs {
     /// Number of sequences [default: 1]
     #[arg(help_heading = SIZES, long, value_name = "B")]
     pub batch: Option<u32>,
+    /// Order of the dimensions in memory [default: bshd]
+    #[arg(help_heading = WHAT, long, value_enum)]
+    pub layout: Option<Layout>,
+}
+
+/// Sizes, mask and factors.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub struct ShapeArgs {
+    #[arg(skip)]
+    pub order: BatchArgs,
     /// Heads of Q and O
     #[arg(help_heading = SIZES, long, value_name = "H")]
     pub heads: Option<u32>,
@@ -86,22 +96,33 @@ pub struct ShapeArgs {
     /// A score s, after the scale, becomes X * tanh(s / X)
     #[arg(help_heading = WHAT, long, value_parser = finite, value_name = "X")]
     pub softcap: Option<f32>,
-    /// Order of the dimensions in memory [default: bshd]
-    #[arg(help_heading = WHAT, long, value_enum)]
-    pub layout: Option<Layout>,
     /// Also compute the logarithm of each row's sum of exponentials (LSE)
     #[arg(help_heading = WHAT, long)]
     pub lse: bool,
 }
 
 impl ShapeArgs {
+    /// These options with a batch and a layout.
+    pub fn in_order(&self, order: BatchArgs) -> Self {
+        Self { order, ..self.clone() }
+    }
+
     /// Whether some option is given.
     pub fn any(&self) -> bool {
-        let Self { batch, heads, seq, head_dim, varlen, causal, window, .. } = self;
+        let Self {
+            order: BatchArgs { batch, layout },
+            heads,
+            seq,
+            head_dim,
+            varlen,
+            causal,
+            window,
+            ..
+        } = self;
         let sizes = batch.is_some() || heads.is_some() || seq.is_some() || head_dim.is_some();
         let factors = self.scale.is_some() || self.softcap.is_some();
         let lists = varlen.is_some() || self.cache_seqlens.is_some();
-        let rest = self.layout.is_some() || self.lse || lists;
+        let rest = layout.is_some() || self.lse || lists;
         sizes || factors || rest || *causal || window.is_some()
     }
 
@@ -121,7 +142,7 @@ impl ShapeArgs {
             return Ok(Some(self.cache(keys)));
         }
         let equal = |kv| Sequences::Equal {
-            batch: self.batch.unwrap_or(1),
+            batch: self.order.batch.unwrap_or(1),
             q: self.seq_q.unwrap_or(kv),
             kv,
         };
@@ -175,7 +196,7 @@ impl ShapeArgs {
 
     /// The order of the dimensions.
     pub fn layout(&self) -> Layout {
-        self.layout.unwrap_or(Layout::Bshd)
+        self.order.layout.unwrap_or(Layout::Bshd)
     }
 
     fn mask(&self) -> Result<Mask, Error> {
@@ -202,11 +223,14 @@ mod tests {
     #[derive(clap::Parser)]
     struct TestLine {
         #[command(flatten)]
+        order: BatchArgs,
+        #[command(flatten)]
         shape: ShapeArgs,
     }
 
     fn args(options: &[&str]) -> ShapeArgs {
-        <TestLine as clap::Parser>::parse_from(["test"].iter().chain(options)).shape
+        let line = <TestLine as clap::Parser>::parse_from(["test"].iter().chain(options));
+        line.shape.in_order(line.order)
     }
 
     fn mask(options: &[&str]) -> Mask {

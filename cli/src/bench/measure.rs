@@ -107,7 +107,7 @@ pub fn rival(args: &Args, device: &Device) -> Result<(Option<CublasLt>, Option<S
 fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
     if let Some(asked) = &args.instance {
         let types = (problem.ab, problem.out, false);
-        let index = instance::named(gemm, asked, |i| (i.ab, i.out, i.has_c) == types)?;
+        let index = instance::named(gemm.instances(), asked, |i| (i.ab, i.out, i.has_c) == types)?;
         let plan = match args.schedule {
             Some(schedule) => gemm.plan_scheduled(problem, index, schedule)?,
             None => gemm.plan_with(problem, index)?,

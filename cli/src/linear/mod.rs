@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let scales = ScalesOf { a: of_x, b: scales, of };
 
     let ways = Ways { alpha: 1.0, beta: 0.0, fast_accum: false, d_scale: None, amax: false };
-    let mut planned = Planned::new(&device, &operands, &scales, ways)?;
+    let mut planned = Planned::new(&device, &operands, &scales, ways, None)?;
     let multiply = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d);
     let name = format!("multiplying on {}", device.describe());
     let (d, seconds) = progress.step(&name, || timed(&device, &operands, n, multiply))?;

@@ -25,7 +25,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let device = Device::sim(SimConfig::default());
     let attention = Attention::new(&device, &warpipe::GEMM_IMAGE)?;
     let table: Vec<AttentionKernel> = attention.kernels().collect();
-    let shape = &args.attention;
+    let shape = &args.attention()?;
     let case = |index: usize, problem: AttentionProblem| -> Result<Box<dyn Case>, Error> {
         attention.plan_with(&problem, index)?;
         let kernel = table[index].name().to_owned();
@@ -37,7 +37,7 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
         Some(name) => vec![named(&table, name)?],
         None => {
             let problem =
-                if shape.sized() { shape.generated(args.dtype)? } else { reach(args, 64, None)? };
+                if shape.sized() { shape.generated(args.half()?)? } else { reach(args, 64, None)? };
             let index = attention.plan(&problem)?.describe().index;
             return Ok(vec![case(index, problem)?]);
         }
@@ -83,7 +83,7 @@ pub fn case(
             dim: shape.head_dim.unwrap_or(dim),
         };
         let q = if let Some(AttentionKernel::Split(_)) = kernel { 3 } else { 256 };
-        let default = Sequences::Equal { batch: shape.batch.unwrap_or(1), q, kv: 512 };
+        let default = Sequences::Equal { batch: shape.order.batch.unwrap_or(1), q, kv: 512 };
         let problem = shape.problem(dtype, heads, shape.sequences()?.unwrap_or(default))?;
         let softcap = kernel.is_some_and(|kernel| kernel.soft_cap()).then_some(2.0);
         AttentionProblem { softcap: problem.softcap.or(softcap), ..problem }
@@ -195,7 +195,7 @@ fn reach(
     dim: u32,
     kernel: Option<AttentionKernel>,
 ) -> Result<AttentionProblem, Error> {
-    let shape = &args.attention;
+    let shape = &args.attention()?;
     let heads = Heads {
         q: shape.heads.unwrap_or(2),
         kv: shape.kv_heads.or(shape.heads).unwrap_or(1),
@@ -205,10 +205,10 @@ fn reach(
         Some(AttentionKernel::Split(_)) => {
             Sequences::Cache { q: 3, keys: vec![500, 0, 1, 70], capacity: 512 }
         }
-        _ => Sequences::Equal { batch: shape.batch.unwrap_or(1), q: 300, kv: 200 },
+        _ => Sequences::Equal { batch: shape.order.batch.unwrap_or(1), q: 300, kv: 200 },
     };
     let sequences = shape.sequences()?.unwrap_or(default);
-    let dtype = kernel.map_or(args.dtype, |kernel| kernel.dtype());
+    let dtype = kernel.map_or(args.half()?, |kernel| kernel.dtype());
     let problem = shape.problem(dtype, heads, sequences)?;
     let masked = shape.causal || shape.window.is_some();
     Ok(AttentionProblem {

@@ -1,63 +1,51 @@
-//! The GEMM kernels as cases.
+//! The GEMM kernels as cases, of any family.
 
 use super::family::Family;
+use super::tables::{MatricesTable, Product, Table, table};
 use super::{Args, Case, Failure, Steps};
 use crate::check::Judged;
 use crate::error::Error;
-use crate::instance;
-use crate::operands::{Generate, Operands};
+use crate::family::refuse_with_layouts;
+use crate::instance::{Kernels, named};
+use crate::scaled::ScaleOf;
 use host::gemm::{Gemm, GemmProblem, Schedule};
 use host::sim::{Stats, Trial};
-use host::{Device, SimConfig, View};
-use warpipe::gpu_kernels::gemm::Instance;
-
+use host::{Device, SimConfig};
 use std::sync::{Arc, OnceLock};
+use warpipe::gpu_kernels::gemm::Instance;
 
 /// A shape with partial tiles in all three dimensions.
 const SHAPE: [u64; 3] = [300, 520, 200];
 
 struct GemmCase {
-    kernel: String,
-    index: usize,
+    kernel: &'static str,
+    product: Arc<dyn Product>,
     /// The schedule of the kernel.
     schedule: Schedule,
-    operands: Arc<Operands>,
-    alpha: f32,
-    beta: f32,
     /// A result that matched the f64 product. Later results with the same bits need no comparison.
     good: OnceLock<Vec<u8>>,
 }
 
 /// The cases that the options name.
 pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
-    let device = Device::sim(SimConfig::default());
-    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-    let given = args.m.zip(args.n).zip(args.k).map(|((m, n), k)| [m, n, k]);
-    let chosen = chosen(args, &gemm, given.unwrap_or(SHAPE))?;
+    let table = table_of(args)?;
+    let given = args.size()?;
     let mut cases: Vec<Box<dyn Case>> = Vec::new();
-    for index in chosen {
-        let instance = &gemm.instances()[index];
+    for index in chosen(args, table.as_ref(), given)? {
+        let row = &table.rows()[index];
         // One tile and a part of one in each dimension; k tiles for two CTAs, the last one partial.
         let reach = [
-            u64::from(instance.bm * instance.cluster_m + 8),
-            u64::from(instance.bn * instance.cluster_n + 8),
-            u64::from(instance.bk * 3 + 8),
+            u64::from(row.bm * row.cluster_m + 8),
+            u64::from(row.bn * row.cluster_n + 8),
+            u64::from(row.bk * 3 + 8),
         ];
-        let [m, n, k] = given.unwrap_or(if args.all_instances { reach } else { SHAPE });
-        let problem =
-            GemmProblem { m, n, k, ab: instance.ab, out: instance.out, beta_c: instance.has_c };
-        if m == 0 || n == 0 {
-            return Err(empty([m, n, k]));
-        }
-        let operands = Arc::new(Operands::generate(Generate { problem, seed: 0 })?);
-        for schedule in schedules(&gemm, &problem, index, args.schedule)? {
+        let own = if args.all_instances { reach } else { SHAPE };
+        let product = table.product(index, given.unwrap_or(table.rounded(own)), 0)?;
+        for schedule in schedules(product.as_ref(), args.schedule)? {
             cases.push(Box::new(GemmCase {
-                kernel: instance.desc.meta.name().to_owned(),
-                index,
+                kernel: row.desc.meta.name(),
+                product: Arc::clone(&product),
                 schedule,
-                operands: Arc::clone(&operands),
-                alpha: 1.5,
-                beta: if instance.has_c { args.beta.unwrap_or(-2.0) } else { 0.0 },
                 good: OnceLock::new(),
             }));
         }
@@ -65,30 +53,46 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     Ok(cases)
 }
 
+/// The table that the options name, on a model.
+fn table_of(args: &Args) -> Result<Box<dyn Table>, Error> {
+    let (family, layouts, beta) = (&args.family, args.strided()?, args.beta.is_some());
+    if family.groups.is_some() && beta {
+        return Err(Error::Usage("products with --groups have no --beta: omit it".to_owned()));
+    }
+    if layouts.any() {
+        refuse_with_layouts(&[("--beta", beta)])?;
+    }
+    table(family, layouts, args.beta, &Device::sim(SimConfig::default()))
+}
+
 /// The kernels that the options name, by their rows in the table; otherwise the picker's for a shape.
-fn chosen(args: &Args, gemm: &Gemm, [m, n, k]: [u64; 3]) -> Result<Vec<usize>, Error> {
+fn chosen(args: &Args, table: &dyn Table, given: Option<[u64; 3]>) -> Result<Vec<usize>, Error> {
+    if let Some(size @ ([0, ..] | [_, 0, _])) = given {
+        return Err(empty(size));
+    }
     if args.all_instances {
-        return Ok((0..gemm.instances().len()).collect());
+        let rows = table.rows().iter().enumerate().filter(|(_, row)| table.fits(row));
+        return Ok(rows.map(|(index, _)| index).collect());
     }
     if let Some(name) = &args.instance {
-        return Ok(vec![instance::named(gemm, name, |_| true)?]);
+        return Ok(vec![named(table.rows(), name, |row| table.fits(row))?]);
     }
-    let out = args.out_dtype.unwrap_or(args.dtype);
-    let problem = GemmProblem { m, n, k, ab: args.dtype, out, beta_c: args.beta.is_some() };
-    let plan = gemm.plan(&problem)?;
-    let kernel = plan.describe().kernel.as_ref().ok_or_else(|| empty([m, n, k]))?;
-    Ok(vec![kernel.index])
+    Ok(vec![table.pick(given.unwrap_or(table.rounded(SHAPE)))?])
 }
 
 /// The kernels that the options name, each with steps along K, along the tiles of a CTA, or both in turn.
 pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
-    let device = Device::sim(SimConfig::default());
-    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
+    if args.family.groups.is_some() {
+        let usage =
+            "--certify has products of its own sizes, and --groups names others: omit one of them";
+        return Err(Error::Usage(usage.to_owned()));
+    }
+    let table: Arc<dyn Table> = table_of(args)?.into();
     let dimensions = args.steps.map_or_else(|| vec![Steps::K, Steps::Tiles], |steps| vec![steps]);
     let mut families: Vec<Box<dyn Family>> = Vec::new();
-    for index in chosen(args, &gemm, SHAPE)? {
+    for index in chosen(args, table.as_ref(), None)? {
         for &steps in &dimensions {
-            families.push(Box::new(Tiled { index, steps, gemm: gemm.instances()[index] }));
+            families.push(Box::new(Tiled { index, steps, table: Arc::clone(&table) }));
         }
     }
     Ok(families)
@@ -98,26 +102,29 @@ pub fn families(args: &Args) -> Result<Vec<Box<dyn Family>>, Error> {
 struct Tiled {
     index: usize,
     steps: Steps,
-    gemm: Instance,
+    table: Arc<dyn Table>,
 }
 
 /// K tiles of each tile, where the tiles are the steps.
 const K_TILES: u32 = 2;
 
 impl Tiled {
-    /// A product of so many steps. The last tile has a few rows and columns only: the kernel does the
+    fn row(&self) -> &'static Instance {
+        &self.table.rows()[self.index]
+    }
+
+    /// The size of a product of so many steps. The last tile has a few rows and columns only: the kernel does the
     /// same with it, and the result is compared sooner.
-    fn problem(&self, steps: u32) -> GemmProblem {
-        let Instance { bm, bn, bk, cluster_m, cluster_n, .. } = self.gemm;
+    fn size(&self, steps: u32) -> [u64; 3] {
+        let Instance { bm, bn, bk, cluster_m, cluster_n, swap_ab, .. } = *self.row();
         let (tiles, k_tiles) = match self.steps {
             Steps::K => (1, steps),
             Steps::Tiles => (steps, K_TILES),
         };
         let (m, n) = (bm * (cluster_m * tiles - 1) + 8, bn * (cluster_n - 1) + 8);
         // With swapped operands, the kernel's rows are D's columns.
-        let (m, n) = if self.gemm.swap_ab { (n, m) } else { (m, n) };
-        let (ab, out, beta_c) = (self.gemm.ab, self.gemm.out, self.gemm.has_c);
-        GemmProblem { m: m.into(), n: n.into(), k: (bk * k_tiles).into(), ab, out, beta_c }
+        let (m, n) = if swap_ab { (n, m) } else { (m, n) };
+        self.table.rounded([m, n, bk * k_tiles].map(u64::from))
     }
 }
 
@@ -127,19 +134,14 @@ impl Family for Tiled {
             Steps::K => "a k tile, of one tile of each CTA".to_owned(),
             Steps::Tiles => format!("a tile of each CTA, of {K_TILES} k tiles"),
         };
-        format!("{}, a step is {step}", self.gemm.desc.meta.name())
+        format!("{}, a step is {step}", self.row().desc.meta.name())
     }
 
     fn run(&self, config: &SimConfig, trial: Trial) -> Result<Stats, Failure> {
-        let problem = self.problem(trial.steps);
-        let operands = Operands::generate(Generate { problem, seed: trial.data });
         let case = GemmCase {
-            kernel: self.gemm.desc.meta.name().to_owned(),
-            index: self.index,
+            kernel: self.row().desc.meta.name(),
+            product: self.table.product(self.index, self.size(trial.steps), trial.data)?,
             schedule: Schedule { clusters: 1, streamed: 0 },
-            operands: Arc::new(operands.map_err(|e| Failure::Other(e.to_string()))?),
-            alpha: 1.5,
-            beta: if self.gemm.has_c { -2.0 } else { 0.0 },
             good: OnceLock::new(),
         };
         case.run(config)
@@ -153,77 +155,64 @@ pub fn case(
     instance: Option<&str>,
     beta: f32,
 ) -> Result<Box<dyn Case>, Error> {
-    let operands = Operands::generate(Generate { problem, seed: 0 })?;
     let device = Device::sim(SimConfig { sms, ..SimConfig::default() });
-    let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-    let plan = match instance {
-        Some(name) => {
-            let types = (problem.ab, problem.out, problem.beta_c);
-            let index = instance::named(&gemm, name, |i| (i.ab, i.out, i.has_c) == types)?;
-            gemm.plan_with(&problem, index)?
-        }
-        None => gemm.plan(&problem)?,
+    let kernels: Arc<dyn Kernels> = Arc::new(Gemm::new(&device, &warpipe::GEMM_IMAGE)?);
+    let table = MatricesTable {
+        kernels,
+        problem,
+        sms,
+        types: None,
+        out: None,
+        epilogue: None,
+        scales: ScaleOf::Tensor,
+        fast_accum: false,
+        factors: [1.0, beta],
     };
-    let GemmProblem { m, n, k, .. } = problem;
-    let kernel = plan.describe().kernel.as_ref().ok_or_else(|| empty([m, n, k]))?;
-    let schedules = gemm.schedules(&problem, kernel.index)?;
-    let fastest = schedules.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let GemmProblem { m, n, k, ab, out, beta_c } = problem;
+    if m == 0 || n == 0 {
+        return Err(empty([m, n, k]));
+    }
+    let index = match instance {
+        Some(name) => named(table.rows(), name, |i| (i.ab, i.out, i.has_c) == (ab, out, beta_c))?,
+        None => table.pick([m, n, k])?,
+    };
+    let product = table.product(index, [m, n, k], 0)?;
+    let fastest = product.schedules()?.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let (_, schedule) = fastest.ok_or_else(|| empty([m, n, k]))?;
-    Ok(Box::new(GemmCase {
-        kernel: kernel.name.clone(),
-        index: kernel.index,
-        schedule,
-        operands: Arc::new(operands),
-        alpha: 1.0,
-        beta,
-        good: OnceLock::new(),
-    }))
+    let kernel = table.rows()[index].desc.meta.name();
+    Ok(Box::new(GemmCase { kernel, product, schedule, good: OnceLock::new() }))
 }
 
 /// The schedules that are checked: the one in the options, or all that are worth trying.
-fn schedules(
-    gemm: &Gemm,
-    problem: &GemmProblem,
-    index: usize,
-    asked: Option<Schedule>,
-) -> Result<Vec<Schedule>, Error> {
-    if let Some(schedule) = asked {
-        gemm.plan_scheduled(problem, index, schedule)?;
-        return Ok(vec![schedule]);
+fn schedules(product: &dyn Product, asked: Option<Schedule>) -> Result<Vec<Schedule>, Error> {
+    match asked {
+        Some(schedule) => {
+            product.check_schedule(schedule)?;
+            Ok(vec![schedule])
+        }
+        None => Ok(product.schedules()?.into_iter().map(|(_, schedule)| schedule).collect()),
     }
-    Ok(gemm.schedules(problem, index)?.into_iter().map(|(_, schedule)| schedule).collect())
 }
 
-fn empty([m, n, k]: [u64; 3]) -> Error {
+/// The error for a product without a result.
+pub fn empty([m, n, k]: [u64; 3]) -> Error {
     Error::Usage(format!("{m} x {n} x {k}: D is empty, and no kernel runs"))
 }
 
 impl Case for GemmCase {
     fn name(&self) -> String {
-        let GemmProblem { m, n, k, .. } = self.operands.problem;
-        format!("{} {m}x{n}x{k} {}", self.kernel, self.schedule)
+        format!("{} {} {}", self.kernel, self.product.size(), self.schedule)
     }
 
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
-        let problem = self.operands.problem;
         let device = Device::sim(config.clone());
-        let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-        let plan = gemm.plan_scheduled(&problem, self.index, self.schedule)?;
-        let a = device.upload(&self.operands.a.data)?;
-        let b = device.upload(&self.operands.b.data)?;
-        let c = self.operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
-        let mut d = device.alloc(problem.bytes('D') as usize)?;
-        // NaN in every type, so that the check finds elements that are not written.
-        d.fill(0xff)?;
-        plan.run(&a, &b, c.as_ref().map(View::from), &mut d, self.alpha, self.beta)?;
-        let d = d.to_vec()?;
+        let d = self.product.run(&device, self.schedule)?;
         if self.good.get() != Some(&d) {
-            let judged = Judged::new(&self.operands, self.alpha, self.beta, &d)?;
-            if !judged.passed {
-                let Judged { check, bound, .. } = judged;
+            let Judged { check, bound, passed } = self.product.judge(&d)?;
+            if !passed {
+                let name = self.name();
                 return Err(Failure::Other(format!(
-                    "{}: wrong result: {check}, bound {bound:.0e}",
-                    self.name()
+                    "{name}: wrong result: {check}, bound {bound:.0e}"
                 )));
             }
             // Another thread may have stored its result first; both are correct.
@@ -243,19 +232,20 @@ mod tests {
         let problem =
             GemmProblem { m: 8, n: 16, k: 264, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false };
         let device = Device::sim(SimConfig::default());
+        let table = table_with(&["check", "gemm"]);
+        let size = [problem.m, problem.n, problem.k];
+        let index = table.pick(size).unwrap();
         let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE).unwrap();
-        let kernel = gemm.plan(&problem).unwrap().describe().kernel.clone().unwrap();
-        let operands = Arc::new(Operands::generate(Generate { problem, seed: 1 }).unwrap());
-        let all = schedules(&gemm, &problem, kernel.index, None).unwrap();
+        let picked = gemm.plan(&problem).unwrap().describe().kernel.clone().unwrap();
+        assert_eq!(index, picked.index);
+        let product = table.product(index, size, 1).unwrap();
+        let all = schedules(product.as_ref(), None).unwrap();
         assert!(all.iter().any(|s| s.streamed == 0) && all.iter().any(|s| s.streamed > 0));
         for schedule in all {
             let case = GemmCase {
-                kernel: kernel.name.clone(),
-                index: kernel.index,
+                kernel: table.rows()[index].desc.meta.name(),
+                product: Arc::clone(&product),
                 schedule,
-                operands: Arc::clone(&operands),
-                alpha: 1.0,
-                beta: 0.0,
                 good: OnceLock::new(),
             };
             let stats = case.run(&SimConfig::default()).unwrap_or_else(|e| panic!("{e}"));
@@ -264,7 +254,59 @@ mod tests {
             assert!(case.name().ends_with(&format!(" 8x16x264 {schedule}")));
         }
         let too_many = Schedule { clusters: 1, streamed: 2 };
-        assert!(schedules(&gemm, &problem, kernel.index, Some(too_many)).is_err());
+        assert!(schedules(product.as_ref(), Some(too_many)).is_err());
+    }
+
+    fn table_with(line: &[&str]) -> Box<dyn Table> {
+        table_of(&<TestLine as clap::Parser>::parse_from(line).args).unwrap()
+    }
+
+    /// Of each family, its smallest kernel is right in one schedule, and options that it does not have are refused.
+    #[test]
+    fn families_have_tables_of_their_own() {
+        for (options, rows) in [
+            (&["--dtype", "e4m3"][..], "gemm_e4m3_"),
+            (&["--dtype", "e4m3", "--fast-accum"], "gemm_e4m3_"),
+            (&["--dtype", "e4m3", "--scales", "block"], "gemm_e4m3_"),
+            (&["--dtype", "e4m3", "--out-dtype", "e4m3"], "gemm_e4m3_e4m3_"),
+            (&["--dtype", "e4m3", "--beta", "0.5", "--scales", "row"], "gemm_e4m3_bf16_"),
+            (&["--dtype", "e5m2xe4m3"], "gemm_e5m2xe4m3_"),
+            (&["--dtype", "int8"], "gemm_s8_s32_"),
+            (&["--dtype", "int8", "--out-dtype", "bf16"], "gemm_s8_bf16_"),
+            (&["--dtype", "tf32"], "gemm_tf32_"),
+            (&["--epilogue", "bias+gelu"], "gemm_fused_bf16_"),
+            (&["--epilogue", "swiglu", "--dtype", "f16"], "gemm_gated_f16_"),
+            (&["--layout", "tt", "--batch", "2"], "gemm_layout_bf16_tt_"),
+        ] {
+            let table = table_with(&[&["check", "gemm"], options].concat());
+            let fitting: Vec<_> =
+                (0..table.rows().len()).filter(|i| table.fits(&table.rows()[*i])).collect();
+            let least = fitting.iter().min_by_key(|i| table.rows()[**i].bm * table.rows()[**i].bn);
+            let index = *least.unwrap_or_else(|| panic!("{options:?}: no kernel"));
+            let name = table.rows()[index].desc.meta.name();
+            assert!(name.starts_with(rows), "{options:?}: {name}");
+            let product = table.product(index, table.rounded([24, 40, 264]), 1).unwrap();
+            let schedule = schedules(product.as_ref(), None).unwrap()[0];
+            let case = GemmCase { kernel: name, product, schedule, good: OnceLock::new() };
+            let stats = case.run(&SimConfig::default());
+            let stats = stats.unwrap_or_else(|e| panic!("{options:?}: {e}"));
+            assert!(stats.wgmmas > 0 && case.good.get().is_some(), "{options:?}");
+        }
+        for options in [
+            &["--dtype", "int8", "--fast-accum"][..],
+            &["--dtype", "e5m2", "--scales", "block"],
+            &["--scales", "row"],
+            &["--dtype", "tf32", "--epilogue", "bias"],
+            &["--epilogue", "swiglu", "--beta", "1"],
+            &["--layout", "nn", "--beta", "1"],
+            &["--batch", "2", "--epilogue", "relu"],
+            &["--dtype", "e4m3", "--batch", "2"],
+        ] {
+            let line = [&["check", "gemm"], options].concat();
+            let args = <TestLine as clap::Parser>::parse_from(line).args;
+            let refused = table_of(&args).err().unwrap_or_else(|| panic!("{options:?}"));
+            assert_eq!((refused.exit_code(), refused.to_string().lines().count()), (2, 1));
+        }
     }
 
     #[test]

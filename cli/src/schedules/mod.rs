@@ -6,12 +6,15 @@ pub mod examples;
 mod family;
 pub mod gemm;
 mod sm100;
+mod tables;
 
-use super::args::{finite, operand_dtype, result_dtype};
-use super::attention::shape::ShapeArgs;
+use super::args::{LayoutArg, finite};
+use super::attention::shape::{BatchArgs, ShapeArgs};
 use super::error::Error;
+use super::family::FamilyArgs;
 use super::progress::Progress;
 use super::say;
+use super::strided;
 use clap::ValueEnum;
 use host::SimConfig;
 use host::gemm::Schedule;
@@ -43,6 +46,7 @@ enum Steps {
 
 /// Options of `warpipe check`.
 #[derive(clap::Args, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Options that do not depend on each other.
 pub struct Args {
     /// What to check
     #[arg(value_enum, default_value = "gemm")]
@@ -75,35 +79,45 @@ pub struct Args {
     /// Run only this schedule: a seed, or the schedule that a finding prints
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["seeds", "pct", "exhaustive"])]
     seed: Option<String>,
-    /// Rows of A and D
+    /// Rows of A and D [default, as for N and K: a shape with partial tiles]
     #[arg(long, value_name = "M", requires_all = ["n", "k"])]
     m: Option<u64>,
     /// Rows of B, columns of D
-    #[arg(long, value_name = "N", requires_all = ["m", "k"])]
+    #[arg(long, value_name = "N", requires = "k")]
     n: Option<u64>,
     /// Columns of A and B
-    #[arg(long, value_name = "K", requires_all = ["m", "n"])]
+    #[arg(long, value_name = "K", requires = "n")]
     k: Option<u64>,
-    /// Element type of A and B: bf16 or f16
-    #[arg(long, value_parser = operand_dtype, default_value = "bf16")]
-    dtype: Dtype,
-    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
-    #[arg(long, value_parser = result_dtype, value_name = "DTYPE")]
-    out_dtype: Option<Dtype>,
     /// Add C, times X
     #[arg(long, value_parser = finite, allow_hyphen_values = true, value_name = "X")]
     beta: Option<f32>,
-    /// Check this instance instead of the picker's: a kernel's name, or the end of one. Those for Blackwell begin with
-    /// gemm_sm100_
+    /// Check this instance instead of the picker's: a kernel's name, or the end of one, in the table of the family that the
+    /// options name. Those for Blackwell begin with gemm_sm100_
     #[arg(long, value_name = "NAME", conflicts_with = "all_instances")]
     instance: Option<String>,
-    /// Check every instance, each with a shape that has partial tiles in every dimension
-    #[arg(long, conflicts_with_all = ["dtype", "out_dtype", "beta"])]
+    /// Check every instance of the table, or those of --dtype, --out-dtype and --beta, each with a shape that has partial tiles
+    /// in every dimension
+    #[arg(long)]
     all_instances: bool,
     /// Check this GEMM schedule instead of all that are worth trying: number of clusters, and number
     /// of cluster tiles that are split along K
     #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
     schedule: Option<Schedule>,
+    #[command(flatten)]
+    family: FamilyArgs,
+    /// How A and B lie in memory, as BLAS says it: tn is A [M, K] and B [N, K], tt is A [M, K] and B [K, N], nn is A [K, M]
+    /// and B [N, K], nt is A [K, M] and B [K, N]. For attention, the order of the dimensions: bshd or bhsd
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<LayoutArg>,
+    /// Number of products, each with matrices of its own; for attention, of sequences
+    #[arg(long, value_name = "COUNT")]
+    batch: Option<u32>,
+    /// All products of the batch share one B
+    #[arg(long, requires = "batch")]
+    broadcast_b: bool,
+    /// D lies in memory as [N, M]
+    #[arg(long)]
+    column_major: bool,
     #[command(flatten)]
     attention: ShapeArgs,
     /// Write the results to this file as JSON
@@ -146,6 +160,68 @@ pub trait Case: Sync {
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure>;
 }
 
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        match e {
+            Error::Host(e) => e.into(),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl Args {
+    /// The size of the product, if it is given.
+    fn size(&self) -> Result<Option<[u64; 3]>, Error> {
+        let Some((n, k)) = self.n.zip(self.k) else { return Ok(None) };
+        match (self.m, &self.family.groups) {
+            (Some(m), _) => Ok(Some([m, n, k])),
+            // The groups say the rows.
+            (None, Some(_)) => Ok(Some([1, n, k])),
+            (None, None) => {
+                Err(Error::Usage(format!("--n {n} and --k {k}: give --m, the rows of A, as well")))
+            }
+        }
+    }
+
+    /// The layouts and the batch of the GEMM.
+    fn strided(&self) -> Result<strided::Options, Error> {
+        let Self { batch, broadcast_b, column_major, .. } = *self;
+        let layout = match self.layout {
+            None => None,
+            Some(LayoutArg::Gemm(layout)) => Some(layout),
+            Some(LayoutArg::Attention(_)) => {
+                let usage = "--layout bshd and bhsd are of attention; give tn, tt, nn or nt";
+                return Err(Error::Usage(usage.to_owned()));
+            }
+        };
+        Ok(strided::Options { layout, batch: batch.map(u64::from), broadcast_b, column_major })
+    }
+
+    /// The options of attention.
+    fn attention(&self) -> Result<ShapeArgs, Error> {
+        let layout = match self.layout {
+            None => None,
+            Some(LayoutArg::Attention(layout)) => Some(layout),
+            Some(LayoutArg::Gemm(layout)) => {
+                let usage = format!("--layout {layout} is of the GEMM; give bshd or bhsd");
+                return Err(Error::Usage(usage));
+            }
+        };
+        Ok(self.attention.in_order(BatchArgs { batch: self.batch, layout }))
+    }
+
+    /// The element type of attention.
+    fn half(&self) -> Result<Dtype, Error> {
+        let types = self.family.types();
+        let half = matches!(types.a, Dtype::Bf16 | Dtype::F16);
+        if half && !self.family.any() {
+            return Ok(types.a);
+        }
+        let usage = "attention is of bf16 or f16, and has no scales, epilogue and groups of products: give --dtype bf16 or f16";
+        Err(Error::Usage(usage.to_owned()))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
@@ -155,20 +231,36 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.what != What::Attention && args.attention.any() {
         return usage("--heads, --causal and the like are options of `check attention`; omit them");
     }
-    let of_gemm = args.m.is_some() || args.beta.is_some() || args.out_dtype.is_some();
+    let of_gemm = args.n.is_some()
+        || args.beta.is_some()
+        || args.family.out_dtype.is_some()
+        || args.broadcast_b
+        || args.column_major;
     if args.what == What::Attention && (of_gemm || args.schedule.is_some()) {
         return usage(
-            "attention has no --m, --n, --k, --beta, --out-dtype and --schedule; omit them",
+            "attention has no --m, --n, --k, --beta, --out-dtype, --schedule, --broadcast-b and --column-major; omit them",
         );
     }
-    if args.certify && args.attention.any() {
+    match args.what {
+        What::Attention => {
+            args.half()?;
+            args.attention()?;
+        }
+        What::Gemm => drop(args.strided()?),
+        What::Example if args.batch.is_some() || args.layout.is_some() => {
+            return usage("an example has no --batch and --layout; omit them");
+        }
+        What::Example => {}
+    }
+    let sized = args.attention.any() || args.batch.is_some() || args.layout.is_some();
+    if args.certify && args.what == What::Attention && sized {
         return usage("--certify has its own shapes; omit the options of attention");
     }
-    let shaped = args.m.is_some()
+    let shaped = args.n.is_some()
         || args.schedule.is_some()
         || args.instance.is_some()
         || args.all_instances;
-    if args.what == What::Example && (shaped || args.beta.is_some() || args.out_dtype.is_some()) {
+    if args.what == What::Example && (shaped || of_gemm || args.family.any()) {
         return usage("an example has its own shapes; omit the options of the GEMM");
     }
     if args.what == What::Example && args.steps.is_some() {

@@ -40,8 +40,9 @@ fn named(asked: &str) -> Result<&'static Instance, Error> {
 
 /// The kernel that the options name.
 fn chosen(args: &Args) -> Result<&'static Instance, Error> {
-    if args.schedule.is_some() || args.beta.is_some() || args.out_dtype.is_some() {
-        let text = "kernels for Blackwell have no --schedule, --beta and --out-dtype; omit them";
+    let family = args.family.any() || args.family.out_dtype.is_some() || args.strided()?.any();
+    if family || args.schedule.is_some() || args.beta.is_some() {
+        let text = "kernels for Blackwell have no --schedule, --beta, --out-dtype and options of a family; omit them";
         return Err(Error::Usage(text.to_owned()));
     }
     named(args.instance.as_deref().unwrap_or_default())
@@ -50,12 +51,12 @@ fn chosen(args: &Args) -> Result<&'static Instance, Error> {
 /// The kernel that the options name, with their shape or with one that has partial tiles in all dimensions.
 pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     let instance = chosen(args)?;
-    let size = match args.m.zip(args.n).zip(args.k) {
+    let size = match args.size()? {
         None => {
             let [rows, columns] = instance.cluster_tile;
             [rows + 8, columns + 8, 3 * k_tile(instance) + 16 * instance.packing]
         }
-        Some(((m, n), k)) => {
+        Some([m, n, k]) => {
             let sizes = [m, n, k].map(u32::try_from);
             let [Ok(m), Ok(n), Ok(k)] = sizes else {
                 return Err(Error::Usage(format!("{m} x {n} x {k}: each is below 2^32")));

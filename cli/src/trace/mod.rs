@@ -9,7 +9,7 @@ mod svg;
 mod timeline;
 
 use super::args::{DeviceArg, finite, operand_dtype, result_dtype};
-use super::attention::shape::ShapeArgs;
+use super::attention::shape::{BatchArgs, ShapeArgs};
 use super::error::Error;
 use super::output::Place;
 use super::progress::Progress;
@@ -119,6 +119,8 @@ pub struct Args {
     #[arg(long, value_name = "SCHEDULE")]
     seed: Option<String>,
     #[command(flatten)]
+    order: BatchArgs,
+    #[command(flatten)]
     attention: ShapeArgs,
     /// Device: sim; in a build with the feature `trace` also cuda or cuda:N, for two kernels:
     /// gemm_bf16_bf16_128x256_2x1 and gemm_bf16_bf16_128x128_1x1_pp
@@ -158,7 +160,7 @@ impl Args {
             || self.sms.is_some();
         let of_gemm = self.m.is_some() || self.out_dtype.is_some() || self.beta.is_some();
         match (self.what, &self.name) {
-            (What::Gemm | What::Example, _) if self.attention.any() => {
+            (What::Gemm | What::Example, _) if self.attention().any() => {
                 return usage(
                     "--heads, --causal and the like are options of `trace attention`; omit them",
                 );
@@ -206,6 +208,11 @@ impl Args {
             return usage("--seed and --sms are options of the model; omit them on a GPU");
         }
         gpu::image().map(drop)
+    }
+
+    /// The options of attention.
+    fn attention(&self) -> ShapeArgs {
+        self.attention.in_order(self.order)
     }
 
     fn shape(&self, otherwise: [u64; 3]) -> [u64; 3] {
@@ -260,7 +267,7 @@ impl Args {
         if self.what == What::Attention {
             let dtype = self.dtype.unwrap_or(Dtype::Bf16);
             let sms = self.sms.unwrap_or(SMS);
-            return attention::case(sms, dtype, &self.attention, self.instance.as_deref());
+            return attention::case(sms, dtype, &self.attention(), self.instance.as_deref());
         }
         let [m, n, k] = self.shape(SHAPE);
         let ab = self.dtype.unwrap_or(Dtype::Bf16);

@@ -6,6 +6,7 @@ use super::{GroupedError, GroupedGemm, GroupedInfo, GroupedProblem, GroupedRows}
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
+use crate::gemm::Candidate;
 use crate::gemm::calibration::Calibration;
 use crate::gemm::pick::Schedule;
 use crate::gemm::predict::{Prediction, Tiled, longest};
@@ -52,7 +53,8 @@ impl GroupedPlan {
                 return Err(Error::WrongInstance { index, count, have });
             }
             Some(index) => {
-                (index, gemm.predicted_us(problem, index)?, "the caller asked for it".into())
+                let predicted_us = gemm.prediction(problem, index)?.predicted_us;
+                (index, predicted_us, "the caller asked for it".into())
             }
             None => gemm.pick(problem)?,
         };
@@ -118,8 +120,8 @@ impl GroupedGemm {
     /// Picks the smallest tile among the instances whose predicted time is close to the shortest. Returns the instance, its
     /// predicted time, and the reason.
     fn pick(&self, problem: &GroupedProblem) -> Result<(usize, f64, String), Error> {
-        let times = (0..self.instances.len()).map(|index| self.predicted_us(problem, index));
-        let times = times.collect::<Result<Vec<_>, _>>()?;
+        let times: Vec<f64> =
+            self.candidates(problem)?.iter().map(|c| c.prediction.predicted_us).collect();
         let shortest = times.iter().copied().fold(f64::INFINITY, f64::min);
         let close = times.iter().copied().enumerate().filter(|&(_, us)| us <= CLOSE * shortest);
         let elements = |index: usize| self.instances[index].bm * self.instances[index].bn;
@@ -132,11 +134,24 @@ impl GroupedGemm {
         Ok((index, us, why))
     }
 
-    /// The predicted time of row `index` of the table in microseconds, if all groups have the mean number of rows.
+    /// The kernels in the table's order, each with its predicted time, if all groups have the mean number of rows.
+    ///
+    /// # Errors
+    /// The errors of [`GroupedGemm::plan`].
+    pub fn candidates(&self, problem: &GroupedProblem) -> Result<Vec<Candidate<'static>>, Error> {
+        problem.check()?;
+        let rows = self.instances.iter().enumerate();
+        rows.map(|(index, instance)| {
+            Ok(Candidate { index, instance, prediction: self.prediction(problem, index)? })
+        })
+        .collect()
+    }
+
+    /// The prediction of row `index` of the table, if all groups have the mean number of rows.
     ///
     /// The prediction is for one product with the rows of all groups, each rounded up to whole tiles. Each group reads its
     /// own B from memory.
-    fn predicted_us(&self, problem: &GroupedProblem, index: usize) -> Result<f64, Error> {
+    fn prediction(&self, problem: &GroupedProblem, index: usize) -> Result<Prediction, Error> {
         let (instance, c) = (&self.instances[index], &Calibration::H200);
         let [rows, columns] = cluster_tile(instance);
         let (groups, mean) = (problem.groups, problem.mean_rows().max(1));
@@ -154,7 +169,8 @@ impl GroupedGemm {
         let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
         let memory_us = c.memory_us + bytes_us + slow_us;
         let times = [prediction.busiest_us(), memory_us, prediction.power_us];
-        Ok(prediction.launch_us + longest(times))
+        let predicted_us = prediction.launch_us + longest(times);
+        Ok(Prediction { predicted_us, memory_us, bytes_us, ..prediction })
     }
 
     /// Number of clusters of an instance that run at one time, with at most one CTA on each SM.

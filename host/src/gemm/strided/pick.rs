@@ -5,7 +5,7 @@ use super::problem::{Layout, StridedProblem};
 use crate::error::Error;
 use crate::gemm::Gemm;
 use crate::gemm::calibration::Calibration;
-use crate::gemm::predict::{Candidate, Prediction, Tiled, schedule};
+use crate::gemm::predict::{Candidate, Tiled};
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
 
@@ -16,11 +16,15 @@ pub(super) fn fits(instance: &Instance, problem: &StridedProblem) -> bool {
     plain && types && Layout::of(instance) == problem.layout
 }
 
-/// The row of the table with the shortest predicted time, and the reason.
+/// The rows that compute this product, as the kernel sees it, in the table's order, each with every schedule that is worth
+/// trying.
 ///
-/// The prediction is that of a K-major product with the same number of tiles ([`StridedProblem::stacked`]).
-pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, String), Error> {
-    let mut best: Option<Candidate<'_>> = None;
+/// The predictions are those of a K-major product with the same number of tiles ([`StridedProblem::stacked`]).
+pub(super) fn candidates(
+    gemm: &Gemm,
+    problem: &StridedProblem,
+) -> Result<Vec<Candidate<'static>>, Error> {
+    let mut all = Vec::new();
     for (index, instance) in gemm.instances().iter().enumerate().filter(|(_, i)| fits(i, problem)) {
         let active = gemm.active(instance)?;
         if active == 0 {
@@ -29,15 +33,19 @@ pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, Stri
         let stacked = problem.stacked(instance);
         let held = (gemm.device.sms(), active);
         let tiled = Tiled::new(instance, &stacked, held, &Calibration::H200);
-        let prediction = Prediction::new(&tiled, schedule(instance, &stacked, held));
-        let candidate = Candidate { index, instance, prediction };
-        if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
-            best = Some(candidate);
-        }
+        all.extend(tiled.schedules().map(|prediction| Candidate { index, instance, prediction }));
     }
-    let Some(Candidate { index, instance, prediction }) = best else {
+    if all.is_empty() {
         return Err(none(gemm.instances(), problem).into());
-    };
+    }
+    Ok(all)
+}
+
+/// The row of the table with the shortest predicted time, and the reason.
+pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, String), Error> {
+    let best = candidates(gemm, problem)?.into_iter().min_by(Candidate::order);
+    let Candidate { index, instance, prediction } =
+        best.ok_or_else(|| none(gemm.instances(), problem))?;
     let (Instance { bm, bn, .. }, time) = (instance, prediction.predicted_us);
     let why = format!(
         "of the kernels for the layout {}, tiles of {bm}x{bn} have the shortest predicted time on an H200, {time:.1} us",

@@ -1,14 +1,14 @@
 //! The kernels for layouts and batches, and their plans.
 
 use super::info::StridedInfo;
-use super::pick::{fits, pick};
+use super::pick::{candidates, fits, pick};
 use super::problem::StridedProblem;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::gemm::choice::Choice;
 use crate::gemm::pick::{Schedule, Tiling, kind_in_words};
-use crate::gemm::{Gemm, KernelInfo};
+use crate::gemm::{Candidate, Gemm, KernelInfo};
 use crate::launch::Module;
 use crate::turns::Turns;
 use gpu_kernels::gemm::divmod::FastDivmod;
@@ -49,6 +49,19 @@ impl StridedGemm {
     /// or a layout without kernels.
     pub fn plan(&self, problem: &StridedProblem) -> Result<StridedPlan, Error> {
         self.plan_of(problem, None)
+    }
+
+    /// The kernels that compute a batch of products, in the table's order, each with every schedule that is worth trying.
+    /// Their predictions are those of a K-major product with the same number of tiles. There are none if D is empty.
+    ///
+    /// # Errors
+    /// The errors of [`StridedGemm::plan`].
+    pub fn candidates(&self, problem: &StridedProblem) -> Result<Vec<Candidate<'static>>, Error> {
+        problem.check()?;
+        if problem.is_empty() {
+            return Ok(Vec::new());
+        }
+        candidates(&self.gemm, &problem.of_kernel())
     }
 
     /// Plans a batch of products with row `index` of the table, and with `schedule` if it is given. The schedule's cluster
