@@ -61,6 +61,8 @@ pub struct Prediction {
     pub epilogue_us: f64,
     /// What a cluster's later tiles save of each epilogue: their first stages are loaded meanwhile.
     pub prefetched_us: f64,
+    /// What the stores of an epilogue delay the loads of the other warp group's tile, with ping-pong.
+    pub contended_us: f64,
     /// Whether the next tile's main loop hides the epilogue.
     pub pingpong: bool,
     /// Stream-K fix-up: other clusters' partials are loaded and reduced. 0 if no tile is split.
@@ -128,6 +130,7 @@ impl Prediction {
             k_tile_us,
             epilogue_us: product.epilogue_us,
             prefetched_us: product.prefetched_us(k_tile_us),
+            contended_us: product.contended_us(k_tile_us),
             pingpong: pingpong(i),
             fixup_us,
             memory_us: product.read_us
@@ -162,7 +165,7 @@ impl Prediction {
         if self.pingpong {
             // While one warp group computes and stores a tile, the other one computes a tile.
             let main_loop = self.k_tiles as f64 * self.k_tile_us;
-            let exposed = (self.epilogue_us - main_loop).max(0.0) / 2.0;
+            let exposed = (self.epilogue_us - main_loop).max(0.0) / 2.0 + self.contended_us;
             return self.epilogue_us + self.rounds.saturating_sub(1) as f64 * exposed;
         }
         let later = (self.rounds + u64::from(self.schedule.streamed > 0)).saturating_sub(1);

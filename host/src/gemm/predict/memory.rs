@@ -63,7 +63,8 @@ pub(super) fn fetched_bytes(instance: &Instance, k_tiles: u64) -> u64 {
 }
 
 /// Time that the power limit imposes on `flops` operations and `fetched` bytes.
-pub(super) fn power_us(flops: f64, fetched: f64) -> f64 {
+pub(super) fn power_us(flops: f64, fetched: f64, c: &Calibration) -> f64 {
     let us = flops / POWER_FLOPS_PER_US;
+    let us = us * (1.0 - c.power_saved * c.power_half_saved_us / (us + c.power_half_saved_us));
     if us < HELD_US { us } else { us + fetched / POWER_BYTES_PER_US }
 }

@@ -123,6 +123,7 @@ impl<'t> Tiled<'t> {
             power_us: power_us(
                 problem.flops() * problem.ab.size() as f64 / 2.0,
                 fetched_bytes(i, tiling.clusters() * k_tiles) as f64,
+                c,
             ),
             rows,
             beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
@@ -156,6 +157,14 @@ impl<'t> Tiled<'t> {
         let waits = (k_tile_us - self.issue_us - self.mma_us).max(0.0);
         let ring = self.k_tiles.min(u64::from(self.instance.stages));
         self.epilogue_us.min(ring as f64 * waits)
+    }
+
+    /// Time that an epilogue adds to the main loop that runs beside it, with ping-pong: its stores pass where the loads do.
+    /// Nothing is lost while the tensor cores decide.
+    pub(super) fn contended_us(&self, k_tile_us: f64) -> f64 {
+        let waits = (k_tile_us - self.issue_us - self.mma_us).max(0.0);
+        let beside = self.epilogue_us.min(self.k_tiles as f64 * k_tile_us);
+        self.c.epilogue_contends * beside * waits / k_tile_us
     }
 
     /// Whether a grid of `ctas` CTAs occupies both SMs of some pair (TPC). A grid's first CTAs each get a pair of their
