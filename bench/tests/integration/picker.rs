@@ -68,11 +68,38 @@ fn what_is_picked_is_near_the_fastest() {
     }
     // The records have all kernels of the table, those in clusters of four and eight among them.
     assert!(fresh.0 > 0.972 && fresh.1 > 0.82, "{fresh:?}");
-    assert!(held_out.0 > 0.973 && held_out.1 > 0.72, "{held_out:?}");
+    assert!(held_out.0 > 0.976 && held_out.1 > 0.76, "{held_out:?}");
     assert!(seen.0 > 0.982 && seen.1 > 0.77, "{seen:?}");
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
-    assert!(benched.0 > 0.995 && benched.1 > 0.94, "{benched:?}");
+    assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
+}
+
+/// Held-out shapes beside the first of cuBLASLt's candidates, of the same records. Where even the fastest pair of the table is
+/// slow, a better pick would not help.
+#[test]
+fn few_picks_are_behind_cublaslt() {
+    let products: Vec<Product> = read().unwrap().iter().map(Product::new).collect();
+    let mut all = Vec::new();
+    let (mut table, mut pick, mut far) = (0, 0, 0);
+    for product in products.iter().filter(|p| p.held_out) {
+        let Some(cublaslt_us) = product.cublaslt_us else { continue };
+        let fastest = cublaslt_us / product.best_us;
+        let ratio = fastest * picked(product).0;
+        all.push((ratio, product.shape));
+        if ratio < 0.97 {
+            println!("{}: {ratio:.3}; the fastest pair {fastest:.3}", product.shape);
+        }
+        table += usize::from(fastest < 0.97);
+        pick += usize::from(ratio < 0.97 && fastest >= 0.97);
+        far += usize::from(ratio < 0.90);
+    }
+    let Ratios { count, mean, least, .. } = Ratios::of(all);
+    println!(
+        "{count} held-out shapes: {mean:.3} of cuBLASLt's first candidate, least {least:.3?}; below 0.97: {table} that no pair \
+         of the table reaches, and {pick} by the pick; {far} below 0.90"
+    );
+    assert!(mean > FIRST_MEAN && pick <= FIRST_BY_PICK && far <= FIRST_FAR, "{mean} {pick} {far}");
 }
 
 /// Shapes that were drawn after the fit, with the pair that was picked then. A pair is picked where the model takes its time
@@ -96,6 +123,11 @@ fn times_of_fresh_picks_are_as_predicted() {
     );
     assert!(mean > 0.96 && least.0 > 0.7 && error < 0.06, "{mean}, {least:?}, {error}");
 }
+
+/// Bars of the picks beside cuBLASLt: the geometric mean, most shapes that only the pick puts behind, and most shapes far behind.
+const FIRST_MEAN: f64 = 1.14;
+const FIRST_BY_PICK: usize = 13;
+const FIRST_FAR: usize = 9;
 
 /// Least percentage of shapes whose first choice was measured.
 const MEASURED: usize = 90;

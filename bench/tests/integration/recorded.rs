@@ -74,6 +74,8 @@ pub struct Product {
     pub problem: GemmProblem,
     /// Time of the fastest pair.
     pub best_us: f64,
+    /// Time of the kernel that cuBLASLt's heuristic proposes first, where it took part.
+    pub cublaslt_us: Option<f64>,
     pub runs: Vec<(&'static Instance, Schedule, f64)>,
 }
 
@@ -94,6 +96,7 @@ impl Product {
             held_out: *held_out,
             shape: record.shape,
             problem: GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false },
+            cublaslt_us: record.cublaslt_us,
             best_us: runs.iter().map(|run| run.2).fold(f64::INFINITY, f64::min),
             runs,
         }

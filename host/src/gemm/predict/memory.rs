@@ -1,0 +1,70 @@
+//! What a product asks of memory, of the L2 cache and of the power limit.
+
+use crate::gemm::GemmProblem;
+use crate::gemm::calibration::*;
+use crate::gemm::pick::Tiling;
+use gpu_kernels::gemm::Instance;
+
+/// How the rows of the TMA boxes of A and B, 128 bytes each, lie in the L2 cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// Each in one line.
+    WholeLines,
+    /// In two lines, four sectors of 32 bytes.
+    TwoLines,
+    /// In two lines, five sectors.
+    PartialSectors,
+}
+
+impl Rows {
+    pub fn of(problem: &GemmProblem) -> Self {
+        match problem.k * problem.ab.size() as u64 {
+            bytes if bytes.is_multiple_of(LINE_BYTES) => Self::WholeLines,
+            bytes if bytes.is_multiple_of(SECTOR_BYTES) => Self::TwoLines,
+            _ => Self::PartialSectors,
+        }
+    }
+}
+
+/// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. An
+/// operand is read once if one row or one column of cluster tiles covers D.
+pub(super) fn bytes_from_memory(
+    tiling: &Tiling,
+    gated: bool,
+    problem: &GemmProblem,
+    c: &Calibration,
+) -> f64 {
+    let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
+    let again = |operand, others: u64| {
+        problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
+    };
+    let halves = if gated { 2 } else { 1 };
+    let row = problem.n / halves * problem.out.size() as u64;
+    let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
+    // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
+    let d = problem.bytes('D') as f64 / halves as f64;
+    let evicted = (1.0 - L2_BYTES as f64 / d).max(0.0);
+    let partial = if row.is_multiple_of(LINE_BYTES) {
+        partial
+    } else {
+        partial + evicted * c.written_partial_lines_evicted
+    };
+    again(rows, tiling.clusters_n)
+        + again(columns, tiling.clusters_m)
+        + d * (1.0 + c.written + partial)
+}
+
+/// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
+/// tile is loaded once. Loads that miss L2 come from memory.
+pub(super) fn fetched_bytes(instance: &Instance, k_tiles: u64) -> u64 {
+    let i = instance;
+    let rows = u64::from(i.bm * i.cluster_m) + u64::from(i.bn * i.cluster_n);
+    k_tiles * rows * u64::from(i.bk) * i.ab.size() as u64
+}
+
+/// Time that the power limit imposes on `flops` operations and `fetched` bytes.
+pub(super) fn power_us(flops: f64, fetched: f64, c: &Calibration) -> f64 {
+    let us = flops / POWER_FLOPS_PER_US;
+    let us = us * (1.0 - c.power_saved * c.power_half_saved_us / (us + c.power_half_saved_us));
+    if us < HELD_US { us } else { us + fetched / POWER_BYTES_PER_US }
+}

@@ -1,0 +1,82 @@
+//! Tiles that are split along K: how many clusters give partials to one.
+
+use gpu_kernels::gemm::{Instance, KernelSchedule};
+use pipeline::grid::Partials;
+
+/// Partials of a tile that the kernel loads together.
+pub(super) fn loaded_together(i: &Instance) -> f64 {
+    let columns = if i.kernel_schedule == KernelSchedule::SplitN { i.bn / 2 } else { i.bn };
+    Partials::together(columns as usize) as f64
+}
+
+/// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
+/// k tiles of `streamed` tiles (`gpu_kernels::gemm::scheduler::StreamK`).
+///
+/// A run that begins inside a tile gives to that tile and may begin the next one. So a tile of which n runs would have
+/// equal parts may have n - 1 givers, or n where runs do not begin with tiles.
+pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
+    let small = |number: u64| u32::try_from(number).ok();
+    let (Some(clusters), Some(streamed), Some(k_tiles), Some(all)) =
+        (small(clusters), small(streamed), small(k_tiles), small(streamed.saturating_mul(k_tiles)))
+    else {
+        // No kernel has so many k tiles.
+        return u32::MAX;
+    };
+    let runs = clusters.min(all);
+    if runs == 0 {
+        return 0;
+    }
+    // The first `longer` runs have one extra k tile.
+    let (run, longer) = (all / runs, all % runs);
+    let beyond = longer * (run + 1);
+    let of = |k_tile: u32| {
+        if k_tile < beyond { k_tile / (run + 1) } else { longer + (k_tile - beyond) / run }
+    };
+    // No tile has more.
+    let limit = (k_tiles - 1).div_ceil(run);
+    let mut most = 0;
+    for tile in 0..streamed {
+        most = most.max(of((tile + 1) * k_tiles - 1) - of(tile * k_tiles));
+        if most == limit {
+            break;
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::givers;
+    use gpu_kernels::gemm::scheduler::{StreamK, TileSchedulerParams};
+    use pipeline::cta::Cluster;
+
+    /// The scheduler itself says who gives.
+    #[test]
+    fn givers_are_those_of_the_scheduler() {
+        type Alone = Cluster<1, 1>;
+        for (clusters, streamed, k_tiles) in [
+            (45, 15, 98),
+            (60, 15, 98),
+            (66, 22, 64),
+            (132, 1, 500),
+            (7, 3, 2),
+            (66, 65, 3),
+            (4, 4, 9),
+        ] {
+            let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
+            let peers = |cluster| {
+                let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
+                let works: Vec<_> = scheduler.clone().collect();
+                let owned = works.iter().filter(|work| work.computes_epilogue());
+                owned.map(|work| scheduler.peers(work).count).max()
+            };
+            let most = (0..clusters).filter_map(peers).max();
+            assert_eq!(
+                most,
+                Some(givers(clusters.into(), streamed.into(), k_tiles.into())),
+                "{clusters} {streamed} {k_tiles}"
+            );
+        }
+        assert_eq!(givers(66, 0, 64), 0);
+    }
+}
