@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
 
-/// The folders whose import circles are counted.
+/// The folders whose import cycles are counted.
 const CRATES: [&str; 8] =
     ["isa", "pipeline", "gpu-kernels", "host", "bench", "macros", "kernel-build", "sim"];
 
@@ -54,13 +54,13 @@ fn table(tree: &Path) -> Result<String, Error> {
     for folder in CRATES {
         let source = tree.join(folder).join("src");
         if !source.is_dir() {
-            row(&format!("largest import circle of {folder}, files"), &"no such crate");
+            row(&format!("largest import cycle of {folder}, files"), &"no such crate");
             continue;
         }
         let graph = import_graph(&source)
             .map_err(|source| Error::File { path: folder.to_owned(), source })?;
         let largest = circles(&graph).first().map_or(1, Vec::len);
-        row(&format!("largest import circle of {folder}, files"), &largest);
+        row(&format!("largest import cycle of {folder}, files"), &largest);
     }
     Ok(out)
 }
