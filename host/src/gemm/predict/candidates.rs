@@ -27,11 +27,7 @@ pub fn predict(
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
-pub(in crate::gemm) fn schedule(
-    instance: &Instance,
-    problem: &GemmProblem,
-    held: (u32, u64),
-) -> Schedule {
+pub(crate) fn schedule(instance: &Instance, problem: &GemmProblem, held: (u32, u64)) -> Schedule {
     Tiled::new(instance, problem, held, &Calibration::H200)
         .schedules()
         .min_by(Prediction::order)
@@ -98,7 +94,7 @@ pub fn candidates<'t>(
 }
 
 /// The candidate with the shortest predicted time ([`Candidate::order`]).
-pub(in crate::gemm) fn best<'t>(
+pub(crate) fn best<'t>(
     table: &'t [Instance],
     problem: &'t GemmProblem,
     c: bool,

@@ -2,7 +2,6 @@
 
 use crate::gemm::GemmProblem;
 use crate::gemm::calibration::*;
-use crate::gemm::pick::Tiling;
 use gpu_kernels::gemm::Instance;
 
 /// How the rows of the TMA boxes of A and B, 128 bytes each, lie in the L2 cache.
@@ -26,15 +25,14 @@ impl Rows {
     }
 }
 
-/// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. An
-/// operand is read once if one row or one column of cluster tiles covers D.
+/// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. `shared_by`
+/// clusters load each row of A, and of B; an operand that each cluster has for itself is read once.
 pub(super) fn bytes_from_memory(
-    tiling: &Tiling,
+    shared_by: [u64; 2],
     gated: bool,
     problem: &GemmProblem,
     c: &Calibration,
 ) -> f64 {
-    let (rows, columns) = if tiling.swap_ab { ('B', 'A') } else { ('A', 'B') };
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
     };
@@ -49,9 +47,7 @@ pub(super) fn bytes_from_memory(
     } else {
         partial + evicted * c.written_partial_lines_evicted
     };
-    again(rows, tiling.clusters_n)
-        + again(columns, tiling.clusters_m)
-        + d * (1.0 + c.written + partial)
+    again('A', shared_by[0]) + again('B', shared_by[1]) + d * (1.0 + c.written + partial)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster

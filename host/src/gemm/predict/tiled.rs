@@ -14,7 +14,7 @@ fn k_tiles(instance: &Instance, k: u64) -> u64 {
 }
 
 /// A product tiled by an instance on a device: what does not depend on the schedule.
-pub(in crate::gemm) struct Tiled<'t> {
+pub(crate) struct Tiled<'t> {
     pub(super) instance: &'t Instance,
     pub(super) c: &'t Calibration,
     pub tiling: Tiling,
@@ -98,7 +98,10 @@ impl<'t> Tiled<'t> {
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2.0 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
-        let bytes_us = bytes_from_memory(&tiling, i.gated, problem, c) / c.memory_bytes_per_us;
+        // The clusters of a row of cluster tiles share rows of the instance's A, and those of a column rows of its B.
+        let Tiling { clusters_m, clusters_n, swap_ab, .. } = tiling;
+        let shared_by = if swap_ab { [clusters_m, clusters_n] } else { [clusters_n, clusters_m] };
+        let bytes_us = bytes_from_memory(shared_by, i.gated, problem, c) / c.memory_bytes_per_us;
         let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
         Self {
             instance,
