@@ -41,24 +41,39 @@ pub fn read(path: &Path) -> Result<Vec<Module>, Error> {
     Ok(modules)
 }
 
-/// The modules of an image's Rust expression: a line `code("name", bytes, at, len),` for each kernel.
+/// The modules of an image's Rust expression: a line `code("name", bytes, at, len, dictionary),` for each kernel. The
+/// dictionary is `None` or `Some("name")`, a kernel of an earlier line.
 fn of_image(rust: &str, code: &[u8]) -> Result<Vec<Module>, String> {
-    let mut modules = Vec::new();
+    let mut modules: Vec<Module> = Vec::new();
     for line in rust.lines() {
         let Some(inner) = line.trim().strip_prefix("code(").and_then(|l| l.strip_suffix("),"))
         else {
             continue;
         };
+        let unknown = || format!("a kernel of unknown form: {line}");
         let fields: Vec<&str> = inner.split(", ").collect();
-        let numbers: Option<Vec<usize>> = fields[1..].iter().map(|f| f.parse().ok()).collect();
-        let (name, Some(&[bytes, at, len])) = (fields[0].trim_matches('"'), numbers.as_deref())
-        else {
-            return Err(format!("a kernel of unknown form: {line}"));
-        };
+        let [name, bytes, at, len, dictionary] = fields[..] else { return Err(unknown()) };
+        let numbers = [bytes, at, len].map(|number| number.parse().map_err(|_| unknown()));
+        let [bytes, at, len]: [Result<usize, String>; 3] = numbers;
+        let (name, bytes, at, len) = (name.trim_matches('"'), bytes?, at?, len?);
         let packed = at.checked_add(len).and_then(|end| code.get(at..end)).ok_or_else(|| {
             format!("kernel {name} has bytes {at} to {at} + {len}, its .br has {}", code.len())
         })?;
-        let ptx = isa::kernel::unpack(packed, bytes.min(MOST))
+        let dictionary = match dictionary {
+            "None" => "",
+            some => {
+                let other = some.strip_prefix("Some(\"").and_then(|d| d.strip_suffix("\")"));
+                let other = other.ok_or_else(unknown)?;
+                let found = modules.iter().find(|module| module.kernel == other);
+                found
+                    .ok_or_else(|| {
+                        format!("kernel {name} needs kernel {other}, which is not before it")
+                    })?
+                    .ptx
+                    .as_str()
+            }
+        };
+        let ptx = isa::kernel::unpack(packed, bytes.min(MOST), dictionary)
             .map_err(|e| format!("kernel {name}: its PTX is damaged: {e}"))?;
         if ptx::Header::find(&ptx, name).is_err() {
             return Err(format!("kernel {name}: its PTX has no such entry"));
@@ -88,7 +103,7 @@ mod tests {
         let how = brotli::enc::BrotliEncoderParams::default();
         brotli::BrotliCompress(&mut PTX.as_bytes(), &mut code, &how).unwrap();
         let rust = format!(
-            "use KernelCode;\ninclude_bytes!(\"x\");\n        code(\"k\", {}, 0, {}),\n",
+            "use KernelCode;\ninclude_bytes!(\"x\");\n        code(\"k\", {}, 0, {}, None),\n",
             PTX.len(),
             code.len()
         );
@@ -117,7 +132,7 @@ mod tests {
             says("b", b"\xff\xfe").ends_with("not a PTX text, and not the .rs file of an image")
         );
         assert!(says("c", b".version 8.3\n.target sm_90a\n").ends_with("it has no kernel"));
-        let line = says("d", b"KernelCode include_bytes! \n code(\"k\", 1, x, 3),\n");
+        let line = says("d", b"KernelCode include_bytes! \n code(\"k\", 1, x, 3, None),\n");
         assert!(line.contains("cannot read") && line.contains("d.br"), "{line}");
         let line = read(&dir.path().join("absent")).unwrap_err().to_string();
         assert!(line.starts_with("cannot read") && !line.contains('\n'), "{line}");

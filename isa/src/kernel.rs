@@ -14,7 +14,7 @@ mod value;
 
 pub use cta::{CtaFacts, Part, RegionFacts, RoleFacts, TileFacts, write_facts};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use image::{Code, Image, ImageError, KernelCode, unpack};
+pub use image::{Code, Image, ImageError, KernelCode, MOST_DICTIONARIES, unpack};
 pub use value::{ByValue, layout};
 /// Derives [`trait@KernelArg`] for a struct of by-value arguments.
 pub use warpipe_macros::KernelArg;

@@ -3,24 +3,15 @@
 use crate::{
     Error,
     meta::{KernelMeta, ParamMeta},
-    parallel,
+    pack::{Packed, pack_all},
     ptx::KernelPtx,
     ptxas,
 };
-use brotli::CompressorWriter;
 use std::{
     fmt::Write as _,
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
-
-/// Compression level of Brotli, from 0 to 11. From 10 on, it takes ten times as long for a fifth less.
-const QUALITY: u32 = 5;
-/// The logarithm to base 2 of the bytes that a repetition may lie back. Modules are shorter.
-const WINDOW: u32 = 22;
-/// Bytes that are packed at a time.
-const BUFFER: usize = 1 << 14;
 
 /// A device image: PTX, and the metadata of its kernels.
 #[derive(Clone, Debug)]
@@ -51,17 +42,6 @@ pub struct DeviceImage {
     pub others: Vec<Self>,
 }
 
-/// A module as the image has it, in Brotli (RFC 7932).
-fn pack(text: &str) -> Vec<u8> {
-    let mut packed = Vec::new();
-    let mut writer = CompressorWriter::new(&mut packed, BUFFER, QUALITY, WINDOW);
-    // A vector takes all that is written.
-    let written = writer.write_all(text.as_bytes());
-    drop(writer);
-    debug_assert!(written.is_ok(), "a vector has room");
-    packed
-}
-
 impl DeviceImage {
     /// Adds the part for another architecture. The host's code has one description of a kernel, so that the kernels of the
     /// same name must agree.
@@ -84,13 +64,12 @@ impl DeviceImage {
 
     /// Writes the packed modules, and returns the expression that embeds them.
     fn pack_all(&self) -> Result<String, Error> {
-        let packed = parallel::map(&self.modules, |module| pack(&module.text));
-        fs::write(&self.code_path, packed.concat())
-            .map_err(Error::io("cannot write", &self.code_path))?;
-        let lengths: Vec<usize> = packed.iter().map(Vec::len).collect();
+        let packed = pack_all(&self.modules, |_, _| true);
+        let code: Vec<u8> = packed.iter().flat_map(|module| module.data.iter().copied()).collect();
+        fs::write(&self.code_path, code).map_err(Error::io("cannot write", &self.code_path))?;
         let others: Vec<String> =
             self.others.iter().map(Self::pack_all).collect::<Result<_, _>>()?;
-        Ok(self.rust_expression(&lengths, &others))
+        Ok(self.rust_expression(&packed, &others))
     }
 
     /// Writes the image into `folder` for a package whose features choose among its kernels: `<name>.rs`, and a file
@@ -104,16 +83,19 @@ impl DeviceImage {
         folder: &Path,
         feature: impl Fn(&str) -> String,
     ) -> Result<(), Error> {
-        let packed = parallel::map(&self.modules, |module| pack(&module.text));
+        // A kernel's dictionary is there if the kernel is: it has the same feature.
+        let features: Vec<String> = self.modules.iter().map(|m| feature(&m.kernel)).collect();
+        let packed = pack_all(&self.modules, |i, j| features[i] == features[j]);
         let mut code = String::from("&[\n");
-        for (module, data) in self.modules.iter().zip(&packed) {
+        for (module, packed) in self.modules.iter().zip(&packed) {
             let KernelPtx { kernel, text } = module;
+            let dictionary = self.dictionary(packed);
             let file = folder.join(format!("{kernel}.br"));
-            fs::write(&file, data).map_err(Error::io("cannot write", &file))?;
+            fs::write(&file, &packed.data).map_err(Error::io("cannot write", &file))?;
             let _ = writeln!(
                 code,
                 "        #[cfg(feature = {:?})]\n        KernelCode {{ kernel: {kernel:?}, code: Code::Brotli {{ bytes: {}, \
-                 data: include_bytes!(\"{kernel}.br\") }} }},",
+                 data: include_bytes!(\"{kernel}.br\"), dictionary: {dictionary:?} }} }},",
                 feature(kernel),
                 text.len()
             );
@@ -126,25 +108,32 @@ impl DeviceImage {
             .map_err(Error::io("cannot write", &file))
     }
 
-    /// An expression of type `isa::kernel::Image`; `lengths` are those of the packed modules, and `others` the expressions
+    /// The kernel whose text is the dictionary of a packed module.
+    fn dictionary(&self, packed: &Packed) -> Option<&str> {
+        packed.dictionary.map(|module| self.modules[module].kernel.as_str())
+    }
+
+    /// An expression of type `isa::kernel::Image`; `packed` are the packed modules, and `others` the expressions
     /// of the other parts. `isa::kernel_image!` gives the name `__warpipe_isa` its meaning. The modules' file is named relative to
     /// this one, so that both can be moved.
-    fn rust_expression(&self, lengths: &[usize], others: &[String]) -> String {
+    fn rust_expression(&self, packed: &[Packed], others: &[String]) -> String {
         let folder = self.rust_path.parent().unwrap_or(Path::new(""));
         let code_file = self.code_path.strip_prefix(folder).unwrap_or(&self.code_path);
         // A part without kernels uses neither.
         let head = format!(
             "    #[allow(dead_code)]\n    const ALL: &[u8] = include_bytes!({:?});\n    #[allow(dead_code)]\n    const fn code(kernel: \
-             &'static str, bytes: usize, at: usize, len: usize) -> KernelCode {{\n        let data = \
+             &'static str, bytes: usize, at: usize, len: usize, dictionary: Option<&'static str>) -> KernelCode {{\n        let data = \
              ALL.split_at(at).1.split_at(len).0;\n        KernelCode {{ kernel, code: Code::Brotli \
-             {{ bytes, data }} }}\n    }}\n",
+             {{ bytes, data, dictionary }} }}\n    }}\n",
             code_file.to_string_lossy(),
         );
         let mut code = String::from("&[\n");
         let mut at = 0;
-        for (module, len) in self.modules.iter().zip(lengths) {
-            let KernelPtx { kernel, text: ptx } = module;
-            let _ = writeln!(code, "        code({kernel:?}, {}, {at}, {len}),", ptx.len());
+        for (module, packed) in self.modules.iter().zip(packed) {
+            let (KernelPtx { kernel, text }, len) = (module, packed.data.len());
+            let (bytes, dictionary) = (text.len(), self.dictionary(packed));
+            let _ =
+                writeln!(code, "        code({kernel:?}, {bytes}, {at}, {len}, {dictionary:?}),");
             at += len;
         }
         code += "    ]";

@@ -73,6 +73,7 @@ pub mod ir;
 mod lower;
 pub mod meta;
 mod nested;
+mod pack;
 mod package;
 mod parallel;
 pub mod ptx;

@@ -13,6 +13,8 @@ use std::io::Read;
 
 /// Bytes that are unpacked at a time.
 const BUFFER: usize = 1 << 14;
+/// Most texts that are unpacked, one as the dictionary of the next, before that of a kernel.
+pub const MOST_DICTIONARIES: u32 = 2;
 
 /// A device image that `kernel-build` wrote: code and metadata of each kernel.
 ///
@@ -69,6 +71,9 @@ pub enum Code {
         bytes: usize,
         /// The compressed bytes.
         data: &'static [u8],
+        /// The kernel of the image whose text is the dictionary (RFC 9841, raw LZ77 dictionary): the texts of kernels
+        /// that differ in a type are nearly the same.
+        dictionary: Option<&'static str>,
     },
 }
 
@@ -104,15 +109,30 @@ impl Image {
     /// # Errors
     /// [`ImageError`] if the image has no code for the kernel, or damaged code.
     pub fn ptx(&self, kernel: &str) -> Result<Cow<'static, str>, ImageError> {
+        self.unpacked(kernel, MOST_DICTIONARIES)
+    }
+
+    /// [`Image::ptx`] of a kernel whose text needs at most `dictionaries` others, one after the other.
+    fn unpacked(&self, kernel: &str, dictionaries: u32) -> Result<Cow<'static, str>, ImageError> {
         let Some(found) = self.code.iter().find(|code| code.kernel == kernel) else {
             let have = self.code.len();
             return Err(ImageError::NoCode { image: self.name, kernel: kernel.into(), have });
         };
-        found.code.ptx().map_err(|what| ImageError::Damaged {
-            image: self.name,
-            kernel: kernel.into(),
-            what,
-        })
+        let damaged = |what| ImageError::Damaged { image: self.name, kernel: kernel.into(), what };
+        let (bytes, data, dictionary) = match found.code {
+            Code::Ptx(text) => return Ok(Cow::Borrowed(text)),
+            Code::Brotli { bytes, data, dictionary } => (bytes, data, dictionary),
+        };
+        let dictionary = match dictionary {
+            None => Cow::Borrowed(""),
+            Some(_) if dictionaries == 0 => {
+                return Err(damaged(format!(
+                    "it needs more than {MOST_DICTIONARIES} dictionaries"
+                )));
+            }
+            Some(other) => self.unpacked(other, dictionaries - 1)?,
+        };
+        unpack(data, bytes, &dictionary).map(Cow::Owned).map_err(damaged)
     }
 
     /// This image, which is its first part, and the parts for other architectures.
@@ -145,26 +165,19 @@ impl Code {
             Self::Brotli { data, .. } => data.len(),
         }
     }
-
-    /// The PTX text, or a message that says what is wrong with it.
-    fn ptx(&self) -> Result<Cow<'static, str>, String> {
-        let (bytes, data) = match *self {
-            Self::Ptx(text) => return Ok(Cow::Borrowed(text)),
-            Self::Brotli { bytes, data } => (bytes, data),
-        };
-        unpack(data, bytes).map(Cow::Owned)
-    }
 }
 
-/// The text of `bytes` bytes that a packed module has, or a message that says what is wrong with it.
+/// The text of `bytes` bytes that a module has which was packed with the text `dictionary`, or a message that says what is
+/// wrong with it.
 ///
 /// # Errors
 /// Bytes that are no Brotli stream, another number of bytes, and bytes that are no UTF-8.
-pub fn unpack(packed: &[u8], bytes: usize) -> Result<String, String> {
+pub fn unpack(packed: &[u8], bytes: usize, dictionary: &str) -> Result<String, String> {
     let mut text = Vec::new();
     // One byte more shows that there is too much.
     let most = (bytes as u64).saturating_add(1);
-    Decompressor::new(packed, BUFFER)
+    let dictionary = dictionary.as_bytes().to_vec().into();
+    Decompressor::new_with_custom_dict(packed, BUFFER, dictionary)
         .take(most)
         .read_to_end(&mut text)
         .map_err(|e| e.to_string())?;
@@ -189,11 +202,16 @@ mod tests {
 
     #[test]
     fn text_comes_back_from_either_form() {
-        for code in [Code::Ptx(".version 8.0"), Code::Brotli { bytes: 12, data: STORED }] {
+        for code in
+            [Code::Ptx(".version 8.0"), Code::Brotli { bytes: 12, data: STORED, dictionary: None }]
+        {
             assert_eq!(image(code).ptx("gemm").unwrap(), ".version 8.0");
         }
         assert_eq!(image(Code::Ptx(".version 8.0")).code_bytes(), 12);
-        assert_eq!(image(Code::Brotli { bytes: 12, data: STORED }).code_bytes(), 16);
+        assert_eq!(
+            image(Code::Brotli { bytes: 12, data: STORED, dictionary: None }).code_bytes(),
+            16
+        );
     }
 
     #[test]
@@ -219,12 +237,14 @@ mod tests {
 
     #[test]
     fn damage_and_absence_are_one_line() {
-        let whole = Code::Brotli { bytes: 12, data: STORED };
+        let whole = Code::Brotli { bytes: 12, data: STORED, dictionary: None };
         assert_eq!(
             image(whole).ptx("other").unwrap_err().to_string(),
             "image test has no code for kernel other; it has code for 1 kernels"
         );
-        let said = |bytes, data| image(Code::Brotli { bytes, data }).ptx("gemm").unwrap_err();
+        let said = |bytes, data| {
+            image(Code::Brotli { bytes, data, dictionary: None }).ptx("gemm").unwrap_err()
+        };
         assert_eq!(
             said(13, STORED).to_string(),
             "image test, kernel gemm: its PTX is damaged: 12 bytes, expected 13"

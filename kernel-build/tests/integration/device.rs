@@ -230,18 +230,25 @@ fn the_embedded_code_is_the_modules() {
     let image = fixture("convergence", "embedded").build().unwrap();
     let data: &'static [u8] = fs::read(&image.code_path).unwrap().leak();
     let rust = fs::read_to_string(&image.rust_path).unwrap();
-    for KernelPtx { kernel, text } in &image.modules {
-        // `code("kernel", bytes, at, len),`
+    let code_of = |KernelPtx { kernel, .. }: &KernelPtx| {
+        // `code("kernel", bytes, at, len, dictionary),`
         let (_, rest) = rust.split_once(&format!("code({kernel:?}, ")).expect("the kernel's line");
-        let numbers = rest[..rest.find(')').expect("its end")].split(", ");
-        let numbers: Vec<usize> = numbers.map(|n| n.parse().unwrap()).collect();
-        let [bytes, at, len] = numbers[..] else { panic!("{rest}") };
-        let code = Code::Brotli { bytes, data: &data[at..at + len] };
-        let code = vec![KernelCode { kernel: kernel.clone().leak(), code }].leak();
-        let image =
-            Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None, others: &[] };
-        assert_eq!(&image.ptx(kernel).unwrap(), text);
+        let mut fields = rest[..rest.find("),\n").expect("its end")].split(", ");
+        let [bytes, at, len] = [(); 3].map(|()| fields.next().unwrap().parse::<usize>().unwrap());
+        let dictionary = fields
+            .next()
+            .unwrap()
+            .strip_prefix("Some(\"")
+            .map(|d| &*d[..d.len() - 2].to_owned().leak());
         assert!(2 * len < bytes, "{kernel}: {bytes} bytes became {len}");
+        let code = Code::Brotli { bytes, data: &data[at..at + len], dictionary };
+        KernelCode { kernel: kernel.clone().leak(), code }
+    };
+    let code = image.modules.iter().map(code_of).collect::<Vec<_>>().leak();
+    let embedded =
+        Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None, others: &[] };
+    for KernelPtx { kernel, text } in &image.modules {
+        assert_eq!(&embedded.ptx(kernel).unwrap(), text);
     }
 }
 
