@@ -14,8 +14,10 @@ use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
 /// before were slow, and the suites of the benchmark.
-const FILES: [&str; 9] =
-    ["random46", "random50", "random51", "corner12", "tall13", "slow49", SUITES, BENCHED, FRESH];
+const FILES: [&str; 11] = [
+    "random46", "random50", "random51", "random57", "random58", "corner12", "tall13", "slow49",
+    SUITES, BENCHED, FRESH,
+];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";

@@ -123,7 +123,11 @@ product! {
         _64x112_2x4(64 x 112, cluster 2 x 4, Cooperative);
         _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
         _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
-        _64x80_2x2(64 x 80, cluster 2 x 2, Cooperative);
+        _128x96_1x2(128 x 96, cluster 1 x 2, Cooperative);
+        _128x144_4x2(128 x 144, cluster 4 x 2, Cooperative);
+        _128x176_4x2(128 x 176, cluster 4 x 2, Cooperative);
+        _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
+        _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -139,11 +143,13 @@ product! {
         _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
         _48x64t_4x1(64 x 48, cluster 4 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
+        _16x128t_2x1(128 x 16, cluster 2 x 1, Cooperative, operands swapped);
+        _32x192t_2x1(192 x 32, cluster 2 x 1, Cooperative, operands swapped);
+        _16x64t_4x1(64 x 16, cluster 4 x 1, Cooperative, operands swapped);
     }
     // For a D whose rows fit no multiple of 64: 129 rows are two tiles of 80.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
-        _112x128t_1x2(128 x 112, cluster 1 x 2, Cooperative, operands swapped);
         _144x128t_2x1(128 x 144, cluster 2 x 1, Cooperative, operands swapped);
         _144x192t_1x2(192 x 144, cluster 1 x 2, Cooperative, operands swapped);
         _176x192t_1x2(192 x 176, cluster 1 x 2, Cooperative, operands swapped);
@@ -157,7 +163,18 @@ product! {
         _112x128t_4x1(128 x 112, cluster 4 x 1, Cooperative, operands swapped);
         _208x64t_4x1_pp(64 x 208, cluster 4 x 1, Pingpong, operands swapped);
         _96x128t_4x1(128 x 96, cluster 4 x 1, Cooperative, operands swapped);
-        _176x192t_2x1(192 x 176, cluster 2 x 1, Cooperative, operands swapped);
+        _224x128t_2x1(128 x 224, cluster 2 x 1, Cooperative, operands swapped);
+        _208x128t_2x1(128 x 208, cluster 2 x 1, Cooperative, operands swapped);
+        _240x128t_2x1(128 x 240, cluster 2 x 1, Cooperative, operands swapped);
+        _144x128t_4x2(128 x 144, cluster 4 x 2, Cooperative, operands swapped);
+        _176x128t_4x2(128 x 176, cluster 4 x 2, Cooperative, operands swapped);
+        _176x128t_1x2(128 x 176, cluster 1 x 2, Cooperative, operands swapped);
+        _80x64t_4x2(64 x 80, cluster 4 x 2, Cooperative, operands swapped);
+        _96x64t_4x2(64 x 96, cluster 4 x 2, Cooperative, operands swapped);
+        _144x64t_4x1(64 x 144, cluster 4 x 1, Cooperative, operands swapped);
+        _160x64t_4x1(64 x 160, cluster 4 x 1, Cooperative, operands swapped);
+        _176x64t_2x1_pp(64 x 176, cluster 2 x 1, Pingpong, operands swapped);
+        _160x192t_2x1(192 x 160, cluster 2 x 1, Cooperative, operands swapped);
     }
 }
 
