@@ -120,11 +120,18 @@ pub fn in_turn<E: From<Error>>(
     Ok(times)
 }
 
-/// The median of samples, with the mean of the middle two; NaN if there are none.
+/// The median of samples; NaN if there are none.
 pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
-    let Some(last) = samples.len().checked_sub(1) else { return f64::NAN };
-    f64::midpoint(samples[last / 2], samples[last.div_ceil(2)])
+    quantile(&samples, 0.5)
+}
+
+/// A quantile of sorted values, with linear interpolation; NaN if there are none. `q` is 0 to 1.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let at = q.clamp(0.0, 1.0) * last as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * at.fract()
 }
 
 #[cfg(test)]
@@ -140,7 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_between_the_middle_two() {
+    fn quantiles_interpolate() {
+        let values = [1.0, 2.0, 4.0, 8.0];
+        for (q, want) in [(0.0, 1.0), (0.5, 3.0), (1.0, 8.0), (0.1, 1.3)] {
+            assert!((quantile(&values, q) - want).abs() < 1e-12, "{q}");
+        }
+        assert!(quantile(&[], 0.5).is_nan());
         assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![9.0, 1.0, 2.0, 4.0]), 3.0);
         assert!(median(Vec::new()).is_nan());
