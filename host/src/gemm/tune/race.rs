@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most threads that assemble kernels.
-const THREADS: usize = 8;
+/// Most threads that assemble kernels. Each finishes a kernel that it has begun, even if the driver lets only one of them work
+/// at a time.
+const THREADS: usize = 4;
 
 /// Times pairs of kernel and schedule. Plans are made when they are timed, and dropped behind that, so that there is never
 /// more than one workspace besides those of the finalists.
