@@ -70,9 +70,10 @@ impl<E> fmt::Display for Tuned<E> {
 impl Gemm {
     /// Finds the fastest kernel and schedule of a product on this GPU by timing, within `config.limit`.
     ///
-    /// The search has operands of its own, about twice as large as the L2 cache or one set of operands if that is larger, and
-    /// never slower than the picker's choice is what it returns. It waits for its launches. Work of others on the GPU
-    /// disturbs the times. The first search of a process also assembles kernels, which the driver keeps on disk.
+    /// The search has operands and results of its own: together about twice as large as the L2 cache, or one set of them if
+    /// that is larger. The plan that it returns is never slower than the picker's choice in the same measurement. It waits
+    /// for its launches, for `config.limit` and the launch that was begun then. Work of others on the GPU disturbs the times.
+    /// The first search of a process also assembles kernels, in the same time; the driver keeps them on disk.
     ///
     /// ```no_run
     /// use warpipe_host::gemm::{Gemm, GemmProblem, TuneCache};

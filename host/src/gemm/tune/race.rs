@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// at a time.
 const THREADS: usize = 4;
 
-/// Times pairs of kernel and schedule. Plans are made when they are timed, and dropped behind that, so that there is never
-/// more than one workspace besides those of the finalists.
+/// Times pairs of kernel and schedule. Plans are made when they are timed, and dropped after that, so that only
+/// the finalists have workspaces at the same time.
 pub(super) struct Race<'t, E, R> {
     pub gemm: &'t Gemm<E>,
     pub problem: &'t GemmProblem,
