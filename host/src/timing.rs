@@ -153,8 +153,8 @@ mod tests {
             assert!((quantile(&values, q) - want).abs() < 1e-12, "{q}");
         }
         assert!(quantile(&[], 0.5).is_nan());
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![9.0, 1.0, 2.0, 4.0]), 3.0);
+        // Sorted first.
+        assert!((median(vec![9.0, 1.0, 2.0, 4.0]) - 3.0).abs() < 1e-12);
         assert!(median(Vec::new()).is_nan());
     }
 

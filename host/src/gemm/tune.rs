@@ -214,6 +214,10 @@ impl<E: Epilogue> Gemm<E> {
         problem: &GemmProblem,
         cache: &TuneCache,
     ) -> Result<Option<(usize, Schedule)>, Error> {
+        // The key needs the driver's version, for which a library is loaded.
+        if cache.entries().is_empty() {
+            return Ok(None);
+        }
         let Some(entry) = cache.get(&self.tune_key(problem)) else { return Ok(None) };
         let named =
             |i: &Instance| i.desc.meta.name() == entry.instance && fits(i, problem, problem.beta_c);
