@@ -77,6 +77,7 @@ pub fn tune(
 
 /// Adds the tuned products of this process to a file.
 #[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // Python hands over an owned path.
 pub fn save_tuning(path: PathBuf) -> PyResult<()> {
     let mut all = match TuneCache::load(&path) {
         Err(TuneError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -90,6 +91,7 @@ pub fn save_tuning(path: PathBuf) -> PyResult<()> {
 
 /// Uses the tuned products of a file in this process, and returns their number.
 #[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // Python hands over an owned path.
 pub fn load_tuning(path: PathBuf) -> PyResult<usize> {
     let loaded = TuneCache::load(&path).map_err(|e| tune_error(&e))?;
     let count = loaded.entries().len();
