@@ -15,13 +15,13 @@ pub mod ceilings;
 mod check;
 pub mod cublaslt;
 mod error;
+mod isolated;
 pub mod line;
 pub mod machine;
 mod measure;
 mod pool;
 pub mod record;
 pub mod report;
-mod screen;
 mod search;
 pub mod strided;
 pub mod suites;
@@ -29,8 +29,9 @@ pub mod suites;
 pub use check::{Projected, ResultCheck};
 pub use error::Error;
 pub use measure::{Bench, Fastest, Isolated, Measured, Ours};
-pub use search::{Found, Search, SearchConfig};
+pub use search::Search;
 
+use host::timing::{Samples, in_turn, launches, quantile};
 use host::{Device, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -108,54 +109,20 @@ pub fn interleave(
         }
     }
     let stream = device.new_stream()?;
-    let Sampling { launches, warmup, rounds } = sampling(contenders, sets, config, &stream)?;
-    let mut work = Vec::with_capacity(contenders.len());
-    for contender in contenders.iter_mut() {
-        let turn = |contender: &mut dyn Contender| {
-            (0..launches).try_for_each(|i| contender.launch(i % sets, &stream))
-        };
-        let graph = if launches > 1 { Some(stream.capture(|| turn(*contender))?) } else { None };
-        work.push(graph);
-    }
-    // All work is queued before the first wait, so that the GPU goes from one sample to the next without
-    // a gap. Each event ends one sample and begins the next.
-    let mut samples = vec![Vec::with_capacity(rounds); contenders.len()];
-    let mut marks = Vec::new();
-    for round in 0..warmup + rounds {
-        if round == warmup {
-            marks.push(stream.record()?);
-        }
-        for (contender, graph) in contenders.iter_mut().zip(&work) {
-            match graph {
-                Some(graph) => graph.launch()?,
-                None => contender.launch(round % sets, &stream)?,
-            }
-            if round >= warmup {
-                marks.push(stream.record()?);
-            }
-        }
-    }
-    for (i, pair) in marks.windows(2).enumerate() {
-        let us = pair[1].elapsed_ms(&pair[0])? * 1e3 / launches as f64;
-        samples[i % contenders.len()].push(us);
-    }
+    let settings = sampling(contenders, sets, config, &stream)?;
+    let launch = |contender| {
+        let contender: &mut dyn Contender = contender;
+        move |set: usize, stream: &Stream| contender.launch(set, stream)
+    };
+    let mut turns: Vec<_> = contenders.iter_mut().map(|c| launch(&mut **c)).collect();
+    let samples = in_turn(&mut turns, sets, settings, &stream)?;
+    drop(turns);
     let timings = contenders
         .iter()
         .zip(samples)
         .map(|(contender, samples)| Timing::new(contender.name(), samples, flops))
         .collect();
-    Ok((timings, launches, launches > 1))
-}
-
-/// Numbers of launches and rounds.
-#[derive(Debug, PartialEq)]
-struct Sampling {
-    /// Launches per sample.
-    launches: usize,
-    /// Untimed rounds.
-    warmup: usize,
-    /// Timed rounds.
-    rounds: usize,
+    Ok((timings, settings.launches, settings.launches > 1))
 }
 
 /// Launches every contender five times and derives the numbers from the shortest times.
@@ -164,7 +131,7 @@ fn sampling(
     sets: usize,
     config: &BenchConfig,
     stream: &Stream,
-) -> Result<Sampling, Error> {
+) -> Result<Samples, Error> {
     let mut best = Vec::with_capacity(contenders.len());
     for contender in contenders.iter_mut() {
         let mut fastest = f64::INFINITY;
@@ -175,27 +142,23 @@ fn sampling(
         }
         best.push(fastest);
     }
-    Ok(Sampling::of(&best, sets, config))
+    Ok(samples_of(&best, sets, config))
 }
 
-impl Sampling {
-    /// Chooses the numbers for contenders that take `best_us` microseconds each.
-    fn of(best_us: &[f64], sets: usize, config: &BenchConfig) -> Self {
-        let fastest = best_us.iter().copied().fold(f64::INFINITY, f64::min);
-        // The time of a single launch includes the host's delay, so this is never too many launches.
-        let launches = ((config.sample_us / fastest.max(1.0)).ceil() as usize).clamp(1, 1000);
-        // Several launches use every set at least once.
-        let launches = if launches > 1 { launches.max(sets) } else { 1 };
-        if config.budget_ms <= 0.0 {
-            return Self { launches, warmup: config.warmup, rounds: config.rounds };
-        }
-        let round_us = best_us.iter().sum::<f64>() * launches as f64;
-        let fit = |share: f64| (share * config.budget_ms * 1e3 / round_us.max(1.0)) as usize;
-        // More than ten times as many samples add no information. The first rounds warm up the clock and
-        // the caches.
-        let rounds = fit(1.0).clamp(config.rounds, 10 * config.rounds);
-        Self { launches, warmup: fit(0.2).clamp(2, config.warmup.max(2)), rounds }
+/// Chooses the numbers for contenders that take `best_us` microseconds each.
+fn samples_of(best_us: &[f64], sets: usize, config: &BenchConfig) -> Samples {
+    let fastest = best_us.iter().copied().fold(f64::INFINITY, f64::min);
+    // The time of a single launch includes the host's delay, so this is never too many launches.
+    let launches = launches(fastest, sets, config.sample_us);
+    if config.budget_ms <= 0.0 {
+        return Samples { launches, warmup: config.warmup, rounds: config.rounds };
     }
+    let round_us = best_us.iter().sum::<f64>() * launches as f64;
+    let fit = |share: f64| (share * config.budget_ms * 1e3 / round_us.max(1.0)) as usize;
+    // More than ten times as many samples add no information. The first rounds warm up the clock and
+    // the caches.
+    let rounds = fit(1.0).clamp(config.rounds, 10 * config.rounds);
+    Samples { launches, warmup: fit(0.2).clamp(2, config.warmup.max(2)), rounds }
 }
 
 impl Timing {
@@ -220,32 +183,15 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// A quantile of sorted values, with linear interpolation; NaN if there are none.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let at = q * last as f64;
-    let (low, high) = (at.floor() as usize, at.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * at.fract()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_interpolate() {
-        let values = [1.0, 2.0, 4.0, 8.0];
-        for (q, want) in [(0.0, 1.0), (0.5, 3.0), (1.0, 8.0), (0.1, 1.3)] {
-            assert!((quantile(&values, q) - want).abs() < 1e-12, "{q}");
-        }
-        assert!(quantile(&[], 0.5).is_nan());
-    }
-
-    #[test]
     fn samples_fill_the_budget_and_are_never_too_few() {
         let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
         let of = |best: &[f64], sets| {
-            let s = Sampling::of(best, sets, &config);
+            let s = samples_of(best, sets, &config);
             (s.launches, s.warmup, s.rounds)
         };
         // 125 launches of 4 us make a sample of 500 us, two of them a round.
@@ -256,8 +202,8 @@ mod tests {
         // Products of 13 ms: 30 samples take longer than the budget.
         assert_eq!(of(&[13000.0, 13000.0], 1), (1, 3, 30));
         let config = BenchConfig::default();
-        let s = Sampling::of(&[13000.0], 1, &config);
-        assert_eq!(s, Sampling { launches: 1, warmup: 10, rounds: 30 });
+        let s = samples_of(&[13000.0], 1, &config);
+        assert_eq!(s, Samples { launches: 1, warmup: 10, rounds: 30 });
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //! result with the first.
 
 use super::check::{ResultCheck, check, fingerprint};
+use super::isolated::isolated;
 use super::pool::{Operand, Pool, Rotation};
-use super::screen::{brief, isolated};
 use super::{BenchConfig, Contender, Timing, interleave};
 use crate::cublaslt::CublasLtPlan;
 use crate::error::Error;
 use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
+use host::timing::brief;
 use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
 use serde::Serialize;
 
@@ -226,6 +227,22 @@ impl Bench {
         })
     }
 
+    /// Runs a plan (without C) once and compares its result with the f64 product. The comparison is returned, not judged.
+    ///
+    /// # Errors
+    /// Those of [`Bench::measure`].
+    pub fn check(&self, plan: &GemmPlan) -> Result<ResultCheck, Error> {
+        let problem = *plan.problem();
+        let sets = self.sets(&problem)?;
+        let results = Results::new(&self.device, &problem, 1, 1)?;
+        let d = &results.parts[0];
+        OursRuns::new(plan, &sets[..1], d)?.launch(0, &self.device.stream())?;
+        let mut host = Vec::new();
+        download(&d[0], &mut host)?;
+        let [a, b] = &sets[0];
+        Ok(check(&problem, a, b, &host)?)
+    }
+
     /// The operand sets of a problem.
     ///
     /// # Errors
@@ -267,7 +284,8 @@ pub(super) fn finalists<'a>(
             all.push(runs);
             continue;
         }
-        match brief(&mut runs, sets.len(), f64::INFINITY, stream) {
+        let launch = |set: usize, stream: &Stream| runs.launch(set, stream);
+        match brief(launch, sets.len(), f64::INFINITY, stream) {
             Ok(us) => times.push((us, runs)),
             Err(Error::CublasLt { .. }) => {}
             Err(e) => return Err(e),
@@ -279,12 +297,12 @@ pub(super) fn finalists<'a>(
 }
 
 /// A contender as `interleave` takes it.
-pub(super) fn dynamic<C: Contender>(contender: &mut C) -> &mut dyn Contender {
+fn dynamic<C: Contender>(contender: &mut C) -> &mut dyn Contender {
     contender
 }
 
 /// Copies a result to the host.
-pub(super) fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
+fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
     host.resize(d.len(), 0);
     d.read(host)
 }

@@ -69,7 +69,7 @@ impl Record {
         let us = |us: f64| (us * 1e3).round() / 1e3;
         let mut runs = Vec::with_capacity(search.found.len());
         for found in &search.found {
-            let kernel = plans[found.plan].describe().kernel.as_ref()?;
+            let kernel = plans[found.contender].describe().kernel.as_ref()?;
             let schedule = kernel.schedule();
             let name = without_types(&kernel.name).to_owned();
             runs.push((name, schedule.clusters, schedule.streamed, us(found.us), found.in_turn));
@@ -78,7 +78,7 @@ impl Record {
             shape: Shape { m, n, k },
             cublaslt_us: search.cublaslt_us.map(us),
             fastest_us: search.fastest_us.map(us),
-            picked: search.found.iter().position(|found| found.plan == 0)?,
+            picked: search.found.iter().position(|found| found.contender == 0)?,
             runs,
         })
     }

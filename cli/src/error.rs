@@ -122,10 +122,8 @@ pub enum Error {
     #[error("{}: not a benchmark report of `warpipe bench --json`: {reason}", file.display())]
     NotAReport { file: PathBuf, reason: String },
 
-    #[error("{}: not a tune cache: {reason}; the file is unchanged", file.display())]
-    NotATuneCache { file: PathBuf, reason: String },
-    #[error("{}: the cache has {instance} for {shape}, but {reason}; give --tune to time again", file.display())]
-    TuneStale { file: PathBuf, instance: String, shape: String, reason: String },
+    #[error("{}: {source}: give --tune", file.display())]
+    TuneStale { file: PathBuf, source: host::gemm::TuneError },
 
     #[error(transparent)]
     Inspect(#[from] warpipe_inspect::Error),

@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if let Some(grouped) = args.grouped()? {
         return grouped.run();
     }
-    let progress = Progress::new(4);
+    let progress = Progress::new(5);
     let output = args.output()?;
     let mut tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, progress.model())?;
@@ -162,7 +162,9 @@ pub fn run(args: &Args) -> Result<(), Error> {
         (None, _) => progress.step(&what, || product.run(&device, None))?,
         (Some(tuner), With::Nothing) => {
             let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-            let plan = tuner.plan(&device, &gemm, &problem, None)?;
+            let tell = |text: &str| if args.json { Ok(()) } else { say(text) };
+            let plan =
+                progress.step("tuning", || tuner.plan(&device, &gemm, &problem, None, tell))?;
             progress.step(&what, || product.run_plan(&device, &plan))?
         }
         (Some(_), With::Epilogue(_)) => {

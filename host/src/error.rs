@@ -1,7 +1,7 @@
 //! The host crate's errors. Each message says in one line what was found and what would be right.
 
 use crate::attention::AttentionError;
-use crate::gemm::{ArrayError, GroupedError, StridedError};
+use crate::gemm::{ArrayError, GroupedError, StridedError, TuneError};
 use crate::tensor_error::TensorError;
 use crate::view_error::ViewError;
 use std::fmt;
@@ -554,6 +554,9 @@ pub enum Error {
     /// A grouped product of pointer arrays that can't be computed.
     #[error(transparent)]
     Array(#[from] ArrayError),
+    /// A product that can't be tuned, or a tune cache that can't be used.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
     /// The plan has C and the run has not, or the reverse.
     #[error("the GEMM was planned {planned} C and is run {run} C")]
     OperandC {

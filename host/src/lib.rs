@@ -12,7 +12,8 @@
 //! ```
 //!
 //! [`data`] converts values. With the feature `reference`, it also makes some, and the module `reference` computes the
-//! product in f64 and the error of a result. [`testing`] runs a kernel on the SM model under many thread schedules.
+//! product in f64 and the error of a result. [`testing`] runs a kernel on the SM model under many thread schedules, and
+//! [`timing`] times launches on a GPU.
 //!
 //! A program that has a context, streams and memory already goes on using them: [`Device::current`],
 //! [`Device::from_raw_context`], [`Stream::from_raw`], [`Event::from_raw`] and [`Buffer::from_raw`] take them,
@@ -38,6 +39,7 @@ pub mod gemm;
 mod launch;
 mod model;
 mod model_tensor;
+mod nvml;
 #[cfg(feature = "cudarc")]
 mod of_cudarc;
 mod param;
@@ -50,6 +52,7 @@ mod tensor_batch;
 mod tensor_error;
 mod tensor_nd;
 pub mod testing;
+pub mod timing;
 mod turns;
 mod view;
 mod view_error;
@@ -61,6 +64,7 @@ pub use error::Error;
 pub use event::Event;
 pub use isa::kernel::Dtype;
 pub use launch::Module;
+pub use nvml::driver_version;
 pub use param::Param;
 pub use sim;
 pub use sim::{Config as SimConfig, Progress as SimProgress, Strategy};

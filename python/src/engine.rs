@@ -9,6 +9,7 @@ use crate::layout::{Layout, Matrix};
 use crate::model::{activation, problem};
 use crate::product::{LayerKind, Product, Scales, Scaling, Size};
 use crate::python::{Error, raise};
+use crate::tuning;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -231,7 +232,30 @@ pub fn device(ordinal: i32) -> PyResult<Device> {
 pub fn describe(device: i32, problem: &GemmProblem) -> PyResult<PlanInfo> {
     let mut gpus = gpus();
     let gpu = gpu(&mut gpus, device).map_err(|e| raise(&e))?;
-    Ok(gpu.gemm.plan(problem).map_err(|e| raise(&e))?.describe().clone())
+    let plan = gpu.gemm.plan_tuned(problem, &tuning::cache()).map_err(|e| raise(&e))?;
+    Ok(plan.describe().clone())
+}
+
+/// The kernels of products without scales on a device.
+pub fn gemm(device: i32) -> PyResult<Arc<Gemm>> {
+    let mut gpus = gpus();
+    Ok(Arc::clone(&gpu(&mut gpus, device).map_err(|e| raise(&e))?.gemm))
+}
+
+/// Drops the plans of products without scales, so that the next call of each plans it again. Those of captures stay.
+pub fn forget() {
+    let mut dropped = Vec::new();
+    if let Some(gpus) = &mut *gpus() {
+        for gpu in gpus.values_mut() {
+            let plain = |key: &Key| {
+                let captured = matches!(key.owner, Some((_, Some(_))));
+                !captured && key.size.scaling.is_none() && key.size.layer.is_none()
+            };
+            dropped.extend(gpu.plans.extract_if(|key, _| plain(key)));
+        }
+    }
+    // Python's objects are released without the lock.
+    drop(dropped);
 }
 
 /// The matrices of a product without copies.
@@ -369,7 +393,10 @@ fn plan(
     };
     let problem = problem(&shared.size);
     let made = match kernels {
-        Kernels::Plain(gemm) => gemm.plan_in(&problem, alloc).map(|p| Work::Plain(Planned::new(p))),
+        Kernels::Plain(gemm) => {
+            let plan = gemm.plan_tuned_in(&problem, &tuning::cache(), alloc);
+            plan.map(|p| Work::Plain(Planned::new(p)))
+        }
         Kernels::Scaled(gemm) => {
             gemm.plan_in(&problem, alloc).map(|p| Work::Scaled(Planned::new(p)))
         }

@@ -34,6 +34,8 @@ mod scaled;
 #[cfg(feature = "module")]
 mod torch;
 #[cfg(feature = "module")]
+mod tuning;
+#[cfg(feature = "module")]
 mod typed;
 
 /// `warpipe._native`.
@@ -61,6 +63,8 @@ mod _native {
     use crate::scaled::scaled_mm;
     #[pymodule_export]
     use crate::torch::register_torch;
+    #[pymodule_export]
+    use crate::tuning::{load_tuning, save_tuning, tune};
     #[pymodule_export]
     use crate::typed::typed_mm;
     #[pymodule_export]

@@ -4,6 +4,7 @@ use crate::layer::Tensors;
 use crate::layout::{Element, Order, Place, View};
 use crate::product::{Call, LayerKind, Op, Product, Scaling, Size};
 use crate::python::raise;
+use crate::tuning;
 use pyo3::prelude::*;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpipe::gpu_kernels::gemm::fused::FusedElement;
@@ -64,7 +65,8 @@ pub fn on_the_model<T>(work: impl FnOnce(&Model) -> Result<T, Error>) -> Result<
 
 /// The plan of a product on the model.
 pub fn describe(problem: &GemmProblem) -> PyResult<PlanInfo> {
-    let plan = on_the_model(|model| model.gemm.plan(problem)).map_err(|e| raise(&e))?;
+    let plan = on_the_model(|model| model.gemm.plan_tuned(problem, &tuning::cache()));
+    let plan = plan.map_err(|e| raise(&e))?;
     Ok(plan.describe().clone())
 }
 
@@ -102,7 +104,7 @@ fn multiply(
 ) -> Result<Vec<u8>, Error> {
     let problem = problem(size);
     let Model { device, gemm, .. } = model;
-    let plan = gemm.plan(&problem)?;
+    let plan = gemm.plan_tuned(&problem, &tuning::cache())?;
     let (a, b) = (device.upload(a)?, device.upload(b)?);
     let c = c.map(|c| device.upload(c)).transpose()?;
     let mut d = device.alloc(problem.bytes('D') as usize)?;

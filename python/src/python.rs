@@ -4,12 +4,14 @@ use crate::interchange::Imported;
 use crate::layout::{Element, Layout, Place, View};
 use crate::product::{Call, Op, Product, Size};
 use crate::refusal::Refusal;
+use crate::tuning::tune_error;
 use crate::{engine, model, torch};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use warpipe::host;
+use warpipe::host::gemm::PlanInfo;
 
 pyo3::create_exception!(
     warpipe,
@@ -24,6 +26,7 @@ pub fn raise(error: &host::Error) -> PyErr {
         host::Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
         host::Error::Attention(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Grouped(refused) => PyValueError::new_err(refused.to_string()),
+        host::Error::Tune(refused) => tune_error(refused),
         _ => Error::new_err(error.to_string()),
     }
 }
@@ -293,6 +296,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan of a product of this size.
+    pub fn new(size: Size, info: &PlanInfo) -> PyResult<Self> {
+        let json = serde_json::to_string(info).map_err(|e| Error::new_err(e.to_string()))?;
+        Ok(Self { size, text: info.to_string().trim_end().to_owned(), json })
+    }
+
     /// Sizes and types.
     pub fn size(&self) -> &Size {
         &self.size
@@ -346,13 +355,23 @@ pub fn plan(
     out: Option<&Bound<'_, PyAny>>,
     out_dtype: Option<&str>,
 ) -> PyResult<Plan> {
-    let Checked { product, call, .. } = check("matmul", [a, b], [c, out], None, out_dtype, None)?;
-    let size = Size { with_c: call.c.is_some(), ..product.size };
+    let (size, place) = checked(a, b, c, out, out_dtype)?;
     let problem = model::problem(&size);
-    let info = match product.place {
+    let info = match place {
         Place::Cuda(device) => engine::describe(device, &problem)?,
         _ => model::describe(&problem)?,
     };
-    let json = serde_json::to_string(&info).map_err(|e| Error::new_err(e.to_string()))?;
-    Ok(Plan { size, text: info.to_string().trim_end().to_owned(), json })
+    Plan::new(size, &info)
+}
+
+/// Sizes, types and place of the product of tensors that were checked.
+pub fn checked(
+    a: &Bound<'_, PyAny>,
+    b: &Bound<'_, PyAny>,
+    c: Option<&Bound<'_, PyAny>>,
+    out: Option<&Bound<'_, PyAny>>,
+    out_dtype: Option<&str>,
+) -> PyResult<(Size, Place)> {
+    let Checked { product, call, .. } = check("matmul", [a, b], [c, out], None, out_dtype, None)?;
+    Ok((Size { with_c: call.c.is_some(), ..product.size }, product.place))
 }

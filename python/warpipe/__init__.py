@@ -9,7 +9,8 @@
 on which their library works. Arrays of the host are computed on the SM model: the GPU's kernels,
 run on the CPU, which is slow and finds every violation of their protocol.
 
-``plan(a, b)`` and ``plan_attention(q, k, v)`` say which kernel computes it and how; ``doctor()`` says what this machine has.
+``plan(a, b)`` and ``plan_attention(q, k, v)`` say which kernel computes it and how; ``tune(a, b)`` finds
+the fastest kernel by timing; ``doctor()`` says what this machine has.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from ._dispatch import (
     grouped_mm,
     int_mm,
     interleave_gates,
+    load_tuning,
     plan,
     plan_attention,
+    save_tuning,
     scaled_mm,
+    tune,
 )
 from ._native import (
     AttentionPlan,
@@ -60,10 +64,13 @@ __all__ = [
     "int_mm",
     "interleave_gates",
     "linear",
+    "load_tuning",
     "matmul",
     "plan",
     "plan_attention",
+    "save_tuning",
     "scaled_mm",
+    "tune",
 ]
 
 # With torch at hand, its operators are registered now, so that torch.compile knows them before the

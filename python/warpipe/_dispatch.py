@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -314,6 +315,48 @@ def plan(a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = Non
     if _is_torch(a) or _is_torch(b):
         tensors = [t.detach() if _is_torch(t) else t for t in tensors]
     return _native.plan(*tensors, dtype_name(out_dtype))
+
+
+def tune(
+    a: Any, b: Any, c: Any = None, *, out: Any = None, out_dtype: Any = None, seconds: float = 2.0
+) -> _native.Plan:
+    """Times the kernels of the product of these tensors on their GPU, and uses the fastest in this process from now on.
+
+    That is the product ``matmul(a, b, c, out=out, out_dtype=out_dtype)``, and ``linear(x, weight)`` if ``b`` is ``weight.t()``.
+    Any later call with tensors of these sizes and types uses the kernel. Only sizes, types and device of the tensors matter:
+    the search has operands of its own, twice as large as the L2 cache or as large as the tensors, and neither reads nor
+    writes these. It takes about ``seconds`` (0.01 to 3600), and the first search of a process some more, because the driver
+    loads the kernels. The kernel is never slower than the one that was used before, in the same measurement.
+
+    The result is the plan, as of ``plan``. ``save_tuning`` keeps it for other processes. Call this once for each product,
+    before CUDA graphs are captured; a graph keeps the kernels of its capture.
+
+    Raises ``ValueError`` for tensors of the host, because the SM model has no times, and for an empty product.
+    """
+    tensors = [a, b, c, out]
+    if _is_torch(a) or _is_torch(b):
+        tensors = [t.detach() if _is_torch(t) else t for t in tensors]
+    return _native.tune(*tensors, dtype_name(out_dtype), seconds)
+
+
+def save_tuning(path: str | os.PathLike[str]) -> None:
+    """Writes what ``tune`` found in this process to a file, and what ``load_tuning`` read.
+
+    Entries of the file that this process has not are kept, so a file may have those of several GPUs. It is replaced as a
+    whole. It is the file of ``warpipe gemm --tune-cache``. Raises ``ValueError`` for a file that is no tune cache, which
+    stays as it is, and ``OSError``.
+    """
+    _native.save_tuning(os.fspath(path))
+
+
+def load_tuning(path: str | os.PathLike[str]) -> int:
+    """Reads a file of ``save_tuning``, or of ``warpipe gemm --tune-cache``, and returns its number of entries.
+
+    An entry is used for products of its sizes and types on its kind of GPU with its driver. Raises ``ValueError`` for a
+    file that is no tune cache, and ``OSError``. If an entry names a kernel that this version has not, a call of its product
+    raises ``ValueError`` until it is tuned again.
+    """
+    return _native.load_tuning(os.fspath(path))
 
 
 def plan_attention(

@@ -38,5 +38,6 @@ mod gemm_layouts;
 mod gemm_types;
 mod gpu_bench;
 mod gpu_trace;
+mod gpu_tune;
 mod image;
 mod zero_cost;

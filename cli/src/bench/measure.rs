@@ -52,7 +52,7 @@ pub fn measure(
             tell(&format!("\n{suite}\n{}", heading()))?;
         }
         let plans = match &mut tuner {
-            Some(tuner) => vec![tuner.plan(device, &gemm, problem, Some(&mut bench))?],
+            Some(tuner) => vec![tuner.plan(device, &gemm, problem, Some(&bench), &tell)?],
             None => plans(args, &gemm, problem)?,
         };
         if items.len() == 1 {

@@ -9,12 +9,22 @@ use crate::output::Place;
 use crate::progress::Progress;
 use crate::say;
 use host::gemm::{Gemm, GemmProblem};
+use host::timing::SearchConfig;
 use host::{Device, dtype_name};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use warpipe_bench::Bench;
 use warpipe_bench::cublaslt::CublasLt;
 use warpipe_bench::machine::Machine;
 use warpipe_bench::record::{FORMAT, Header, Record, plans};
-use warpipe_bench::{Bench, SearchConfig};
+
+/// How the plans of a shape are timed: the brief times take up to three seconds, the finalists' one.
+const SEARCH: SearchConfig = SearchConfig {
+    limit: Duration::from_secs(4),
+    near: 1.3,
+    finalists: 24,
+    rounds: 5,
+    sample_us: 200.0,
+};
 
 /// Measures `items` and writes the record to `place` after each of them, until the time is over.
 pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Result<(), Error> {
@@ -43,7 +53,7 @@ pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Re
         let record = progress.step(&name, || {
             let plans = plans(&gemm, problem, args.record_plans as usize)?;
             let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
-            let search = bench.search(&plans, &rivals, &SearchConfig::default())?;
+            let search = bench.search(&plans, &rivals, &SEARCH)?;
             let bound = bound_of(problem);
             if !search.check.below(bound) {
                 let (error, dtype) = (search.check.error(), dtype_name(problem.out));

@@ -3,7 +3,8 @@
 //! A is [M, K], B is [N, K] (as checkpoints store a Linear layer's weight), C and D are [M, N]. All
 //! are row-major: buffers without gaps between rows, or [`View`](crate::View)s with an offset and a row pitch.
 //! [`Gemm::plan`] picks the kernel, its grid and its raster swizzle. TMA requires an address and a row pitch that are
-//! multiples of 16 bytes. Any other operand goes through a padded copy.
+//! multiples of 16 bytes. Any other operand goes through a padded copy. [`Gemm::tune`] times the kernels of a product on the
+//! GPU, and a [`TuneCache`] keeps the fastest for [`Gemm::plan_tuned`].
 //!
 //! | constructor | computes |
 //! |---|---|
@@ -38,6 +39,7 @@ mod quantised;
 mod run;
 mod scaled;
 mod strided;
+mod tune;
 
 pub use array::{ArrayError, ArrayGemm, ArrayPlan, ArrayProblem};
 pub use block_scaled::BlockScales;
@@ -60,6 +62,7 @@ pub use strided::{
     BoundStrided, Layout, Major, Order, Strided, StridedError, StridedGemm, StridedInfo,
     StridedMut, StridedPlan, StridedProblem,
 };
+pub use tune::{TuneCache, TuneEntry, TuneError, TuneKey, Tuned};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -146,6 +149,16 @@ impl<E: Epilogue> Gemm<E> {
     pub fn plan_in(
         &self,
         problem: &GemmProblem,
+        alloc: impl FnMut(usize) -> Result<Buffer, Error>,
+    ) -> Result<GemmPlan<E>, Error> {
+        self.plan_in_with(problem, None, alloc)
+    }
+
+    /// [`Gemm::plan_in`] with a row of the table and a schedule, if they are given.
+    fn plan_in_with(
+        &self,
+        problem: &GemmProblem,
+        asked: Option<(usize, Option<Schedule>)>,
         mut alloc: impl FnMut(usize) -> Result<Buffer, Error>,
     ) -> Result<GemmPlan<E>, Error> {
         let mut checked = |bytes: usize| {
@@ -153,7 +166,7 @@ impl<E: Epilogue> Gemm<E> {
             self.device.check_buffer("memory of a plan", &buffer)?;
             Ok(buffer)
         };
-        GemmPlan::new(self, problem, None, &mut checked)
+        GemmPlan::new(self, problem, asked, &mut checked)
     }
 
     /// Plans a product with row `index` of the table.
@@ -181,7 +194,7 @@ impl<E: Epilogue> Gemm<E> {
     }
 
     /// Plans a product with every instance that computes it, in every schedule that is worth trying.
-    /// A tuner times these plans to find the fastest one.
+    /// [`Gemm::tune`] finds the fastest one in bounded time.
     ///
     /// # Errors
     /// The errors of [`Gemm::plan_scheduled`].

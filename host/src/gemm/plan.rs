@@ -127,6 +127,14 @@ impl<E: Epilogue> GemmPlan<E> {
         Ok(self)
     }
 
+    /// The same plan, with a reason for its kernel.
+    pub(super) fn because(mut self, why: String) -> Self {
+        if let Some(kernel) = &mut self.info.kernel {
+            kernel.why = why;
+        }
+        self
+    }
+
     /// The staging copy, or the zero row, of operand `i`. Allocates it where there is none yet.
     pub(super) fn staging(&self, i: usize) -> Result<&Buffer, Error> {
         let cell = &self.staging[i];

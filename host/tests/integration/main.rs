@@ -42,5 +42,6 @@ mod quantised;
 mod reference;
 mod scaled;
 mod strided;
+mod tune;
 mod typed;
 mod views;
