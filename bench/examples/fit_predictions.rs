@@ -41,6 +41,11 @@ const SUITE_WEIGHT: f64 = 2.0;
 /// Weight of a shape of the suites whose few pairs the benchmark has timed. There each kernel runs alone, as it does for users:
 /// where power decides, and where one launch overlaps the next, that is another time than in a record of many kernels.
 const BENCHED_WEIGHT: f64 = 4.0;
+/// A shape where the fastest pair is at most this many times as fast as the first of cuBLASLt's candidates: there a wrong pick
+/// puts us behind. It counts as [`CLOSE_WEIGHT`] shapes.
+const CLOSE: f64 = 1.06;
+/// Weight of such a shape.
+const CLOSE_WEIGHT: f64 = 3.0;
 /// Pairs that take longer than this many times the fastest are no part of the fit.
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.
@@ -69,6 +74,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The weight of a shape.
 fn weight(product: &Product) -> f64 {
     let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
+    let close = product.cublaslt_us.is_some_and(|us| us < CLOSE * product.best_us);
+    let held = if close { CLOSE_WEIGHT * held } else { held };
     match product.file {
         BENCHED => BENCHED_WEIGHT,
         SUITES => held * SUITE_WEIGHT,
