@@ -21,6 +21,7 @@ mod measure;
 mod pool;
 pub mod record;
 pub mod report;
+mod scales;
 mod screen;
 mod search;
 pub mod strided;
@@ -29,6 +30,7 @@ pub mod suites;
 pub use check::{Projected, ResultCheck};
 pub use error::Error;
 pub use measure::{Bench, Fastest, Isolated, Measured, Ours};
+pub use scales::{Launch, ProductScales, ScaleOf};
 pub use search::{Found, Search, SearchConfig};
 
 use host::{Device, Stream};

@@ -3,10 +3,12 @@
 
 use super::check::{ResultCheck, check, fingerprint};
 use super::pool::{Operand, Pool, Rotation};
+use super::scales::{Launch, ProductScales, ScaleOf, ScalePool};
 use super::screen::{brief, isolated};
 use super::{BenchConfig, Contender, Timing, interleave};
-use crate::cublaslt::CublasLtPlan;
+use crate::cublaslt::{CublasLt, CublasLtPlan};
 use crate::error::Error;
+use gpu_kernels::gemm::Linear;
 use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
 use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
 use serde::Serialize;
@@ -21,6 +23,8 @@ const ALIGN: usize = 256;
 pub struct Bench {
     device: Device,
     pool: Pool,
+    /// The operands' scales, if they have any.
+    scales: Option<ScalePool>,
     dtype: Dtype,
     l2_bytes: u64,
     /// The last result on the host. The allocation is reused.
@@ -108,7 +112,37 @@ impl Bench {
         let l2_bytes = info.l2_bytes;
         let elements = problems.iter().map(|p| Rotation::of(p, l2_bytes).elements()).max();
         let pool = Pool::new(device, dtype, seed, elements.unwrap_or(0))?;
-        Ok(Self { device: device.clone(), pool, dtype, l2_bytes, host: Vec::new() })
+        let (device, host) = (device.clone(), Vec::new());
+        Ok(Self { device, pool, scales: None, dtype, l2_bytes, host })
+    }
+
+    /// The same with scales of the operands of any of `problems`, for plans that take them: those of
+    /// [`Gemm::scaled`](host::gemm::Gemm::scaled), and with [`ScaleOf::Block`] those of
+    /// [`Gemm::block_scaled`](host::gemm::Gemm::block_scaled).
+    ///
+    /// # Errors
+    /// [`host::Error::OutOfMemory`]; errors of the driver.
+    pub fn with_scales(mut self, of: ScaleOf, problems: &[GemmProblem]) -> Result<Self, Error> {
+        self.scales = Some(ScalePool::new(&self.device, of, problems)?);
+        Ok(self)
+    }
+
+    /// All kernels that cuBLASLt's heuristic proposes for a product, with the scales of the operands if there are any.
+    /// `use_fast_accum` applies to operands of 8 bits whose scales are not of blocks.
+    ///
+    /// # Errors
+    /// The errors of [`CublasLt::plans`]; [`host::Error::OutOfBuffer`] for a product that is larger than those given to
+    /// [`Bench::with_scales`].
+    pub fn rivals(
+        &self,
+        lt: &CublasLt,
+        problem: &GemmProblem,
+        use_fast_accum: bool,
+    ) -> Result<Vec<CublasLtPlan>, Error> {
+        match self.scales(problem)? {
+            None => lt.plans(problem),
+            Some(scales) => lt.plans_scaled(problem, &scales, use_fast_accum),
+        }
     }
 
     /// Measures the rate of a copy in device memory, bytes read plus bytes written, in GB/s.
@@ -132,8 +166,7 @@ impl Bench {
         Ok(2.0 * BYTES as f64 * 1e-6 / best)
     }
 
-    /// Times plans of one product (without C), in turn with cuBLASLt if there are `rivals`
-    /// ([`CublasLt::plans`](crate::cublaslt::CublasLt::plans)).
+    /// Times plans of one product (without C), in turn with cuBLASLt if there are `rivals` ([`Bench::rivals`]).
     ///
     /// All rivals are timed briefly. The first one and the three fastest others are then timed in turn with the
     /// plans.
@@ -144,10 +177,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those
-    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; errors of the launches.
-    pub fn measure(
+    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales;
+    /// errors of the launches.
+    pub fn measure<E: Launch>(
         &mut self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &BenchConfig,
     ) -> Result<Measured, Error> {
@@ -158,9 +192,9 @@ impl Bench {
     }
 
     /// [`Bench::measure`]; results are copied to `host`.
-    fn timed(
+    fn timed<E: Launch>(
         &self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &BenchConfig,
         host: &mut Vec<u8>,
@@ -169,13 +203,13 @@ impl Bench {
             return Err(Error::Setting { what: "plans", value: 0, least: 1 });
         };
         let problem = *first.problem();
-        let sets = self.sets(&problem)?;
+        let (sets, scales) = (self.sets(&problem)?, self.scales(&problem)?);
         let (device, stream) = (&self.device, self.device.new_stream()?);
         // All rivals write to the same results, which nobody reads.
         let mut results = Results::new(device, &problem, plans.len() + 1, sets.len())?;
         let mut ours = Vec::with_capacity(plans.len());
         for (plan, d) in plans.iter().zip(&results.parts) {
-            ours.push(OursRuns::new(plan, &sets, d)?);
+            ours.push(OursRuns::new(plan, &sets, scales.as_ref(), d)?);
         }
         let [a, b] = &sets[0];
         let mut firsts = Vec::with_capacity(plans.len());
@@ -240,6 +274,11 @@ impl Bench {
         let rotation = Rotation::of(problem, self.l2_bytes);
         let sets = (0..rotation.sets).map(|set| self.pool.operands(problem, rotation, set));
         Ok(sets.collect::<Result<_, _>>()?)
+    }
+
+    /// The scales of a problem, if the operands have any.
+    pub(super) fn scales(&self, problem: &GemmProblem) -> Result<Option<ProductScales>, Error> {
+        Ok(self.scales.as_ref().map(|pool| pool.scales(problem)).transpose()?)
     }
 
     /// The device.
@@ -322,29 +361,34 @@ impl Results {
 }
 
 /// A warpipe plan, bound to each operand set.
-pub(super) struct OursRuns<'a>(&'a GemmPlan, Vec<BoundGemm<'a>>);
+pub(super) struct OursRuns<'a, E = Linear> {
+    plan: &'a GemmPlan<E>,
+    bound: Vec<BoundGemm<'a, E>>,
+    scales: Option<&'a ProductScales>,
+}
 
-impl<'a> OursRuns<'a> {
+impl<'a, E: Launch> OursRuns<'a, E> {
     /// Binds a plan to each operand set, with results in `d`. Other contenders may have the same results.
     pub fn new(
-        plan: &'a GemmPlan,
+        plan: &'a GemmPlan<E>,
         sets: &'a [[Operand<'_>; 2]],
+        scales: Option<&'a ProductScales>,
         d: &[Buffer],
     ) -> Result<Self, Error> {
         let bound = sets
             .iter()
             .zip(d)
             .map(|([a, b], d)| plan.bind(&a.buffer, &b.buffer, None, &mut d.part(0, d.len())?));
-        Ok(Self(plan, bound.collect::<Result<_, _>>()?))
+        Ok(Self { plan, bound: bound.collect::<Result<_, _>>()?, scales })
     }
 }
 
-impl Contender for OursRuns<'_> {
+impl<E: Launch> Contender for OursRuns<'_, E> {
     fn name(&self) -> &str {
-        self.0.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
+        self.plan.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
     }
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        Ok(self.1[set].run(1.0, 0.0, stream)?)
+        E::launch(&self.bound[set], self.scales, stream)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::check::{ResultCheck, check};
 use super::measure::{Bench, OursRuns, Results, TheirRuns, download, dynamic, finalists};
+use super::scales::Launch;
 use super::screen::brief;
 use super::{BenchConfig, Contender, interleave};
 use crate::cublaslt::CublasLtPlan;
@@ -88,10 +89,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those given to
-    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; errors of the launches.
-    pub fn search(
+    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales; errors of
+    /// the launches.
+    pub fn search<E: Launch>(
         &self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &SearchConfig,
     ) -> Result<Search, Error> {
@@ -101,16 +103,17 @@ impl Bench {
         };
         let problem = *first.problem();
         let (device, stream) = (self.device(), self.device().new_stream()?);
-        let sets = self.sets(&problem)?;
+        let (sets, scales) = (self.sets(&problem)?, self.scales(&problem)?);
+        let scales = scales.as_ref();
         let results = Results::new(device, &problem, 1, sets.len())?;
         let d: &[Buffer] = &results.parts[0];
-        let mut times: Vec<(f64, usize, OursRuns<'_>)> = Vec::with_capacity(plans.len());
+        let mut times: Vec<(f64, usize, OursRuns<'_, E>)> = Vec::with_capacity(plans.len());
         let mut best = f64::INFINITY;
         for (index, plan) in plans.iter().enumerate() {
             if index > 0 && start.elapsed() > config.limit {
                 break;
             }
-            let mut runs = OursRuns::new(plan, &sets, d)?;
+            let mut runs = OursRuns::new(plan, &sets, scales, d)?;
             let us = brief(&mut runs, sets.len(), config.near * best, &stream)?;
             best = best.min(us);
             times.push((us, index, runs));
@@ -140,7 +143,7 @@ impl Bench {
         let mut found: Vec<Found> = ours.iter().zip(&times).map(in_turn).collect();
         found.sort_by(|a, b| a.us.total_cmp(&b.us));
         found.extend(others.iter().map(|&(us, plan, _)| Found { plan, us, in_turn: false }));
-        let mut fastest = OursRuns::new(&plans[found[0].plan], &sets, d)?;
+        let mut fastest = OursRuns::new(&plans[found[0].plan], &sets, scales, d)?;
         let mut host = vec![0xff; d[0].len()];
         d[0].part(0, d[0].len())?.fill(0xff)?;
         fastest.launch(0, &device.stream())?;

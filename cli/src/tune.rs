@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use warpipe::gpu_kernels::gemm::Instance;
-use warpipe_bench::{Bench, BenchConfig};
+use warpipe_bench::{Bench, BenchConfig, Launch};
 
 /// Value of the file's first field.
 const FORMAT: &str = "warpipe tune cache 1";
@@ -80,6 +80,13 @@ pub struct Tuner {
     place: Option<Place>,
 }
 
+impl TuneArgs {
+    /// Whether an option is given.
+    pub fn any(&self) -> bool {
+        self.tune || self.tune_cache.is_some()
+    }
+}
+
 impl Tuner {
     /// Reads the file that the options name. Returns `None` if they name none.
     pub fn new(args: &TuneArgs) -> Result<Option<Self>, Error> {
@@ -90,13 +97,13 @@ impl Tuner {
     }
 
     /// Plans a product with the cache's entry, or by timing (`--tune`), or otherwise with the picker.
-    pub fn plan(
+    pub fn plan<E: Launch>(
         &mut self,
         device: &Device,
-        gemm: &Gemm,
+        gemm: &Gemm<E>,
         problem: &GemmProblem,
         bench: Option<&mut Bench>,
-    ) -> Result<GemmPlan, Error> {
+    ) -> Result<GemmPlan<E>, Error> {
         if problem.beta_c {
             return match self.place {
                 None => Ok(gemm.plan(problem)?),
@@ -133,7 +140,11 @@ impl Tuner {
 }
 
 /// The plan of an entry, or the reason why it cannot be planned.
-fn cached(gemm: &Gemm, problem: &GemmProblem, entry: &Entry) -> Result<GemmPlan, String> {
+fn cached<E: Launch>(
+    gemm: &Gemm<E>,
+    problem: &GemmProblem,
+    entry: &Entry,
+) -> Result<GemmPlan<E>, String> {
     let named = |i: &Instance| {
         i.desc.meta.name() == entry.instance
             && (i.ab, i.out, i.has_c) == (problem.ab, problem.out, false)
@@ -144,12 +155,12 @@ fn cached(gemm: &Gemm, problem: &GemmProblem, entry: &Entry) -> Result<GemmPlan,
 }
 
 /// Times every instance in every schedule and returns the fastest one with a correct result.
-fn fastest(
-    gemm: &Gemm,
+fn fastest<E: Launch>(
+    gemm: &Gemm<E>,
     problem: &GemmProblem,
     key: Key,
     bench: &mut Bench,
-) -> Result<(GemmPlan, Entry), Error> {
+) -> Result<(GemmPlan<E>, Entry), Error> {
     let plans = gemm.plan_every(problem)?;
     let config = BenchConfig { budget_ms: 400.0, ..BenchConfig::default() };
     let measured = bench.measure(&plans, &[], &config)?;

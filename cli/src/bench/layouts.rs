@@ -6,8 +6,8 @@ use crate::check::bound;
 use crate::error::Error;
 use crate::output::Place;
 use crate::say;
-use host::Device;
 use host::gemm::Gemm;
+use host::{Device, Dtype};
 use warpipe_bench::Timing;
 use warpipe_bench::strided::{StridedLine, measure, problems};
 
@@ -19,6 +19,11 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.suite.len() > 1 || !args.shape.is_empty() {
         let usage =
             "the suite layouts has lines of its own: time it without other suites and shapes";
+        return Err(Error::Usage(usage.to_owned()));
+    }
+    let dtype = args.types()?.ab;
+    if dtype == Dtype::E4m3 || args.out_dtype.is_some_and(|out| out != dtype) {
+        let usage = "the suite layouts has operands and results of bf16, or all of f16";
         return Err(Error::Usage(usage.to_owned()));
     }
     let to_stdout = args.json.as_ref().is_some_and(|file| file.as_os_str() == STDOUT);
@@ -38,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         args.only.as_ref().is_none_or(|text| name(p).contains(text.as_str()))
     };
     let mut lines: Vec<StridedLine> = Vec::new();
-    for problem in problems(args.dtype).iter().filter(|problem| kept(problem)) {
+    for problem in problems(dtype).iter().filter(|problem| kept(problem)) {
         let line = measure(&device, &gemm, lt.as_ref(), problem, &config(args))?;
         let time = |t: &Timing| format!("{:9.2} us {:7.1} TFLOP/s", t.median_us, t.tflops);
         let kernel = line.plan.kernel.as_ref().map_or("", |kernel| kernel.name.as_str());
