@@ -4,8 +4,11 @@
 //! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]. This is the "TN" product with exchanged
 //! operands, its fastest form.
 
+mod fused;
 mod scaled;
 pub mod strided;
+
+pub use fused::Epilogue;
 
 use crate::error::Error;
 use crate::one_line;
@@ -132,15 +135,15 @@ impl CublasLt {
     /// # Errors
     /// [`Error::CublasLt`] for an empty product or another one that cuBLASLt refuses.
     pub fn plans(&self, problem: &GemmProblem) -> Result<Vec<CublasLtPlan>, Error> {
-        self.plans_of(problem, Desc::new()?, None)
+        self.plans_of(problem, Desc::new()?, Vec::new())
     }
 
-    /// All kernels for a product with this description.
+    /// All kernels for a product with this description, which points into `memory`.
     fn plans_of(
         &self,
         problem: &GemmProblem,
         desc: Desc,
-        scales: Option<[Buffer; 2]>,
+        memory: Vec<Buffer>,
     ) -> Result<Vec<CublasLtPlan>, Error> {
         let (m, n, k) = (problem.m, problem.n, problem.k);
         if m == 0 || n == 0 || k == 0 {
@@ -155,7 +158,7 @@ impl CublasLt {
             a: Layout::new(ab, k, n)?,
             b: Layout::new(ab, k, m)?,
             d: Layout::new(out, n, m)?,
-            _scales: scales,
+            _memory: memory,
         };
         let pref = Preference::new()?;
         let mut found = [BLANK; CANDIDATES];
@@ -216,7 +219,7 @@ struct Product {
     b: Layout,
     d: Layout,
     /// The memory that the description points to.
-    _scales: Option<[Buffer; 2]>,
+    _memory: Vec<Buffer>,
 }
 
 impl CublasLtPlan {
@@ -244,7 +247,7 @@ impl CublasLtPlan {
         }
         device.make_current()?;
         let (alpha, beta) = (&raw const alpha, &raw const beta);
-        // SAFETY: all handles live in `self` and its product. The operands have the sizes of the layouts and belong to
+        // SAFETY: all handles, and the memory that the description points to, live in `self` and its product. The operands have the sizes of the layouts and belong to
         // the bound context. alpha and beta are read before the call returns (host pointer mode).
         unsafe {
             result::matmul(

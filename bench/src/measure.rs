@@ -3,21 +3,15 @@
 
 use super::check::{ResultCheck, check, fingerprint};
 use super::pool::{Operand, Pool, Rotation};
+use super::runs::{OursRuns, Results, download, dynamic, finalists};
 use super::scales::{Launch, ProductScales, ScaleOf, ScalePool};
-use super::screen::{brief, isolated};
+use super::screen::isolated;
 use super::{BenchConfig, Contender, Timing, interleave};
 use crate::cublaslt::{CublasLt, CublasLtPlan};
 use crate::error::Error;
-use gpu_kernels::gemm::Linear;
-use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
-use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
+use host::gemm::{GemmPlan, GemmProblem, PlanInfo};
+use host::{Copy2d, Device, Dtype, dtype_name};
 use serde::Serialize;
-
-/// Kernels of cuBLASLt, besides its first one, that are timed in turn with warpipe: the fastest ones of a brief
-/// timing of all.
-const FINALISTS: usize = 3;
-/// Results begin at multiples of this many bytes, the alignment of an allocation.
-const ALIGN: usize = 256;
 
 /// A GPU with operands for a set of problems.
 pub struct Bench {
@@ -219,7 +213,7 @@ impl Bench {
             firsts.push((check(&problem, a, b, host)?, fingerprint(host)));
         }
         results.poison()?;
-        let mut theirs = finalists(rivals, &sets, &results.parts[plans.len()], &stream)?;
+        let mut theirs = finalists(rivals, &sets, &results.parts[plans.len()], 1.0, &stream)?;
         let mut contenders: Vec<&mut dyn Contender> = ours.iter_mut().map(dynamic).collect();
         contenders.extend(theirs.iter_mut().map(dynamic));
         let flops = problem.flops();
@@ -284,129 +278,5 @@ impl Bench {
     /// The device.
     pub(super) fn device(&self) -> &Device {
         &self.device
-    }
-}
-
-/// The first rival and, of the others, the fastest in a brief timing.
-///
-/// A kernel that the heuristic proposes and that does not run is left out, unless it is the first one.
-pub(super) fn finalists<'a>(
-    rivals: &'a [CublasLtPlan],
-    sets: &'a [[Operand<'_>; 2]],
-    d: &[Buffer],
-    stream: &Stream,
-) -> Result<Vec<TheirRuns<'a>>, Error> {
-    let mut all: Vec<TheirRuns<'a>> = Vec::with_capacity(rivals.len());
-    let mut times: Vec<(f64, TheirRuns<'a>)> = Vec::new();
-    for (candidate, plan) in rivals.iter().enumerate() {
-        let operands = sets.iter().map(|[a, b]| [&a.buffer, &b.buffer]).collect();
-        let d = d.iter().map(|d| d.part(0, d.len())).collect::<Result<_, _>>()?;
-        let mut runs = TheirRuns { plan, operands, d, candidate };
-        if candidate == 0 {
-            all.push(runs);
-            continue;
-        }
-        match brief(&mut runs, sets.len(), f64::INFINITY, stream) {
-            Ok(us) => times.push((us, runs)),
-            Err(Error::CublasLt { .. }) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    all.extend(times.into_iter().take(FINALISTS).map(|(_, runs)| runs));
-    Ok(all)
-}
-
-/// A contender as `interleave` takes it.
-pub(super) fn dynamic<C: Contender>(contender: &mut C) -> &mut dyn Contender {
-    contender
-}
-
-/// Copies a result to the host.
-pub(super) fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
-    host.resize(d.len(), 0);
-    d.read(host)
-}
-
-/// Results of each contender for each set, in one allocation.
-pub(super) struct Results {
-    whole: Buffer,
-    /// The results of each contender.
-    pub parts: Vec<Vec<Buffer>>,
-}
-
-impl Results {
-    pub fn new(
-        device: &Device,
-        problem: &GemmProblem,
-        contenders: usize,
-        sets: usize,
-    ) -> Result<Self, host::Error> {
-        let bytes = problem.bytes('D') as usize;
-        let step = bytes.next_multiple_of(ALIGN);
-        let whole = device.alloc(step * contenders * sets)?;
-        let part = |i: usize| whole.part(i * step, bytes);
-        let parts = (0..contenders)
-            .map(|c| (0..sets).map(|set| part(c * sets + set)).collect())
-            .collect::<Result<_, _>>()?;
-        let mut results = Self { whole, parts };
-        results.poison()?;
-        Ok(results)
-    }
-
-    /// Fills the results with NaN, so that the check finds elements that are not written.
-    fn poison(&mut self) -> Result<(), host::Error> {
-        self.whole.fill(0xff)
-    }
-}
-
-/// A warpipe plan, bound to each operand set.
-pub(super) struct OursRuns<'a, E = Linear> {
-    plan: &'a GemmPlan<E>,
-    bound: Vec<BoundGemm<'a, E>>,
-    scales: Option<&'a ProductScales>,
-}
-
-impl<'a, E: Launch> OursRuns<'a, E> {
-    /// Binds a plan to each operand set, with results in `d`. Other contenders may have the same results.
-    pub fn new(
-        plan: &'a GemmPlan<E>,
-        sets: &'a [[Operand<'_>; 2]],
-        scales: Option<&'a ProductScales>,
-        d: &[Buffer],
-    ) -> Result<Self, Error> {
-        let bound = sets
-            .iter()
-            .zip(d)
-            .map(|([a, b], d)| plan.bind(&a.buffer, &b.buffer, None, &mut d.part(0, d.len())?));
-        Ok(Self { plan, bound: bound.collect::<Result<_, _>>()?, scales })
-    }
-}
-
-impl<E: Launch> Contender for OursRuns<'_, E> {
-    fn name(&self) -> &str {
-        self.plan.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
-    }
-    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        E::launch(&self.bound[set], self.scales, stream)
-    }
-}
-
-/// A cuBLASLt plan with each operand set.
-pub(super) struct TheirRuns<'a> {
-    plan: &'a CublasLtPlan,
-    operands: Vec<[&'a Buffer; 2]>,
-    d: Vec<Buffer>,
-    /// Place among the heuristic's proposals.
-    candidate: usize,
-}
-
-impl Contender for TheirRuns<'_> {
-    fn name(&self) -> &'static str {
-        "cuBLASLt"
-    }
-    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        let [a, b] = self.operands[set];
-        self.plan.run((a, b, None), &mut self.d[set], (1.0, 0.0), stream)
     }
 }

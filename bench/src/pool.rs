@@ -110,7 +110,11 @@ impl Pool {
         ])
     }
 
-    fn matrix(&self, start: usize, rows: u64, cols: u64) -> Result<Operand<'_>, Error> {
+    /// The matrix that begins at an element. It may begin at any multiple of 16 bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBuffer`] if the pool is too small for it.
+    pub fn matrix(&self, start: usize, rows: u64, cols: u64) -> Result<Operand<'_>, Error> {
         let size = self.dtype.size();
         let bytes = (rows * cols) as usize * size;
         let buffer = self.buffer.part(start * size, bytes)?;

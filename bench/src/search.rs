@@ -4,7 +4,8 @@
 //! [`Bench::measure`](crate::Bench::measure) of all plans would find, in a fraction of the time.
 
 use super::check::{ResultCheck, check};
-use super::measure::{Bench, OursRuns, Results, TheirRuns, download, dynamic, finalists};
+use super::measure::Bench;
+use super::runs::{OursRuns, Results, TheirRuns, download, dynamic, finalists};
 use super::scales::Launch;
 use super::screen::brief;
 use super::{BenchConfig, Contender, interleave};
@@ -122,7 +123,7 @@ impl Bench {
         times[1..].sort_by(|a, b| a.0.total_cmp(&b.0));
         let near = times[1..].iter().take_while(|(us, ..)| *us <= config.near * best).count();
         let others = times.split_off(1 + near.min(config.most_finalists(best) - 1));
-        let mut theirs: Vec<TheirRuns<'_>> = finalists(rivals, &sets, d, &stream)?;
+        let mut theirs: Vec<TheirRuns<'_>> = finalists(rivals, &sets, d, 1.0, &stream)?;
         let mut contenders: Vec<&mut dyn Contender> =
             times.iter_mut().map(|(_, _, runs)| dynamic(runs)).collect();
         contenders.extend(theirs.iter_mut().map(dynamic));

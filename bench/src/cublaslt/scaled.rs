@@ -41,6 +41,6 @@ impl CublasLt {
         desc.set(Attribute::CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a.addr())?;
         let fast = use_fast_accum && *of != ScaleOf::Block;
         desc.set(Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, i8::from(fast))?;
-        self.plans_of(problem, desc, Some([a, b]))
+        self.plans_of(problem, desc, vec![a, b])
     }
 }

@@ -85,8 +85,7 @@ impl Timing<'_> {
             if items.len() == 1 {
                 tell(&plans[0].describe().to_string())?;
             }
-            // A product that cuBLASLt refuses is timed without it.
-            let rivals = rivals(&bench, lt.as_ref(), problem, types);
+            let rivals = rivals(&bench, lt.as_ref(), problem, types, &tell)?;
             let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
             let measured = progress.step(&name, || bench.measure(&plans, &rivals, &config))?;
             let bound = types.bound(problem);
@@ -127,14 +126,25 @@ pub fn operands(
     }
 }
 
-/// The kernels that cuBLASLt proposes for a product: none if it refuses it or takes no part.
+/// The kernels that cuBLASLt proposes for a product: none if it takes no part. If it refuses the product, which is then timed
+/// without it, `tell` gets the reason.
 pub fn rivals(
     bench: &Bench,
     lt: Option<&CublasLt>,
     problem: &GemmProblem,
     types: Types,
-) -> Vec<CublasLtPlan> {
-    lt.and_then(|lt| bench.rivals(lt, problem, types.fast_accum).ok()).unwrap_or_default()
+    tell: impl Fn(&str) -> Result<(), Error>,
+) -> Result<Vec<CublasLtPlan>, Error> {
+    match lt.map(|lt| bench.rivals(lt, problem, types.fast_accum)) {
+        None => Ok(Vec::new()),
+        Some(Ok(rivals)) => Ok(rivals),
+        Some(Err(e @ warpipe_bench::Error::CublasLt { .. })) => {
+            let GemmProblem { m, n, k, .. } = *problem;
+            tell(&format!("{m}x{n}x{k} without cuBLASLt: {e}"))?;
+            Ok(Vec::new())
+        }
+        Some(Err(e)) => Err(e.into()),
+    }
 }
 
 /// The settings that the options give.

@@ -1,7 +1,10 @@
 //! `warpipe bench`: times products on a GPU, in turn with cuBLASLt.
 
+mod epilogue;
+mod grouped;
 mod layouts;
 mod measure;
+mod own;
 mod record;
 mod roofline;
 mod select;
@@ -41,15 +44,22 @@ enum Rival {
     Cublaslt,
 }
 
+/// The suites with lines of their own.
+const OWN: [(&str, fn(&Args) -> Result<(), Error>); 3] = [
+    (layouts::SUITE, layouts::run),
+    (grouped::SUITE, grouped::run),
+    (epilogue::SUITE, epilogue::run),
+];
+
 /// A product, and the suite that it is from.
 type Item = (&'static str, GemmProblem);
 
 /// Options of `warpipe bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Time these suites. "fp8" has the shapes of llm and decode with operands of e4m3. "layouts" has the four layouts of
-    /// operands and batches, with lines of its own
-    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random", "fp8", "layouts"])]
+    /// Time these suites. "fp8" has the shapes of llm and decode with operands of e4m3. Three suites have lines of their own:
+    /// "layouts" (the four layouts of operands, and batches), "grouped" (groups of rows), "epilogue" (linear layers)
+    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random", "fp8", "layouts", "grouped", "epilogue"])]
     suite: Vec<String>,
     /// Number of shapes of the suite "random", which is not among "all"
     #[arg(help_heading = SHAPES, long, value_name = "COUNT", default_value_t = Random::default().shapes as u64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -163,8 +173,10 @@ fn positive(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> Result<(), Error> {
     // Types that do not fit together are reported before anything else.
     args.types()?;
-    if args.suite.iter().any(|suite| suite == layouts::SUITE) {
-        return layouts::run(args);
+    for (suite, run) in OWN {
+        if args.suite.iter().any(|name| name == suite) {
+            return run(args);
+        }
     }
     let to_stdout = args.json.as_ref().is_some_and(|file| file.as_os_str() == STDOUT);
     let inputs: Vec<&Path> = args.from.iter().map(PathBuf::as_path).collect();

@@ -62,7 +62,7 @@ fn recorded<E: Launch>(
         let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
         let record = progress.step(&name, || {
             let plans = plans(gemm, problem, args.record_plans as usize)?;
-            let rivals = rivals(&bench, lt.as_ref(), problem, types);
+            let rivals = rivals(&bench, lt.as_ref(), problem, types, say)?;
             let search = bench.search(&plans, &rivals, &SearchConfig::default())?;
             let bound = types.bound(problem);
             if !search.check.below(bound) {
