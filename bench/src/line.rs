@@ -3,6 +3,7 @@
 //! A [`Line`] comes from [`Measured`] or from a file; this module does not measure.
 
 use super::measure::{Isolated, Measured, Ours};
+use super::scales::ScaleOf;
 use host::dtype_name;
 use host::gemm::{GemmProblem, KernelInfo, Schedule};
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,12 @@ pub struct Line {
     pub ab: String,
     /// Type of D.
     pub out: String,
+    /// What has a scale, for operands of e4m3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scales: Option<ScaleOf>,
+    /// Whether the tensor cores keep the sums of products of e4m3; otherwise they are promoted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fast_accum: bool,
     /// Floating-point operations, 2 * M * N * K.
     pub flops: f64,
     /// Bytes of A, B and D, the least memory traffic.
@@ -184,7 +191,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Makes a line from a measurement. The first plan is `run`; if there are more, `instances` has all.
+    /// Makes a line from a measurement. The first plan is `run`; if there are more, `instances` has all. The operands have
+    /// no scales; [`Line::with_scales`] says which they have.
     ///
     /// Returns `None` if no plan was measured.
     pub fn new(
@@ -201,6 +209,8 @@ impl Line {
             shape: Shape { m: problem.m, n: problem.n, k: problem.k },
             ab: dtype_name(problem.ab).to_owned(),
             out: dtype_name(problem.out).to_owned(),
+            scales: None,
+            fast_accum: false,
             flops: problem.flops(),
             bytes: bytes.sum(),
             samples: measured.ours[0].timing.samples_us.len(),
@@ -216,6 +226,17 @@ impl Line {
             isolated: measured.isolated,
             instances: if runs.len() > 1 { runs } else { Vec::new() },
         })
+    }
+
+    /// The same line of operands with scales, and the sums of their products.
+    #[must_use]
+    pub fn with_scales(self, scales: Option<ScaleOf>, fast_accum: bool) -> Self {
+        Self { scales, fast_accum, ..self }
+    }
+
+    /// The heading of the lines that have this one's suite, types and scales.
+    pub fn title(&self) -> String {
+        title(&self.suite, &self.ab, self.scales, self.fast_accum)
     }
 
     /// Median of cuBLASLt's first kernel divided by that of warpipe. Above 1, warpipe is faster.
@@ -292,6 +313,13 @@ impl Line {
     }
 }
 
+/// The heading of a suite: its name, and for operands with scales their type, what has a scale, and how products are summed.
+pub fn title(suite: &str, ab: &str, scales: Option<ScaleOf>, fast_accum: bool) -> String {
+    let Some(of) = scales else { return suite.to_owned() };
+    let sums = if fast_accum { "fast accumulation" } else { "promoted sums" };
+    format!("{suite}, {ab} with scales of {of}, {sums}")
+}
+
 /// The heading above the rows of [`text_of`].
 pub fn heading() -> String {
     format!(
@@ -344,6 +372,8 @@ pub(super) mod tests {
             shape: Shape { m, n: 4096, k: 2048 },
             ab: "bf16".to_owned(),
             out: "bf16".to_owned(),
+            scales: None,
+            fast_accum: false,
             flops: 2.0 * m as f64 * 4096.0 * 2048.0,
             bytes: 2.0 * (m * 2048 + 4096 * 2048 + m * 4096) as f64,
             samples: 30,
@@ -436,6 +466,15 @@ pub(super) mod tests {
         assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), l);
         assert!(json.contains(r#""schedule":{"clusters":66,"streamed":22}"#), "{json}");
         assert!(json.contains(r#""fastest":{"candidate":3,"candidates":8,"median_us":86.4"#));
+        // Operands without scales say nothing of them, as before there were any.
+        assert!(!json.contains("scales") && !json.contains("fast_accum"), "{json}");
+        let scaled = Line { ab: "e4m3".to_owned(), ..l.clone() };
+        let scaled = scaled.with_scales(Some(ScaleOf::Block), false);
+        let json_of = serde_json::to_string(&scaled).unwrap();
+        assert!(json_of.contains(r#""scales":"block""#), "{json_of}");
+        assert_eq!(serde_json::from_str::<Line>(&json_of).unwrap(), scaled);
+        assert_eq!(scaled.title(), "llm, e4m3 with scales of blocks, promoted sums");
+        assert_eq!(l.title(), "llm");
         // A record of an earlier version has no fastest kernel.
         let earlier = json.replace(r#""fastest""#, r#""unknown""#);
         assert_eq!(serde_json::from_str::<Line>(&earlier).unwrap().ratio_to_fastest(), None);
