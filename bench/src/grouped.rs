@@ -215,17 +215,14 @@ fn worst(
     set: &Set<'_>,
     d: &[u8],
 ) -> Result<ResultCheck, Error> {
-    let mut worst: Option<ResultCheck> = None;
+    let mut all = Vec::with_capacity(set.groups.len());
     for ([a, b], (start, size)) in set.groups.iter().zip(parts(shape, sizes)) {
         let problem = shape.plain(size);
-        let of_group = check(&problem, a, b, &d[start..][..problem.bytes('D') as usize])?;
-        // An error that is not a number is the worst.
-        let worse =
-            |than: ResultCheck| !(of_group.error() <= than.error()) && !than.error().is_nan();
-        if worst.is_none_or(worse) {
-            worst = Some(of_group);
-        }
+        all.push(check(&problem, a, b, &d[start..][..problem.bytes('D') as usize])?);
     }
+    // In this order an error that is not a number is the largest.
+    let order = |a: &ResultCheck, b: &ResultCheck| a.error().abs().total_cmp(&b.error().abs());
+    let worst = all.into_iter().max_by(order);
     worst.ok_or(Error::Setting { what: "rows", value: 0, least: 1 })
 }
 

@@ -349,22 +349,6 @@ fn benchmarks() {
     refused(&["bench", "--from", &out, "--svg", &out], &["it is an input"]);
     refused(&["bench", "--from", &out, "--suite", "llm"], &["--from", "--suite"]);
     refused(&["bench", "--suite", "llm", "--json", &out, "--device", "sim"], &["needs a GPU"]);
-    let e4m3 = "--dtype e4m3";
-    for (options, words) in [
-        ("--suite llm --scales row", ["--scales", e4m3]),
-        ("--suite llm --dtype f16 --fast-accum", ["--fast-accum", "these are f16"]),
-        ("--suite fp8 --dtype bf16", ["the suite fp8", "omit --dtype bf16"]),
-        ("--suite fp8 --scales column", ["column", "tensor, row, block"]),
-        ("--suite fp8 --scales block --fast-accum", ["each 128 of K", "omit --fast-accum"]),
-        ("--suite fp8 --tune --tune-cache x.json", ["bf16 and f16", "these are e4m3"]),
-        ("--shape 64x64x64 --dtype e5m2", ["e5m2", "bf16, f16 or e4m3"]),
-        ("--shape 64x64x64 --dtype e4m3 --out-dtype e4m3", ["e4m3", "bf16, f16 or f32"]),
-        ("--suite layouts --dtype e4m3", ["the suite layouts", "bf16"]),
-        ("--suite fp8 --device sim", ["needs a GPU", "SM model"]),
-    ] {
-        let all: Vec<&str> = std::iter::once("bench").chain(options.split(' ')).collect();
-        refused(&all, &words);
-    }
     assert!(same_bytes(&f.folder.path("out.safetensors"), PRECIOUS));
     assert_eq!(f.folder.list(), before);
 }

@@ -15,7 +15,7 @@ impl CublasLt {
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`]: among others, cuBLASLt refuses rows of A and B that are no multiple of 16 bytes.
-    pub fn plans_scaled(
+    pub(crate) fn plans_scaled(
         &self,
         problem: &GemmProblem,
         scales: &ProductScales,

@@ -58,7 +58,8 @@ impl GroupedShape {
         if even {
             return vec![mean; groups as usize];
         }
-        let size = |g: u64| if g % 4 == 0 { 0 } else { g * 37 % groups * 3 * mean / groups };
+        let size =
+            |g: u64| if g.is_multiple_of(4) { 0 } else { g * 37 % groups * 3 * mean / groups };
         let mut sizes: Vec<u64> = (0..groups).map(size).collect();
         let rest = (groups * mean).saturating_sub(sizes.iter().sum());
         if let Some(last) = sizes.last_mut() {

@@ -36,11 +36,11 @@ pub fn measure(
         }
         Some(ScaleOf::Block) => {
             let gemm = Gemm::block_scaled(device, image)?;
-            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, &tuner), &tell)
+            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
         }
         Some(_) => {
             let gemm = ScaledGemm::scaled(device, image, types.fast_accum)?;
-            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, &tuner), &tell)
+            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
         }
     }
 }
@@ -181,9 +181,9 @@ fn known<E: Launch>(
     args: &Args,
     gemm: &Gemm<E>,
     problem: &GemmProblem,
-    tuner: &Option<Tuner>,
+    tuner: Option<&Tuner>,
 ) -> Result<Vec<GemmPlan<E>>, Error> {
-    match tuner.as_ref().map(|tuner| tuner.known(gemm, problem)).transpose()?.flatten() {
+    match tuner.map(|tuner| tuner.known(gemm, problem)).transpose()?.flatten() {
         Some(plan) => Ok(vec![plan]),
         None => plans(args, gemm, problem),
     }

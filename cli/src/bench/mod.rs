@@ -44,8 +44,11 @@ enum Rival {
     Cublaslt,
 }
 
+/// Times a suite.
+type Command = fn(&Args) -> Result<(), Error>;
+
 /// The suites with lines of their own.
-const OWN: [(&str, fn(&Args) -> Result<(), Error>); 3] = [
+const OWN: [(&str, Command); 3] = [
     (layouts::SUITE, layouts::run),
     (grouped::SUITE, grouped::run),
     (epilogue::SUITE, epilogue::run),

@@ -98,7 +98,7 @@ mod tests {
         let e4m3 = selected("--suite random --dtype e4m3 --random-shapes 50").unwrap();
         let aligned = |shape: &String| {
             let shape: Shape = shape.trim_start_matches("random ").parse().unwrap();
-            shape.n % 16 == 0 && shape.k % 16 == 0
+            shape.n.is_multiple_of(16) && shape.k.is_multiple_of(16)
         };
         assert!(e4m3.len() == 50 && e4m3.iter().all(aligned), "{e4m3:?}");
         let random = "--suite random --random-shapes 7 --random-seed 3 --random-k 64..64";
