@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! cargo run --release -p warpipe-bench --example fit_predictions
+//! cargo run --release -p warpipe-bench --example fit_predictions -- --e4m3
 //! ```
 //! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
 //! to the fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and
 //! the rows for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
+//!
+//! With `--e4m3` it fits what the predictions have of their own for 8-bit floats, to the records whose names begin with `e4m3`:
+//! the constants `e4m3_...` and the kernels' rows. All other constants stay as they are. Without it, these stay.
 //!
 //! The fit begins with the constants as they are. It goes through them in turn, tries a larger and a smaller value of
 //! each, and keeps what improves the score. The score has three parts:
@@ -19,9 +23,9 @@
 #[path = "../tests/integration/recorded.rs"]
 mod recorded;
 
-use host::gemm::Calibration;
+use host::gemm::{Calibration, KernelTimes};
 use rayon::prelude::*;
-use recorded::{BENCHED, Product, Ratios, SUITES, read};
+use recorded::{BENCHED, E4M3, Product, Ratios, SUITES, is_of_suites, read, read_e4m3};
 use std::error::Error;
 
 /// Predictions within about this fraction of the shortest one count as candidates for the pick.
@@ -53,19 +57,68 @@ const ROUNDS: u32 = 60;
 /// First and least step of a constant, as a fraction of it, or in microseconds for a kernel's own time.
 const STEPS: [f64; 2] = [0.1, 0.002];
 
+/// The operands whose part of the constants is fitted.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// Of 16 bits.
+    Whole,
+    /// 8-bit floats.
+    E4m3,
+}
+
+impl Part {
+    /// The part that the arguments name.
+    fn asked() -> Result<Self, Box<dyn Error>> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => Ok(Self::Whole),
+            ["--e4m3"] => Ok(Self::E4m3),
+            _ => Err("usage: fit_predictions [--e4m3]".into()),
+        }
+    }
+
+    /// The records with kernels of the tables.
+    fn products(self) -> Result<Vec<Product>, Box<dyn Error>> {
+        let records = if self == Self::Whole { read()? } else { read_e4m3()? };
+        let products = records.iter().map(Product::new);
+        let products: Vec<Product> = products.filter(|p| !p.runs.is_empty()).collect();
+        if products.is_empty() {
+            let command = "warpipe bench --suite random --dtype e4m3 --record e4m3-random.jsonl";
+            return Err(
+                format!("docs/data/records has no e4m3*.jsonl: `{command}` writes one").into()
+            );
+        }
+        Ok(products)
+    }
+
+    /// The constants of this part, with their names.
+    fn constants(self, c: &mut Calibration) -> Vec<(&'static str, &mut f64)> {
+        let of_part = |name: &str| name.starts_with(E4M3) == (self == Self::E4m3);
+        c.constants().into_iter().filter(|(name, _)| of_part(name)).collect()
+    }
+
+    /// The kernels of this part.
+    fn kernels(self, c: &mut Calibration) -> &mut [KernelTimes] {
+        match self {
+            Self::Whole => &mut c.kernels,
+            Self::E4m3 => &mut c.e4m3_kernels,
+        }
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let products: Vec<Product> =
-        read()?.iter().map(Product::new).filter(|p| !p.runs.is_empty()).collect();
+    let part = Part::asked()?;
+    let products = part.products()?;
     let first = Calibration::H200;
     report("before", &first, &products);
-    let best = fitted(&products, &first);
+    let mut best = fitted(part, &products, &first);
     report("after", &best, &products);
     println!();
-    for (name, value) in { best }.constants() {
+    for (name, value) in part.constants(&mut best) {
         println!("    {name} = {};", short(*value));
     }
     println!();
-    for times in best.kernels {
+    for times in part.kernels(&mut best) {
         println!("    {}", times.row());
     }
     Ok(())
@@ -76,9 +129,9 @@ fn weight(product: &Product) -> f64 {
     let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
     let close = product.cublaslt_us.is_some_and(|us| us < CLOSE * product.best_us);
     let held = if close { CLOSE_WEIGHT * held } else { held };
-    match product.file {
+    match product.file.as_str() {
         BENCHED => BENCHED_WEIGHT,
-        SUITES => held * SUITE_WEIGHT,
+        file if is_of_suites(file) => held * SUITE_WEIGHT,
         _ => held,
     }
 }
@@ -105,31 +158,33 @@ fn loss(product: &Product, calibration: &Calibration) -> f64 {
 }
 
 /// Changes one constant at a time as long as that improves the score.
-fn fitted(products: &[Product], first: &Calibration) -> Calibration {
+fn fitted(part: Part, products: &[Product], first: &Calibration) -> Calibration {
     let seen: Vec<&Product> = products.iter().filter(|p| !p.held_out).collect();
-    let origin: Vec<f64> = { *first }.constants().into_iter().map(|(_, value)| *value).collect();
+    let constants = part.constants(&mut { *first }).len();
+    let origin: Vec<f64> =
+        part.constants(&mut { *first }).into_iter().map(|(_, value)| *value).collect();
     let weights: f64 = seen.iter().map(|p| weight(p)).sum();
     let score = |c: &Calibration| {
         let lost = seen.par_iter().map(|p| loss(p, c)).sum::<f64>() / weights;
-        let own = |times: &host::gemm::KernelTimes| {
+        let own = |times: &KernelTimes| {
             STEP_WEIGHT * times.step.ln().powi(2) + FIXED_WEIGHT * times.fixed_us.powi(2)
         };
         let mut copy = *c;
-        let drift = copy.constants().into_iter().zip(&origin);
+        let drift = part.constants(&mut copy).into_iter().zip(&origin);
         let drift: f64 = drift.map(|((_, value), from)| (*value / from).ln().powi(2)).sum();
-        lost + DRIFT_WEIGHT * drift
-            + c.kernels.iter().map(own).sum::<f64>() / c.kernels.len() as f64
+        let kernels = part.kernels(&mut copy);
+        lost + DRIFT_WEIGHT * drift + kernels.iter().map(own).sum::<f64>() / kernels.len() as f64
     };
     let mut best = *first;
     let mut least = score(&best);
-    let mut steps = vec![STEPS[0]; best.constants().len() + 2 * best.kernels.len()];
+    let mut steps = vec![STEPS[0]; constants + 2 * part.kernels(&mut best).len()];
     for round in 0..ROUNDS {
         let before = least;
         for (i, step) in steps.iter_mut().enumerate() {
             let mut improved = false;
             for by in [*step, -*step] {
                 let mut changed = best;
-                change(&mut changed, i, by);
+                change(part, &mut changed, i, by);
                 let now = score(&changed);
                 if now < least {
                     (best, least, improved) = (changed, now, true);
@@ -149,15 +204,15 @@ fn fitted(products: &[Product], first: &Calibration) -> Calibration {
 }
 
 /// Changes constant `i`: those of the GPU, then the kernels' factors, then their times.
-fn change(c: &mut Calibration, i: usize, by: f64) {
-    let constants = c.constants().len();
-    let kernels = c.kernels.len();
+fn change(part: Part, c: &mut Calibration, i: usize, by: f64) {
+    let constants = part.constants(c).len();
+    let kernels = part.kernels(c).len();
     if i < constants {
-        *c.constants()[i].1 *= by.exp();
+        *part.constants(c)[i].1 *= by.exp();
     } else if i < constants + kernels {
-        c.kernels[i - constants].step *= by.exp();
+        part.kernels(c)[i - constants].step *= by.exp();
     } else {
-        c.kernels[i - constants - kernels].fixed_us += by;
+        part.kernels(c)[i - constants - kernels].fixed_us += by;
     }
 }
 
@@ -165,10 +220,14 @@ fn change(c: &mut Calibration, i: usize, by: f64) {
 fn report(when: &str, calibration: &Calibration, products: &[Product]) {
     for name in [SUITES, BENCHED, "fitted", "held out"] {
         let of = products.iter().filter(|p| match name {
-            SUITES | BENCHED => p.file == name,
-            "fitted" => ![SUITES, BENCHED].contains(&p.file) && !p.held_out,
+            SUITES => is_of_suites(&p.file) && p.file != BENCHED,
+            BENCHED => p.file == BENCHED,
+            "fitted" => !is_of_suites(&p.file) && !p.held_out,
             _ => p.held_out,
         });
+        if of.clone().count() == 0 {
+            continue;
+        }
         let picked = |p: &Product| {
             let shortest = p.predicted(calibration).min_by(|a, b| a.0.total_cmp(&b.0));
             (p.best_us / shortest.map_or(f64::NAN, |pair| pair.1), p.shape)

@@ -4,7 +4,11 @@
 //! D' = B'^T * A' with column-major [K, N], [K, M] and [N, M]. This is the "TN" product with exchanged
 //! operands, its fastest form.
 
+mod fused;
+mod scaled;
 pub mod strided;
+
+pub use fused::Epilogue;
 
 use crate::error::Error;
 use crate::one_line;
@@ -131,6 +135,16 @@ impl CublasLt {
     /// # Errors
     /// [`Error::CublasLt`] for an empty product or another one that cuBLASLt refuses.
     pub fn plans(&self, problem: &GemmProblem) -> Result<Vec<CublasLtPlan>, Error> {
+        self.plans_of(problem, Desc::new()?, Vec::new())
+    }
+
+    /// All kernels for a product with this description, which points into `memory`.
+    fn plans_of(
+        &self,
+        problem: &GemmProblem,
+        desc: Desc,
+        memory: Vec<Buffer>,
+    ) -> Result<Vec<CublasLtPlan>, Error> {
         let (m, n, k) = (problem.m, problem.n, problem.k);
         if m == 0 || n == 0 || k == 0 {
             let status = format!("M, N, K = {m}, {n}, {k}: each must be at least 1");
@@ -140,10 +154,11 @@ impl CublasLt {
         let (ab, out) = (data_type(problem.ab)?, data_type(problem.out)?);
         let product = Product {
             problem: *problem,
-            desc: Desc::new()?,
+            desc,
             a: Layout::new(ab, k, n)?,
             b: Layout::new(ab, k, m)?,
             d: Layout::new(out, n, m)?,
+            _memory: memory,
         };
         let pref = Preference::new()?;
         let mut found = [BLANK; CANDIDATES];
@@ -203,6 +218,8 @@ struct Product {
     a: Layout,
     b: Layout,
     d: Layout,
+    /// The memory that the description points to.
+    _memory: Vec<Buffer>,
 }
 
 impl CublasLtPlan {
@@ -221,7 +238,7 @@ impl CublasLtPlan {
         stream: &Stream,
     ) -> Result<(), Error> {
         let Inner { device, handle, workspace } = &*self.lt.inner;
-        let Product { problem, desc, a: layout_a, b: layout_b, d: layout_d } = &*self.product;
+        let Product { problem, desc, a: layout_a, b: layout_b, d: layout_d, .. } = &*self.product;
         device.check_stream("the stream of a cuBLASLt product", stream)?;
         let c = c.unwrap_or(d);
         for (operand, buffer) in [('A', a), ('B', b), ('C', c), ('D', &*d)] {
@@ -230,7 +247,7 @@ impl CublasLtPlan {
         }
         device.make_current()?;
         let (alpha, beta) = (&raw const alpha, &raw const beta);
-        // SAFETY: all handles live in `self` and its product. The operands have the sizes of the layouts and belong to
+        // SAFETY: all handles, and the memory that the description points to, live in `self` and its product. The operands have the sizes of the layouts and belong to
         // the bound context. alpha and beta are read before the call returns (host pointer mode).
         unsafe {
             result::matmul(
@@ -261,10 +278,11 @@ fn data_type(dtype: Dtype) -> Result<sys::cudaDataType, Error> {
         Dtype::Bf16 => Ok(sys::cudaDataType::CUDA_R_16BF),
         Dtype::F16 => Ok(sys::cudaDataType::CUDA_R_16F),
         Dtype::F32 => Ok(sys::cudaDataType::CUDA_R_32F),
+        Dtype::E4m3 => Ok(sys::cudaDataType::CUDA_R_8F_E4M3),
         other => Err(host::Error::GemmDtype {
             side: "operands",
             dtype: dtype_name(other),
-            right: "bf16, f16 or f32",
+            right: "bf16, f16, f32 or e4m3",
         }
         .into()),
     }
@@ -279,19 +297,36 @@ impl Desc {
         let desc = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)
             .map_err(failed("cublasLtMatmulDescCreate"))?;
         let desc = Self(desc);
-        // CUBLAS_OP_T; B's default is CUBLAS_OP_N.
-        let transposed = 1i32;
-        // SAFETY: the attribute is an i32, read before the call returns.
+        // B's default is CUBLAS_OP_N.
+        desc.transpose(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA, true)?;
+        Ok(desc)
+    }
+
+    /// Sets the operation of an operand: `CUBLAS_OP_T` or `CUBLAS_OP_N`.
+    fn transpose(
+        &self,
+        operand: sys::cublasLtMatmulDescAttributes_t,
+        transposed: bool,
+    ) -> Result<(), Error> {
+        self.set(operand, i32::from(transposed))
+    }
+
+    /// Sets an attribute whose type is `T`. cuBLASLt refuses a value of another size.
+    fn set<T: Copy>(
+        &self,
+        attribute: sys::cublasLtMatmulDescAttributes_t,
+        value: T,
+    ) -> Result<(), Error> {
+        // SAFETY: the value has `size_of::<T>()` bytes, and is read before the call returns.
         unsafe {
             result::set_matmul_desc_attribute(
-                desc.0,
-                sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA,
-                (&raw const transposed).cast(),
-                size_of::<i32>(),
+                self.0,
+                attribute,
+                (&raw const value).cast(),
+                size_of::<T>(),
             )
         }
-        .map_err(failed("cublasLtMatmulDescSetAttribute"))?;
-        Ok(desc)
+        .map_err(failed("cublasLtMatmulDescSetAttribute"))
     }
 }
 

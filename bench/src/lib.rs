@@ -7,14 +7,17 @@
 //! are launched from a CUDA graph, so that the host does not limit them. The operands rotate over many
 //! buffers, so that a product does not find its own operands in the L2 cache.
 //!
-//! [`Bench`] times plans of a product in turn with [`cublaslt`]. [`ceilings`] times the tensor cores and
+//! [`Bench`] times plans of a product in turn with [`cublaslt`]. [`strided`], [`grouped`] and [`epilogue`] time products with
+//! layouts, with groups, and linear layers. [`ceilings`] times the tensor cores and
 //! memory alone. [`machine`] describes the GPU, [`suites`] lists the shapes, and [`line`](mod@line) and
 //! [`report`] hold the results as text and JSON.
 
 pub mod ceilings;
 mod check;
 pub mod cublaslt;
+pub mod epilogue;
 mod error;
+pub mod grouped;
 mod isolated;
 pub mod line;
 pub mod machine;
@@ -22,6 +25,8 @@ mod measure;
 mod pool;
 pub mod record;
 pub mod report;
+mod runs;
+mod scales;
 mod search;
 pub mod strided;
 pub mod suites;
@@ -29,6 +34,7 @@ pub mod suites;
 pub use check::{Projected, ResultCheck};
 pub use error::Error;
 pub use measure::{Bench, Fastest, Isolated, Measured, Ours};
+pub use scales::{Launch, ProductScales, ScaleOf};
 pub use search::Search;
 
 use host::timing::{Samples, in_turn, launches, quantile};

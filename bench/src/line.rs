@@ -2,9 +2,15 @@
 //!
 //! A [`Line`] comes from [`Measured`] or from a file; this module does not measure.
 
-use super::measure::{Isolated, Measured, Ours};
+mod run;
+
+pub(super) use run::without_types;
+pub use run::{Rival, Run, Times};
+
+use super::measure::{Isolated, Measured};
+use super::scales::ScaleOf;
 use host::dtype_name;
-use host::gemm::{GemmProblem, KernelInfo, Schedule};
+use host::gemm::GemmProblem;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -41,110 +47,6 @@ impl FromStr for Shape {
     }
 }
 
-/// The spread of one contender's times in microseconds per launch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Times {
-    /// Median.
-    pub median_us: f64,
-    /// 10th percentile.
-    pub p10_us: f64,
-    /// 90th percentile.
-    pub p90_us: f64,
-}
-
-impl Times {
-    pub(super) fn of(t: &super::Timing) -> Self {
-        Self { median_us: t.median_us, p10_us: t.p10_us, p90_us: t.p90_us }
-    }
-
-    /// Distance from the 10th to the 90th percentile, in percent of the median.
-    pub fn spread(&self) -> f64 {
-        100.0 * (self.p90_us - self.p10_us) / self.median_us
-    }
-}
-
-/// The fastest of the kernels that cuBLASLt's heuristic proposes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rival {
-    /// Its place among the proposals, from 0.
-    pub candidate: usize,
-    /// Number of proposals.
-    pub candidates: usize,
-    /// Measured times.
-    #[serde(flatten)]
-    pub times: Times,
-}
-
-/// The result of one warpipe kernel for one shape.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
-    /// The kernel's name.
-    pub instance: String,
-    /// The kernel's schedule.
-    pub schedule: Option<Schedule>,
-    /// BM, BN, BK.
-    pub tile: [u32; 3],
-    /// Time that the picker predicts, in microseconds.
-    pub predicted_us: Option<f64>,
-    /// Measured times.
-    #[serde(flatten)]
-    pub times: Times,
-    /// The largest relative error.
-    pub error: f64,
-    /// Whether the errors are below the bound.
-    pub right: bool,
-    /// Whether the last timed launch gave the same bits as the first launch.
-    pub same_bits: bool,
-}
-
-impl Run {
-    /// Makes the result from a measurement. The error must be below `bound`.
-    pub fn new(ours: &Ours, bound: f64) -> Self {
-        let kernel = ours.plan.kernel.as_ref();
-        Self {
-            instance: kernel.map_or_else(|| "none".to_owned(), |k| k.name.clone()),
-            schedule: kernel.map(KernelInfo::schedule),
-            tile: kernel.map_or([0; 3], |k| k.tile),
-            predicted_us: kernel.map(|k| k.predicted_us),
-            times: Times::of(&ours.timing),
-            error: ours.check.error(),
-            right: ours.check.below(bound),
-            same_bits: ours.same_bits,
-        }
-    }
-
-    /// The kernel's name and its schedule.
-    pub fn name(&self) -> String {
-        self.with_schedule(&self.instance)
-    }
-
-    /// The name without its types, and the schedule.
-    fn short(&self) -> String {
-        self.with_schedule(without_types(&self.instance))
-    }
-
-    fn with_schedule(&self, name: &str) -> String {
-        self.schedule.map_or_else(|| name.to_owned(), |schedule| format!("{name} {schedule}"))
-    }
-
-    /// The faults of the kernel's results, as text.
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if !self.right {
-            faults.push(format!("WRONG: error {:.1e}", self.error));
-        }
-        if !self.same_bits {
-            faults.push("bits differ between runs".to_owned());
-        }
-        faults
-    }
-}
-
-/// A kernel's name without `gemm` and its types: `128x256_2x1` for `gemm_bf16_bf16_128x256_2x1`.
-pub(super) fn without_types(name: &str) -> &str {
-    name.splitn(4, '_').nth(3).unwrap_or(name)
-}
-
 /// A shape with its measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
@@ -157,6 +59,12 @@ pub struct Line {
     pub ab: String,
     /// Type of D.
     pub out: String,
+    /// What has a scale, for operands of e4m3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scales: Option<ScaleOf>,
+    /// Whether the tensor cores keep the sums of products of e4m3; otherwise they are promoted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fast_accum: bool,
     /// Floating-point operations, 2 * M * N * K.
     pub flops: f64,
     /// Bytes of A, B and D, the least memory traffic.
@@ -184,7 +92,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Makes a line from a measurement. The first plan is `run`; if there are more, `instances` has all.
+    /// Makes a line from a measurement. The first plan is `run`; if there are more, `instances` has all. The operands have
+    /// no scales; [`Line::with_scales`] says which they have.
     ///
     /// Returns `None` if no plan was measured.
     pub fn new(
@@ -201,6 +110,8 @@ impl Line {
             shape: Shape { m: problem.m, n: problem.n, k: problem.k },
             ab: dtype_name(problem.ab).to_owned(),
             out: dtype_name(problem.out).to_owned(),
+            scales: None,
+            fast_accum: false,
             flops: problem.flops(),
             bytes: bytes.sum(),
             samples: measured.ours[0].timing.samples_us.len(),
@@ -216,6 +127,17 @@ impl Line {
             isolated: measured.isolated,
             instances: if runs.len() > 1 { runs } else { Vec::new() },
         })
+    }
+
+    /// The same line of operands with scales, and the sums of their products.
+    #[must_use]
+    pub fn with_scales(self, scales: Option<ScaleOf>, fast_accum: bool) -> Self {
+        Self { scales, fast_accum, ..self }
+    }
+
+    /// The heading of the lines that have this one's suite, types and scales.
+    pub fn title(&self) -> String {
+        title(&self.suite, &self.ab, self.scales, self.fast_accum)
     }
 
     /// Median of cuBLASLt's first kernel divided by that of warpipe. Above 1, warpipe is faster.
@@ -292,6 +214,13 @@ impl Line {
     }
 }
 
+/// The heading of a suite: its name, and for operands with scales their type, what has a scale, and how products are summed.
+pub fn title(suite: &str, ab: &str, scales: Option<ScaleOf>, fast_accum: bool) -> String {
+    let Some(of) = scales else { return suite.to_owned() };
+    let sums = if fast_accum { "fast accumulation" } else { "promoted sums" };
+    format!("{suite}, {ab} with scales of {of}, {sums}")
+}
+
 /// The heading above the rows of [`text_of`].
 pub fn heading() -> String {
     format!(
@@ -325,6 +254,7 @@ pub fn text_of(line: &Line, floor: f64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use host::gemm::Schedule;
 
     pub fn line(suite: &str, m: u64, us: f64, theirs: Option<f64>) -> Line {
         let times =
@@ -344,6 +274,8 @@ pub(super) mod tests {
             shape: Shape { m, n: 4096, k: 2048 },
             ab: "bf16".to_owned(),
             out: "bf16".to_owned(),
+            scales: None,
+            fast_accum: false,
             flops: 2.0 * m as f64 * 4096.0 * 2048.0,
             bytes: 2.0 * (m * 2048 + 4096 * 2048 + m * 4096) as f64,
             samples: 30,
@@ -436,6 +368,15 @@ pub(super) mod tests {
         assert_eq!(serde_json::from_str::<Line>(&json).unwrap(), l);
         assert!(json.contains(r#""schedule":{"clusters":66,"streamed":22}"#), "{json}");
         assert!(json.contains(r#""fastest":{"candidate":3,"candidates":8,"median_us":86.4"#));
+        // Operands without scales say nothing of them, as before there were any.
+        assert!(!json.contains("scales") && !json.contains("fast_accum"), "{json}");
+        let scaled = Line { ab: "e4m3".to_owned(), ..l.clone() };
+        let scaled = scaled.with_scales(Some(ScaleOf::Block), false);
+        let json_of = serde_json::to_string(&scaled).unwrap();
+        assert!(json_of.contains(r#""scales":"block""#), "{json_of}");
+        assert_eq!(serde_json::from_str::<Line>(&json_of).unwrap(), scaled);
+        assert_eq!(scaled.title(), "llm, e4m3 with scales of blocks, promoted sums");
+        assert_eq!(l.title(), "llm");
         // A record of an earlier version has no fastest kernel.
         let earlier = json.replace(r#""fastest""#, r#""unknown""#);
         assert_eq!(serde_json::from_str::<Line>(&earlier).unwrap().ratio_to_fastest(), None);

@@ -4,24 +4,21 @@
 use super::check::{ResultCheck, check, fingerprint};
 use super::isolated::isolated;
 use super::pool::{Operand, Pool, Rotation};
+use super::runs::{OursRuns, Results, download, dynamic, finalists};
+use super::scales::{Launch, ProductScales, ScaleOf, ScalePool};
 use super::{BenchConfig, Contender, Timing, interleave};
-use crate::cublaslt::CublasLtPlan;
+use crate::cublaslt::{CublasLt, CublasLtPlan};
 use crate::error::Error;
-use host::gemm::{BoundGemm, GemmPlan, GemmProblem, PlanInfo};
-use host::timing::brief;
-use host::{Buffer, Copy2d, Device, Dtype, Stream, dtype_name};
+use host::gemm::{GemmPlan, GemmProblem, PlanInfo};
+use host::{Copy2d, Device, Dtype, dtype_name};
 use serde::Serialize;
-
-/// Kernels of cuBLASLt, besides its first one, that are timed in turn with warpipe: the fastest ones of a brief
-/// timing of all.
-const FINALISTS: usize = 3;
-/// Results begin at multiples of this many bytes, the alignment of an allocation.
-const ALIGN: usize = 256;
 
 /// A GPU with operands for a set of problems.
 pub struct Bench {
     device: Device,
     pool: Pool,
+    /// The operands' scales, if they have any.
+    scales: Option<ScalePool>,
     dtype: Dtype,
     l2_bytes: u64,
     /// The last result on the host. The allocation is reused.
@@ -109,7 +106,37 @@ impl Bench {
         let l2_bytes = info.l2_bytes;
         let elements = problems.iter().map(|p| Rotation::of(p, l2_bytes).elements()).max();
         let pool = Pool::new(device, dtype, seed, elements.unwrap_or(0))?;
-        Ok(Self { device: device.clone(), pool, dtype, l2_bytes, host: Vec::new() })
+        let (device, host) = (device.clone(), Vec::new());
+        Ok(Self { device, pool, scales: None, dtype, l2_bytes, host })
+    }
+
+    /// The same with scales of the operands of any of `problems`, for plans that take them: those of
+    /// [`Gemm::scaled`](host::gemm::Gemm::scaled), and with [`ScaleOf::Block`] those of
+    /// [`Gemm::block_scaled`](host::gemm::Gemm::block_scaled).
+    ///
+    /// # Errors
+    /// [`host::Error::OutOfMemory`]; errors of the driver.
+    pub fn with_scales(mut self, of: ScaleOf, problems: &[GemmProblem]) -> Result<Self, Error> {
+        self.scales = Some(ScalePool::new(&self.device, of, problems)?);
+        Ok(self)
+    }
+
+    /// All kernels that cuBLASLt's heuristic proposes for a product, with the scales of the operands if there are any.
+    /// `use_fast_accum` applies to operands of 8 bits whose scales are not of blocks.
+    ///
+    /// # Errors
+    /// The errors of [`CublasLt::plans`]; [`host::Error::OutOfBuffer`] for a product that is larger than those given to
+    /// [`Bench::with_scales`].
+    pub fn rivals(
+        &self,
+        lt: &CublasLt,
+        problem: &GemmProblem,
+        use_fast_accum: bool,
+    ) -> Result<Vec<CublasLtPlan>, Error> {
+        match self.scales(problem)? {
+            None => lt.plans(problem),
+            Some(scales) => lt.plans_scaled(problem, &scales, use_fast_accum),
+        }
     }
 
     /// Measures the rate of a copy in device memory, bytes read plus bytes written, in GB/s.
@@ -133,8 +160,7 @@ impl Bench {
         Ok(2.0 * BYTES as f64 * 1e-6 / best)
     }
 
-    /// Times plans of one product (without C), in turn with cuBLASLt if there are `rivals`
-    /// ([`CublasLt::plans`](crate::cublaslt::CublasLt::plans)).
+    /// Times plans of one product (without C), in turn with cuBLASLt if there are `rivals` ([`Bench::rivals`]).
     ///
     /// All rivals are timed briefly. The first one and the three fastest others are then timed in turn with the
     /// plans.
@@ -145,10 +171,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those
-    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; errors of the launches.
-    pub fn measure(
+    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales;
+    /// errors of the launches.
+    pub fn measure<E: Launch>(
         &mut self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &BenchConfig,
     ) -> Result<Measured, Error> {
@@ -159,9 +186,9 @@ impl Bench {
     }
 
     /// [`Bench::measure`]; results are copied to `host`.
-    fn timed(
+    fn timed<E: Launch>(
         &self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &BenchConfig,
         host: &mut Vec<u8>,
@@ -170,13 +197,13 @@ impl Bench {
             return Err(Error::Setting { what: "plans", value: 0, least: 1 });
         };
         let problem = *first.problem();
-        let sets = self.sets(&problem)?;
+        let (sets, scales) = (self.sets(&problem)?, self.scales(&problem)?);
         let (device, stream) = (&self.device, self.device.new_stream()?);
         // All rivals write to the same results, which nobody reads.
         let mut results = Results::new(device, &problem, plans.len() + 1, sets.len())?;
         let mut ours = Vec::with_capacity(plans.len());
         for (plan, d) in plans.iter().zip(&results.parts) {
-            ours.push(OursRuns::new(plan, &sets, d)?);
+            ours.push(OursRuns::new(plan, &sets, scales.as_ref(), d)?);
         }
         let [a, b] = &sets[0];
         let mut firsts = Vec::with_capacity(plans.len());
@@ -186,7 +213,7 @@ impl Bench {
             firsts.push((check(&problem, a, b, host)?, fingerprint(host)));
         }
         results.poison()?;
-        let mut theirs = finalists(rivals, &sets, &results.parts[plans.len()], &stream)?;
+        let mut theirs = finalists(rivals, &sets, &results.parts[plans.len()], 1.0, &stream)?;
         let mut contenders: Vec<&mut dyn Contender> = ours.iter_mut().map(dynamic).collect();
         contenders.extend(theirs.iter_mut().map(dynamic));
         let flops = problem.flops();
@@ -231,12 +258,12 @@ impl Bench {
     ///
     /// # Errors
     /// Those of [`Bench::measure`].
-    pub fn check(&self, plan: &GemmPlan) -> Result<ResultCheck, Error> {
+    pub fn check<E: Launch>(&self, plan: &GemmPlan<E>) -> Result<ResultCheck, Error> {
         let problem = *plan.problem();
-        let sets = self.sets(&problem)?;
+        let (sets, scales) = (self.sets(&problem)?, self.scales(&problem)?);
         let results = Results::new(&self.device, &problem, 1, 1)?;
         let d = &results.parts[0];
-        OursRuns::new(plan, &sets[..1], d)?.launch(0, &self.device.stream())?;
+        OursRuns::new(plan, &sets[..1], scales.as_ref(), d)?.launch(0, &self.device.stream())?;
         let mut host = Vec::new();
         download(&d[0], &mut host)?;
         let [a, b] = &sets[0];
@@ -259,128 +286,13 @@ impl Bench {
         Ok(sets.collect::<Result<_, _>>()?)
     }
 
+    /// The scales of a problem, if the operands have any.
+    pub(super) fn scales(&self, problem: &GemmProblem) -> Result<Option<ProductScales>, Error> {
+        Ok(self.scales.as_ref().map(|pool| pool.scales(problem)).transpose()?)
+    }
+
     /// The device.
     pub(super) fn device(&self) -> &Device {
         &self.device
-    }
-}
-
-/// The first rival and, of the others, the fastest in a brief timing.
-///
-/// A kernel that the heuristic proposes and that does not run is left out, unless it is the first one.
-pub(super) fn finalists<'a>(
-    rivals: &'a [CublasLtPlan],
-    sets: &'a [[Operand<'_>; 2]],
-    d: &[Buffer],
-    stream: &Stream,
-) -> Result<Vec<TheirRuns<'a>>, Error> {
-    let mut all: Vec<TheirRuns<'a>> = Vec::with_capacity(rivals.len());
-    let mut times: Vec<(f64, TheirRuns<'a>)> = Vec::new();
-    for (candidate, plan) in rivals.iter().enumerate() {
-        let operands = sets.iter().map(|[a, b]| [&a.buffer, &b.buffer]).collect();
-        let d = d.iter().map(|d| d.part(0, d.len())).collect::<Result<_, _>>()?;
-        let mut runs = TheirRuns { plan, operands, d, candidate };
-        if candidate == 0 {
-            all.push(runs);
-            continue;
-        }
-        let launch = |set: usize, stream: &Stream| runs.launch(set, stream);
-        match brief(launch, sets.len(), f64::INFINITY, stream) {
-            Ok(us) => times.push((us, runs)),
-            Err(Error::CublasLt { .. }) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    all.extend(times.into_iter().take(FINALISTS).map(|(_, runs)| runs));
-    Ok(all)
-}
-
-/// A contender as `interleave` takes it.
-fn dynamic<C: Contender>(contender: &mut C) -> &mut dyn Contender {
-    contender
-}
-
-/// Copies a result to the host.
-fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error> {
-    host.resize(d.len(), 0);
-    d.read(host)
-}
-
-/// Results of each contender for each set, in one allocation.
-pub(super) struct Results {
-    whole: Buffer,
-    /// The results of each contender.
-    pub parts: Vec<Vec<Buffer>>,
-}
-
-impl Results {
-    pub fn new(
-        device: &Device,
-        problem: &GemmProblem,
-        contenders: usize,
-        sets: usize,
-    ) -> Result<Self, host::Error> {
-        let bytes = problem.bytes('D') as usize;
-        let step = bytes.next_multiple_of(ALIGN);
-        let whole = device.alloc(step * contenders * sets)?;
-        let part = |i: usize| whole.part(i * step, bytes);
-        let parts = (0..contenders)
-            .map(|c| (0..sets).map(|set| part(c * sets + set)).collect())
-            .collect::<Result<_, _>>()?;
-        let mut results = Self { whole, parts };
-        results.poison()?;
-        Ok(results)
-    }
-
-    /// Fills the results with NaN, so that the check finds elements that are not written.
-    fn poison(&mut self) -> Result<(), host::Error> {
-        self.whole.fill(0xff)
-    }
-}
-
-/// A warpipe plan, bound to each operand set.
-pub(super) struct OursRuns<'a>(&'a GemmPlan, Vec<BoundGemm<'a>>);
-
-impl<'a> OursRuns<'a> {
-    /// Binds a plan to each operand set, with results in `d`. Other contenders may have the same results.
-    pub fn new(
-        plan: &'a GemmPlan,
-        sets: &'a [[Operand<'_>; 2]],
-        d: &[Buffer],
-    ) -> Result<Self, Error> {
-        let bound = sets
-            .iter()
-            .zip(d)
-            .map(|([a, b], d)| plan.bind(&a.buffer, &b.buffer, None, &mut d.part(0, d.len())?));
-        Ok(Self(plan, bound.collect::<Result<_, _>>()?))
-    }
-}
-
-impl Contender for OursRuns<'_> {
-    fn name(&self) -> &str {
-        self.0.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
-    }
-    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        Ok(self.1[set].run(1.0, 0.0, stream)?)
-    }
-}
-
-/// A cuBLASLt plan with each operand set.
-pub(super) struct TheirRuns<'a> {
-    plan: &'a CublasLtPlan,
-    operands: Vec<[&'a Buffer; 2]>,
-    d: Vec<Buffer>,
-    /// Place among the heuristic's proposals.
-    candidate: usize,
-}
-
-impl Contender for TheirRuns<'_> {
-    fn name(&self) -> &'static str {
-        "cuBLASLt"
-    }
-    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        let [a, b] = self.operands[set];
-        self.plan.run((a, b, None), &mut self.d[set], (1.0, 0.0), stream)
     }
 }

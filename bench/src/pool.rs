@@ -11,9 +11,8 @@ use host::{Buffer, Copy2d, Device, Dtype, Error, data};
 
 /// Number of different values of a pool: the first prime above 2^25, 64 MiB of bf16.
 const PERIOD: usize = 33_554_467;
-/// Operands begin at multiples of this many elements. That is 256 bytes of the 16-bit types, the
-/// alignment of an allocation.
-const ALIGN: usize = 128;
+/// Operands begin at multiples of this many bytes, the alignment of an allocation.
+const ALIGN: usize = 256;
 /// Largest number of operand sets in rotation.
 const MOST_SETS: u64 = 256;
 
@@ -49,7 +48,8 @@ impl Rotation {
     /// Chooses as many sets as fill the L2 cache twice, so that nothing of a set is left there when it is
     /// used again.
     pub fn of(problem: &GemmProblem, l2_bytes: u64) -> Self {
-        let round = |rows: u64, cols: u64| ((rows * cols) as usize).next_multiple_of(ALIGN);
+        let align = ALIGN / problem.ab.size();
+        let round = |rows: u64, cols: u64| ((rows * cols) as usize).next_multiple_of(align);
         let (a, b) = (round(problem.m, problem.k), round(problem.n, problem.k));
         let bytes = ((a + b) * problem.ab.size()).max(1) as u64;
         let sets = (2 * l2_bytes).div_ceil(bytes).clamp(1, MOST_SETS) as usize;
@@ -110,7 +110,11 @@ impl Pool {
         ])
     }
 
-    fn matrix(&self, start: usize, rows: u64, cols: u64) -> Result<Operand<'_>, Error> {
+    /// The matrix that begins at an element. It may begin at any multiple of 16 bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBuffer`] if the pool is too small for it.
+    pub fn matrix(&self, start: usize, rows: u64, cols: u64) -> Result<Operand<'_>, Error> {
         let size = self.dtype.size();
         let bytes = (rows * cols) as usize * size;
         let buffer = self.buffer.part(start * size, bytes)?;
@@ -177,6 +181,13 @@ mod tests {
         assert_eq!(Rotation::of(&problem(1, 4096, 4096), l2).sets, 4);
         assert_eq!(Rotation::of(&problem(16384, 16384, 16384), l2).sets, 1);
         assert_eq!(Rotation::of(&problem(1, 1, 1), l2).sets, 256);
+    }
+
+    #[test]
+    fn operands_of_one_byte_begin_at_the_same_multiples() {
+        let p = GemmProblem { ab: Dtype::E4m3, ..problem(7, 30, 19) };
+        let rotation = Rotation::of(&p, 1000);
+        assert_eq!((rotation.sets, rotation.a, rotation.both), (2, 256, 1024));
     }
 
     #[test]

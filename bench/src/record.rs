@@ -4,7 +4,9 @@
 //! It is a file of JSON lines: a [`Header`], then a [`Record`] for each product.
 
 use super::line::{Shape, without_types};
+use super::scales::ScaleOf;
 use super::search::Search;
+use gpu_kernels::gemm::Epilogue;
 use host::Error;
 use host::gemm::{Gemm, GemmPlan, GemmProblem};
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,12 @@ pub struct Header {
     pub ab: String,
     /// Type of D.
     pub out: String,
+    /// What has a scale, for operands of e4m3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scales: Option<ScaleOf>,
+    /// Whether the tensor cores keep the sums of products of e4m3; otherwise they are promoted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fast_accum: bool,
 }
 
 /// The times of one product.
@@ -63,7 +71,7 @@ impl Record {
     /// What a search found. The first plan is the picker's choice.
     ///
     /// Returns `None` for plans of an empty product, which have no kernel.
-    pub fn new(plans: &[GemmPlan], search: &Search) -> Option<Self> {
+    pub fn new<E: Epilogue>(plans: &[GemmPlan<E>], search: &Search) -> Option<Self> {
         let GemmProblem { m, n, k, .. } = *plans.first()?.problem();
         // A nanosecond is a thousandth of what is worth knowing.
         let us = |us: f64| (us * 1e3).round() / 1e3;
@@ -102,7 +110,11 @@ const SCHEDULES: usize = 3;
 ///
 /// # Errors
 /// The errors of [`Gemm::plan_scheduled`].
-pub fn plans(gemm: &Gemm, problem: &GemmProblem, most: usize) -> Result<Vec<GemmPlan>, Error> {
+pub fn plans<E: Epilogue>(
+    gemm: &Gemm<E>,
+    problem: &GemmProblem,
+    most: usize,
+) -> Result<Vec<GemmPlan<E>>, Error> {
     let mut plans = vec![gemm.plan(problem)?];
     let picked = plans[0].describe().kernel.as_ref().map(|k| (k.index, k.schedule()));
     let mut pairs = Vec::new();
@@ -136,6 +148,21 @@ pub fn plans(gemm: &Gemm, problem: &GemmProblem, most: usize) -> Result<Vec<Gemm
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_of_an_earlier_version_is_one_of_operands_without_scales() {
+        let earlier = r#"{"format":"warpipe times 1","gpu":"NVIDIA H200","sms":132,"driver":null,"cublaslt":130101,
+            "command":"bench","unix_time":0,"ab":"bf16","out":"bf16"}"#;
+        let header: Header = serde_json::from_str(earlier).unwrap();
+        assert_eq!((header.scales, header.fast_accum), (None, false));
+        // A header without scales is written as before.
+        let json = serde_json::to_string(&header).unwrap();
+        assert!(json.ends_with(r#""ab":"bf16","out":"bf16"}"#), "{json}");
+        let scaled = Header { scales: Some(ScaleOf::Row), fast_accum: true, ..header };
+        let json = serde_json::to_string(&scaled).unwrap();
+        assert!(json.ends_with(r#""scales":"row","fast_accum":true}"#), "{json}");
+        assert_eq!(serde_json::from_str::<Header>(&json).unwrap(), scaled);
+    }
 
     #[test]
     fn a_record_is_a_short_line_that_comes_back() {

@@ -65,7 +65,7 @@ impl fmt::Display for Report {
         for line in &self.lines {
             if line.suite != suite {
                 suite = &line.suite;
-                write!(f, "\n\n{suite}\n{}", heading())?;
+                write!(f, "\n\n{}\n{}", line.title(), heading())?;
             }
             write!(f, "\n{}", text_of(line, floor(suite)))?;
         }

@@ -5,8 +5,10 @@
 
 use super::Contender;
 use super::check::ResultCheck;
-use super::measure::{Bench, OursRuns, Results, TheirRuns, finalists};
+use super::measure::Bench;
 use super::pool::Operand;
+use super::runs::{OursRuns, Results, TheirRuns, dynamic, finalists};
+use super::scales::{Launch, ProductScales};
 use crate::cublaslt::CublasLtPlan;
 use crate::error::Error;
 use host::gemm::GemmPlan;
@@ -28,36 +30,37 @@ pub struct Search {
 }
 
 /// Plans, which are bound once, and the rivals that are timed in turn with the finalists.
-struct Race<'r> {
+struct Race<'r, E> {
     start: Instant,
     stream: Stream,
-    plans: &'r [GemmPlan],
+    plans: &'r [GemmPlan<E>],
     sets: &'r [[Operand<'r>; 2]],
+    scales: Option<&'r ProductScales>,
     d: &'r [Buffer],
-    runs: Vec<Option<OursRuns<'r>>>,
+    runs: Vec<Option<OursRuns<'r, E>>>,
     theirs: Vec<TheirRuns<'r>>,
     /// Times of the rivals.
     their_us: Vec<f64>,
 }
 
-impl Timer<Error> for Race<'_> {
+impl<E: Launch> Timer<Error> for Race<'_, E> {
     fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
     fn brief(&mut self, plan: usize, hopeless_us: f64) -> Result<f64, Error> {
-        let runs = OursRuns::new(&self.plans[plan], self.sets, self.d)?;
+        let runs = OursRuns::new(&self.plans[plan], self.sets, self.scales, self.d)?;
         let runs = self.runs[plan].insert(runs);
         let launch = |set: usize, stream: &Stream| runs.launch(set, stream);
         brief(launch, self.sets.len(), hopeless_us, &self.stream)
     }
 
     fn in_turn(&mut self, plans: &[usize], samples: Samples) -> Result<Vec<f64>, Error> {
-        let mut ours: Vec<OursRuns<'_>> =
+        let mut ours: Vec<OursRuns<'_, E>> =
             plans.iter().filter_map(|&plan| self.runs[plan].take()).collect();
         let mut contenders: Vec<&mut dyn Contender> = Vec::new();
-        contenders.extend(ours.iter_mut().map(|runs| runs as &mut dyn Contender));
-        contenders.extend(self.theirs.iter_mut().map(|runs| runs as &mut dyn Contender));
+        contenders.extend(ours.iter_mut().map(dynamic));
+        contenders.extend(self.theirs.iter_mut().map(dynamic));
         let launch = |contender| {
             let contender: &mut dyn Contender = contender;
             move |set: usize, stream: &Stream| contender.launch(set, stream)
@@ -80,10 +83,11 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those given to
-    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; errors of the launches.
-    pub fn search(
+    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales; errors of
+    /// the launches.
+    pub fn search<E: Launch>(
         &self,
-        plans: &[GemmPlan],
+        plans: &[GemmPlan<E>],
         rivals: &[CublasLtPlan],
         config: &SearchConfig,
     ) -> Result<Search, Error> {
@@ -93,13 +97,13 @@ impl Bench {
         };
         let problem = *first.problem();
         let stream = self.device().new_stream()?;
-        let sets = self.sets(&problem)?;
+        let (sets, scales) = (self.sets(&problem)?, self.scales(&problem)?);
         let results = Results::new(self.device(), &problem, 1, sets.len())?;
         let d: &[Buffer] = &results.parts[0];
-        let theirs = finalists(rivals, &sets, d, &stream)?;
+        let theirs = finalists(rivals, &sets, d, 1.0, &stream)?;
         let runs = plans.iter().map(|_| None).collect();
-        let (sets, their_us) = (&sets[..], Vec::new());
-        let mut race = Race { start, stream, plans, sets, d, runs, theirs, their_us };
+        let (sets, scales, their_us) = (&sets[..], scales.as_ref(), Vec::new());
+        let mut race = Race { start, stream, plans, sets, scales, d, runs, theirs, their_us };
         let found = search(plans.len(), sets.len(), config, &mut race)?;
         Ok(Search {
             check: self.check(&plans[found[0].contender])?,

@@ -56,13 +56,13 @@ pub const SUITES: &[Suite] = &[
 
 /// Name of the suite of random shapes.
 pub const RANDOM: &str = "random";
-/// N and K of random shapes are multiples of this, so that TMA reads and writes their rows in place.
+/// N and K of random shapes are multiples of this, so that TMA reads and writes their rows of 16-bit elements in place.
 const STEP: u64 = 8;
 
 /// A suite of random shapes, for results that do not depend on shapes that somebody chose.
 ///
 /// M, N and K are log-uniform: each power of two is as likely as any other. M is any number, N and K are multiples
-/// of 8. The same settings give the same shapes on every machine.
+/// of `step`. The same settings give the same shapes on every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     /// Number of shapes.
@@ -75,11 +75,14 @@ pub struct Random {
     pub n: RangeInclusive<u64>,
     /// Least and largest K.
     pub k: RangeInclusive<u64>,
+    /// N and K are multiples of this: 8 for operands of 16 bits, 16 for those of 8 bits.
+    pub step: u64,
 }
 
 impl Default for Random {
     fn default() -> Self {
-        Self { shapes: 200, seed: 1, m: 1..=16384, n: 128..=32768, k: 128..=32768 }
+        let (n, k) = (128..=32768, 128..=32768);
+        Self { shapes: 200, seed: 1, m: 1..=16384, n, k, step: STEP }
     }
 }
 
@@ -88,6 +91,7 @@ impl Random {
     pub fn draw(&self) -> Vec<Shape> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut draw = |range: &RangeInclusive<u64>, step: u64| {
+            let step = step.max(1);
             // 53 bits, as many as an f64 has.
             let part = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             let (least, most) = ((*range.start()).max(1) as f64, (*range.end()).max(1) as f64);
@@ -97,7 +101,7 @@ impl Random {
             rounded.min(most).max(least).max(step)
         };
         (0..self.shapes)
-            .map(|_| shape(draw(&self.m, 1), draw(&self.n, STEP), draw(&self.k, STEP)))
+            .map(|_| shape(draw(&self.m, 1), draw(&self.n, self.step), draw(&self.k, self.step)))
             .collect()
     }
 }
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn random_shapes_are_in_range_spread_and_always_the_same() {
-        let random = Random { shapes: 300, seed: 7, m: 3..=100, n: 100..=5000, k: 8..=8 };
+        let random = Random { shapes: 300, seed: 7, m: 3..=100, n: 100..=5000, k: 8..=8, step: 8 };
         let shapes = random.draw();
         assert!(shapes.iter().all(|s| (3..=100).contains(&s.m)), "{shapes:?}");
         // 100 is no multiple of 8; the least that is allowed is 104.

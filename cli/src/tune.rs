@@ -12,6 +12,7 @@ use host::{Device, dtype_name};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use warpipe::gpu_kernels::gemm::Epilogue;
 use warpipe_bench::Bench;
 
 /// Options of commands that plan products.
@@ -46,6 +47,18 @@ pub struct Tuner {
     place: Option<Place>,
 }
 
+impl TuneArgs {
+    /// Whether an option is given.
+    pub fn any(&self) -> bool {
+        self.tune || self.tune_cache.is_some()
+    }
+
+    /// Whether products are to be timed.
+    pub fn tune(&self) -> bool {
+        self.tune
+    }
+}
+
 impl Tuner {
     /// Reads the file that the options name. Returns `None` if they name none.
     pub fn new(args: &TuneArgs) -> Result<Option<Self>, Error> {
@@ -53,6 +66,24 @@ impl Tuner {
         let cache = read(&file, args.tune)?;
         let place = args.tune.then(|| Place::prepare(&file, &[])).transpose()?;
         Ok(Some(Self { file, cache, limit: args.tune_limit, place }))
+    }
+
+    /// Plans a product with the cache's entry, or otherwise with the picker. Returns `None` for a product that is to be timed:
+    /// with `--tune`, one without an entry that this program and device have.
+    pub fn known<E: Epilogue>(
+        &self,
+        gemm: &Gemm<E>,
+        problem: &GemmProblem,
+    ) -> Result<Option<GemmPlan<E>>, Error> {
+        let tune = self.place.is_some();
+        match gemm.plan_tuned(problem, &self.cache) {
+            Err(host::Error::Tune(TuneError::Stale { .. })) if tune => Ok(None),
+            Err(host::Error::Tune(source @ TuneError::Stale { .. })) => {
+                Err(Error::TuneStale { file: self.file.clone(), source })
+            }
+            Ok(_) if tune && self.cache.get(&gemm.tune_key(problem)).is_none() => Ok(None),
+            plan => Ok(Some(plan?)),
+        }
     }
 
     /// Plans a product with the cache's entry, or by timing (`--tune`), or otherwise with the picker. `tell` prints what
@@ -65,15 +96,9 @@ impl Tuner {
         bench: Option<&Bench>,
         tell: impl Fn(&str) -> Result<(), Error>,
     ) -> Result<GemmPlan, Error> {
-        let known = self.cache.get(&gemm.tune_key(problem)).is_some();
-        let place = match (gemm.plan_tuned(problem, &self.cache), &self.place) {
-            (Err(host::Error::Tune(source @ TuneError::Stale { .. })), None) => {
-                return Err(Error::TuneStale { file: self.file.clone(), source });
-            }
-            (Err(host::Error::Tune(TuneError::Stale { .. })), Some(place)) => place,
-            (Ok(_), Some(place)) if !known => place,
-            (plan, _) => return Ok(plan?),
-        };
+        if let Some(plan) = self.known(gemm, problem)? {
+            return Ok(plan);
+        }
         if problem.beta_c {
             return Err(Error::Usage("--tune times products without C".to_owned()));
         }
@@ -86,7 +111,9 @@ impl Tuner {
         }
         tell(&tuned.to_string())?;
         self.cache.insert(tuned.entry);
-        place.write(self.cache.to_string().as_bytes())?;
+        if let Some(place) = &self.place {
+            place.write(self.cache.to_string().as_bytes())?;
+        }
         Ok(tuned.plan)
     }
 }

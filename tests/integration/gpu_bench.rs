@@ -120,6 +120,100 @@ fn a_record_has_the_picker_s_choice_and_times_of_many_kernels() {
 }
 
 #[test]
+fn products_of_e4m3_are_right_with_each_kind_of_scales_and_sums() {
+    let Some(_gpu) = gpu("products_of_e4m3_are_right_with_each_kind_of_scales_and_sums") else {
+        return;
+    };
+    // Rows of 72 bytes are staged, and cuBLASLt refuses them. 301 is no multiple of 4, the pitch of block scales.
+    let shapes = "64x64x64,1x512x256,301x528x720,129x256x72,256x4096x512";
+    let options = ["--shape", shapes, "--dtype", "e4m3", "--vs", "cublaslt"];
+    for (more, of, fast) in [
+        ("--scales tensor", "tensor", false),
+        ("--scales row", "row", false),
+        ("--scales block", "block", false),
+        ("--fast-accum", "tensor", true),
+        ("--scales row --fast-accum", "row", true),
+        ("--out-dtype f16", "tensor", false),
+        ("--out-dtype f32 --fast-accum", "tensor", true),
+    ] {
+        let more: Vec<&str> = more.split(' ').collect();
+        let report = bench(&[&options[..], &more].concat());
+        let lines = report["lines"].as_array().expect("lines");
+        assert_eq!(lines.len(), 5);
+        for line in lines {
+            let judged = (&line["right"], &line["same_bits"]);
+            assert_eq!(judged, (&true.into(), &true.into()), "{more:?}: {line}");
+            assert_eq!((&line["ab"], &line["scales"]), (&"e4m3".into(), &of.into()), "{line}");
+            assert_eq!(line["fast_accum"].as_bool().unwrap_or(false), fast, "{line}");
+            assert!(line["error"].as_f64() > Some(1e-9), "{line}");
+            assert_eq!(line["instance"].as_str().map(|name| name.ends_with("_fast")), Some(fast));
+        }
+    }
+}
+
+#[test]
+fn the_suite_fp8_is_that_of_e4m3_and_a_record_of_it_says_so() {
+    let Some(_gpu) = gpu("the_suite_fp8_is_that_of_e4m3_and_a_record_of_it_says_so") else {
+        return;
+    };
+    let report = bench(&["--suite", "fp8", "--only", "decode 64x4096x4096", "--all-instances"]);
+    let line = &report["lines"][0];
+    assert_eq!((&line["suite"], &line["ab"]), (&"decode".into(), &"e4m3".into()));
+    let instances = line["instances"].as_array().expect("instances");
+    assert!(instances.len() > 5 && instances.iter().all(|i| i["right"] == true), "{line}");
+    let folder = Folder::new();
+    let file = folder.arg("times.jsonl");
+    let options =
+        ["bench", "--suite", "fp8", "--fast-accum", "--only", "decode 16x", "--vs", "cublaslt"];
+    let record = ["--record", &file, "--record-plans", "12"];
+    let (code, stdout, stderr) = outcome(&warpipe([&options[..], &record].concat()));
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let text = std::fs::read_to_string(&file).expect("the record");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let header = &lines[0];
+    assert_eq!((&header["ab"], &header["out"]), (&"e4m3".into(), &"bf16".into()), "{header}");
+    let ways = (&header["scales"], &header["fast_accum"]);
+    assert_eq!((ways, lines.len()), ((&"tensor".into(), &true.into()), 5), "{header}");
+    let kernel = lines[1]["runs"][0][0].as_str().expect("a kernel");
+    assert!(kernel.ends_with("_fast") && !kernel.starts_with("gemm"), "{kernel}");
+}
+
+#[test]
+fn groups_are_in_turn_with_plain_products() {
+    let Some(_gpu) = gpu("groups_are_in_turn_with_plain_products") else { return };
+    let report = bench(&["--suite", "grouped", "--only", "x20x"]);
+    let lines = report["lines"].as_array().expect("lines");
+    assert_eq!((&report["suite"], lines.len()), (&"grouped".into(), 1));
+    let line = &lines[0];
+    assert_eq!((&line["groups"], &line["even"]), (&128.into(), &false.into()), "{line}");
+    assert!(line["empty"].as_u64() >= Some(32) && line["rows"][0] == 0, "{line}");
+    assert_eq!(line["same_bits"], true, "{line}");
+    let us = |of: &str| line[of]["median_us"].as_f64().expect("a time");
+    // A hundred launches take longer than one.
+    assert!(us("timing") > 1.0 && us("plain") > us("timing"), "{line}");
+}
+
+#[test]
+fn layers_are_in_turn_with_their_product() {
+    let Some(_gpu) = gpu("layers_are_in_turn_with_their_product") else { return };
+    for dtype in ["bf16", "f16"] {
+        let options = ["--suite", "epilogue", "--only", "x8192x", "--vs", "cublaslt"];
+        let report = bench(&[&options[..], &["--dtype", dtype]].concat());
+        let lines = report["lines"].as_array().expect("lines");
+        // Three layers of 2048 x 8192 x 2048, and gates.
+        assert_eq!(lines.len(), 4, "{report}");
+        for line in lines {
+            assert_eq!(line["same_bits"], true, "{line}");
+            let us = |of: &str| line[of]["median_us"].as_f64();
+            assert!(us("timing") > Some(1.0) && us("product") > Some(1.0), "{line}");
+            assert!(us("fastest") <= us("cublaslt"), "{line}");
+        }
+        assert!(lines[3]["cublaslt"].is_null() && lines[3]["gated"] == true, "{report}");
+    }
+}
+
+#[test]
 fn a_report_is_printed_and_drawn_again() {
     let Some(_gpu) = gpu("a_report_is_printed_and_drawn_again") else { return };
     let folder = Folder::new();

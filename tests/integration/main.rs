@@ -20,6 +20,7 @@ mod attention_instances;
 mod ceilings;
 mod cli_attention;
 mod cli_bad_input;
+mod cli_bench;
 mod cli_check;
 mod cli_gemm;
 mod cli_grouped;

@@ -73,27 +73,6 @@ impl CublasLt {
     }
 }
 
-impl Desc {
-    /// Sets the operation of an operand: `CUBLAS_OP_T` or `CUBLAS_OP_N`.
-    fn transpose(
-        &self,
-        operand: sys::cublasLtMatmulDescAttributes_t,
-        transposed: bool,
-    ) -> Result<(), Error> {
-        let value = i32::from(transposed);
-        // SAFETY: the attribute is an i32, read before the call returns.
-        unsafe {
-            result::set_matmul_desc_attribute(
-                self.0,
-                operand,
-                (&raw const value).cast(),
-                size_of::<i32>(),
-            )
-        }
-        .map_err(failed("cublasLtMatmulDescSetAttribute"))
-    }
-}
-
 impl Layout {
     /// Makes it a batch of so many matrices, `stride` elements apart.
     fn batched(&self, count: i32, stride: i64) -> Result<(), Error> {

@@ -3,11 +3,13 @@
 //! `WARPIPE_REQUIRE_GPU=1` a missing GPU fails, with `WARPIPE_REQUIRE_CUBLASLT=1` a missing library.
 
 use crate::gpu::{gpu, say};
+use gpu_kernels::gemm::fusion::EltAct;
 use host::data::{decode, encode, normal, rounded};
 use host::gemm::{GemmProblem, Layout, Order, StridedProblem};
-use host::reference::{Product, StridedProduct};
+use host::reference::{Layer, Product, StridedProduct};
 use host::{Device, Dtype};
-use warpipe_bench::cublaslt::CublasLt;
+use warpipe_bench::cublaslt::{CublasLt, Epilogue};
+use warpipe_bench::{Bench, ScaleOf};
 
 fn library(device: &Device) -> Option<CublasLt> {
     match CublasLt::new(device) {
@@ -53,6 +55,64 @@ fn it_computes_our_product() {
             assert!(check.below(bound), "{problem:?} {alpha} {beta}: {check}");
         }
     }
+}
+
+#[test]
+fn it_computes_our_product_of_e4m3_with_each_kind_of_scales() {
+    let name = "it_computes_our_product_of_e4m3_with_each_kind_of_scales";
+    let Some(device) = gpu(name) else { return };
+    let Some(lt) = library(&device) else { return };
+    let (ab, out) = (Dtype::E4m3, Dtype::Bf16);
+    let (m, n, k) = (192, 272, 400);
+    let a = rounded(&normal(1, m * k), ab).unwrap();
+    let b = rounded(&normal(2, n * k), ab).unwrap();
+    let up = |x: &[f32]| device.upload(&encode(x, ab).unwrap()).unwrap();
+    let (da, db) = (up(&a), up(&b));
+    let mut d = device.alloc(m * n * out.size()).unwrap();
+    let problem = GemmProblem { m: m as u64, n: n as u64, k: k as u64, ab, out, beta_c: false };
+    for of in [ScaleOf::Tensor, ScaleOf::Row, ScaleOf::Block] {
+        let bench = Bench::new(&device, ab, 0, &[problem]).unwrap();
+        let bench = bench.with_scales(of, &[problem]).unwrap();
+        for (fast, bound) in [(false, 4e-3), (true, 1e-2)] {
+            let plans = bench.rivals(&lt, &problem, fast).unwrap();
+            d.fill(0xff).unwrap();
+            plans[0].run((&da, &db, None), &mut d, (1.0, 0.0), &device.stream()).unwrap();
+            let have = decode(&d.to_vec().unwrap(), out).unwrap();
+            let product = Product { m, n, k, a: &a, b: &b, c: None, alpha: 1.0, beta: 0.0 };
+            let check = product.check(&have).unwrap();
+            assert!(check.below(bound), "scales of {of}, {fast}: {check}");
+        }
+    }
+}
+
+#[test]
+fn it_computes_layers() {
+    let Some(device) = gpu("it_computes_layers") else { return };
+    let Some(lt) = library(&device) else { return };
+    let dtype = Dtype::Bf16;
+    let (m, n, k) = (128, 264, 192);
+    let values = |seed, len| rounded(&normal(seed, len), dtype).unwrap();
+    let (a, b, bias) = (values(1, m * k), values(2, n * k), values(3, n));
+    let up = |x: &[f32]| device.upload(&encode(x, dtype).unwrap()).unwrap();
+    let (da, db, dbias) = (up(&a), up(&b), up(&bias));
+    let mut d = device.alloc(m * n * dtype.size()).unwrap();
+    let (m64, n64, k64) = (m as u64, n as u64, k as u64);
+    let problem = GemmProblem { m: m64, n: n64, k: k64, ab: dtype, out: dtype, beta_c: false };
+    let alpha = 0.1;
+    for (epilogue, activation) in
+        [(Epilogue::Bias, EltAct::IDENTITY), (Epilogue::GeluBias, EltAct::GELU_TANH)]
+    {
+        let plans = lt.plans_fused(&problem, &dbias, epilogue).unwrap();
+        d.fill(0xff).unwrap();
+        plans[0].run((&da, &db, None), &mut d, (alpha, 0.0), &device.stream()).unwrap();
+        let have = decode(&d.to_vec().unwrap(), dtype).unwrap();
+        let product = Product { m, n, k, a: &a, b: &b, c: None, alpha, beta: 0.0 };
+        let layer = Layer { product, bias: Some(&bias), activation, residual: 0.0, gated: false };
+        let check = layer.check(&have).unwrap();
+        assert!(check.below(4e-3), "{epilogue:?}: {check}");
+    }
+    let short = dbias.part(0, 8).unwrap();
+    assert!(lt.plans_fused(&problem, &short, Epilogue::Bias).is_err());
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! What the picker picks, against what was measured: docs/data/records has the times of many kernels and schedules for
 //! shapes that were drawn at random, on one H200.
 
-use super::recorded::{BENCHED, FRESH, PICKS, Product, Ratios, SUITES, read, read_file};
-use gpu_kernels::gemm::INSTANCES;
+use super::recorded::{
+    BENCHED, FRESH, PICKS, Product, Ratios, SUITES, is_of_suites, read, read_e4m3, read_file,
+};
+use gpu_kernels::gemm::{
+    BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
+};
 use host::gemm::{Calibration, Candidate, candidates, pick};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -61,9 +65,9 @@ fn what_is_picked_is_near_the_fastest() {
     let fresh = of("fresh", &|p| p.file == FRESH);
     let old = |p: &Product| p.file != FRESH;
     let held_out = of("held out", &|p| p.held_out && old(p));
-    let seen = of("fitted", &|p| !p.held_out && old(p) && ![SUITES, BENCHED].contains(&p.file));
+    let seen = of("fitted", &|p| !p.held_out && old(p) && !is_of_suites(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
-    for file in products.iter().map(|p| p.file).collect::<BTreeSet<_>>() {
+    for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
     // The records have all kernels of the table, those in clusters of four and eight among them.
@@ -132,22 +136,40 @@ const FIRST_FAR: usize = 9;
 /// Least percentage of shapes whose first choice was measured.
 const MEASURED: usize = 90;
 
-/// A kernel's own constants name it by its tile, cluster and kind. Each names one bf16 kernel of the table, and none is
-/// missing.
+/// A kernel's own constants name it by its tile, cluster, kind and sums. Each names one kernel of the table for operands of
+/// bf16, or of e4m3, and none is missing.
 #[test]
 fn each_kernel_has_times_of_its_own() {
+    let Calibration { kernels, e4m3_kernels, .. } = Calibration::H200;
+    let e4m3: Vec<&Instance> =
+        [SCALED_INSTANCES.rows, FAST_ACCUM_INSTANCES.rows, BLOCK_SCALED_INSTANCES.rows]
+            .into_iter()
+            .flatten()
+            .collect();
     let with_c = |name: &str| name.ends_with("_c");
-    for instance in INSTANCES.iter().filter(|i| i.desc.meta.name().starts_with("gemm_bf16_bf16_")) {
+    for instance in INSTANCES.iter().chain(e4m3.iter().copied()) {
         let name = instance.desc.meta.name();
-        let rows = Calibration::H200.kernels.iter().filter(|times| times.are_of(instance)).count();
-        assert!(rows == 1 || with_c(name), "{name}: {rows} rows");
+        let all = kernels.iter().chain(&e4m3_kernels);
+        let rows = all.filter(|times| times.are_of(instance)).count();
+        let measured = ["gemm_bf16_bf16_", "gemm_e4m3_bf16_"].iter().any(|p| name.starts_with(p));
+        assert!(!measured || rows == 1 || with_c(name), "{name}: {rows} rows");
     }
-    for times in Calibration::H200.kernels {
-        let Some(instance) = INSTANCES.iter().find(|i| times.are_of(i)) else {
+    for times in kernels.iter().chain(&e4m3_kernels) {
+        let mut all = INSTANCES.iter().chain(e4m3.iter().copied());
+        let Some(instance) = all.find(|i| times.are_of(i)) else {
             panic!("{times:?} is of no kernel");
         };
         // Two CTAs on an SM share its path.
         let most = if instance.two_fit() { 2.0 } else { 1.4 };
         assert!((0.7..most).contains(&times.step) && times.fixed_us.abs() < 0.7, "{times:?}");
+    }
+}
+
+/// Each record of e4m3 has kernels of the table that its header says.
+#[test]
+fn records_of_e4m3_have_kernels_of_their_tables() {
+    for recorded in read_e4m3().unwrap() {
+        let product = Product::new(&recorded);
+        assert!(!product.runs.is_empty(), "{} {}", product.file, product.shape);
     }
 }

@@ -2,13 +2,17 @@
 #![allow(dead_code, reason = "the examples include this file too, and each program uses a part")]
 
 use flate2::read::GzDecoder;
-use gpu_kernels::gemm::{INSTANCES, Instance};
+use gpu_kernels::gemm::{
+    BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
+};
 use host::Dtype;
 use host::gemm::{Calibration, GemmProblem, Schedule, predict};
 use std::error::Error;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use warpipe_bench::ScaleOf;
 use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
@@ -29,11 +33,15 @@ pub const BENCHED: &str = "suites2";
 /// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.
 pub const FRESH: &str = "random55";
 
+/// The names of the records of kernels for e4m3 begin with this. Those of suites have [`SUITES`] in their names.
+pub const E4M3: &str = "e4m3";
+
 /// A record, with its file.
 pub struct Recorded {
-    pub file: &'static str,
+    pub file: String,
     /// Every third random shape, and all fresh ones. The constants of the predictions are fitted without them.
     pub held_out: bool,
+    pub header: Arc<Header>,
     pub record: Record,
 }
 
@@ -46,31 +54,78 @@ pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {
     Ok(files?.into_iter().flatten().collect())
 }
 
+/// All records of kernels for e4m3: the files of the folder whose names begin with [`E4M3`], as `warpipe bench --record` writes
+/// them (`.jsonl`) or packed (`.jsonl.gz`).
+pub fn read_e4m3() -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let mut names = Vec::new();
+    for entry in folder().read_dir()? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        names.extend(name.strip_suffix(".jsonl").filter(|n| n.starts_with(E4M3)).map(String::from));
+    }
+    names.sort();
+    names.dedup();
+    let files: Result<Vec<_>, _> = names.iter().map(|name| read_file(name)).collect();
+    Ok(files?.into_iter().flatten().collect())
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/data/records")
+}
+
 /// The records of a file.
-pub fn read_file(file: &'static str) -> Result<Vec<Recorded>, Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/data/records");
-    let path = folder.join(format!("{file}.jsonl.gz"));
-    let open = File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let mut lines = BufReader::new(GzDecoder::new(open)).lines();
+pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let plain = folder().join(format!("{file}.jsonl"));
+    let packed = folder().join(format!("{file}.jsonl.gz"));
+    let path = if plain.exists() { &plain } else { &packed };
+    let open = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let bytes: Box<dyn Read> =
+        if *path == plain { Box::new(open) } else { Box::new(GzDecoder::new(open)) };
+    let mut lines = BufReader::new(bytes).lines();
     let header: Header = serde_json::from_str(&lines.next().ok_or("an empty file")??)?;
     if header.format != FORMAT {
         return Err(format!("{}: {}, not {FORMAT}", path.display(), header.format).into());
     }
+    let header = Arc::new(header);
     let mut all = Vec::new();
     for (i, line) in lines.enumerate() {
-        let record = serde_json::from_str(&line?)?;
         all.push(Recorded {
-            file,
-            held_out: file == FRESH || i % 3 == 2 && ![SUITES, BENCHED].contains(&file),
-            record,
+            file: file.to_owned(),
+            held_out: file == FRESH || i % 3 == 2 && !is_of_suites(file),
+            header: Arc::clone(&header),
+            record: serde_json::from_str(&line?)?,
         });
     }
     Ok(all)
 }
 
+/// Whether a file has the shapes of the benchmark's suites.
+pub fn is_of_suites(file: &str) -> bool {
+    file.contains(SUITES)
+}
+
+/// The table that the kernels of a record are of.
+fn table(header: &Header) -> &'static [Instance] {
+    match (header.scales, header.fast_accum) {
+        (None, _) => INSTANCES.rows,
+        (Some(ScaleOf::Block), _) => BLOCK_SCALED_INSTANCES.rows,
+        (Some(_), true) => FAST_ACCUM_INSTANCES.rows,
+        (Some(_), false) => SCALED_INSTANCES.rows,
+    }
+}
+
+fn dtype(name: &str) -> Dtype {
+    match name {
+        "f16" => Dtype::F16,
+        "f32" => Dtype::F32,
+        "e4m3" => Dtype::E4m3,
+        _ => Dtype::Bf16,
+    }
+}
+
 /// A shape with the measured pairs of kernel and schedule. Kernels that are not in the table are left out.
 pub struct Product {
-    pub file: &'static str,
+    pub file: String,
     pub held_out: bool,
     pub shape: Shape,
     pub problem: GemmProblem,
@@ -83,21 +138,29 @@ pub struct Product {
 
 impl Product {
     pub fn new(recorded: &Recorded) -> Self {
-        let Recorded { file, held_out, record } = recorded;
+        let Recorded { file, held_out, header, record } = recorded;
         let Shape { m, n, k } = record.shape;
+        let prefix = format!("gemm_{}_{}_", header.ab, header.out);
         let of_table = |(kernel, clusters, streamed, us, _): &(String, u32, u32, f64, bool)| {
             let named = |i: &&Instance| {
-                i.desc.meta.name().strip_prefix("gemm_bf16_bf16_") == Some(kernel.as_str())
+                i.desc.meta.name().strip_prefix(prefix.as_str()) == Some(kernel.as_str())
             };
             let schedule = Schedule { clusters: *clusters, streamed: *streamed };
-            INSTANCES.rows.iter().find(named).map(|instance| (instance, schedule, *us))
+            table(header).iter().find(named).map(|instance| (instance, schedule, *us))
         };
         let runs: Vec<_> = record.runs.iter().filter_map(of_table).collect();
         Self {
-            file,
+            file: file.clone(),
             held_out: *held_out,
             shape: record.shape,
-            problem: GemmProblem { m, n, k, ab: Dtype::Bf16, out: Dtype::Bf16, beta_c: false },
+            problem: GemmProblem {
+                m,
+                n,
+                k,
+                ab: dtype(&header.ab),
+                out: dtype(&header.out),
+                beta_c: false,
+            },
             cublaslt_us: record.cublaslt_us,
             best_us: runs.iter().map(|run| run.2).fold(f64::INFINITY, f64::min),
             runs,

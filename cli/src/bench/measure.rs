@@ -1,19 +1,19 @@
 //! Measures the selected shapes, one after the other.
 
+use super::types::Types;
 use super::{Args, Item, Rival};
-use crate::check::bound_of;
 use crate::error::Error;
 use crate::instance;
 use crate::progress::Progress;
 use crate::tune::Tuner;
 use host::Device;
-use host::gemm::{Gemm, GemmPlan, GemmProblem};
+use host::gemm::{Gemm, GemmPlan, GemmProblem, ScaledGemm};
 use std::time::{SystemTime, UNIX_EPOCH};
-use warpipe_bench::cublaslt::CublasLt;
+use warpipe_bench::cublaslt::{CublasLt, CublasLtPlan};
 use warpipe_bench::line::{Line, heading, text_of};
 use warpipe_bench::machine::Machine;
 use warpipe_bench::report::Report;
-use warpipe_bench::{Bench, BenchConfig, suites};
+use warpipe_bench::{Bench, BenchConfig, Launch, ScaleOf, suites};
 
 /// Measures `items` and passes each line to `tell` as soon as it is known.
 pub fn measure(
@@ -23,63 +23,136 @@ pub fn measure(
     mut tuner: Option<Tuner>,
     tell: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<Report, Error> {
-    let config = config(args);
-    let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
-    // A wrong instance or schedule is reported before anything is measured.
-    for (_, problem) in items {
-        if args.instance.is_some() {
-            plans(args, &gemm, problem)?;
+    let (types, image) = (args.types()?, &warpipe::GEMM_IMAGE);
+    let timing = Timing { args, types, device, items };
+    match types.scales {
+        None => {
+            let gemm = Gemm::new(device, image)?;
+            let plan = |bench: &Bench, problem: &GemmProblem| match &mut tuner {
+                Some(tuner) => Ok(vec![tuner.plan(device, &gemm, problem, Some(bench), &tell)?]),
+                None => plans(args, &gemm, problem),
+            };
+            timing.measure(&gemm, plan, &tell)
+        }
+        Some(ScaleOf::Block) => {
+            let gemm = Gemm::block_scaled(device, image)?;
+            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
+        }
+        Some(_) => {
+            let gemm = ScaledGemm::scaled(device, image, types.fast_accum)?;
+            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
         }
     }
-    let progress = Progress::new(items.len() as u64 + 1);
-    let problems: Vec<GemmProblem> = items.iter().map(|(_, problem)| *problem).collect();
-    let mut bench = progress
-        .step("making operands", || Bench::new(device, args.dtype, args.seed, &problems))?;
-    let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
-    let mut machine = Machine::of(info);
-    machine.copy_gbs = Some(bench.copy_gbs()?);
-    tell(&machine.to_string())?;
-    let (lt, cublaslt_absent) = rival(args, device)?;
-    let cublaslt = lt.as_ref().map(CublasLt::version);
-    if let Some(version) = cublaslt {
-        tell(&format!("cuBLASLt {version}"))?;
-    } else if let Some(why) = &cublaslt_absent {
-        tell(why)?;
-    }
-    let mut lines: Vec<Line> = Vec::with_capacity(items.len());
-    for (suite, problem) in items {
-        if lines.last().is_none_or(|line| line.suite != *suite) {
-            tell(&format!("\n{suite}\n{}", heading()))?;
+}
+
+/// What a benchmark times.
+struct Timing<'a> {
+    args: &'a Args,
+    types: Types,
+    device: &'a Device,
+    items: &'a [Item],
+}
+
+impl Timing<'_> {
+    /// Measures the products with kernels that compute them, in the plans that `planned` makes.
+    fn measure<E: Launch>(
+        &self,
+        gemm: &Gemm<E>,
+        mut planned: impl FnMut(&Bench, &GemmProblem) -> Result<Vec<GemmPlan<E>>, Error>,
+        tell: impl Fn(&str) -> Result<(), Error>,
+    ) -> Result<Report, Error> {
+        let Self { args, types, device, items } = *self;
+        let config = config(args);
+        // A wrong instance or schedule is reported before anything is measured.
+        for (_, problem) in items {
+            if args.instance.is_some() {
+                plans(args, gemm, problem)?;
+            }
         }
-        let plans = match &mut tuner {
-            Some(tuner) => vec![tuner.plan(device, &gemm, problem, Some(&bench), &tell)?],
-            None => plans(args, &gemm, problem)?,
-        };
-        if items.len() == 1 {
-            tell(&plans[0].describe().to_string())?;
+        let progress = Progress::new(items.len() as u64 + 1);
+        let problems: Vec<GemmProblem> = items.iter().map(|(_, problem)| *problem).collect();
+        let mut bench =
+            progress.step("making operands", || operands(args, types, device, &problems))?;
+        let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
+        let mut machine = Machine::of(info);
+        machine.copy_gbs = Some(bench.copy_gbs()?);
+        tell(&machine.to_string())?;
+        let (lt, cublaslt_absent) = rival(args, device)?;
+        let cublaslt = lt.as_ref().map(CublasLt::version);
+        if let Some(version) = cublaslt {
+            tell(&format!("cuBLASLt {version}"))?;
+        } else if let Some(why) = &cublaslt_absent {
+            tell(why)?;
         }
-        // A product that cuBLASLt refuses is timed without it.
-        let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
-        let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
-        let measured = progress.step(&name, || bench.measure(&plans, &rivals, &config))?;
-        let bound = bound_of(problem);
-        let Some(line) = Line::new(suite, problem, &measured, bound) else { continue };
-        tell(&text_of(&line, suites::floor(suite)))?;
-        lines.push(line);
+        let mut lines: Vec<Line> = Vec::with_capacity(items.len());
+        for (suite, problem) in items {
+            if lines.last().is_none_or(|line| line.suite != *suite) {
+                tell(&format!("\n{}\n{}", types.title(suite), heading()))?;
+            }
+            let plans = planned(&bench, problem)?;
+            if items.len() == 1 {
+                tell(&plans[0].describe().to_string())?;
+            }
+            let rivals = rivals(&bench, lt.as_ref(), problem, types, &tell)?;
+            let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
+            let measured = progress.step(&name, || bench.measure(&plans, &rivals, &config))?;
+            let bound = types.bound(problem);
+            let Some(line) = Line::new(suite, problem, &measured, bound) else { continue };
+            let line = line.with_scales(types.scales, types.fast_accum);
+            tell(&text_of(&line, suites::floor(suite)))?;
+            lines.push(line);
+        }
+        drop(progress);
+        let summaries = Report::summaries(&lines);
+        Ok(Report {
+            warpipe: env!("CARGO_PKG_VERSION").to_owned(),
+            command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+            unix_time: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            machine,
+            cublaslt,
+            cublaslt_absent,
+            config,
+            lines,
+            summaries,
+        })
     }
-    drop(progress);
-    let summaries = Report::summaries(&lines);
-    Ok(Report {
-        warpipe: env!("CARGO_PKG_VERSION").to_owned(),
-        command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
-        unix_time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        machine,
-        cublaslt,
-        cublaslt_absent,
-        config,
-        lines,
-        summaries,
-    })
+}
+
+/// Operands of these types for any of `problems`.
+pub fn operands(
+    args: &Args,
+    types: Types,
+    device: &Device,
+    problems: &[GemmProblem],
+) -> Result<Bench, warpipe_bench::Error> {
+    let bench = Bench::new(device, types.ab, args.seed, problems)?;
+    match types.scales {
+        Some(of) => bench.with_scales(of, problems),
+        None => Ok(bench),
+    }
+}
+
+/// The kernels that cuBLASLt proposes for a product: none if it takes no part. If it refuses the product, which is then timed
+/// without it, `tell` gets the reason.
+pub fn rivals(
+    bench: &Bench,
+    lt: Option<&CublasLt>,
+    problem: &GemmProblem,
+    types: Types,
+    tell: impl Fn(&str) -> Result<(), Error>,
+) -> Result<Vec<CublasLtPlan>, Error> {
+    match lt.map(|lt| bench.rivals(lt, problem, types.fast_accum)) {
+        None => Ok(Vec::new()),
+        Some(Ok(rivals)) => Ok(rivals),
+        Some(Err(e @ warpipe_bench::Error::CublasLt { .. })) => {
+            let GemmProblem { m, n, k, .. } = *problem;
+            tell(&format!("{m}x{n}x{k} without cuBLASLt: {e}"))?;
+            Ok(Vec::new())
+        }
+        Some(Err(e)) => Err(e.into()),
+    }
 }
 
 /// The settings that the options give.
@@ -103,8 +176,25 @@ pub fn rival(args: &Args, device: &Device) -> Result<(Option<CublasLt>, Option<S
     }
 }
 
+/// The plan that the tune cache has, if there is one, or otherwise [`plans`].
+fn known<E: Launch>(
+    args: &Args,
+    gemm: &Gemm<E>,
+    problem: &GemmProblem,
+    tuner: Option<&Tuner>,
+) -> Result<Vec<GemmPlan<E>>, Error> {
+    match tuner.map(|tuner| tuner.known(gemm, problem)).transpose()?.flatten() {
+        Some(plan) => Ok(vec![plan]),
+        None => plans(args, gemm, problem),
+    }
+}
+
 /// The plan of the named instance or of the picker, followed by all others with `--all-instances`.
-fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan>, Error> {
+fn plans<E: Launch>(
+    args: &Args,
+    gemm: &Gemm<E>,
+    problem: &GemmProblem,
+) -> Result<Vec<GemmPlan<E>>, Error> {
     if let Some(asked) = &args.instance {
         let types = (problem.ab, problem.out, false);
         let index = instance::named(gemm.instances(), asked, |i| (i.ab, i.out, i.has_c) == types)?;
@@ -116,7 +206,8 @@ fn plans(args: &Args, gemm: &Gemm, problem: &GemmProblem) -> Result<Vec<GemmPlan
     }
     let mut plans = vec![gemm.plan(problem)?];
     if args.all_instances {
-        let of = |plan: &GemmPlan| plan.describe().kernel.as_ref().map(|k| (k.index, k.schedule()));
+        let of =
+            |plan: &GemmPlan<E>| plan.describe().kernel.as_ref().map(|k| (k.index, k.schedule()));
         let picked = of(&plans[0]);
         plans.extend(gemm.plan_every(problem)?.into_iter().filter(|plan| of(plan) != picked));
     }

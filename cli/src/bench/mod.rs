@@ -1,18 +1,22 @@
 //! `warpipe bench`: times products on a GPU, in turn with cuBLASLt.
 
+mod epilogue;
+mod grouped;
 mod layouts;
 mod measure;
+mod own;
 mod record;
 mod roofline;
 mod select;
+mod types;
 
-use super::args::{DeviceArg, operand_dtype, result_dtype};
-use super::check::bound;
+use super::args::{DeviceArg, result_dtype};
 use super::error::Error;
 use super::gemm::open;
 use super::operands::check_size;
 use super::output::Place;
 use super::say;
+use super::scaled::ScaleOf;
 use super::tensor_file::one_line;
 use super::tune::{TuneArgs, Tuner};
 use clap::ValueEnum;
@@ -40,14 +44,25 @@ enum Rival {
     Cublaslt,
 }
 
+/// Times a suite.
+type Command = fn(&Args) -> Result<(), Error>;
+
+/// The suites with lines of their own.
+const OWN: [(&str, Command); 3] = [
+    (layouts::SUITE, layouts::run),
+    (grouped::SUITE, grouped::run),
+    (epilogue::SUITE, epilogue::run),
+];
+
 /// A product, and the suite that it is from.
 type Item = (&'static str, GemmProblem);
 
 /// Options of `warpipe bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Time these suites. "layouts" has the four layouts of operands and batches, with lines of its own
-    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random", "layouts"])]
+    /// Time these suites. "fp8" has the shapes of llm and decode with operands of e4m3. Three suites have lines of their own:
+    /// "layouts" (the four layouts of operands, and batches), "grouped" (groups of rows), "epilogue" (linear layers)
+    #[arg(help_heading = SHAPES, long, value_name = "NAME", value_delimiter = ',', value_parser = ["square", "llm", "decode", "ragged", "all", "random", "fp8", "layouts", "grouped", "epilogue"])]
     suite: Vec<String>,
     /// Number of shapes of the suite "random", which is not among "all"
     #[arg(help_heading = SHAPES, long, value_name = "COUNT", default_value_t = Random::default().shapes as u64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -58,10 +73,10 @@ pub struct Args {
     /// M of the suite "random", log-uniform
     #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "1..16384", value_parser = select::range)]
     random_m: RangeInclusive<u64>,
-    /// N of the suite "random", log-uniform multiples of 8
+    /// N of the suite "random", log-uniform multiples of 8, or of 16 for e4m3
     #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "128..32768", value_parser = select::range)]
     random_n: RangeInclusive<u64>,
-    /// K of the suite "random", log-uniform multiples of 8
+    /// K of the suite "random", log-uniform multiples of 8, or of 16 for e4m3
     #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "128..32768", value_parser = select::range)]
     random_k: RangeInclusive<u64>,
     /// Time these shapes
@@ -79,12 +94,18 @@ pub struct Args {
     /// Keep only the shapes whose "SUITE MxNxK" contains this text
     #[arg(help_heading = SHAPES, long, value_name = "TEXT")]
     only: Option<String>,
-    /// Element type of A and B: bf16 or f16
-    #[arg(help_heading = SHAPES, long, value_parser = operand_dtype, default_value = "bf16")]
-    dtype: Dtype,
-    /// Element type of the result: bf16, f16 or f32 [default: that of A and B]
+    /// Element type of A and B: bf16, f16 or e4m3 [default: bf16, or e4m3 with the suite fp8]
+    #[arg(help_heading = SHAPES, long, value_parser = types::dtype)]
+    dtype: Option<Dtype>,
+    /// Element type of the result: bf16, f16 or f32 [default: that of A and B, or bf16 for e4m3]
     #[arg(help_heading = SHAPES, long, value_parser = result_dtype, value_name = "DTYPE")]
     out_dtype: Option<Dtype>,
+    /// What has one scale, for operands of e4m3 [default: tensor]
+    #[arg(help_heading = SHAPES, long)]
+    scales: Option<ScaleOf>,
+    /// The tensor cores keep the sums of e4m3, which are short, instead of adding each 128 of K to f32
+    #[arg(help_heading = SHAPES, long)]
+    fast_accum: bool,
     /// Time this library in turn with warpipe; if it is missing, warpipe is timed alone
     #[arg(help_heading = METHOD, long, value_name = "LIBRARY")]
     vs: Option<Rival>,
@@ -153,8 +174,12 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Error> {
-    if args.suite.iter().any(|suite| suite == layouts::SUITE) {
-        return layouts::run(args);
+    // Types that do not fit together are reported before anything else.
+    args.types()?;
+    for (suite, run) in OWN {
+        if args.suite.iter().any(|name| name == suite) {
+            return run(args);
+        }
     }
     let to_stdout = args.json.as_ref().is_some_and(|file| file.as_os_str() == STDOUT);
     let inputs: Vec<&Path> = args.from.iter().map(PathBuf::as_path).collect();
@@ -186,7 +211,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         place.write(text.as_bytes())?;
     }
     if let Some(place) = svg {
-        let roof = roofline::Roof::of(&report.machine, args.peak_tflops, args.peak_gbs);
+        let roof = roofline::Roof::of(&report, args.peak_tflops, args.peak_gbs);
         let drawn = roofline::draw(&report, &roof).map_err(|reason| place.refuse(&reason))?;
         place.write(drawn.as_bytes())?;
     }
@@ -203,13 +228,8 @@ fn read(file: &Path) -> Result<Report, Error> {
 
 /// The GPU, and the products that the options select, each with its suite.
 fn prepared(args: &Args) -> Result<(Device, Vec<Item>), Error> {
-    let items = select::select(args)?;
-    let out = args.out_dtype.unwrap_or(args.dtype);
-    let problem = |shape: Shape| {
-        let Shape { m, n, k } = shape;
-        GemmProblem { m, n, k, ab: args.dtype, out, beta_c: false }
-    };
-    let items: Vec<_> = items.iter().map(|&(suite, shape)| (suite, problem(shape))).collect();
+    let (types, items) = (args.types()?, select::select(args)?);
+    let items: Vec<_> = items.iter().map(|&(suite, shape)| (suite, types.problem(shape))).collect();
     for (_, problem) in &items {
         check_size(problem)?;
     }
@@ -232,14 +252,10 @@ fn measured(args: &Args, tell: impl Fn(&str) -> Result<(), Error>) -> Result<Rep
 fn verdict(report: &Report) -> Result<(), Error> {
     let wrong = |line: &&Line| !line.runs().all(|run| run.right);
     if let Some(line) = report.lines.iter().find(wrong) {
-        let out = result_dtype(&line.out).unwrap_or(Dtype::Bf16);
+        let (out, bound) = types::bound_of_line(line);
         let run = line.runs().find(|run| !run.right).unwrap_or(&line.run);
-        return Err(Error::Check {
-            error: run.error,
-            bound: bound(out, line.shape.k),
-            dtype: dtype_name(out),
-            k: line.shape.k,
-        });
+        let (error, dtype) = (run.error, dtype_name(out));
+        return Err(Error::Check { error, bound, dtype, k: line.shape.k });
     }
     let differs = |line: &Line| line.runs().find(|run| !run.same_bits).cloned();
     match report.lines.iter().find_map(|line| Some((line.shape, differs(line)?))) {

@@ -1,21 +1,21 @@
 //! `warpipe bench --record`: writes the times of many kernels and schedules of each shape, for the picker's
 //! predictions.
 
-use super::measure::rival;
+use super::measure::{operands, rival, rivals};
+use super::types::Types;
 use super::{Args, Item};
-use crate::check::bound_of;
 use crate::error::Error;
 use crate::output::Place;
 use crate::progress::Progress;
 use crate::say;
-use host::gemm::{Gemm, GemmProblem};
+use host::gemm::{Gemm, GemmProblem, ScaledGemm};
 use host::timing::SearchConfig;
 use host::{Device, dtype_name};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use warpipe_bench::Bench;
 use warpipe_bench::cublaslt::CublasLt;
 use warpipe_bench::machine::Machine;
 use warpipe_bench::record::{FORMAT, Header, Record, plans};
+use warpipe_bench::{Launch, ScaleOf};
 
 /// How the plans of a shape are timed: the brief times take up to three seconds, the finalists' one.
 const SEARCH: SearchConfig = SearchConfig {
@@ -28,18 +28,38 @@ const SEARCH: SearchConfig = SearchConfig {
 
 /// Measures `items` and writes the record to `place` after each of them, until the time is over.
 pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Result<(), Error> {
+    let (types, image) = (args.types()?, &warpipe::GEMM_IMAGE);
+    match types.scales {
+        None => recorded(args, types, &Gemm::new(device, image)?, device, items, place),
+        Some(ScaleOf::Block) => {
+            recorded(args, types, &Gemm::block_scaled(device, image)?, device, items, place)
+        }
+        Some(_) => {
+            let gemm = ScaledGemm::scaled(device, image, types.fast_accum)?;
+            recorded(args, types, &gemm, device, items, place)
+        }
+    }
+}
+
+/// [`record`] with kernels that compute the products.
+fn recorded<E: Launch>(
+    args: &Args,
+    types: Types,
+    gemm: &Gemm<E>,
+    device: &Device,
+    items: &[Item],
+    place: &Place,
+) -> Result<(), Error> {
     let start = Instant::now();
     let limit = Duration::from_secs(args.record_limit);
-    let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
     let progress = Progress::new(items.len() as u64 + 1);
     let problems: Vec<GemmProblem> = items.iter().map(|(_, problem)| *problem).collect();
-    let bench = progress
-        .step("making operands", || Bench::new(device, args.dtype, args.seed, &problems))?;
+    let bench = progress.step("making operands", || operands(args, types, device, &problems))?;
     let (lt, absent) = rival(args, device)?;
     if let Some(why) = absent {
         say(&why)?;
     }
-    let mut text = serde_json::json!(header(args, device, lt.as_ref())?).to_string();
+    let mut text = serde_json::json!(header(types, device, lt.as_ref())?).to_string();
     text.push('\n');
     say(&heading())?;
     let mut records: Vec<Record> = Vec::with_capacity(items.len());
@@ -51,10 +71,10 @@ pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Re
         }
         let name = format!("timing {}x{}x{}", problem.m, problem.n, problem.k);
         let record = progress.step(&name, || {
-            let plans = plans(&gemm, problem, args.record_plans as usize)?;
-            let rivals = lt.as_ref().and_then(|lt| lt.plans(problem).ok()).unwrap_or_default();
+            let plans = plans(gemm, problem, args.record_plans as usize)?;
+            let rivals = rivals(&bench, lt.as_ref(), problem, types, say)?;
             let search = bench.search(&plans, &rivals, &SEARCH)?;
-            let bound = bound_of(problem);
+            let bound = types.bound(problem);
             if !search.check.below(bound) {
                 let (error, dtype) = (search.check.error(), dtype_name(problem.out));
                 return Err(Error::Check { error, bound, dtype, k: problem.k });
@@ -76,7 +96,7 @@ pub fn record(args: &Args, device: &Device, items: &[Item], place: &Place) -> Re
     Ok(())
 }
 
-fn header(args: &Args, device: &Device, lt: Option<&CublasLt>) -> Result<Header, Error> {
+fn header(types: Types, device: &Device, lt: Option<&CublasLt>) -> Result<Header, Error> {
     let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
     Ok(Header {
         format: FORMAT.to_owned(),
@@ -86,8 +106,10 @@ fn header(args: &Args, device: &Device, lt: Option<&CublasLt>) -> Result<Header,
         cublaslt: lt.map(CublasLt::version),
         command: std::env::args().skip(1).collect::<Vec<_>>().join(" "),
         unix_time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        ab: dtype_name(args.dtype).to_owned(),
-        out: dtype_name(args.out_dtype.unwrap_or(args.dtype)).to_owned(),
+        ab: dtype_name(types.ab).to_owned(),
+        out: dtype_name(types.out).to_owned(),
+        scales: types.scales,
+        fast_accum: types.fast_accum,
     })
 }
 

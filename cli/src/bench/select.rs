@@ -1,6 +1,7 @@
 //! The shapes that the options select.
 
 use super::Args;
+use super::types::FP8;
 use crate::error::Error;
 use std::ops::RangeInclusive;
 use warpipe_bench::line::Shape;
@@ -12,8 +13,13 @@ const GIVEN: &str = "given";
 /// Shapes with their suites, in the order of the options.
 pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
     let mut items = Vec::new();
+    let asked = |suite: &str, name: &str| match name {
+        "all" => true,
+        FP8 => ["llm", "decode"].contains(&suite),
+        _ => name == suite,
+    };
     for suite in SUITES {
-        if args.suite.iter().any(|name| name == suite.name || name == "all") {
+        if args.suite.iter().any(|name| asked(suite.name, name)) {
             items.extend(suite.shapes.iter().map(|shape| (suite.name, *shape)));
         }
     }
@@ -24,6 +30,8 @@ pub fn select(args: &Args) -> Result<Vec<(&'static str, Shape)>, Error> {
             m: args.random_m.clone(),
             n: args.random_n.clone(),
             k: args.random_k.clone(),
+            // TMA reads rows of 16 bytes in place.
+            step: if args.types()?.scales.is_some() { 16 } else { Random::default().step },
         };
         items.extend(random.draw().into_iter().map(|shape| (RANDOM, shape)));
     }
@@ -86,6 +94,13 @@ mod tests {
             ["square 1024x1024x1024"]
         );
         assert_eq!(selected("--suite all --only decode").unwrap().len(), 28);
+        assert_eq!(selected("--suite fp8").unwrap(), selected("--suite llm,decode").unwrap());
+        let e4m3 = selected("--suite random --dtype e4m3 --random-shapes 50").unwrap();
+        let aligned = |shape: &String| {
+            let shape: Shape = shape.trim_start_matches("random ").parse().unwrap();
+            shape.n.is_multiple_of(16) && shape.k.is_multiple_of(16)
+        };
+        assert!(e4m3.len() == 50 && e4m3.iter().all(aligned), "{e4m3:?}");
         let random = "--suite random --random-shapes 7 --random-seed 3 --random-k 64..64";
         let shapes = selected(random).unwrap();
         assert_eq!(shapes.len(), 7);

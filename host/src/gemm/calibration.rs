@@ -12,13 +12,19 @@ macro_rules! calibration {
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Calibration {
             $($(#[doc = $doc])* pub $name: f64,)*
-            /// What single kernels take more or less than the constants say.
+            /// What single kernels for operands of 16 bits take more or less than the constants say.
             pub kernels: [KernelTimes; kernel_times::H200.len()],
+            /// The same of those for 8-bit floats.
+            pub e4m3_kernels: [KernelTimes; kernel_times::H200_E4M3.len()],
         }
 
         impl Calibration {
             /// One NVIDIA H200.
-            pub const H200: Self = Self { $($name: $value,)* kernels: kernel_times::H200 };
+            pub const H200: Self = Self {
+                $($name: $value,)*
+                kernels: kernel_times::H200,
+                e4m3_kernels: kernel_times::H200_E4M3,
+            };
 
             /// The constants with their names, to change them.
             pub fn constants(&mut self) -> Vec<(&'static str, &mut f64)> {
@@ -137,6 +143,16 @@ calibration! {
     two_fit_gain_us = 0.868;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
     two_fit_loss_us = 0.47;
+    /// Factor of the time of the tensor cores with 8-bit floats: with 1, a byte of them takes as long as a byte of 16-bit
+    /// operands. Not fitted, as the three below.
+    e4m3_mma = 1.0;
+    /// Another factor where sums are promoted: warps add those of each k tile to sums in f32.
+    e4m3_promoted = 1.0;
+    /// `e4m3_promoted` where the main loop applies block scales too.
+    e4m3_block_scaled = 1.0;
+    /// Factor of the time at the power limit with 8-bit floats: with 1, a multiplication takes half the energy of one of 16
+    /// bits.
+    e4m3_power = 1.0;
 }
 
 /// Bytes of a line of the L2 cache.

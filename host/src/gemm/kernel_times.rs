@@ -5,6 +5,7 @@
 
 use super::calibration::Calibration;
 use gpu_kernels::gemm::{Instance, KernelSchedule};
+use isa::kernel::Dtype;
 
 /// Measured times of the kernels with one tile and cluster, relative to the prediction without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +13,7 @@ pub struct KernelTimes {
     tile: [u32; 2],
     cluster: [u32; 2],
     kind: Kind,
+    sums: Sums,
     /// Factor of the time of a k tile.
     pub step: f64,
     /// Time beside the k tiles and epilogues, in microseconds. It may be below 0.
@@ -32,12 +34,52 @@ enum Kind {
 }
 use Kind::{Cooperative, Pingpong, Swapped, SwappedPingpong, TwoFit};
 
+/// The operands that a kernel multiplies, and how it sums the products of those of 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sums {
+    /// Operands of 16 bits.
+    Whole,
+    /// 8-bit floats, whose sums of each k tile are added in f32.
+    Promoted,
+    /// 8-bit floats, whose sums the tensor cores keep.
+    FastAccum,
+    /// 8-bit floats with block scales.
+    BlockScaled,
+}
+use Sums::{BlockScaled, FastAccum, Promoted, Whole};
+
+impl Sums {
+    /// `None` for other operands: those of 32 bits, and integers.
+    fn of(i: &Instance) -> Option<Self> {
+        match i.ab {
+            Dtype::E4m3 | Dtype::E5m2 => Some(match (i.promotes, i.scale_granularity) {
+                (false, _) => FastAccum,
+                (true, None) => Promoted,
+                (true, Some(_)) => BlockScaled,
+            }),
+            ab => (ab.size() == 2).then_some(Whole),
+        }
+    }
+}
+
 impl KernelTimes {
     const fn of(tile: [u32; 2], cluster: [u32; 2], kind: Kind, [step, fixed_us]: [f64; 2]) -> Self {
-        Self { tile, cluster, kind, step, fixed_us }
+        Self { tile, cluster, kind, sums: Whole, step, fixed_us }
     }
 
-    /// Whether these are the times of an instance. They were measured with 16-bit operands.
+    /// Of a kernel for 8-bit floats.
+    const fn e4m3(
+        tile: [u32; 2],
+        cluster: [u32; 2],
+        kind: Kind,
+        sums: Sums,
+        [step, fixed_us]: [f64; 2],
+    ) -> Self {
+        Self { tile, cluster, kind, sums, step, fixed_us }
+    }
+
+    /// Whether these are the times of an instance. They are measured with operands and results of bf16, or with operands of e4m3
+    /// and results of bf16.
     #[must_use]
     pub fn are_of(&self, i: &Instance) -> bool {
         let kind = match i.kernel_schedule {
@@ -54,26 +96,44 @@ impl KernelTimes {
         self.tile == [i.bm, i.bn]
             && self.cluster == [i.cluster_m, i.cluster_n]
             && self.kind == kind
-            && i.ab.size() == 2
+            && Sums::of(i) == Some(self.sums)
     }
 
     /// The row of the table of an H200 for these times, as source text.
     #[must_use]
     pub fn row(&self) -> String {
-        let Self { tile, cluster, kind, step, fixed_us } = self;
-        format!("KernelTimes::of({tile:?}, {cluster:?}, {kind:?}, [{step:.3}, {fixed_us:.3}]),")
+        let Self { tile, cluster, kind, sums, step, fixed_us } = self;
+        let (of, sums) = match sums {
+            Whole => ("of", String::new()),
+            sums => ("e4m3", format!(" {sums:?},")),
+        };
+        format!(
+            "KernelTimes::{of}({tile:?}, {cluster:?}, {kind:?},{sums} [{step:.3}, {fixed_us:.3}]),"
+        )
     }
 }
 
 impl Calibration {
     /// Factor of the time of a k tile, and time beside the tiles. A kernel that was not measured has the factor 1.
     pub(super) fn of_kernel(&self, instance: &Instance) -> (f64, f64) {
-        let times = self.kernels.iter().find(|times| times.are_of(instance));
+        let mut all = self.kernels.iter().chain(&self.e4m3_kernels);
+        let times = all.find(|times| times.are_of(instance));
         times.map_or((1.0, 0.0), |times| (times.step, times.fixed_us))
+    }
+
+    /// Factors of the time in the tensor cores, and of the time at the power limit, for the operands of an instance.
+    pub(super) fn of_operands(&self, instance: &Instance) -> (f64, f64) {
+        let mma = match Sums::of(instance) {
+            None | Some(Whole) => return (1.0, 1.0),
+            Some(FastAccum) => self.e4m3_mma,
+            Some(Promoted) => self.e4m3_mma * self.e4m3_promoted,
+            Some(BlockScaled) => self.e4m3_mma * self.e4m3_block_scaled,
+        };
+        (mma, self.e4m3_power)
     }
 }
 
-/// One NVIDIA H200.
+/// One NVIDIA H200, kernels for operands of 16 bits.
 pub(super) const H200: [KernelTimes; 72] = [
     KernelTimes::of([128, 256], [2, 1], Cooperative, [1.138, -0.149]),
     KernelTimes::of([128, 128], [1, 1], Cooperative, [1.099, 0.190]),
@@ -147,4 +207,37 @@ pub(super) const H200: [KernelTimes; 72] = [
     KernelTimes::of([64, 160], [4, 1], Swapped, [0.939, -0.025]),
     KernelTimes::of([64, 176], [2, 1], SwappedPingpong, [1.191, -0.324]),
     KernelTimes::of([192, 160], [2, 1], Swapped, [1.028, 0.001]),
+];
+
+/// One NVIDIA H200, kernels for 8-bit floats. None of them has been fitted: a factor of 1 and no time of its own say nothing.
+pub(super) const H200_E4M3: [KernelTimes; 29] = [
+    KernelTimes::e4m3([128, 256], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [1, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 64], [1, 1], Swapped, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 16], [1, 1], Swapped, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 32], [1, 1], Swapped, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 64], [1, 2], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 64], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 192], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 112], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 112], [2, 1], Cooperative, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 16], [1, 1], TwoFit, Promoted, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 256], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [1, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 64], [1, 1], Swapped, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 16], [1, 1], Swapped, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 32], [1, 1], Swapped, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 64], [1, 2], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 64], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 176], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 224], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 112], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 112], [2, 1], Cooperative, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 16], [1, 1], TwoFit, FastAccum, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 256], [2, 1], Cooperative, BlockScaled, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [1, 1], Cooperative, BlockScaled, [1.0, 0.0]),
+    KernelTimes::e4m3([64, 128], [1, 1], Cooperative, BlockScaled, [1.0, 0.0]),
+    KernelTimes::e4m3([128, 128], [2, 1], Cooperative, BlockScaled, [1.0, 0.0]),
 ];

@@ -98,6 +98,7 @@ impl<'t> Tiled<'t> {
         // One warp group writes 64 rows in the time in which two write 128.
         let stored = if pingpong(i) { 2.0 * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
+        let (mma, power) = c.of_operands(i);
         // The clusters of a row of cluster tiles share rows of the instance's A, and those of a column rows of its B.
         let Tiling { clusters_m, clusters_n, swap_ab, .. } = tiling;
         let shared_by = if swap_ab { [clusters_m, clusters_n] } else { [clusters_n, clusters_m] };
@@ -111,7 +112,7 @@ impl<'t> Tiled<'t> {
             active,
             k_tiles,
             // 64 columns of 16 bits take as long as 128 of 8 bits.
-            mma_us: c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
+            mma_us: mma * c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
             l2_us: (a + b) / l2_rate,
             sm_us: (f64::from(i.bm + i.bn) * bytes + c.requested * own) / c.sm_bytes_per_us
                 * into_sm,
@@ -122,9 +123,9 @@ impl<'t> Tiled<'t> {
             epilogue_us: c.epilogue_us + c.epilogue_us_per_element * stored + overlap_us,
             bytes_us,
             read_us: c.memory_us + bytes_us + slow_us,
-            // A multiplication of 8 bits takes about half the energy of one of 16.
+            // With a factor of 1, a multiplication of 8 bits takes half the energy of one of 16.
             power_us: power_us(
-                problem.flops() * problem.ab.size() as f64 / 2.0,
+                power * problem.flops() * problem.ab.size() as f64 / 2.0,
                 fetched_bytes(i, tiling.clusters() * k_tiles) as f64,
                 c,
             ),
