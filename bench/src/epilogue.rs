@@ -4,7 +4,7 @@
 
 mod cases;
 
-pub use cases::{CASES, Layer};
+pub use cases::{Activation, CASES, Layer};
 
 use crate::check::fingerprint;
 use crate::cublaslt::{CublasLt, CublasLtPlan};
@@ -110,10 +110,12 @@ impl EpilogueBench {
     /// Makes operands of type `dtype` for any of `layers`.
     ///
     /// # Errors
-    /// [`host::Error::NotOnModel`] on the SM model; [`host::Error::OutOfMemory`].
+    /// [`host::Error::NotOnModel`] on the SM model; [`Error::Setting`] for an empty product; the errors of
+    /// [`GemmProblem::check`]; [`host::Error::OutOfMemory`].
     pub fn new(device: &Device, dtype: Dtype, seed: u64, layers: &[Layer]) -> Result<Self, Error> {
         let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
         let l2_bytes = info.l2_bytes;
+        layers.iter().try_for_each(|layer| layer.check(dtype))?;
         let of = |layer: &Layer| {
             let places = Places::of(layer, dtype, l2_bytes);
             places.sets * places.set()
@@ -126,8 +128,8 @@ impl EpilogueBench {
     /// Checks a layer and times it, in turn with the product alone and with cuBLASLt if it is there and has the epilogue.
     ///
     /// # Errors
-    /// [`host::Error::OutOfBuffer`] for a layer that is larger than those given to [`EpilogueBench::new`]; errors of the plans
-    /// and of the launches.
+    /// [`Error::Setting`] for an empty product; [`host::Error::OutOfBuffer`] for a layer that is larger than those given to
+    /// [`EpilogueBench::new`]; errors of the plans and of the launches.
     pub fn measure<T: FusedElement>(
         &self,
         kernels: &Kernels<'_, T>,
@@ -135,6 +137,7 @@ impl EpilogueBench {
         layer: &Layer,
         config: &BenchConfig,
     ) -> Result<EpilogueLine, Error> {
+        layer.check(self.dtype)?;
         let problem = layer.problem(self.dtype);
         let product = GemmProblem { beta_c: false, ..problem };
         let alpha = layer.alpha();

@@ -65,10 +65,12 @@ impl GroupedBench {
     /// Makes operands for any of `shapes`.
     ///
     /// # Errors
-    /// [`host::Error::NotOnModel`] on the SM model; [`host::Error::OutOfMemory`].
+    /// [`host::Error::NotOnModel`] on the SM model; [`Error::Setting`] for an empty product;
+    /// [`host::gemm::GroupedError`] for one that the kernels do not compute; [`host::Error::OutOfMemory`].
     pub fn new(device: &Device, seed: u64, shapes: &[GroupedShape]) -> Result<Self, Error> {
         let info = device.info().ok_or(host::Error::NotOnModel { what: "a benchmark" })?;
         let l2_bytes = info.l2_bytes;
+        shapes.iter().try_for_each(GroupedShape::check)?;
         let of =
             |shape: &GroupedShape| shape.sets(l2_bytes) * shape.elements().iter().sum::<usize>();
         let elements = shapes.iter().map(of).max().unwrap_or(0);
@@ -82,7 +84,7 @@ impl GroupedBench {
     /// Checks a product and times it, in turn with plain products of `plain`.
     ///
     /// # Errors
-    /// [`host::Error::OutOfBuffer`] for a shape that is larger than those given to [`GroupedBench::new`]; errors of the plans
+    /// [`Error::Setting`] for an empty product; [`host::Error::OutOfBuffer`] for a shape that is larger than those given to [`GroupedBench::new`]; errors of the plans
     /// and of the launches.
     pub fn measure(
         &self,
@@ -91,6 +93,7 @@ impl GroupedBench {
         shape: &GroupedShape,
         config: &BenchConfig,
     ) -> Result<GroupedLine, Error> {
+        shape.check()?;
         let (problem, sizes) = (shape.problem(), shape.sizes());
         let sets = (0..shape.sets(self.l2_bytes)).map(|set| self.set(shape, &sizes, set));
         let sets: Vec<Set<'_>> = sets.collect::<Result<_, _>>()?;

@@ -105,6 +105,18 @@ impl Layer {
         GemmProblem { m, n, k, ab: dtype, out: dtype, beta_c: self.residual }
     }
 
+    /// Checks the sizes.
+    pub(super) fn check(&self, dtype: Dtype) -> Result<(), crate::Error> {
+        let Shape { m, n, k } = self.shape;
+        // Whole blocks of B's rows are compared.
+        for (what, value, least) in [("M", m, 1), ("N", n, BLOCK as u64), ("K", k, 1)] {
+            if value < least {
+                return Err(crate::Error::Setting { what, value, least });
+            }
+        }
+        Ok(self.problem(dtype).check()?)
+    }
+
     /// Columns of D.
     pub fn columns(&self) -> u64 {
         if self.gated { self.shape.n / 2 } else { self.shape.n }
@@ -227,6 +239,10 @@ mod tests {
     fn cublaslt_has_bias_and_gelu_and_nothing_else_of_it() {
         let rivals = CASES.iter().filter(|layer| layer.rival().is_some()).count();
         assert_eq!((rivals, CASES[0].rival()), (6, Some(Epilogue::Bias)));
-        assert!(CASES.iter().all(|layer| layer.columns() * layer.shape.m > 0));
+        assert!(CASES.iter().all(|layer| layer.check(Dtype::Bf16).is_ok()));
+        let mut empty = CASES[0];
+        empty.shape.k = 0;
+        let said = empty.check(Dtype::Bf16).unwrap_err().to_string();
+        assert_eq!(said, "benchmark: K = 0; the least value is 1");
     }
 }

@@ -1,5 +1,6 @@
 //! The products of the suite "grouped".
 
+use crate::error::Error;
 use host::Dtype;
 use host::gemm::{GemmProblem, GroupedProblem, GroupedRows};
 use serde::Serialize;
@@ -61,7 +62,7 @@ impl GroupedShape {
         let size =
             |g: u64| if g.is_multiple_of(4) { 0 } else { g * 37 % groups * 3 * mean / groups };
         let mut sizes: Vec<u64> = (0..groups).map(size).collect();
-        let rest = (groups * mean).saturating_sub(sizes.iter().sum());
+        let rest = groups.saturating_mul(mean).saturating_sub(sizes.iter().sum());
         if let Some(last) = sizes.last_mut() {
             *last += rest;
         }
@@ -73,6 +74,17 @@ impl GroupedShape {
         let Self { groups, n, k, .. } = *self;
         let rows = GroupedRows::Contiguous { total: self.sizes().iter().sum() };
         GroupedProblem { groups, rows, n, k, dtype: DTYPE }
+    }
+
+    /// Checks the sizes.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Self { groups, mean, n, k, .. } = *self;
+        for (what, value) in [("groups", groups), ("rows", mean), ("N", n), ("K", k)] {
+            if value == 0 {
+                return Err(Error::Setting { what, value, least: 1 });
+            }
+        }
+        Ok(self.problem().check().map_err(host::Error::from)?)
     }
 
     /// The plain product of a group of so many rows.
@@ -106,8 +118,10 @@ mod tests {
             assert!(rows >= mean && rows * 4 < mean * 5, "{shape}: {rows}");
             assert_eq!(sizes.iter().all(|size| *size == shape.mean), shape.even);
             assert_eq!(sizes.contains(&0), !shape.even, "{shape}");
-            assert!(shape.problem().check().is_ok(), "{shape}");
+            assert!(shape.check().is_ok(), "{shape}");
         }
+        let said = shape(4, 8, 16, 0, true).check().unwrap_err().to_string();
+        assert_eq!(said, "benchmark: K = 0; the least value is 1");
         assert_eq!(SHAPES.iter().filter(|shape| shape.even).count(), 4);
         assert_eq!(SHAPES[7].to_string(), "32x5x7168x2048 uneven");
     }
