@@ -41,10 +41,10 @@ const DRIFT_WEIGHT: f64 = 3e-4;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
-const SUITE_WEIGHT: f64 = 2.0;
+const SUITE_WEIGHT: f64 = 4.0;
 /// Weight of a shape of the suites whose few pairs the benchmark has timed. There each kernel runs alone, as it does for users:
 /// where power decides, and where one launch overlaps the next, that is another time than in a record of many kernels.
-const BENCHED_WEIGHT: f64 = 4.0;
+const BENCHED_WEIGHT: f64 = 12.0;
 /// A shape where the fastest pair is at most this many times as fast as the first of cuBLASLt's candidates: there a wrong pick
 /// puts us behind. It counts as [`CLOSE_WEIGHT`] shapes.
 const CLOSE: f64 = 1.06;

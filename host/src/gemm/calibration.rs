@@ -36,115 +36,115 @@ macro_rules! calibration {
 
 calibration! {
     /// Launch, start and end of a kernel that does almost nothing.
-    launch_us = 1.09;
+    launch_us = 1.08;
     /// Added to `launch_us` where a grid occupies both SMs of some pair (TPC): the dependent grid then finds no room
     /// beside it, and starts when this grid's CTAs exit.
-    crowded_us = 0.462;
+    crowded_us = 0.402;
     /// Added to each k tile of two cooperative warp groups: barriers and issue.
-    k_tile_us = 0.0425;
+    k_tile_us = 0.0441;
     /// The same for one warp group: a slot waits for one arrival fewer.
-    k_tile_one_group_us = 0.0377;
+    k_tile_one_group_us = 0.0385;
     /// The same for three warp groups.
-    k_tile_three_groups_us = 0.0567;
+    k_tile_three_groups_us = 0.0622;
     /// The same for ping-pong: one warp group issues while the other one computes.
-    k_tile_pingpong_us = 0.00511;
+    k_tile_pingpong_us = 0.00489;
     /// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
     /// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
-    mma_us_per_element = 1.37e-5;
+    mma_us_per_element = 1.35e-5;
     /// Bytes per microsecond from the L2 cache to all CTAs together. CTAs that load the same lines at about the same
     /// time share a request, so this is more than the cache delivers.
-    l2_bytes_per_us = 8.14e7;
+    l2_bytes_per_us = 8.37e7;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 128 bytes: each row of a TMA box touches
     /// two lines.
-    l2_bytes_per_us_two_lines = 1.49e7;
+    l2_bytes_per_us_two_lines = 1.43e7;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 32 bytes: each row of a TMA box touches
     /// five sectors of two lines.
-    l2_bytes_per_us_partial_sectors = 1.17e7;
+    l2_bytes_per_us_partial_sectors = 1.11e7;
     /// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
-    larger_operand = 0.298;
+    larger_operand = 0.28;
     /// Bytes per microsecond into one SM.
-    sm_bytes_per_us = 4.07e5;
+    sm_bytes_per_us = 4.06e5;
     /// What a byte that a CTA requests costs beside a byte that comes into its SM, as a factor. With multicast a CTA
     /// requests only its part of the bytes that come in.
-    requested = 0.82;
+    requested = 0.836;
     /// Factor of the time into an SM where more CTAs run than there are pairs of SMs (TPCs): both SMs of a pair
     /// then load.
-    shared_pair = 1.3;
+    shared_pair = 1.25;
     /// Factor of the time into an SM where each row of a TMA box touches two lines.
-    two_lines_into_sm = 0.961;
+    two_lines_into_sm = 0.997;
     /// The same where it touches five sectors.
-    partial_sectors_into_sm = 1.53;
+    partial_sectors_into_sm = 1.58;
     /// Added to each k tile for each row of a cluster tile that lies outside of the tensors, in each of the clusters
     /// that run: TMA fills such rows with zeros more slowly than it loads rows, and the clusters hinder one another.
-    row_outside_us = 1.99e-5;
+    row_outside_us = 2.22e-5;
     /// Fixed time of an epilogue.
-    epilogue_us = 0.354;
+    epilogue_us = 0.35;
     /// Time of an epilogue for each element of the tile: 0.9 µs for a tile of 128 x 256 in halves.
-    epilogue_us_per_element = 3.58e-5;
+    epilogue_us_per_element = 3.86e-5;
     /// Added to `epilogue_us` where two epilogue tiles overlap, because they don't divide the tile: one waits until the other
     /// one is written.
-    epilogue_overlap_us = 0.118;
+    epilogue_overlap_us = 0.116;
     /// Factor of `epilogue_us_per_element` with swap_ab, whose fragments are transposed.
-    epilogue_swapped = 1.13;
+    epilogue_swapped = 1.07;
     /// Fraction of an epilogue by which its stores delay the loads of the other warp group's tile, with ping-pong, where these
     /// take all of the time of a k tile.
-    epilogue_contends = 0.469;
+    epilogue_contends = 0.502;
     /// Least time of the stream-K fix-up: until a CTA has another one's partials.
-    fixup_us = 0.713;
+    fixup_us = 0.695;
     /// Added to `fixup_us` for each round of loads: the partials of up to eight CTAs, if they are small.
-    fixup_round_us = 0.145;
+    fixup_round_us = 0.136;
     /// Added to `fixup_us` for each element of the tile: partials are stored.
-    fixup_store_us_per_element = 6.11e-5;
+    fixup_store_us_per_element = 6.27e-5;
     /// The same for each CTA whose partials are added: partials are loaded.
-    fixup_load_us_per_element = 2.36e-5;
+    fixup_load_us_per_element = 2.28e-5;
     /// Added to `fixup_us` for each element of the tiles of all CTAs: the partials of all tiles pass through the L2
     /// cache at the same time.
-    fixup_traffic_us_per_element = 3.99e-7;
+    fixup_traffic_us_per_element = 4.33e-7;
     /// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
-    fixup_of_memory = 0.926;
+    fixup_of_memory = 1.0;
     /// `fixup_of_memory` where half of the clusters only give partials, one to each tile: they exit before the fix-up,
     /// and CTAs of the dependent grid that take their SMs prefetch meanwhile. Measured where rows of A and B are whole
     /// lines of the L2 cache, and used only there.
-    fixup_of_memory_left = 0.343;
+    fixup_of_memory_left = 0.409;
     /// Bytes per microsecond from memory, in a long read.
-    memory_bytes_per_us = 4.93e6;
+    memory_bytes_per_us = 4.91e6;
     /// Time until the first bytes arrive from memory.
-    memory_us = 0.0586;
+    memory_us = 0.0561;
     /// What a long read loses until memory delivers at its full rate.
-    memory_slow_us = 10.7;
+    memory_slow_us = 12.3;
     /// Time of the bytes, at full rate, of a read that loses half of `memory_slow_us`.
-    memory_half_slow_us = 43.2;
+    memory_half_slow_us = 44.6;
     /// Added to the memory time, times the fraction of the device that has no CTA, where no tile is split and rows of
     /// A and B are whole lines.
-    few_ctas_us = 0.681;
+    few_ctas_us = 0.958;
     /// Fraction of the time of the bytes that is added to the time of the busiest cluster. The first tiles of
     /// all clusters come from memory, and nothing is multiplied meanwhile.
-    memory_not_hidden = 0.153;
+    memory_not_hidden = 0.131;
     /// Extra bytes from memory, as a fraction, of an operand that several clusters load.
-    read_again = 0.229;
+    read_again = 0.232;
     /// What memory delivers once more of what L2 can't hold, as a fraction, where clusters that split tiles are at other k
     /// tiles.
-    out_of_step = 0.389;
+    out_of_step = 0.309;
     /// Bytes of the operands that L2 holds for clusters that are at other k tiles. The rest is loaded again.
-    shared_l2_bytes = 1.11e7;
+    shared_l2_bytes = 1.10e7;
     /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
-    written = 0.0583;
+    written = 0.0595;
     /// Added to `written` where rows of D begin inside a sector of 32 bytes.
-    written_partial_sectors = 0.277;
+    written_partial_sectors = 0.278;
     /// Added to `written` where rows of D begin inside a line of 128 bytes, times the fraction of D that L2 can't hold: a line
     /// at the edge of a tile is written to memory in parts.
-    written_partial_lines_evicted = 1.19;
+    written_partial_lines_evicted = 1.17;
     /// Fraction of the time at the power limit that a very short product saves: the limit holds for the mean of some time.
-    power_saved = 0.333;
+    power_saved = 0.289;
     /// Time at the power limit of a product that saves half of `power_saved`.
-    power_half_saved_us = 27.0;
+    power_half_saved_us = 26.5;
     /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
     /// data-parallel tiles: its end overlaps with the start of the dependent grid.
-    two_fit_gain_us = 0.868;
+    two_fit_gain_us = 0.963;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
-    two_fit_loss_us = 0.47;
+    two_fit_loss_us = 0.513;
     /// Factor of the time of the tensor cores with 8-bit floats: with 1, a byte of them takes as long as a byte of 16-bit
-    /// operands. Not fitted, as the three below.
+    /// operands.
     e4m3_mma = 1.1;
     /// Another factor where sums are promoted: warps add those of each k tile to sums in f32.
     e4m3_promoted = 1.12;
