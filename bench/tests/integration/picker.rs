@@ -70,9 +70,9 @@ fn what_is_picked_is_near_the_fastest() {
     for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    // The records have all kernels of the table, those in clusters of four and eight among them.
-    assert!(fresh.0 > 0.972 && fresh.1 > 0.82, "{fresh:?}");
-    assert!(held_out.0 > 0.976 && held_out.1 > 0.76, "{held_out:?}");
+    // Its records lack the kernels of the day after, so that for some shapes this is the picker's second choice.
+    assert!(fresh.0 > 0.97 && fresh.1 > 0.85, "{fresh:?}");
+    assert!(held_out.0 > 0.978 && held_out.1 > 0.76, "{held_out:?}");
     assert!(seen.0 > 0.982 && seen.1 > 0.77, "{seen:?}");
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
@@ -103,7 +103,9 @@ fn few_picks_are_behind_cublaslt() {
         "{count} held-out shapes: {mean:.3} of cuBLASLt's first candidate, least {least:.3?}; below 0.97: {table} that no pair \
          of the table reaches, and {pick} by the pick; {far} below 0.90"
     );
-    assert!(mean > FIRST_MEAN && pick <= FIRST_BY_PICK && far <= FIRST_FAR, "{mean} {pick} {far}");
+    let percent = |shapes: usize| 100.0 * shapes as f64 / count as f64;
+    let (pick, far) = (percent(pick), percent(far));
+    assert!(mean > FIRST_MEAN && pick < FIRST_BY_PICK && far < FIRST_FAR, "{mean} {pick} {far}");
 }
 
 /// Shapes that were drawn after the fit, with the pair that was picked then. A pair is picked where the model takes its time
@@ -128,10 +130,11 @@ fn times_of_fresh_picks_are_as_predicted() {
     assert!(mean > 0.96 && least.0 > 0.7 && error < 0.06, "{mean}, {least:?}, {error}");
 }
 
-/// Bars of the picks beside cuBLASLt: the geometric mean, most shapes that only the pick puts behind, and most shapes far behind.
-const FIRST_MEAN: f64 = 1.14;
-const FIRST_BY_PICK: usize = 13;
-const FIRST_FAR: usize = 9;
+/// Bars of the picks beside cuBLASLt: the geometric mean, most shapes that only the pick puts behind, and most shapes far behind,
+/// in percent.
+const FIRST_MEAN: f64 = 1.165;
+const FIRST_BY_PICK: f64 = 6.0;
+const FIRST_FAR: f64 = 2.5;
 
 /// Least percentage of shapes whose first choice was measured.
 const MEASURED: usize = 90;

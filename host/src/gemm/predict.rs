@@ -116,6 +116,8 @@ impl Prediction {
         };
         let cluster_tiles = tiling.clusters();
         let k_tile_us = product.k_tile_us(clusters, ctas);
+        let idle = f64::from(product.sms) / ctas as f64;
+        let slower = if idle > 1.0 { idle.powf(POWER_OF_SMS) } else { 1.0 };
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
@@ -138,8 +140,7 @@ impl Prediction {
                 + fixup_us * of_memory
                 + product.out_of_step_us(schedule),
             bytes_us,
-            power_us: product.power_us
-                * (f64::from(product.sms) / ctas as f64).max(1.0).powf(POWER_OF_SMS),
+            power_us: product.power_us * slower,
             ctas,
             stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,

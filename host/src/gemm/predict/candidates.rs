@@ -100,17 +100,20 @@ pub(crate) fn best<'t>(
     c: bool,
     sms: u32,
 ) -> Option<Candidate<'t>> {
-    // The kernels that may be fastest come first, so that soon none of the others can be.
-    let tiled =
-        tiled(table, problem, c, sms).map(|(index, tiled)| (tiled.least_us(), index, tiled));
-    let mut all: Vec<_> = tiled.collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut all = Vec::with_capacity(table.len());
+    all.extend(tiled(table, problem, c, sms));
+    // The kernels that may be fastest come first, so that soon none of the others can be. Their places are sorted: a product
+    // tiled by a kernel has hundreds of bytes.
+    let least = all.iter().enumerate().map(|(place, (_, tiled))| (tiled.least_us(), place));
+    let mut order: Vec<(f64, usize)> = least.collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut best: Option<Candidate<'t>> = None;
-    for (least_us, index, tiled) in &all {
+    for (least_us, place) in order {
         let shortest = best.as_ref().map_or(f64::INFINITY, |best| best.prediction.predicted_us);
-        if *least_us > shortest {
+        if least_us > shortest {
             break;
         }
+        let (index, tiled) = &all[place];
         tiled.schedules().for_each(|prediction| {
             let candidate = Candidate { index: *index, instance: tiled.instance, prediction };
             if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {

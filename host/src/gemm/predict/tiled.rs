@@ -182,9 +182,11 @@ impl<'t> Tiled<'t> {
     pub fn least_us(&self) -> f64 {
         let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
         let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
-        let busiest_us = k_tiles as f64 * k_tile_us + self.fixed_us;
+        // Each schedule has the start, and at least one whole epilogue.
+        let start_us = self.fixed_us + self.c.memory_not_hidden * self.bytes_us;
+        let busiest_us = (start_us + k_tiles as f64 * k_tile_us + self.epilogue_us).max(0.0);
         let gain_us = if self.instance.two_fit() { self.c.two_fit_gain_us } else { 0.0 };
-        self.power_us.max(self.read_us).max(busiest_us) + self.c.launch_us - gain_us
+        longest([self.power_us, self.read_us, busiest_us]) + self.c.launch_us - gain_us
     }
 
     /// The predictions of all schedules that are worth trying.
