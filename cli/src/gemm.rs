@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(help_heading = GENERATED, long)]
     seed: Option<u64>,
     /// Sizes of products of their own, "M N K" on each line, whose operands are generated: all of them in one launch, as
-    /// CUTLASS's grouped GEMM of pointer arrays. M, N and K of a line may be 0, and N is a multiple of 8
+    /// CUTLASS's grouped GEMM of pointer arrays. M and N of a line may be 0, K not, and N is a multiple of 8
     #[arg(help_heading = ARRAY, long, value_name = "FILE", conflicts_with_all = ["a", "m", "n", "k", "groups", "beta", "epilogue", "scales", "fast_accum", "d_scale", "amax", "out", "out_dtype", "dtype"])]
     problems: Option<PathBuf>,
     /// Scales of A from a file: a number, or f32 values in a .safetensors file, one or M of them, or [M, K/128] with --scales
