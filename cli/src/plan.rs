@@ -120,7 +120,7 @@ struct Listed {
     picked: usize,
 }
 
-const FITTED: &str = "the constants of the predictions were fitted to kernels of bf16: there are none of these types";
+const FITTED: &str = "the constants of the predictions were fitted to kernels of bf16 and of e4m3: there are none of these types";
 const STACKED: &str =
     "the predictions are those of a product of K-major matrices with as many tiles";
 const MEAN: &str = "the predictions are those of groups that all have the mean number of rows";
@@ -156,8 +156,13 @@ impl Args {
         let rows = self.family.kernels(device, &problem)?.rows();
         // Fails with a list of the table's types if no instance has these.
         let picked = pick(rows, &problem, beta_c, sms)?.index;
-        let plain = matches!(ab, Dtype::Bf16 | Dtype::F16);
+        // There are constants of 16-bit operands, and of e4m3 without C and with results that are not quantised.
         let (types, columns) = (self.family.types(), if gated { n / 2 } else { n });
+        let fitted = match ab {
+            Dtype::Bf16 | Dtype::F16 => true,
+            Dtype::E4m3 => types.b == Dtype::E4m3 && out != Dtype::E4m3 && !beta_c,
+            _ => false,
+        };
         let types = [pair_name(types.a, types.b), dtype_name(out)];
         let c = if beta_c { " + C" } else { "" };
         let epilogue = self.family.epilogue.as_ref().map(|e| format!(", {e}")).unwrap_or_default();
@@ -172,7 +177,7 @@ impl Args {
             types,
             m,
             bytes: bytes + of_c(problem.bytes('D')),
-            note: (!plain).then_some(FITTED),
+            note: (!fitted).then_some(FITTED),
             candidates: candidates(rows, &problem, beta_c, sms)
                 .map(|Candidate { index, prediction, .. }| Candidate {
                     index,
