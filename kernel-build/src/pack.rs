@@ -1,6 +1,6 @@
 //! Packs the modules of an image in Brotli (RFC 7932), each with the text of a similar one as its dictionary.
 //!
-//! A kernel for f16 and its twin for bf16 differ in a few lines. The image would be twice as large without dictionaries.
+//! A kernel for f16 and its twin for bf16 differ in a few lines. The image would be nearly twice as large without dictionaries.
 
 use crate::{parallel, ptx::KernelPtx};
 use brotli::enc::{BrotliCompressCustomIoCustomDict, BrotliEncoderParams, StandardAlloc};
@@ -19,6 +19,10 @@ const BUFFER: usize = 1 << 14;
 const MOST_DICTIONARIES: u32 = 2;
 /// Hashes of lines that stand for a text.
 const SKETCH: usize = 256;
+/// Least similarity of a dictionary.
+const AKIN: usize = SKETCH / 8;
+/// Least similarity of a dictionary that needs one itself.
+const TWIN: usize = SKETCH / 2;
 
 /// A packed module.
 pub struct Packed {
@@ -34,9 +38,13 @@ pub fn pack_all(modules: &[KernelPtx], may: impl Fn(usize, usize) -> bool) -> Ve
     let mut dictionaries: Vec<Option<usize>> = Vec::with_capacity(modules.len());
     let mut depths: Vec<u32> = Vec::with_capacity(modules.len());
     for (i, own) in sketches.iter().enumerate() {
-        let others = (0..i).filter(|&j| depths[j] < MOST_DICTIONARIES && may(i, j));
-        // Of equally similar ones the first: it needs the fewest dictionaries itself.
-        let nearest = others.rev().max_by_key(|&j| similarity(own, &sketches[j]));
+        // What is only somewhat similar is taken if it needs no dictionary itself. So there is room for a twin's twin.
+        let of = |j: usize| (similarity(own, &sketches[j]), j);
+        let others = (0..i).filter(|&j| depths[j] < MOST_DICTIONARIES && may(i, j)).map(of);
+        let right =
+            |&(similar, j): &(usize, usize)| similar >= if depths[j] == 0 { AKIN } else { TWIN };
+        let nearest = others.filter(right).max_by_key(|&(similar, j)| (similar, usize::MAX - j));
+        let nearest = nearest.map(|(_, j)| j);
         depths.push(nearest.map_or(0, |j| depths[j] + 1));
         dictionaries.push(nearest);
     }
@@ -130,8 +138,10 @@ mod tests {
             assert!(depth <= MOST_DICTIONARIES, "module {i} needs {depth} others");
         }
         assert_eq!(MOST_DICTIONARIES, isa::kernel::MOST_DICTIONARIES);
+        // A module of another kind has none, and one alone has none.
+        assert_eq!(packed[1].dictionary, None);
         let apart = pack_all(&modules, |i, j| i % 2 == j % 2);
-        assert_eq!((apart[1].dictionary, apart[3].dictionary), (None, Some(1)));
+        assert_eq!((apart[2].dictionary, apart[3].dictionary), (Some(0), None));
         assert!(pack_all(&[], |_, _| true).is_empty());
     }
 }
