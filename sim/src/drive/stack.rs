@@ -3,9 +3,14 @@
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Stacks that the pool keeps: enough for two clusters of large CTAs.
 const KEPT: usize = 4096;
+/// Tries to map a stack, and the time between two of them.
+const TRIES: u32 = 1000;
+const BETWEEN: Duration = Duration::from_millis(10);
 /// Bytes of a page, and of a cache line.
 const PAGE: usize = 4096;
 const LINE: usize = 64;
@@ -74,12 +79,33 @@ impl Stacks {
                 }
             }
         }
-        self.free.pop().map_or_else(|| ThreadStack::new(self.bytes), Ok)
+        self.free.pop().map_or_else(|| patiently(|| ThreadStack::new(self.bytes), make_room), Ok)
     }
 
     pub fn give(&mut self, stack: ThreadStack) {
         self.free.push(stack);
     }
+}
+
+/// What `make` makes. A process has only so many mappings (Linux: `vm.max_map_count`), and launches beside this one give
+/// theirs back when they end: so it is tried again for ten seconds, each time after `make_room`.
+fn patiently<T>(
+    mut make: impl FnMut() -> io::Result<T>,
+    mut make_room: impl FnMut(),
+) -> io::Result<T> {
+    for _ in 1..TRIES {
+        if let Ok(made) = make() {
+            return Ok(made);
+        }
+        make_room();
+        sleep(BETWEEN);
+    }
+    make()
+}
+
+/// Unmaps the stacks that nobody uses.
+fn make_room() {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
 impl Drop for Stacks {
@@ -88,5 +114,35 @@ impl Drop for Stacks {
         let room = KEPT.saturating_sub(pool.len());
         let bytes = self.bytes;
         pool.extend(self.free.drain(..).take(room).map(|s| (bytes, s)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_waited_for_but_not_for_ever() {
+        let (mut left, mut rooms) = (3, 0);
+        let made = patiently(
+            || {
+                left -= 1;
+                if left < 0 { Ok(left) } else { Err(io::Error::from(io::ErrorKind::OutOfMemory)) }
+            },
+            || rooms += 1,
+        );
+        assert_eq!((made.unwrap(), rooms), (-1, 3));
+        let never = || Err::<(), _>(io::Error::from(io::ErrorKind::OutOfMemory));
+        assert_eq!(patiently(never, || {}).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+    }
+
+    #[test]
+    fn unused_stacks_can_be_unmapped() {
+        let mut stacks = Stacks::new(1 << 16);
+        let stack = stacks.take().unwrap();
+        stacks.give(stack);
+        drop(stacks);
+        make_room();
+        assert!(Stacks::new(1 << 16).take().is_ok());
     }
 }
