@@ -111,6 +111,15 @@ mod tests {
         fs::write(&path, &rust).unwrap();
         fs::write(dir.path().join("image.br"), &code).unwrap();
         assert_eq!(read(&path).unwrap(), [Module { kernel: "k".into(), ptx: PTX.into() }]);
+        for (dictionary, says) in [
+            ("Some(\"other\")", "kernel k needs kernel other, which is not before it"),
+            ("Other", "a kernel of unknown form"),
+        ] {
+            fs::write(&path, rust.replace("None", dictionary)).unwrap();
+            let line = read(&path).unwrap_err().to_string();
+            assert!(line.contains(says) && !line.contains('\n'), "{line}");
+        }
+        fs::write(&path, &rust).unwrap();
         fs::write(dir.path().join("image.br"), &code[..code.len() - 1]).unwrap();
         let line = read(&path).unwrap_err().to_string();
         assert!(line.contains("kernel k has bytes 0 to 0 +"), "{line}");

@@ -31,6 +31,17 @@ fn picked(product: &Product) -> (f64, bool) {
     (product.best_us / us, place == 0)
 }
 
+/// A pick passes over kernels whose bound says that they can't be the fastest. So it must find what a look at all of them finds.
+#[test]
+fn a_pick_is_the_best_of_all_candidates() {
+    for product in &read().unwrap().iter().map(Product::new).collect::<Vec<_>>() {
+        let all = candidates(&INSTANCES, &product.problem, false, 132);
+        let best = all.min_by(Candidate::order).expect("an instance").index;
+        let picked = pick(&INSTANCES, &product.problem, false, 132).expect("an instance").index;
+        assert_eq!(picked, best, "{}", product.shape);
+    }
+}
+
 #[test]
 fn what_is_picked_is_near_the_fastest() {
     let products: Vec<Product> = read().unwrap().iter().map(Product::new).collect();

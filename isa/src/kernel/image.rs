@@ -255,4 +255,25 @@ mod tests {
             assert!(!line.contains('\n'), "{line}");
         }
     }
+
+    /// A dictionary that is not there, and dictionaries that need one another.
+    #[test]
+    fn a_dictionary_that_cannot_be_had_is_one_line() {
+        let with = |kernel, dictionary| KernelCode {
+            kernel,
+            code: Code::Brotli { bytes: 12, data: STORED, dictionary: Some(dictionary) },
+        };
+        let code = Box::leak(Box::new([with("a", "b"), with("b", "a"), with("c", "absent")]));
+        let image =
+            Image { name: "test", arch: "sm_90a", code, kernels: &[], ptxas: None, others: &[] };
+        let said = |kernel| image.ptx(kernel).unwrap_err().to_string();
+        assert_eq!(
+            said("a"),
+            "image test, kernel a: its PTX is damaged: it needs more than 2 dictionaries"
+        );
+        assert_eq!(
+            said("c"),
+            "image test has no code for kernel absent; it has code for 3 kernels"
+        );
+    }
 }

@@ -79,7 +79,9 @@ impl Stacks {
                 }
             }
         }
-        self.free.pop().map_or_else(|| patiently(|| ThreadStack::new(self.bytes), make_room), Ok)
+        self.free
+            .pop()
+            .map_or_else(|| patiently(TRIES, || ThreadStack::new(self.bytes), make_room), Ok)
     }
 
     pub fn give(&mut self, stack: ThreadStack) {
@@ -87,13 +89,14 @@ impl Stacks {
     }
 }
 
-/// What `make` makes. A process has only so many mappings (Linux: `vm.max_map_count`), and launches beside this one give
-/// theirs back when they end: so it is tried again for ten seconds, each time after `make_room`.
+/// What `make` makes, in at most `tries` tries. A process has only so many mappings (Linux: `vm.max_map_count`), and launches
+/// beside this one give theirs back when they end: so it is tried again every 10 ms, each time after `make_room`.
 fn patiently<T>(
+    tries: u32,
     mut make: impl FnMut() -> io::Result<T>,
     mut make_room: impl FnMut(),
 ) -> io::Result<T> {
-    for _ in 1..TRIES {
+    for _ in 1..tries {
         if let Ok(made) = make() {
             return Ok(made);
         }
@@ -123,26 +126,19 @@ mod tests {
 
     #[test]
     fn a_stack_is_waited_for_but_not_for_ever() {
+        let absent = || io::Error::from(io::ErrorKind::OutOfMemory);
         let (mut left, mut rooms) = (3, 0);
-        let made = patiently(
-            || {
-                left -= 1;
-                if left < 0 { Ok(left) } else { Err(io::Error::from(io::ErrorKind::OutOfMemory)) }
-            },
-            || rooms += 1,
-        );
-        assert_eq!((made.unwrap(), rooms), (-1, 3));
-        let never = || Err::<(), _>(io::Error::from(io::ErrorKind::OutOfMemory));
-        assert_eq!(patiently(never, || {}).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
-    }
-
-    #[test]
-    fn unused_stacks_can_be_unmapped() {
-        let mut stacks = Stacks::new(1 << 16);
-        let stack = stacks.take().unwrap();
-        stacks.give(stack);
-        drop(stacks);
-        make_room();
-        assert!(Stacks::new(1 << 16).take().is_ok());
+        let make = || {
+            left -= 1;
+            if left < 0 { Ok(left) } else { Err(absent()) }
+        };
+        assert_eq!((patiently(9, make, || rooms += 1).unwrap(), rooms), (-1, 3));
+        let (mut tried, mut rooms) = (0, 0);
+        let never = || {
+            tried += 1;
+            Err::<(), _>(absent())
+        };
+        let kind = patiently(4, never, || rooms += 1).unwrap_err().kind();
+        assert_eq!((kind, tried, rooms), (io::ErrorKind::OutOfMemory, 4, 3));
     }
 }

@@ -137,7 +137,7 @@ fn random(device: &Device, dtype: Dtype, bytes: usize) -> Result<Buffer, Error> 
     Ok(buffer)
 }
 
-/// About normal values: sums of four uniform ones. Their variance is 1, and 32^2 for integers. The power that a product
+/// About normal values: sums of four uniform ones. (`data::normal` needs the feature `reference` and its dependencies.) Their variance is 1, and 32^2 for integers. The power that a product
 /// draws, and so its time, depends on how many bits switch.
 fn values(count: usize, dtype: Dtype) -> Vec<f32> {
     let deviation = if matches!(dtype, Dtype::I8 | Dtype::I32) { 32.0 } else { 1.0 };
