@@ -20,6 +20,8 @@ const DECODE: Shape = Shape { m: 16, n: 14336, k: 4096 };
 const DECODE_BYTES: u64 = 2 * DECODE.n * DECODE.k;
 /// Bytes that the long run of loads reads: many times the L2 cache.
 const READ_BYTES: u64 = 1 << 30;
+/// Bytes that short runs of loads read: the caches of keys and values that attention is measured with.
+const CACHE_BYTES: [u64; 4] = [4 << 20, 16 << 20, 64 << 20, 256 << 20];
 /// Bytes of a row of the tensor that the loads read.
 const ROW_BYTES: u64 = 128;
 /// Number of normal values that the operands repeat: not a multiple of a row.
@@ -34,6 +36,8 @@ pub struct Ceilings {
     pub copy_gbs: f64,
     /// TMA loads alone, in a launch so long that its start and end do not matter.
     pub read: Rate,
+    /// TMA loads alone, of fewer bytes, which are not in the L2 cache.
+    pub read_caches: Vec<Read>,
     /// TMA loads alone, of as many bytes as B has in the product bound by memory.
     pub read_as_much: Rate,
     /// The product bound by memory, in turn with `read_as_much`. Its rate counts the bytes of B.
@@ -53,6 +57,16 @@ pub struct Rate {
     pub timing: Timing,
     /// The rate.
     pub rate: f64,
+}
+
+/// A rate of reading some bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Read {
+    /// The bytes of a launch.
+    pub bytes: u64,
+    /// Times and rate.
+    #[serde(flatten)]
+    pub rate: Rate,
 }
 
 /// A product and the fraction of a ceiling that it reaches.
@@ -88,14 +102,22 @@ impl Ceilings {
             Ok::<_, Error>((alone, Held { shape, gemm, part }))
         };
 
-        let mut reading = Alone::reading(device, &module, READ_BYTES)?;
-        let (mut timings, ..) = interleave(device, &mut [&mut reading], 1, 0.0, config)?;
-        let read = Rate::of(timings.remove(0), READ_BYTES as f64 * 1e-3);
-        drop(reading);
-        let mut reading = Alone::reading(device, &module, DECODE_BYTES)?;
+        let from = device.alloc_zeroed(READ_BYTES as usize)?;
+        let read_alone = |bytes: u64| {
+            let mut reading = Alone::reading(device, &module, &from, bytes)?;
+            let sets = reading.sets();
+            let (mut timings, ..) = interleave(device, &mut [&mut reading], sets, 0.0, config)?;
+            Ok::<_, Error>(Rate::of(timings.remove(0), bytes as f64 * 1e-3))
+        };
+        let read = read_alone(READ_BYTES)?;
+        let read_caches = CACHE_BYTES
+            .map(|bytes| Ok::<_, Error>(Read { bytes, rate: read_alone(bytes)? }))
+            .into_iter()
+            .collect::<Result<_, _>>()?;
+        let mut reading = Alone::reading(device, &module, &from, DECODE_BYTES)?;
         let amount = DECODE_BYTES as f64 * 1e-3;
         let (read_as_much, decode) = against(&mut reading, amount, DECODE, amount)?;
-        drop(reading);
+        drop((reading, from));
 
         // As many multiplications as the large product has, rounded up to whole batches.
         let products = SQUARE.m * SQUARE.n * SQUARE.k;
@@ -109,7 +131,17 @@ impl Ceilings {
         let mut zeros = Alone::multiplying(device, &module, &[0.0], batches)?;
         let (mut timings, ..) = interleave(device, &mut [&mut zeros], 1, 0.0, config)?;
         let wgmma_zeros = Rate::of(timings.remove(0), alone);
-        Ok(Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros })
+        Ok(Self {
+            machine,
+            copy_gbs,
+            read,
+            read_caches,
+            read_as_much,
+            decode,
+            wgmma,
+            square,
+            wgmma_zeros,
+        })
     }
 }
 
@@ -163,7 +195,8 @@ struct Alone<'a> {
     device: &'a Device,
     module: &'a Module,
     desc: &'static KernelDesc,
-    maps: Vec<TensorMap>,
+    /// The tensor maps of each set of operands.
+    maps: Vec<Vec<TensorMap>>,
     count: u32,
 }
 
@@ -184,35 +217,57 @@ impl<'a> Alone<'a> {
         let rows = device.sms() as usize * ROWS;
         let maps =
             vec![tensor(rows, DEPTH, 0)?, tensor(COLUMNS, DEPTH, 1)?, tensor(rows, COLUMNS, 2)?];
-        Ok(Self { device, module, desc, maps, count: batches })
+        Ok(Self { device, module, desc, maps: vec![maps], count: batches })
     }
 
-    /// TMA loads alone, of `bytes` bytes.
-    fn reading(device: &'a Device, module: &'a Module, bytes: u64) -> Result<Self, host::Error> {
+    /// TMA loads alone, of `bytes` bytes, in as many places of `from` as it has.
+    fn reading(
+        device: &'a Device,
+        module: &'a Module,
+        from: &Buffer,
+        bytes: u64,
+    ) -> Result<Self, host::Error> {
         let desc = &<ceilings::tma_read_alone as Kernel>::DESC;
-        let from = device.alloc_zeroed(bytes as usize)?;
         let rows = (bytes / ROW_BYTES) as usize;
         let sums_rows = device.sms() as usize * 64;
         let sums = device.alloc(sums_rows * ROW_BYTES as usize)?;
         let cols = (ROW_BYTES / 2) as usize;
-        let maps = vec![
-            map(device, &from, [rows, cols], desc, 0)?,
-            map(device, &sums, [sums_rows, cols], desc, 1)?,
-        ];
+        let maps = |set: u64| {
+            Ok(vec![
+                map_at(device, from, set * bytes, [rows, cols], desc, 0)?,
+                map(device, &sums, [sums_rows, cols], desc, 1)?,
+            ])
+        };
+        let sets = from.len() as u64 / bytes;
+        let maps = (0..sets).map(maps).collect::<Result<_, host::Error>>()?;
         Ok(Self { device, module, desc, maps, count: rows as u32 / 64 })
+    }
+
+    fn sets(&self) -> usize {
+        self.maps.len()
     }
 }
 
 fn map(
     device: &Device,
     buffer: &Buffer,
+    sizes: [usize; 2],
+    desc: &KernelDesc,
+    param: usize,
+) -> Result<TensorMap, host::Error> {
+    map_at(device, buffer, 0, sizes, desc, param)
+}
+
+fn map_at(
+    device: &Device,
+    buffer: &Buffer,
+    offset: u64,
     [rows, cols]: [usize; 2],
     desc: &KernelDesc,
     param: usize,
 ) -> Result<TensorMap, host::Error> {
     let (rows, cols) = (rows as u64, cols as u64);
-    let spec =
-        TensorSpec { buffer, offset: 0, dtype: Dtype::Bf16, rows, cols, pitch_bytes: 2 * cols };
+    let spec = TensorSpec { buffer, offset, dtype: Dtype::Bf16, rows, cols, pitch_bytes: 2 * cols };
     device.tensor_map(&spec, TensorBox::of(&desc.meta.params()[param]))
 }
 
@@ -220,8 +275,9 @@ impl Contender for Alone<'_> {
     fn name(&self) -> &str {
         self.desc.meta.name()
     }
-    fn launch(&mut self, _: usize, stream: &Stream) -> Result<(), Error> {
-        let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
+    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
+        let mut params: Vec<Param<'_>> =
+            self.maps[set % self.sets()].iter().map(Param::map).collect();
         params.push(Param::value(self.count));
         let grid = [self.device.sms(), 1, 1];
         Ok(self.device.launch(self.module, self.desc, grid, &params, stream)?)
@@ -230,8 +286,8 @@ impl Contender for Alone<'_> {
 
 impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machine, copy_gbs, read, read_as_much, decode, wgmma, square, wgmma_zeros } =
-            self;
+        let Self { machine, copy_gbs, read, read_caches, read_as_much, .. } = self;
+        let Self { decode, wgmma, square, wgmma_zeros, .. } = self;
         let mut line = |what: &str, r: &Rate, unit: &str, of: &str| {
             let (us, spread) = (r.timing.median_us, Times::of(&r.timing).spread());
             writeln!(f, "{what:32} {us:9.2} {spread:5.1} {:8.1} {unit:8} {of}", r.rate)
@@ -243,7 +299,15 @@ impl fmt::Display for Ceilings {
         let alone = |bytes: u64| format!("read alone, {} MiB", bytes >> 20);
         let (gbs, tflops) = ("GB/s", "TFLOP/s");
         line(&alone(READ_BYTES), read, gbs, &peak(read.rate, machine.peak_gbs))?;
-        line(&alone(DECODE_BYTES), read_as_much, gbs, &of(read_as_much.rate / read.rate, "that"))?;
+        for Read { bytes, rate } in read_caches {
+            line(&alone(*bytes), rate, gbs, &of(rate.rate / read.rate, "reading 1024 MiB"))?;
+        }
+        line(
+            &alone(DECODE_BYTES),
+            read_as_much,
+            gbs,
+            &of(read_as_much.rate / read.rate, "reading 1024 MiB"),
+        )?;
         line(&product(decode), &decode.gemm, gbs, &of(decode.part, "that, B alone counted"))?;
         line("wgmma alone, normal numbers", wgmma, tflops, &peak(wgmma.rate, machine.peak_tflops))?;
         line(&product(square), &square.gemm, tflops, &of(square.part, "that"))?;

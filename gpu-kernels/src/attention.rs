@@ -11,6 +11,7 @@
 pub mod args;
 pub mod decode;
 pub mod kernel;
+mod out;
 pub mod score;
 pub mod sequences;
 mod softmax;

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -81,11 +82,32 @@ def test_c_alpha_and_beta():
         close(warpipe.linear(x, w, c, beta=0.0), product)
 
 
-def test_a_row_major_b_is_copied_with_a_warning():
+def test_a_row_major_b_is_read_as_it_lies():
     a, b = normal(64, 128), normal(128, 96, seed=1)
+    want = a.double() @ b.double()
+    turned = a.t().contiguous().t()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", warpipe.CopyWarning)
+        close(warpipe.matmul(a, b), want)
+        close(warpipe.matmul(turned, b), want)
+        close(warpipe.matmul(turned, b.t().contiguous().t()), want)
+        close(warpipe.linear(a, b.t()), want)
+        close(warpipe.matmul(a.view(2, 32, 128), b), want.view(2, 32, 96))
+        out = torch.empty(64, 96, dtype=BF16, device="cuda")
+        assert warpipe.matmul(a, b, out=out) is out
+        close(out, want)
+
+
+def test_a_row_major_b_beside_c_is_copied_with_a_warning():
+    a, b, c = normal(64, 128), normal(128, 96, seed=1), normal(64, 96, seed=2)
     with pytest.warns(warpipe.CopyWarning, match=r"copies b \[128, 96\] with strides \[96, 1\]"):
-        result = warpipe.matmul(a, b)
-    close(result, a.double() @ b.double())
+        result = warpipe.matmul(a, b, c)
+    close(result, a.double() @ b.double() + c.double())
+    # Rows 200 bytes apart.
+    odd = normal(128, 100, seed=3)
+    with pytest.warns(warpipe.CopyWarning, match=r"copies b \[128, 100\] with strides \[100, 1\]"):
+        result = warpipe.matmul(a, odd)
+    close(result, a.double() @ odd.double())
 
 
 def test_it_agrees_with_torch_in_a_network():

@@ -65,6 +65,10 @@ def _eager(
     c = None if c is None else c.detach()
     name = dtype_name(out_dtype)
     shape, element, place, copies = _native.describe(op, a, b, c, beta, out, name, check)
+    if any(copies) and c is None and alpha == 1 and _DTYPES[element] == a.dtype:
+        done = _as_they_lie(a, b if op == "matmul" else b.mT, shape, out)
+        if done is not None:
+            return done
     if copies[0]:
         warn_copy("a" if op == "matmul" else "x", a, 5)
         a = a.contiguous()
@@ -83,6 +87,32 @@ def _eager(
             zeros = lambda nbytes: _zeros(nbytes, index)  # noqa: E731
             _native.run(op, a, b, c, alpha, beta, result, _stream(a), zeros)
     return result
+
+
+def _as_they_lie(a: Tensor, b: Tensor, shape: list[int], out: Optional[Tensor]) -> Optional[Tensor]:
+    """The product of a matrix ``b`` by ``bmm``, which also reads matrices whose columns lie in memory; ``None`` if not these."""
+    if a.dim() < 2 or b.dim() != 2:
+        return None
+    if a.dim() > 2:
+        if not a.is_contiguous():
+            return None
+        a = a.view(-1, a.shape[-1])
+    result = torch.empty(shape, dtype=a.dtype, device=a.device) if out is None else out
+    if not result.is_contiguous():
+        return None
+    matrix = result.view(-1, b.shape[-1])
+    if not all(_tma_reads(x) for x in (a, b, matrix)):
+        return None
+    _bmm(a, b, matrix)
+    return result
+
+
+def _tma_reads(x: Tensor) -> bool:
+    """Whether a matrix lies in lines of adjacent elements, all of which begin at multiples of 16 bytes."""
+    rows, columns = x.stride()
+    pitch = rows if columns == 1 else columns if rows == 1 else 0
+    line = x.shape[1] if columns == 1 else x.shape[0]
+    return x.numel() > 0 and pitch >= line and pitch * x.element_size() % 16 == 0 and x.data_ptr() % 16 == 0
 
 
 def _typed(

@@ -1,15 +1,16 @@
 //! What a launch tells the attention kernel.
 #![forbid(unsafe_code)]
 
+use core::ops::Range;
 use isa::kernel::KernelArg;
-use pipeline::grid::{DependentSlice, DependentSliceMut};
+use pipeline::grid::{ConstantSlice, DependentSliceMut, SplitPart, SplitTiles};
 
 /// Queries of a warp group.
 pub const GROUP_ROWS: u32 = 64;
 /// The end of a CTA's list of work.
 pub const END: u32 = u32::MAX;
-/// Words of an entry of the list.
-pub const ENTRY: u32 = 3;
+/// Quads of words of an entry of the list.
+pub const ENTRY_QUADS: u32 = 2;
 /// A window without a bound.
 pub const UNBOUNDED: u32 = 1 << 30;
 
@@ -20,12 +21,13 @@ pub const UNBOUNDED: u32 = 1 << 30;
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct AttentionArgs<'a> {
-    /// Each CTA's list of `list` entries of three words: the number of the tile of queries among those of its
-    /// sequence; the [`Matrix`] of its queries; that of their keys and values. A first word of [`END`] ends a list.
-    pub work: DependentSlice<'a, u32>,
+    /// [`Entry::words`] of each CTA's list of `list` entries. A first word of [`END`] ends a list.
+    pub work: ConstantSlice<'a, [u32; 4]>,
     /// The log-sum-exp of each query's scores, [sequence, head, query]; for [packed](super::Packed) sequences
     /// [head, query]. Empty if it is not asked for.
     pub lse: DependentSliceMut<'a, f32>,
+    /// The parts of tiles whose keys are split among CTAs. Warp group g of n has the n-th part of a tile's slots.
+    pub tiles: SplitTiles<'a>,
     /// Entries of a CTA's list, with its end.
     pub list: u32,
     /// Queries of a sequence, or of the longest one.
@@ -42,6 +44,59 @@ pub struct AttentionArgs<'a> {
     pub scale: f32,
     /// `scale` times log2(e): the factor of the scores in exponents of 2.
     pub scale_log2: f32,
+}
+
+/// A tile of queries, and the keys that it is multiplied with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The number of the tile among those of its sequence.
+    pub tile: u32,
+    /// The head of the queries, and the sequence.
+    pub place: Matrix,
+    /// The head of the keys and values, and the sequence.
+    pub keys: Matrix,
+    /// The blocks of keys.
+    pub blocks: Range<u32>,
+    /// Which part of the tile these blocks are.
+    pub part: Part,
+}
+
+/// Which part of a tile an entry has, in one register: the part, the number of parts, and the slot of part 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part(u32);
+
+impl Part {
+    /// Most parts of a tile.
+    pub const MOST: u32 = 255;
+    /// A tile that is not split.
+    pub const WHOLE: Self = Self(1 << 8);
+
+    /// A part. Its numbers of parts are at most [`Part::MOST`], and slots have 16 bits.
+    pub const fn new(part: SplitPart) -> Self {
+        Self(part.part | part.parts << 8 | part.first << 16)
+    }
+
+    /// The part of warp group `group` of `groups`; `None` for a whole tile.
+    #[inline(always)]
+    pub fn of_group(self, group: u32, groups: u32) -> Option<SplitPart> {
+        let (part, parts, first) = (self.0 & 0xff, self.0 >> 8 & 0xff, self.0 >> 16);
+        (parts > 1).then_some(SplitPart { first: first * groups + group * parts, part, parts })
+    }
+}
+
+impl Entry {
+    /// The words of the entry.
+    pub const fn words(&self) -> [[u32; 4]; ENTRY_QUADS as usize] {
+        let Self { tile, place, keys, blocks, part } = self;
+        [[*tile, place.0, keys.0, part.0], [blocks.start, blocks.end, 0, 0]]
+    }
+
+    /// The entry of such words.
+    #[inline(always)]
+    pub const fn of_words([[tile, place, keys, part], [start, end, ..]]: [[u32; 4]; 2]) -> Self {
+        let (place, keys, part) = (Matrix(place), Matrix(keys), Part(part));
+        Self { tile, place, keys, blocks: start..end, part }
+    }
 }
 
 /// The place of a matrix in a tensor map of (columns, rows, head, sequence): the head in the lower half, the sequence

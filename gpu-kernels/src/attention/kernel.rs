@@ -16,17 +16,17 @@
 //! CUTLASS: example 88.)
 #![forbid(unsafe_code)]
 
-use super::args::{AttentionArgs, GROUP_ROWS};
-use super::softmax::{Softmax, Total};
+use super::args::{AttentionArgs, Part};
+use super::out::Out;
+use super::softmax::Softmax;
 use super::work::{End, Mask, Plain, Tiles, Window, Work};
 use super::{Score, Sequences};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
 use pipeline::barrier::NamedSequence;
 use pipeline::cta::{Role, Unshared};
-use pipeline::mma::{AShape, Fragments, Pack, Rows, row_of};
+use pipeline::mma::{AShape, Fragments, Pack};
 use pipeline::prelude::*;
-use pipeline::store::Stores;
 use pipeline::tile::{EpilogueElement, KMajor, MnMajor};
 
 names! {
@@ -113,138 +113,168 @@ pub fn attention<
     k.prefetch(&cta);
     v.prefetch(&cta);
     o.prefetch(&cta);
-    let (cta, (queries, keys, values, stores, turns)) = cta.init();
+    let (early, (queries, keys, values, stores, turns)) = cta.prologue();
 
-    cta.specialize(
+    early.specialize(
         |load| {
             load.two_warps(
                 |warp| {
-                    let Some(one) = warp.elect() else { return };
+                    let Some(early) = warp.elect() else { return };
+                    // The first entry is read while the primary grid ends.
+                    let mut tiles = Tiles::<_, BM>::new(args, sequences, early.coord());
+                    let mut next = tiles.next();
+                    let one = early.wait();
                     let mut queries = queries.producer.by(&one);
                     let mut keys = keys.producer.by(&one);
-                    for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
-                        let blocks = work.blocks::<BN>(args);
-                        if !blocks.is_empty() {
+                    while let Some(work) = next {
+                        if !work.blocks.is_empty() {
                             let (row, at) = work.queries_at(args, work.row);
                             queries.acquire().load((q.tile_of(at, row, 0, Peers::ALONE),));
                         }
-                        for block in blocks.rev() {
+                        for block in work.blocks.clone().rev() {
                             let (key, at) = work.keys_at(args, block * BN as u32);
                             keys.acquire().load((k.tile_of(at, key, 0, Peers::ALONE),));
                         }
+                        next = tiles.next();
                     }
                     queries.tail();
                     keys.tail();
                 },
                 |warp| {
-                    let Some(one) = warp.elect() else { return };
+                    let Some(early) = warp.elect() else { return };
+                    let mut tiles = Tiles::<_, BM>::new(args, sequences, early.coord());
+                    let mut next = tiles.next();
+                    let one = early.wait();
                     let mut values = values.producer.by(&one);
-                    for work in Tiles::<_, _, BM>::new(args, sequences, one.coord(), &one) {
-                        for block in work.blocks::<BN>(args).rev() {
+                    while let Some(work) = next {
+                        for block in work.blocks.clone().rev() {
                             let (key, at) = work.keys_at(args, block * BN as u32);
                             values.acquire().load((v.tile_of(at, 0, key, Peers::ALONE),));
                         }
+                        next = tiles.next();
                     }
                     values.tail();
                 },
             );
         },
-        |group| {
+        |early| {
+            let group = early.wait();
             let mut queries = queries.consumer.by(&group);
             let mut keys = keys.consumer.by(&group);
             let mut values = values.consumer.by(&group);
             let mut turns = turns.by(&group);
             let stores = stores.by(&group);
             let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
-            let mut tiles = Tiles::<_, _, BM>::new(args, sequences, group.coord(), &group);
+            let mut tiles = Tiles::<_, BM>::new(args, sequences, group.coord());
             let scores_of = Scores { group: &group, args, score };
 
-            let Some(mut work) = out.next_with_keys::<BM, BN>(&mut tiles) else {
+            let Some(mut work) = out.next_with_keys(&mut tiles) else {
                 return out.stores.tail();
             };
-            let (mut scores, (mut q, last)) =
-                Accumulator::<BN>::start(&group, (queries.wait(), keys.wait())).finish();
-            last.release();
-            let first = work.blocks::<BN>(args).end - 1;
-            if WINDOWS {
-                scores_of.change::<Window, _, BN>(&mut scores, &work, first);
-            } else {
-                scores_of.change::<End, _, BN>(&mut scores, &work, first);
-            }
-            let mut softmax = Softmax::first(&group, &mut scores, scores_of.scale());
-            let mut p = scores.to_a::<E>();
-            loop {
-                let mut sum = Accumulator::<D>::zeros();
-                // A block's scores, behind them the values of the block before.
-                macro_rules! blocks {
-                    ($mask:ident, $blocks:expr) => {
-                        for block in $blocks.rev() {
-                            let key = keys.wait();
+            'tiles: loop {
+                // Nothing of the tile before is in flight. The blocks behind the group's last one are the others'.
+                let end = work.end::<BN>(args, group.index());
+                for _ in end..work.blocks.end {
+                    keys.wait().release_unread(&group);
+                    values.wait().release_unread(&group);
+                    turns.wait().pass_on();
+                }
+                let operands = (queries.wait(), keys.wait());
+                let turn = turns.wait();
+                let product = Accumulator::<BN>::start(&group, operands);
+                turn.pass_on();
+                let (mut scores, (mut q, key)) = product.finish();
+                key.release();
+                if WINDOWS {
+                    scores_of.change::<Window, _, BN>(&mut scores, &work, end - 1);
+                } else {
+                    scores_of.change::<End, _, BN>(&mut scores, &work, end - 1);
+                }
+                let mut softmax = Softmax::first(&group, &mut scores, scores_of.scale());
+                let mut p = scores.to_a::<E>();
+                loop {
+                    let mut sum = Accumulator::<D>::zeros();
+                    // A block's scores, behind them the values of the block before.
+                    macro_rules! blocks {
+                        ($mask:ident, $blocks:expr) => {
+                            for block in $blocks.rev() {
+                                let key = keys.wait();
+                                let turn = turns.wait();
+                                let next = Accumulator::<BN>::start(&group, (q.keep(), key));
+                                let (next, pv) = next.then_add(sum, (p, values.wait()));
+                                turn.pass_on();
+                                let (mut scores, (queries, key)) = next.finish();
+                                key.release();
+                                q = queries;
+                                scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
+                                let by = softmax.next(&group, &mut scores, scores_of.scale());
+                                let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
+                                value.release();
+                                p = scores.to_a();
+                                sum = before;
+                                sum.map_rows(by, |x, by| x * by);
+                            }
+                        };
+                    }
+                    // A loop for each mask, and not one with a branch in it: ptxas ends the overlap at a branch.
+                    // Without windows and parts, a tile sees all keys from the first one.
+                    let start = if WINDOWS || Sq::SPLIT { work.blocks.start } else { 0 };
+                    let last = work.end::<BN>(args, group.index()) - 1;
+                    let plain = work.plain_blocks::<BN>(args, group.index());
+                    let from = if WINDOWS { plain.start.clamp(start, last) } else { start };
+                    let end = plain.end.clamp(start, last);
+                    blocks!(End, end.max(from)..last);
+                    blocks!(Plain, from..end);
+                    if WINDOWS {
+                        blocks!(Window, start..from);
+                    }
+                    q.release();
+
+                    let mut next = out.next_with_keys(&mut tiles);
+                    let whole = !Sq::SPLIT || work.part == Part::WHOLE;
+                    let sees_all =
+                        |next: &Work<Sq>| next.end::<BN>(args, group.index()) == next.blocks.end;
+                    let Some(next) = next.take_if(|next| whole && sees_all(next)) else {
+                        let (sum, value) = sum.add(&group, (p, values.wait())).finish();
+                        value.release();
+                        out.write(&work, sum, softmax.total(&group, scores_of.scale()));
+                        match next {
+                            Some(next) => work = next,
+                            None => break 'tiles out.stores.tail(),
+                        }
+                        continue 'tiles;
+                    };
+                    // The next tile's first block, behind it the values of this one's last.
+                    let first = next.blocks.end - 1;
+                    macro_rules! seam {
+                        ($mask:ident) => {{
+                            let operands = (queries.wait(), keys.wait());
                             let turn = turns.wait();
-                            let next = Accumulator::<BN>::start(&group, (q.keep(), key));
-                            let (next, pv) = next.then_add(sum, (p, values.wait()));
+                            let next_scores = Accumulator::<BN>::start(&group, operands);
+                            let (next_scores, pv) = next_scores.then_add(sum, (p, values.wait()));
                             turn.pass_on();
-                            let (mut scores, (queries, key)) = next.finish();
+                            let total = softmax.total(&group, scores_of.scale());
+                            let (mut scores, (queries, key)) = next_scores.finish();
                             key.release();
                             q = queries;
-                            scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
-                            let by = softmax.next(&group, &mut scores, scores_of.scale());
-                            let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
+                            scores_of.change::<$mask, _, BN>(&mut scores, &next, first);
+                            softmax = Softmax::first(&group, &mut scores, scores_of.scale());
+                            let (sum, value) = pv.finish_after(softmax.known());
                             value.release();
                             p = scores.to_a();
-                            sum = before;
-                            sum.map_rows(by, |x, by| x * by);
-                        }
-                    };
+                            out.write_rows(&work, &sum, total);
+                        }};
+                    }
+                    let plain = next.plain_blocks::<BN>(args, group.index());
+                    if plain.contains(&first) {
+                        seam!(Plain);
+                    } else if !WINDOWS || plain.start <= first {
+                        seam!(End);
+                    } else {
+                        seam!(Window);
+                    }
+                    work = next;
                 }
-                // A loop for each mask, and not one with a branch in it: ptxas ends the overlap at a branch.
-                let (blocks, plain) =
-                    (work.blocks::<BN>(args), work.plain_blocks::<BN>(args, group.index()));
-                let (start, last) = (blocks.start, blocks.end - 1);
-                let (from, end) = (plain.start.clamp(start, last), plain.end.clamp(start, last));
-                blocks!(End, end.max(from)..last);
-                blocks!(Plain, from..end);
-                if WINDOWS {
-                    blocks!(Window, start..from);
-                }
-                q.release();
-
-                let Some(next) = out.next_with_keys::<BM, BN>(&mut tiles) else {
-                    let (sum, value) = sum.add(&group, (p, values.wait())).finish();
-                    value.release();
-                    out.write(&work, &sum, softmax.total(&group, scores_of.scale()));
-                    break out.stores.tail();
-                };
-                // The next tile's first block, behind it the values of this one's last.
-                let first = next.blocks::<BN>(args).end - 1;
-                macro_rules! seam {
-                    ($mask:ident) => {{
-                        let operands = (queries.wait(), keys.wait());
-                        let turn = turns.wait();
-                        let next_scores = Accumulator::<BN>::start(&group, operands);
-                        let (next_scores, pv) = next_scores.then_add(sum, (p, values.wait()));
-                        turn.pass_on();
-                        let total = softmax.total(&group, scores_of.scale());
-                        let (mut scores, (queries, key)) = next_scores.finish();
-                        key.release();
-                        q = queries;
-                        scores_of.change::<$mask, _, BN>(&mut scores, &next, first);
-                        softmax = Softmax::first(&group, &mut scores, scores_of.scale());
-                        let (sum, value) = pv.finish_after(softmax.known());
-                        value.release();
-                        p = scores.to_a();
-                        out.write(&work, &sum, total);
-                    }};
-                }
-                let plain = next.plain_blocks::<BN>(args, group.index());
-                if plain.contains(&first) {
-                    seam!(Plain);
-                } else if !WINDOWS || plain.start <= first {
-                    seam!(End);
-                } else {
-                    seam!(Window);
-                }
-                work = next;
             }
         },
     );
@@ -280,67 +310,5 @@ impl<Math: Role, S: Score> Scores<'_, Math, S> {
             self.score.apply(self.group, scores, at);
         }
         M::hide(self.args, work, self.group, scores, at);
-    }
-}
-
-/// What a warp group writes.
-struct Out<'a, 'g, Math, E: EpilogueElement, Sq, const D: usize, const OUT: usize> {
-    group: &'g Warpgroup<Math, Alone>,
-    stores: Stores<'g, E, OUT, Math, Alone>,
-    o: &'a MapO<E>,
-    args: &'a AttentionArgs<'a>,
-    sequences: Sq,
-}
-
-impl<Math, E, Sq, const D: usize, const OUT: usize> Out<'_, '_, Math, E, Sq, D, OUT>
-where
-    Math: Role,
-    Sq: Sequences,
-    E: Fragments + EpilogueElement<EpilogueTile<64> = Tile<E, 64, 64>>,
-    M64<D>: Shape,
-{
-    /// Returns the next tile whose queries see a key. Those before it get zeros.
-    #[inline(always)]
-    fn next_with_keys<const BM: usize, const BN: usize>(
-        &mut self,
-        tiles: &mut Tiles<'_, Warpgroup<Math, Alone>, Sq, BM>,
-    ) -> Option<Work<Sq>> {
-        let mut work = tiles.next()?;
-        while work.blocks::<BN>(self.args).is_empty() {
-            let none = Total { inverse: Rows::splat(0.0), lse: Rows::splat(f32::NEG_INFINITY) };
-            self.write(&work, &Accumulator::<D>::zeros(), none);
-            work = tiles.next()?;
-        }
-        Some(work)
-    }
-
-    /// Writes 64 rows of O, and their log-sum-exps.
-    #[inline(always)]
-    fn write(&mut self, work: &Work<Sq>, sum: &Accumulator<D>, total: Total) {
-        let row = work.row + GROUP_ROWS * self.group.index();
-        let (line, at) = work.queries_at(self.args, row);
-        for panels in 0..D / 64 / OUT {
-            let mut buffers = self.stores.acquire_all();
-            for fragment in 0..4 * OUT {
-                let v = sum.fragment(4 * OUT * panels + fragment);
-                let scaled = core::array::from_fn(|i| v[i] * total.inverse.0[row_of(i)]);
-                buffers.put(fragment, scaled);
-            }
-            buffers.publish().store_of(self.o, at, line, (64 * OUT * panels) as u32);
-        }
-        let (lse, args) = (self.args.lse.by(self.group), self.args);
-        if !lse.is_empty() && self.group.place(0).1 == 0 {
-            let head = self.sequences.lse_at(args, &work.sequence, work.place);
-            let queries = Sq::lengths(args, &work.sequence)[0];
-            let rows = self.group.rows().map(|own| row + own);
-            let put = |i: usize| {
-                if rows.0[i] < queries {
-                    lse.try_set((head + rows.0[i]) as usize, total.lse.0[i]);
-                }
-            };
-            put(0);
-            put(1);
-        }
-        self.group.sync_warp();
     }
 }

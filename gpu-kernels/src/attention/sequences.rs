@@ -3,7 +3,7 @@
 
 use super::args::{AttentionArgs, Matrix};
 use isa::kernel::KernelArg;
-use pipeline::grid::{DependentSlice, Waited};
+use pipeline::grid::ConstantSlice;
 
 /// The lengths of a batch's sequences, and their places in the tensor maps.
 ///
@@ -13,9 +13,11 @@ use pipeline::grid::{DependentSlice, Waited};
 pub trait Sequences: Copy {
     /// What a tile knows of its sequence.
     type Info: Copy;
+    /// Whether the keys of a tile may be split among CTAs. A kernel that splits them needs more registers.
+    const SPLIT: bool;
 
     /// Reads what is known of a sequence.
-    fn info<T: Waited>(self, token: &T, sequence: u32) -> Self::Info;
+    fn info(self, sequence: u32) -> Self::Info;
 
     /// The queries and keys of a sequence.
     fn lengths(args: &AttentionArgs<'_>, info: &Self::Info) -> [u32; 2];
@@ -47,8 +49,9 @@ pub struct Equal;
 
 impl Sequences for Equal {
     type Info = ();
+    const SPLIT: bool = true;
     #[inline(always)]
-    fn info<T: Waited>(self, _token: &T, _sequence: u32) {}
+    fn info(self, _sequence: u32) {}
     #[inline(always)]
     fn lengths(args: &AttentionArgs<'_>, (): &()) -> [u32; 2] {
         [args.seq_q, args.seq_kv]
@@ -80,7 +83,7 @@ impl Sequences for Equal {
 #[derive(Clone, Copy, KernelArg)]
 pub struct Packed<'a> {
     /// [`Extent::words`] of each sequence, one behind the other.
-    pub table: DependentSlice<'a, u32>,
+    pub table: ConstantSlice<'a, u32>,
     /// Rows of Q, of all sequences.
     pub rows: u32,
 }
@@ -110,9 +113,10 @@ impl Extent {
 
 impl Sequences for Packed<'_> {
     type Info = Extent;
+    const SPLIT: bool = false;
     #[inline(always)]
-    fn info<T: Waited>(self, token: &T, sequence: u32) -> Extent {
-        let table = self.table.by(token);
+    fn info(self, sequence: u32) -> Extent {
+        let table = self.table.all();
         let word = |i: u32| table.get((sequence * Extent::WORDS as u32 + i) as usize).unwrap_or(0);
         Extent { q_end: word(0), queries: word(1), kv_end: word(2), keys: word(3) }
     }

@@ -91,7 +91,7 @@ impl Softmax {
 
 /// The maximum of a row, or 0 for a row that has seen no key: −∞ − −∞ is not a number.
 #[inline(always)]
-fn finite(max: f32) -> f32 {
+pub fn finite(max: f32) -> f32 {
     if max == f32::NEG_INFINITY { 0.0 } else { max }
 }
 

@@ -1,25 +1,26 @@
 //! The tiles and blocks of an attention kernel's CTA, and the masks of its scores.
 #![forbid(unsafe_code)]
 
-use super::args::{AttentionArgs, END, ENTRY, GROUP_ROWS, Matrix};
+use super::args::{AttentionArgs, END, ENTRY_QUADS, Entry, GROUP_ROWS, Matrix, Part};
 use super::{Place, Sequences};
 use core::ops::Range;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterCoord, ClusterShape, Role, Warpgroup};
-use pipeline::grid::Waited;
 use pipeline::mma::Accumulator;
 
-/// A tile of queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A tile of queries, and the blocks of keys that a CTA multiplies it with.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work<Sq: Sequences> {
     /// The first query, counted from its sequence's first.
     pub row: u32,
-    /// Queries of a tile.
-    pub rows: u32,
     /// The head of the queries, and the sequence.
     pub place: Matrix,
     /// The head of the keys and values, and the sequence.
     pub keys: Matrix,
+    /// The blocks that some query of the tile sees, or a part of these.
+    pub blocks: Range<u32>,
+    /// Which part it is.
+    pub part: Part,
     /// What is known of the sequence.
     pub sequence: Sq::Info,
 }
@@ -53,16 +54,15 @@ impl<Sq: Sequences> Work<Sq> {
         ((diagonal - args.left as i32).max(0), end.min(keys as i32))
     }
 
-    /// The blocks of `BN` keys that some query of the tile sees.
+    /// The end of the blocks that some query of warp group `group` sees. A group that sees none has the first one, so
+    /// that all groups have scores.
     #[inline(always)]
-    pub fn blocks<const BN: usize>(&self, args: &AttentionArgs<'_>) -> Range<u32> {
+    pub fn end<const BN: usize>(&self, args: &AttentionArgs<'_>, group: u32) -> u32 {
         let queries = Sq::lengths(args, &self.sequence)[0];
-        let (first, last) = (self.row, (self.row + self.rows).min(queries) - 1);
-        let (from, end) = (self.seen(args, first).0, self.seen(args, last).1);
-        if end <= from {
-            return 0..0;
-        }
-        from as u32 / BN as u32..(end as u32).div_ceil(BN as u32)
+        let first = self.row + group * GROUP_ROWS;
+        let last = (first + GROUP_ROWS).min(queries) - 1;
+        let keys = if first < queries { self.seen(args, last).1.max(0) } else { 0 };
+        (keys as u32).div_ceil(BN as u32).clamp(self.blocks.start + 1, self.blocks.end)
     }
 
     /// The blocks of `BN` keys that every query of warp group `group` sees whole. Those before them need the mask
@@ -161,41 +161,50 @@ masks! {
     Window: |seen, key| seen.0 - key;
 }
 
-/// The tiles of a CTA's list, in order.
-pub struct Tiles<'a, T, Sq, const BM: usize> {
+/// The tiles of a CTA's list, in order. No grid writes the list, so it is there before the wait.
+///
+/// The first word of an entry is on its way while the entry before is computed, and brings the other words into the L1
+/// cache: a warp group that waited for the L2 cache between two tiles would leave the tensor cores idle.
+pub struct Tiles<'a, Sq, const BM: usize> {
     args: &'a AttentionArgs<'a>,
     sequences: Sq,
-    /// A token of a thread that has waited for the primary grid.
-    token: &'a T,
     at: u32,
+    /// The first word of the next entry.
+    tile: u32,
 }
 
-impl<'a, T: Waited, Sq: Sequences, const BM: usize> Tiles<'a, T, Sq, BM> {
+impl<'a, Sq: Sequences, const BM: usize> Tiles<'a, Sq, BM> {
     /// The list of the CTA at `at`.
     #[inline(always)]
     pub fn new<Cl: ClusterShape>(
         args: &'a AttentionArgs<'a>,
         sequences: Sq,
         at: ClusterCoord<Cl>,
-        token: &'a T,
     ) -> Self {
-        Self { args, sequences, token, at: at.cluster_id() * args.list * ENTRY }
+        let at = at.cluster_id() * args.list * ENTRY_QUADS;
+        Self { args, sequences, at, tile: quad(args, at)[0] }
     }
 }
 
-impl<T: Waited, Sq: Sequences, const BM: usize> Iterator for Tiles<'_, T, Sq, BM> {
+/// A quad of the list.
+#[inline(always)]
+fn quad(args: &AttentionArgs<'_>, at: u32) -> [u32; 4] {
+    args.work.all().get(at as usize).unwrap_or([END; 4])
+}
+
+impl<Sq: Sequences, const BM: usize> Iterator for Tiles<'_, Sq, BM> {
     type Item = Work<Sq>;
     #[inline(always)]
     fn next(&mut self) -> Option<Work<Sq>> {
-        let list = self.args.work.by(self.token);
-        let tile = list.get(self.at as usize).unwrap_or(END);
-        if tile == END {
+        if self.tile == END {
             return None;
         }
-        let [place, keys] = [1, 2].map(|i| Matrix(list.get(self.at as usize + i).unwrap_or(0)));
-        self.at += ENTRY;
-        let sequence = self.sequences.info(self.token, place.coords()[1]);
-        let rows = BM as u32;
-        Some(Work { row: tile * rows, rows, place, keys, sequence })
+        let words = [0, 1].map(|i| quad(self.args, self.at + i));
+        let Entry { place, keys, blocks, part, .. } = Entry::of_words(words);
+        let row = self.tile * BM as u32;
+        self.at += ENTRY_QUADS;
+        self.tile = quad(self.args, self.at)[0];
+        let sequence = self.sequences.info(place.coords()[1]);
+        Some(Work { row, place, keys, blocks, part, sequence })
     }
 }

@@ -9,9 +9,11 @@ use super::split::{RowShape, block_count};
 use super::strides::Operand;
 use super::work::TileShape;
 use gpu_kernels::attention::Instance;
+use gpu_kernels::attention::args::GROUP_ROWS;
 use gpu_kernels::attention::decode::DecodeInstance;
 use gpu_kernels::attention::decode::args::ROWS;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// A kernel, its index in [`Attention::kernels`], and why it was chosen.
 pub(super) struct Pick {
@@ -120,16 +122,22 @@ fn fits(instance: &Instance, problem: &AttentionProblem) -> bool {
 const THREE_GROUPS: f64 = 1.2;
 
 /// The time of the blocks of scores that an instance computes, in scores of two warp groups. Large tiles compute more
-/// scores that a causal mask hides.
+/// scores that a causal mask hides. A warp group passes over the blocks behind the last one that it sees.
 fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
     let shape = TileShape { bm: instance.bm, bn: instance.bn };
+    let (of_group, groups) = (TileShape { bm: GROUP_ROWS, ..shape }, shape.bm / GROUP_ROWS);
     let blocks = |batch: u32| -> u64 {
-        let tiles = problem.sequences.lengths(batch)[0].div_ceil(shape.bm);
-        (0..tiles).map(|tile| problem.key_blocks(tile, batch, shape).len() as u64).sum()
+        let of_tile = |tile: u32| -> u64 {
+            let Range { start, end } = problem.key_blocks(tile, batch, shape);
+            let own = |group: u32| problem.key_blocks(tile * groups + group, batch, of_group).end;
+            let passed = |group: u32| own(group).clamp((start + 1).min(end), end) - start;
+            (0..groups).map(|group| u64::from(passed(group))).sum()
+        };
+        (0..problem.sequences.lengths(batch)[0].div_ceil(shape.bm)).map(of_tile).sum()
     };
     let blocks: u64 = (0..problem.sequences.batch()).map(blocks).sum();
-    let scores = blocks as f64 * f64::from(shape.bm) * f64::from(shape.bn);
-    if instance.bm > 2 * 64 { scores / THREE_GROUPS } else { scores }
+    let scores = blocks as f64 * f64::from(GROUP_ROWS) * f64::from(shape.bn);
+    if groups > 2 { scores / THREE_GROUPS } else { scores }
 }
 
 /// Picks the kernel with the fewest columns that hold a head: TMA fills the others with zeros, which the tensor cores

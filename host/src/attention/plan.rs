@@ -11,8 +11,11 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Module, Prepared};
+use crate::turns::Turns;
 use gpu_kernels::attention::Instance;
+use gpu_kernels::attention::args::GROUP_ROWS;
 use isa::kernel::KernelDesc;
+use pipeline::grid::SplitTiles;
 use serde::Serialize;
 use std::fmt;
 
@@ -35,7 +38,7 @@ pub struct AttentionPlan {
 
 /// The kernel, and its work on the device.
 pub(super) enum Lists {
-    /// Tiles of queries, each with all keys that it sees.
+    /// Tiles of queries; the keys of some may be split.
     Tiles(TilesPlan),
     /// Keys split among CTAs.
     Split(SplitPlan),
@@ -49,6 +52,10 @@ pub(super) struct TilesPlan {
     pub entries: u32,
     /// The table of packed sequences.
     pub table: Option<Buffer>,
+    /// The parts of the tiles whose keys are split.
+    pub workspace: Buffer,
+    /// Whose turn it is to use the workspace.
+    pub turns: Turns,
 }
 
 impl Lists {
@@ -158,12 +165,17 @@ impl AttentionPlan {
                 info.ctas = work.ctas * cluster;
                 (info.tiles, info.blocks, info.imbalance) =
                     (work.tiles, work.blocks, work.imbalance);
+                info.parts = work.most_parts;
                 info.work_bytes = 4 * work.words.len() as u64;
+                let slots = u64::from(work.parts * instance.bm / GROUP_ROWS);
+                info.workspace_bytes = SplitTiles::bytes(slots, instance.head_dim.into());
                 Lists::Tiles(TilesPlan {
                     instance,
                     work: constant(&work.words)?,
                     entries: work.entries,
                     table: problem.sequences.table().map(|words| constant(&words)).transpose()?,
+                    workspace: Buffer::constant(device, &vec![0; info.workspace_bytes as usize])?,
+                    turns: Turns::default(),
                 })
             }
             AttentionKernel::Split(instance) => {

@@ -17,7 +17,7 @@ use gpu_kernels::attention::{AttentionArgs, Packed, SoftCap};
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{ByValue, KernelArg};
 use isa::slice::SliceAbi;
-use pipeline::grid::{DependentSlice, DependentSliceMut};
+use pipeline::grid::{ConstantSlice, DependentSliceMut, SplitTiles};
 use std::sync::Arc;
 
 /// A plan with its operands. The tensor maps are encoded once, for any number of runs. Threads may share it.
@@ -210,7 +210,8 @@ impl BoundAttention<'_> {
             Lists::Tiles(tiles) => {
                 self.push_tiles(tiles, &mut params);
                 params.extend(score);
-                None
+                let split = !tiles.workspace.is_empty();
+                split.then(|| tiles.turns.begin(stream)).transpose()?
             }
             Lists::Split(split) => {
                 let [_, _, _, o] = &self.tensors;
@@ -231,18 +232,20 @@ impl BoundAttention<'_> {
         let lse = lse.map_or(SliceAbi { address: 0, elements: 0 }, |lse| lse.slice(4));
         let [seq_q, seq_kv] = problem.sequences.longest();
         let bound = |keys: Option<u32>| keys.map_or(UNBOUNDED, |keys| keys.min(UNBOUNDED));
-        // SAFETY: the plan owns the lists, which nobody writes after the plan was made. LSE's memory is kept alive by
-        // `self`, was checked to be large enough and aligned, and overlaps no other operand; the view that it came
-        // from borrowed it mutably.
-        let (work, lse) = unsafe {
+        // SAFETY: the plan owns the lists, which nobody writes after the plan was made, and the workspace, whose users
+        // its turns order. LSE's memory is kept alive by `self`, was checked to be large enough and aligned, and
+        // overlaps no other operand; the view that it came from borrowed it mutably.
+        let (work, lse, parts) = unsafe {
             (
-                DependentSlice::<u32>::new(tiles.work.elements::<u32>()),
+                ConstantSlice::new(tiles.work.elements::<[u32; 4]>()),
                 DependentSliceMut::<f32>::new(lse),
+                SplitTiles::from_abi(tiles.workspace.elements::<[f32; 4]>()),
             )
         };
         params.push(Param::value(AttentionArgs {
             work,
             lse,
+            tiles: parts,
             list: tiles.entries,
             seq_q,
             seq_kv,
@@ -254,7 +257,7 @@ impl BoundAttention<'_> {
         }));
         if let Some(table) = &tiles.table {
             // SAFETY: the plan owns the table, which nobody writes after the plan was made.
-            let table = unsafe { DependentSlice::<u32>::new(table.elements::<u32>()) };
+            let table = unsafe { ConstantSlice::<u32>::new(table.elements::<u32>()) };
             params.push(Param::value(Packed { table, rows: problem.sequences.rows()[0] }));
         }
     }

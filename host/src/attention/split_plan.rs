@@ -20,7 +20,7 @@ use gpu_kernels::attention::decode::{DecodeArgs, DecodeInstance};
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
-use pipeline::grid::{DependentSlice, DependentSliceMut, SplitTiles};
+use pipeline::grid::{ConstantSlice, DependentSlice, DependentSliceMut, SplitTiles};
 use std::sync::Arc;
 
 /// What a plan of a decode kernel has on the device.
@@ -150,12 +150,13 @@ impl SplitPlan {
         let readers = heads.q / heads.kv;
         let none = SliceAbi { address: 0, elements: 0 };
         let slice = |bound: Option<&Bound<'_>>| bound.map_or(none, |bound| bound.slice(4));
-        // SAFETY: the plan owns the lists and the workspace, and its turns order what uses them. O's, LSE's and the
+        // SAFETY: the plan owns the lists, which only a copy writes, in the order of the streams, and the workspace; its
+        // turns order what uses them. O's, LSE's and the
         // block table's memory is kept alive by the bound plan, was checked to be large enough and aligned, and that of
         // O and LSE overlaps no other operand; the views that they came from borrowed them mutably.
         let (work, block_table, o, lse, tiles) = unsafe {
             (
-                DependentSlice::new(self.words.elements::<[u32; 4]>()),
+                ConstantSlice::new(self.words.elements::<[u32; 4]>()),
                 DependentSlice::<u32>::new(slice(block_table)),
                 DependentSliceMut::<u32>::new(o.slice(4)),
                 DependentSliceMut::<f32>::new(slice(lse)),

@@ -5,21 +5,38 @@
 //! the CTA that is free first, and long tiles come before short ones (LPT, longest processing time first). No counter
 //! in memory is needed, and the order is the same in every run.
 //!
+//! Where CTAs would wait for the last ones, the keys of some tiles are split among CTAs (stream-K): these tiles stand in
+//! a row, which is cut into equal pieces. A CTA begins with its piece, so that the parts are combined while others
+//! multiply.
+//!
 //! Tiles of few heads are in flight at one time, so that their keys and values stay in the L2 cache.
 
 use super::problem::AttentionProblem;
-use gpu_kernels::attention::args::END;
+use super::sequences::Sequences;
+use gpu_kernels::attention::args::{END, ENTRY_QUADS, Entry, Matrix, Part};
+use pipeline::grid::SplitPart;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::iter::once;
 use std::ops::Range;
 
-/// Bytes of K and V of the heads in flight. The L2 cache of an H100 and an H200 has 50 MB, in two halves that keep
-/// copies of some lines, and Q and O pass through it too.
-const L2_BYTES: u64 = 32 << 20;
+/// Bytes of K and V of the heads in flight: the first that balances the CTAs as well as more would. The L2 cache of an H100
+/// and an H200 has 50 MB, in two halves that keep copies of some lines, and Q and O pass through it too. (With 32 MiB, causal
+/// attention of 512 keys took 1.14 times as long as with 8 on an H100, driver 580.159.04, 2026-11-25.)
+const L2_BYTES: [u64; 3] = [8 << 20, 16 << 20, 32 << 20];
+/// How much longer the busiest CTA may take for that.
+const BALANCE: f64 = 1.01;
 /// Time of a tile beside its key blocks (Q's load, the last softmax, O's store), in key blocks.
 const START: u64 = 1;
+/// Time of a part beside its key blocks and [`START`], in key blocks: it begins and ends without overlap, and is stored. For
+/// each part of its tile, one more: all are added up by the CTA that comes last.
+const SPLIT: u64 = 3;
+/// A deal with split tiles has to be faster than one without by this factor.
+const GAIN: f64 = 1.1;
+/// Fewest key blocks of a part, except where a tile has fewer.
+const FEWEST: u32 = 2;
 /// Words of an entry.
-const ENTRY: usize = gpu_kernels::attention::args::ENTRY as usize;
+const ENTRY: usize = 4 * ENTRY_QUADS as usize;
 
 /// Queries of a tile, and keys of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -32,9 +49,8 @@ pub struct TileShape {
 
 /// Tiles of the CTAs of a grid.
 ///
-/// [`WorkList::words`] is what the kernel reads. An entry has three words: the index of the tile in its sequence,
-/// `head | sequence << 16`, and the same of the head of keys and values. The list of a CTA ends with an entry of
-/// [`END`](gpu_kernels::attention::args::END)s, and all lists have equally many entries.
+/// [`WorkList::words`] is what the kernel reads, [`Entry::words`] of each entry. The list of a CTA ends with an entry
+/// of [`END`]s, and all lists have equally many entries.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkList {
     /// The lists of all CTAs, one behind the other.
@@ -47,17 +63,38 @@ pub struct WorkList {
     pub tiles: u64,
     /// Key blocks of all tiles.
     pub blocks: u64,
+    /// Parts of the tile that is split among most CTAs; 1 if none is.
+    pub most_parts: u32,
+    /// Parts of all tiles that are split.
+    pub parts: u32,
     /// Time of the busiest CTA relative to the average, in key blocks with the cost of each tile's start.
     pub imbalance: f64,
 }
 
 /// A tile with the blocks that it meets.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Tile {
     index: u32,
     head: u32,
     batch: u32,
-    blocks: u32,
+    blocks: Range<u32>,
+}
+
+impl Tile {
+    fn len(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+    fn time(&self) -> u64 {
+        u64::from(self.len()) + START
+    }
+}
+
+/// Some blocks of a tile.
+#[derive(Clone)]
+struct Piece {
+    /// The index of the tile in the order.
+    tile: usize,
+    blocks: Range<u32>,
 }
 
 impl AttentionProblem {
@@ -76,88 +113,208 @@ impl AttentionProblem {
 impl WorkList {
     /// Deals the tiles of a checked problem out to at most `ctas` CTAs, none of which is idle.
     ///
-    /// Every tile is in one list, also a tile whose queries see no key: the kernel writes its zeros.
+    /// Every block of every tile is in one list. So is a tile whose queries see no key: the kernel writes its zeros.
     pub fn new(problem: &AttentionProblem, shape: TileShape, ctas: u32) -> Self {
-        let order = in_order(problem, shape);
-        let ctas = u64::from(ctas).clamp(1, order.len().max(1) as u64) as u32;
-        let mut lists: Vec<Vec<Tile>> = vec![Vec::new(); ctas as usize];
-        let mut free: BinaryHeap<_> = (0..ctas).map(|cta| Reverse((0u64, cta))).collect();
-        let mut busy = vec![0; ctas as usize];
-        let (mut tiles, mut blocks) = (0, 0);
-        for tile in order {
-            let Some(Reverse((time, cta))) = free.pop() else { break };
-            let time = time + u64::from(tile.blocks) + START;
-            (tiles, blocks) = (tiles + 1, blocks + u64::from(tile.blocks));
-            busy[cta as usize] = time;
-            lists[cta as usize].push(tile);
-            free.push(Reverse((time, cta)));
-        }
-        let readers = problem.heads.q / problem.heads.kv;
-        let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
-        let entries = longest + 1;
-        let mut words = vec![END; ENTRY * entries * lists.len()];
-        for (words, list) in words.chunks_exact_mut(ENTRY * entries).zip(&lists) {
-            for (entry, tile) in words.chunks_exact_mut(ENTRY).zip(list) {
-                let place = |head: u32| head | tile.batch << 16;
-                entry.copy_from_slice(&[tile.index, place(tile.head), place(tile.head / readers)]);
-            }
-        }
-        let average = busy.iter().sum::<u64>() as f64 / f64::from(ctas);
-        let most = busy.iter().max().copied().unwrap_or(0) as f64;
-        let imbalance = if most > 0.0 { most / average } else { 1.0 };
-        Self { words, entries: entries as u32, ctas, tiles, blocks, imbalance }
+        let whole = |l2_bytes: u64| {
+            let order = in_order(problem, shape, l2_bytes);
+            let ctas = u64::from(ctas).clamp(1, order.len().max(1) as u64) as u32;
+            (deal(&order, 0, ctas), order)
+        };
+        let wholes = L2_BYTES.map(whole);
+        let least = wholes.iter().map(|(deal, _)| deal.most()).min().unwrap_or(0) as f64;
+        let balanced = wholes.into_iter().find(|(deal, _)| deal.most() as f64 <= least * BALANCE);
+        let (whole, order) = balanced.unwrap_or_else(|| whole(L2_BYTES[0]));
+        // The tiles behind the last round in which all CTAs have one; or all, where there are few. Many parts of a tile take
+        // long to add up, so fewer CTAs may be faster.
+        let few = order.len() <= 2 * ctas as usize;
+        let all = (1..=8).filter(|_| few).map(|n| (order.len(), (ctas / n).max(1)));
+        let split = once((order.len() % ctas.max(1) as usize, ctas)).chain(all);
+        // The kernels of packed sequences split no tile.
+        let packed = matches!(problem.sequences, Sequences::Packed { .. });
+        let split = split.filter(|_| !packed).map(|(tail, ctas)| deal(&order, tail, ctas));
+        let best = split.filter(Deal::fits).min_by_key(Deal::most);
+        let best = best.filter(|deal| deal.most() as f64 * GAIN < whole.most() as f64);
+        best.unwrap_or(whole).list(&order, problem)
     }
 
-    /// The tiles of one CTA, in order: `[tile, head, sequence]`.
-    pub fn tiles_of(&self, cta: u32) -> impl Iterator<Item = [u32; 3]> {
+    /// The entries of one CTA, in order.
+    pub fn entries_of(&self, cta: u32) -> impl Iterator<Item = Entry> {
         let list = self
             .words
             .chunks_exact(ENTRY * self.entries as usize)
             .nth(cta as usize)
             .unwrap_or_default();
         let entries = list.chunks_exact(ENTRY).take_while(|entry| entry[0] != END);
-        entries.map(|entry| [entry[0], entry[1] & 0xffff, entry[1] >> 16])
+        entries.map(|words| {
+            let quad = |i: usize| std::array::from_fn(|j| words[4 * i + j]);
+            Entry::of_words([quad(0), quad(1)])
+        })
+    }
+}
+
+/// Which pieces each CTA has, in order.
+struct Deal {
+    lists: Vec<Vec<Piece>>,
+    /// Parts of each tile of the order.
+    parts: Vec<u32>,
+    /// Time of each CTA.
+    busy: Vec<u64>,
+}
+
+/// Cuts the last `tail` tiles into equal pieces for all CTAs, and deals the others out as a queue would.
+fn deal(order: &[Tile], tail: usize, ctas: u32) -> Deal {
+    let (queue, row) = order.split_at(order.len() - tail);
+    let mut lists = in_a_row(row, queue.len(), ctas);
+    let mut parts = vec![0u32; order.len()];
+    for piece in lists.iter().flatten() {
+        parts[piece.tile] += 1;
+    }
+    let time = |piece: &Piece| {
+        let count = u64::from(parts[piece.tile]);
+        let split = if count > 1 { SPLIT + count } else { 0 };
+        piece.blocks.len() as u64 + START + split
+    };
+    let mut busy: Vec<u64> = lists.iter().map(|list| list.iter().map(time).sum()).collect();
+    let mut free: BinaryHeap<_> =
+        busy.iter().zip(0usize..).map(|(&time, cta)| Reverse((time, cta))).collect();
+    for (index, tile) in queue.iter().enumerate() {
+        let Some(Reverse((time, cta))) = free.pop() else { break };
+        busy[cta] = time + tile.time();
+        lists[cta].push(Piece { tile: index, blocks: tile.blocks.clone() });
+        parts[index] = 1;
+        free.push(Reverse((busy[cta], cta)));
+    }
+    Deal { lists, parts, busy }
+}
+
+/// The tiles of a row, of which the first is number `first` of the order, cut into equal pieces.
+fn in_a_row(row: &[Tile], first: usize, ctas: u32) -> Vec<Vec<Piece>> {
+    let mut lists = vec![Vec::new(); ctas as usize];
+    let count = u64::from(ctas);
+    // Each seam between two CTAs may split a tile, which then starts twice.
+    let all = row.iter().map(Tile::time).sum::<u64>() + (count - 1) * START;
+    let end_of = |cta: usize| (all * (cta as u64 + 1)).div_ceil(count);
+    let (mut cta, mut at) = (0, 0);
+    for (tile, index) in row.iter().zip(first..) {
+        let mut blocks = tile.blocks.clone();
+        loop {
+            let last = cta + 1 == lists.len();
+            let room = end_of(cta).saturating_sub(at + START).min(u64::from(u32::MAX)) as u32;
+            let rest = blocks.len() as u32;
+            if last || rest <= room || rest < 2 * FEWEST && 2 * room >= rest {
+                lists[cta].push(Piece { tile: index, blocks });
+                at += u64::from(rest) + START;
+                break;
+            }
+            let room = room.min(rest - FEWEST.min(rest));
+            if room >= FEWEST {
+                let end = blocks.start + room;
+                lists[cta].push(Piece { tile: index, blocks: blocks.start..end });
+                blocks.start = end;
+            }
+            at = end_of(cta);
+            cta += 1;
+        }
+        while cta + 1 < lists.len() && at >= end_of(cta) {
+            cta += 1;
+        }
+    }
+    lists
+}
+
+impl Deal {
+    /// Whether the kernel's words have room for the parts and their slots.
+    fn fits(&self) -> bool {
+        let slots: u32 = self.parts.iter().filter(|&&parts| parts > 1).sum();
+        self.parts.iter().all(|&parts| parts <= Part::MOST) && slots <= u32::from(u16::MAX)
+    }
+
+    /// Time of the busiest CTA.
+    fn most(&self) -> u64 {
+        self.busy.iter().max().copied().unwrap_or(0)
+    }
+
+    fn list(self, order: &[Tile], problem: &AttentionProblem) -> WorkList {
+        let Self { lists, parts, busy } = self;
+        let lists: Vec<_> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+        let readers = problem.heads.q / problem.heads.kv;
+        let entries = lists.iter().map(Vec::len).max().unwrap_or(0) + 1;
+        let mut first = vec![0; order.len()];
+        let mut slots = 0;
+        for (first, parts) in first.iter_mut().zip(&parts).filter(|(_, parts)| **parts > 1) {
+            (*first, slots) = (slots, slots + parts);
+        }
+        let mut done = vec![0; order.len()];
+        let mut words = vec![END; ENTRY * entries * lists.len()];
+        for (words, list) in words.chunks_exact_mut(ENTRY * entries).zip(&lists) {
+            for (words, Piece { tile, blocks }) in words.chunks_exact_mut(ENTRY).zip(list) {
+                let Tile { index, head, batch, .. } = order[*tile];
+                let place = |head: u32| Matrix(head | batch << 16);
+                let (part, parts) = (done[*tile], parts[*tile]);
+                done[*tile] += 1;
+                let split = SplitPart { first: first[*tile], part, parts };
+                let entry = Entry {
+                    tile: index,
+                    place: place(head),
+                    keys: place(head / readers),
+                    blocks: blocks.clone(),
+                    part: if parts > 1 { Part::new(split) } else { Part::WHOLE },
+                };
+                words.copy_from_slice(entry.words().as_flattened());
+            }
+        }
+        let average = busy.iter().sum::<u64>() as f64 / lists.len() as f64;
+        let most = busy.iter().max().copied().unwrap_or(0) as f64;
+        WorkList {
+            words,
+            entries: entries as u32,
+            ctas: lists.len() as u32,
+            tiles: order.len() as u64,
+            blocks: order.iter().map(|tile| u64::from(tile.len())).sum(),
+            most_parts: parts.iter().max().copied().unwrap_or(1),
+            parts: slots,
+            imbalance: if most > 0.0 { most / average } else { 1.0 },
+        }
     }
 }
 
 /// All tiles in the order in which CTAs should begin them.
 ///
-/// Sequences with long tiles come first. The heads of K and V are taken in groups that fit in the L2 cache; within a
-/// group, long tiles come first, and tiles of one head of K and V are neighbours.
-fn in_order(problem: &AttentionProblem, shape: TileShape) -> Vec<Tile> {
+/// Sequences with long tiles come first. The heads of K and V are taken in groups of `l2_bytes`; within a group, long tiles come first, and tiles of one head of K and V are neighbours.
+fn in_order(problem: &AttentionProblem, shape: TileShape, l2_bytes: u64) -> Vec<Tile> {
     let heads = problem.heads;
     let readers = heads.q / heads.kv;
     let mut sequences: Vec<_> = (0..problem.sequences.batch())
         .map(|batch| {
             let [q, kv] = problem.sequences.lengths(batch);
-            let blocks: Vec<u32> = (0..q.div_ceil(shape.bm))
-                .map(|tile| problem.key_blocks(tile, batch, shape).len() as u32)
-                .collect();
+            let tiles = 0..q.div_ceil(shape.bm);
+            let blocks: Vec<_> = tiles.map(|tile| problem.key_blocks(tile, batch, shape)).collect();
             // Both K and V.
             let bytes = 2 * u64::from(kv) * u64::from(heads.dim) * problem.dtype.size() as u64;
             (batch, bytes, blocks)
         })
         .collect();
-    sequences.sort_by_key(|(batch, _, blocks)| (Reverse(blocks.iter().max().copied()), *batch));
+    sequences
+        .sort_by_key(|(batch, _, blocks)| (Reverse(blocks.iter().map(Range::len).max()), *batch));
     let (mut order, mut group, mut held) = (Vec::new(), Vec::new(), 0);
     let close = |group: &mut Vec<Tile>, order: &mut Vec<Tile>| {
         // A stable sort: tiles of equal cost stay with their head.
-        group.sort_by_key(|tile| Reverse(tile.blocks));
+        group.sort_by_key(|tile| Reverse(tile.len()));
         order.append(group);
     };
     for (batch, bytes, blocks) in &sequences {
         for kv_head in 0..heads.kv {
-            if held > 0 && held + bytes > L2_BYTES {
+            if held > 0 && held + bytes > l2_bytes {
                 close(&mut group, &mut order);
                 held = 0;
             }
             held += bytes;
             for head in kv_head * readers..(kv_head + 1) * readers {
-                let tile = |(index, &blocks): (usize, &u32)| Tile {
+                let tile = |(index, blocks): (usize, &Range<u32>)| Tile {
                     index: index as u32,
                     head,
                     batch: *batch,
-                    blocks,
+                    blocks: blocks.clone(),
                 };
                 group.extend(blocks.iter().enumerate().map(tile));
             }

@@ -1,9 +1,11 @@
 //! Work lists: every tile once, long ones first, balanced, and few heads at a time.
 
+use gpu_kernels::attention::args::Entry;
 use host::Dtype;
 use host::attention::{AttentionProblem, Heads, Mask, Sequences, TileShape, WorkList};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 const TILE: TileShape = TileShape { bm: 128, bn: 128 };
 
@@ -12,12 +14,23 @@ fn problem(heads: Heads, sequences: Sequences, mask: Mask) -> AttentionProblem {
 }
 
 /// The blocks that a tile meets, from the keys of each of its rows.
-fn blocks(p: &AttentionProblem, tile: TileShape, [index, _, batch]: [u32; 3]) -> u64 {
+fn blocks(p: &AttentionProblem, tile: TileShape, [index, _, batch]: [u32; 3]) -> Range<u32> {
     let [q, kv] = p.sequences.lengths(batch);
     let rows = index * tile.bm..((index + 1) * tile.bm).min(q);
     let seen = rows.map(|i| p.mask.keys(i, q, kv)).filter(|keys| !keys.is_empty());
     let ends = seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-    ends.map_or(0, |keys| u64::from((keys.end - 1) / tile.bn - keys.start / tile.bn + 1))
+    ends.map_or(0..0, |keys| keys.start / tile.bn..(keys.end - 1) / tile.bn + 1)
+}
+
+/// The tile of an entry: its index, its head and its sequence.
+fn tile_of(entry: &Entry) -> [u32; 3] {
+    let [head, batch] = entry.place.coords();
+    [entry.tile, head, batch]
+}
+
+/// The tiles of a CTA, in order.
+fn tiles_of(work: &WorkList, cta: u32) -> Vec<[u32; 3]> {
+    work.entries_of(cta).map(|entry| tile_of(&entry)).collect()
 }
 
 fn any_problem() -> impl Strategy<Value = AttentionProblem> {
@@ -41,52 +54,109 @@ fn any_problem() -> impl Strategy<Value = AttentionProblem> {
 
 proptest! {
     #[test]
-    fn every_tile_is_in_one_list(
+    fn every_block_of_every_tile_is_in_one_list(
         p in any_problem(), bm in prop_oneof![Just(64u32), Just(128), Just(192)],
-        bn in prop_oneof![Just(64u32), Just(80), Just(128), Just(176)], ctas in 1u32..20,
+        bn in prop_oneof![Just(16u32), Just(64), Just(80), Just(128), Just(176)], ctas in 1u32..20,
     ) {
         p.check().unwrap();
-        let tile = TileShape { bm, bn };
-        let work = WorkList::new(&p, tile, ctas);
-        prop_assert_eq!(&work, &WorkList::new(&p, tile, ctas));
-        let mut want: Vec<[u32; 3]> = Vec::new();
+        let shape = TileShape { bm, bn };
+        let work = WorkList::new(&p, shape, ctas);
+        prop_assert_eq!(&work, &WorkList::new(&p, shape, ctas));
+        let lists: Vec<Vec<Entry>> = (0..work.ctas).map(|c| work.entries_of(c).collect()).collect();
+        let mut parts: BTreeMap<[u32; 3], Vec<&Entry>> = BTreeMap::new();
+        for entry in lists.iter().flatten() {
+            parts.entry(tile_of(entry)).or_default().push(entry);
+        }
+        let (mut tiles, mut all, mut slots) = (0, 0, BTreeSet::new());
         for batch in 0..p.sequences.batch() {
             for head in 0..p.heads.q {
-                let tiles = p.sequences.lengths(batch)[0].div_ceil(bm);
-                want.extend((0..tiles).map(|index| [index, head, batch]));
+                for index in 0..p.sequences.lengths(batch)[0].div_ceil(bm) {
+                    let tile = [index, head, batch];
+                    let want = blocks(&p, shape, tile);
+                    (tiles, all) = (tiles + 1, all + want.len() as u64);
+                    let mut own = parts.remove(&tile).unwrap_or_default();
+                    own.sort_by_key(|entry| entry.blocks.start);
+                    // The parts follow one another, and none is empty.
+                    let mut at = want.start;
+                    for (number, entry) in own.iter().enumerate() {
+                        prop_assert_eq!(entry.blocks.start, at);
+                        prop_assert!(own.len() == 1 || !entry.blocks.is_empty());
+                        at = entry.blocks.end;
+                        // Each warp group of each part has a slot of its own.
+                        for group in 0..bm / 64 {
+                            match entry.part.of_group(group, bm / 64) {
+                                None => prop_assert_eq!(own.len(), 1),
+                                Some(part) => {
+                                    prop_assert_eq!(part.parts, own.len() as u32);
+                                    prop_assert_eq!(part.part, number as u32);
+                                    prop_assert!(slots.insert(part.first + part.part));
+                                }
+                            }
+                        }
+                        prop_assert_eq!(entry.keys.coords(), [head / (p.heads.q / p.heads.kv), batch]);
+                    }
+                    prop_assert_eq!(at, want.end);
+                }
             }
         }
-        let lists: Vec<Vec<_>> = (0..work.ctas).map(|cta| work.tiles_of(cta).collect()).collect();
-        let mut have: Vec<[u32; 3]> = lists.concat();
-        have.sort_by_key(|&[index, head, batch]| (batch, head, index));
-        prop_assert_eq!(&have, &want);
-        prop_assert_eq!(work.tiles, want.len() as u64);
-        let cost = |list: &Vec<[u32; 3]>| list.iter().map(|&t| blocks(&p, tile, t)).sum::<u64>();
-        prop_assert_eq!(work.blocks, lists.iter().map(cost).sum::<u64>());
+        prop_assert!(parts.is_empty());
+        prop_assert_eq!((work.tiles, work.blocks), (tiles, all));
+        // The workspace has these slots, and no other.
+        prop_assert!(slots.into_iter().eq(0..work.parts * bm / 64));
         // No CTA is idle, and each list ends with an end.
-        prop_assert!(work.ctas == ctas.min(want.len() as u32) && lists.iter().all(|l| !l.is_empty()));
-        prop_assert_eq!(work.words.len(), (3 * work.entries * work.ctas) as usize);
-        for list in work.words.chunks_exact(3 * work.entries as usize) {
-            prop_assert_eq!(&list[list.len() - 3..], [u32::MAX; 3]);
+        prop_assert!(work.ctas <= ctas && lists.iter().all(|l| !l.is_empty()));
+        prop_assert_eq!(work.words.len(), (8 * work.entries * work.ctas) as usize);
+        for list in work.words.chunks_exact(8 * work.entries as usize) {
+            prop_assert_eq!(&list[list.len() - 8..], [u32::MAX; 8]);
         }
-        // What a queue gives: no CTA ends later than another begins its last tile.
-        let times: Vec<u64> = lists.iter().map(|l| cost(l) + l.len() as u64).collect();
+        // What a queue gives, or better: no CTA ends later than another begins its last tile.
+        let cost = |list: &Vec<Entry>| list.iter().map(|e| e.blocks.len() as u64 + 1).sum::<u64>();
+        let times: Vec<u64> = lists.iter().map(cost).collect();
+        let longest = (0..p.sequences.batch())
+            .flat_map(|batch| (0..p.sequences.lengths(batch)[0].div_ceil(bm)).map(move |i| [i, 0, batch]))
+            .map(|tile| blocks(&p, shape, tile).len() as u64 + 1)
+            .max();
         let ends = (times.iter().max().unwrap(), times.iter().min().unwrap());
-        let longest = want.iter().map(|&t| blocks(&p, tile, t) + 1).max().unwrap();
-        prop_assert!(ends.0 - ends.1 <= longest, "{times:?}");
+        let split = work.most_parts > 1;
+        prop_assert!(split || ends.0 - ends.1 <= longest.unwrap(), "{times:?}");
     }
 }
 
 #[test]
-fn causal_lists_are_balanced_and_long_tiles_come_first() {
-    let heads = Heads { q: 16, kv: 16, dim: 128 };
-    for (batch, seq) in [(16, 1024), (4, 4096), (1, 16384)] {
-        let p = problem(heads, Sequences::Equal { batch, q: seq, kv: seq }, Mask::CAUSAL);
-        let work = WorkList::new(&p, TILE, 132);
-        assert!(work.imbalance < 1.02, "{seq}: {}", work.imbalance);
-        let first: Vec<_> = (0..132).filter_map(|cta| work.tiles_of(cta).next()).collect();
-        let least = first.iter().map(|&t| blocks(&p, TILE, t)).min().unwrap();
-        assert!(least > u64::from(seq / 128) / 3, "{seq}: {least}");
+fn few_tiles_with_many_keys_are_split() {
+    let heads = |q| Heads { q, kv: q, dim: 128 };
+    let full = |heads, batch, [q, kv]: [u32; 2]| {
+        let p = problem(heads, Sequences::Equal { batch, q, kv }, Mask::FULL);
+        WorkList::new(&p, TILE, 132)
+    };
+    // 8 tiles of 512 blocks.
+    let work = full(heads(2), 1, [512, 65536]);
+    let most = (0..132).flat_map(|cta| work.entries_of(cta)).map(|e| e.blocks.len()).max();
+    assert!(work.ctas == 132 && work.most_parts <= 18 && most <= Some(33), "{most:?}: {work:?}");
+    // 200 tiles: with a second round for 68 of them, or with half a round more.
+    let work = full(heads(50), 1, [512, 8192]);
+    let most = (0..work.ctas).map(|cta| {
+        let of_cta = work.entries_of(cta);
+        of_cta.map(|entry| entry.blocks.len()).sum::<usize>()
+    });
+    assert!(most.max() <= Some(100), "{work:?}");
+    // A round more or less is a 16th of the time; a whole number of rounds; and tiles of one block.
+    for (heads, batch, seq) in [(heads(16), 4, 4096), (heads(16), 33, 512), (heads(16), 9, 128)] {
+        assert_eq!(full(heads, batch, [seq; 2]).parts, 0, "{batch} x {seq}");
+    }
+}
+
+#[test]
+fn causal_lists_are_balanced() {
+    for dim in [64, 128, 256] {
+        let heads = Heads { q: 2048 / dim, kv: 2048 / dim, dim };
+        for seq in [512, 1024, 2048, 4096, 8192, 16384] {
+            let sequences = Sequences::Equal { batch: 16384 / seq, q: seq, kv: seq };
+            let work = WorkList::new(&problem(heads, sequences, Mask::CAUSAL), TILE, 132);
+            // Where a tile has few blocks, a CTA has few tiles more or less.
+            let limit = if seq == 512 { 1.04 } else { 1.02 };
+            assert!(work.imbalance < limit, "{dim}, {seq}: {}", work.imbalance);
+        }
     }
 }
 
@@ -94,11 +164,11 @@ fn causal_lists_are_balanced_and_long_tiles_come_first() {
 fn megabytes_in_flight(p: &AttentionProblem, work: &WorkList) -> Vec<f64> {
     // When each tile of a CTA ends, in key blocks, with one for its start.
     let timed = |cta| {
-        let end = |time: &mut u64, tile| {
-            *time += blocks(p, TILE, tile) + 1;
-            Some((*time, tile))
+        let end = |time: &mut u64, entry: Entry| {
+            *time += entry.blocks.len() as u64 + 1;
+            Some((*time, tile_of(&entry)))
         };
-        work.tiles_of(cta).scan(0, end).collect::<Vec<_>>()
+        work.entries_of(cta).scan(0, end).collect::<Vec<_>>()
     };
     let lists: Vec<Vec<_>> = (0..work.ctas).map(timed).collect();
     let all = lists.iter().filter_map(|list| list.last()).map(|&(end, _)| end).min().unwrap();
@@ -128,11 +198,16 @@ fn few_heads_are_in_flight() {
         let limits = (sum / (flight.len() as f64) < 48.0, flight.iter().all(|&mb| mb <= 64.0));
         assert_eq!(limits, (true, true), "{mask}: {flight:?}");
     }
+    // Short sequences: each head's tiles are many, and the CTAs are balanced whatever their order.
+    let p = problem(heads, Sequences::Equal { batch: 32, q: 512, kv: 512 }, Mask::CAUSAL);
+    let flight = megabytes_in_flight(&p, &WorkList::new(&p, TILE, 132));
+    let most = flight.iter().fold(0.0, |a: f64, &b| a.max(b));
+    assert!(most <= 16.0, "{most}");
     // All queries of a group read the same keys: their tiles are neighbours.
     let p = problem(Heads { q: 64, kv: 8, dim: 128 }, sequences, Mask::FULL);
     let work = WorkList::new(&p, TILE, 132);
     let first: BTreeSet<_> =
-        (0..132).filter_map(|cta| work.tiles_of(cta).next()).map(|t| (t[1] / 8, t[2])).collect();
+        (0..132).map(|cta| tiles_of(&work, cta)[0]).map(|t| (t[1] / 8, t[2])).collect();
     assert_eq!(first.len(), 1);
 }
 
@@ -143,7 +218,7 @@ fn the_longest_sequences_come_first() {
     let p = problem(Heads { q: 8, kv: 8, dim: 128 }, Sequences::packed(lengths), Mask::CAUSAL);
     let work = WorkList::new(&p, TILE, 132);
     assert!(work.imbalance < 1.05, "{}", work.imbalance);
-    assert!((0..132).all(|cta| work.tiles_of(cta).next().is_some_and(|t| t[2] == 7)));
+    assert!((0..132).all(|cta| tiles_of(&work, cta)[0][2] == 7));
 }
 
 #[test]
@@ -155,10 +230,11 @@ fn a_tile_that_sees_nothing_is_in_a_list() {
     );
     let work = WorkList::new(&p, TILE, 4);
     assert_eq!((work.tiles, work.blocks, work.ctas), (3, 1, 3));
-    assert_eq!(work.tiles_of(0).collect::<Vec<_>>(), [[2, 0, 0]]);
+    assert_eq!(tiles_of(&work, 0), [[2, 0, 0]]);
     // No keys at all, and no queries at all.
     let p = problem(p.heads, Sequences::packed([[5, 0], [0, 9], [0, 0]]), Mask::FULL);
     let work = WorkList::new(&p, TILE, 4);
     assert_eq!((work.tiles, work.blocks), (1, 0));
-    assert_eq!(work.words, [0, 0, 0, u32::MAX, u32::MAX, u32::MAX]);
+    assert_eq!(tiles_of(&work, 0), [[0, 0, 0]]);
+    assert_eq!(work.entries, 2);
 }

@@ -176,3 +176,73 @@ dependent_slice! {
     /// [`DependentSlice`].
     DependentSliceMut, DeviceSliceMut, &'a mut [T]
 }
+
+/// A slice that no grid writes while the launch may run, so that a dependent kernel may read it before the wait: a work
+/// list, or a table that the host made.
+///
+/// It is a field of an argument that the host makes, and not an argument: a launch could not check who writes a buffer.
+/// (CUTLASS: a pointer that the kernel reads before `wait_on_dependent_grids`.)
+///
+/// ```
+/// # use isa::kernel::KernelArg;
+/// # use warpipe_pipeline::{prelude::*, grid::ConstantSlice};
+/// # roles! { Load = 1 x 40 registers, Math = 1 x 232 registers }
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
+/// struct Lists<'a> {
+///     first: ConstantSlice<'a, u32>,
+/// }
+///
+/// #[isa::kernel(dependent = true)]
+/// fn kernel(cta: Cta<(Load, Math), Cluster<1, 1>>, lists: Lists<'_>) {
+///     let (early, ()) = cta.prologue();
+///     early.specialize(
+///         |load| {
+///             let _row = lists.first.all().get(load.coord().cluster_id() as usize);
+///             let _load = load.wait();
+///         },
+///         |_math| {},
+///     );
+/// }
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ConstantSlice<'a, T> {
+    address: u64,
+    elements: u64,
+    memory: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Element> ConstantSlice<'a, T> {
+    /// Makes the slice from an address and a number of elements.
+    ///
+    /// # Safety
+    /// For `'a` the memory is device memory, aligned for `T` and not freed. No grid writes it that is queued before or
+    /// beside a launch with the slice; what else writes it is complete before that launch begins.
+    #[must_use]
+    pub const unsafe fn new(memory: SliceAbi) -> Self {
+        Self { address: memory.address, elements: memory.elements, memory: PhantomData }
+    }
+
+    /// The slice, for any thread. See the example of [`ConstantSlice`].
+    #[inline(always)]
+    #[must_use]
+    pub fn all(&self) -> DeviceSlice<'a, T> {
+        let memory = SliceAbi { address: self.address, elements: self.elements };
+        // SAFETY: the maker's contract: a live buffer of `T`, which nobody writes.
+        unsafe { DeviceSlice::from_abi(memory) }
+    }
+}
+
+// SAFETY: the launch accepts only a value with this `LAYOUT`, which its maker vouches for.
+unsafe impl<T: Element> ByValue for ConstantSlice<'_, T> {
+    const LAYOUT: u64 = {
+        let meta = <DeviceSlice<'static, T> as KernelArg>::META;
+        // The first number of the other slices is 0 or 1.
+        layout(size_of::<Self>(), &[(2, meta.box_cols as usize, 1 + meta.dtype as u64)])
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    fn slices(&self, visit: &mut dyn FnMut(SliceAbi)) {
+        visit(SliceAbi { address: self.address, elements: self.elements * size_of::<T>() as u64 });
+    }
+}

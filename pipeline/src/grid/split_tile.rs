@@ -11,6 +11,7 @@
 
 use crate::cta::{ClusterShape, Role, Warpgroup};
 use crate::mma::{Accumulator, GROUP_ROWS, Rows};
+use core::array::from_fn;
 use isa::device;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
@@ -18,6 +19,9 @@ use isa::wgmma::{M64, Shape};
 
 /// Four sums: what a thread loads in one instruction.
 type Quad = [f32; 4];
+/// Eights of columns whose sums a thread loads before it adds the first one: 32 registers. One after the other, each
+/// would take a round trip to the L2 cache.
+const EIGHTS: usize = 8;
 /// Quads of a slot's counter: 128 bytes, a cache line of its own.
 const COUNTER: u32 = 8;
 
@@ -115,7 +119,7 @@ impl<'a> SplitTiles<'a> {
     {
         let SplitPart { first, part, parts } = part;
         let slot = self.slot::<N>(first + part);
-        let (own, column) = (group.rows(), group.place(0).1);
+        let (own, column) = place_of(group);
         for half in 0..2 {
             let row = own.0[half];
             if row < rows {
@@ -176,6 +180,63 @@ impl<const N: usize> SplitTile<'_, N> {
         f32::from_bits(unsafe { isa::global::ld_if(at, part < self.parts, none.to_bits()) })
     }
 
+    /// The values of this thread's two rows in a part; −∞ if the tile has no such part.
+    ///
+    /// There is no branch, as in [`value`](Self::value). (PTX `@p ld.global.f32`.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::{grid::SplitTile, mma::Rows, prelude::*};
+    /// # roles! { Math = 1 x 232 registers }
+    /// /// Sums up the parts of a tile, each times its value.
+    /// fn weighed(tile: &SplitTile<'_, 64>, group: &Warpgroup<Math, Cluster<1, 1>>) -> Accumulator<64> {
+    ///     let mut sum = Accumulator::zeros();
+    ///     for part in 0..tile.parts() {
+    ///         tile.add(group, part, tile.values(group, part), &mut sum);
+    ///     }
+    ///     sum
+    /// }
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn values<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>, part: u32) -> Rows {
+        place_of(group).0.map(|row| self.value(part, row))
+    }
+
+    /// Adds the sums of a part to `sum`, each row times its factor. Nothing is added if the tile has no such part.
+    ///
+    /// All 64 rows of the part have to be stored. (PTX `@p ld.global.v2`, `fma.rn.f32`.) See the example of
+    /// [`values`](Self::values).
+    #[device]
+    pub fn add<R: Role, Cl: ClusterShape>(
+        &self,
+        group: &Warpgroup<R, Cl>,
+        part: u32,
+        by: Rows,
+        sum: &mut Accumulator<N>,
+    ) where
+        M64<N>: Shape,
+    {
+        let (slot, (own, column)) = (self.slot(part), place_of(group));
+        let lines = own.map(|row| sums_at::<N>(slot, row, 0).cast::<[u32; 2]>());
+        for batch in 0..(N / 8).div_ceil(EIGHTS) {
+            // A thread's pairs of columns: those of the upper row, and those of the lower one.
+            let place = |i: usize| (i / EIGHTS, EIGHTS * batch + i % EIGHTS);
+            let pairs: [[u32; 2]; 2 * EIGHTS] = from_fn(|i| {
+                let (half, eight) = place(i);
+                let (inside, eight) = (part < self.parts && eight < N / 8, eight.min(N / 8 - 1));
+                let at = lines.0[half].wrapping_add(4 * eight + column as usize / 2).cast_const();
+                // SAFETY: as in `value`.
+                unsafe { isa::global::ld_if(at, inside, [0; 2]) }
+            });
+            for (i, pair) in pairs.into_iter().enumerate() {
+                let (half, eight) = place(i);
+                if eight < N / 8 {
+                    sum.fma_pair(2 * eight + half, pair.map(f32::from_bits), by.0[half]);
+                }
+            }
+        }
+    }
+
     /// The sums of row `row` of a part, in columns 4 `quad` to 4 `quad` + 3; zeros if the tile has no such part.
     ///
     /// There is no branch, as in [`value`](Self::value). (PTX `@p ld.global.v4`.) See the example of [`SplitTiles`].
@@ -193,6 +254,13 @@ impl<const N: usize> SplitTile<'_, N> {
     fn slot(&self, part: u32) -> *mut Quad {
         self.tiles.slot::<N>(self.first + part)
     }
+}
+
+/// This thread's rows, and its first column. They are opaque, because a caller's main loop would hold addresses that
+/// follow from them.
+#[inline(always)]
+fn place_of<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> (Rows<u32>, u32) {
+    (group.rows().map(isa::misc::opaque), isa::misc::opaque(group.place(0).1))
 }
 
 /// The address of a row's value.

@@ -375,6 +375,15 @@ where
         core::array::from_fn(|j| regs[4 * i + j])
     }
 
+    /// Adds `pair`, times `by`, to values 2i and 2i + 1 of this thread.
+    #[inline(always)]
+    pub(crate) fn fma_pair(&mut self, i: usize, pair: [f32; 2], by: f32) {
+        let regs = self.regs[0].as_mut();
+        for j in 0..2 {
+            regs[2 * i + j] = isa::math::fma(pair[j], by, regs[2 * i + j]);
+        }
+    }
+
     /// Adds `quad` to values 4i to 4i + 3 of this thread.
     #[inline(always)]
     pub(crate) fn add_quad(&mut self, i: usize, quad: [f32; 4]) {

@@ -4,7 +4,9 @@
 use crate::attention::args::Matrix;
 use core::ops::Range;
 use isa::kernel::KernelArg;
-use pipeline::grid::{DependentSlice, DependentSliceMut, SplitPart, SplitTiles, Waited};
+use pipeline::grid::{
+    ConstantSlice, DependentSlice, DependentSliceMut, SplitPart, SplitTiles, Waited,
+};
 
 /// Rows of a tile.
 pub const ROWS: u32 = 64;
@@ -27,7 +29,7 @@ pub const END: u32 = u32::MAX;
 #[derive(Clone, Copy, KernelArg)]
 pub struct DecodeArgs<'a> {
     /// [`Entry::words`] of all entries. Entry c is the first one of CTA c.
-    pub work: DependentSlice<'a, [u32; 4]>,
+    pub work: ConstantSlice<'a, [u32; 4]>,
     /// The page of each `page_rows` keys, [sequence, `sequence_pages`]; empty without pages.
     pub block_table: DependentSlice<'a, u32>,
     /// O, in pairs of elements.
@@ -139,6 +141,22 @@ impl Entry {
             .then_some((kv_head * args.readers + head, self.query + query))
     }
 
+    /// The index of the first pair of a head's query in O.
+    #[inline(always)]
+    pub fn o_at(&self, args: &DecodeArgs<'_>, head: u32, query: u32) -> usize {
+        let [_, sequence] = self.place.coords();
+        let [sequences, heads, queries] = args.o_strides;
+        let line = u64::from(sequence) * sequences;
+        (line + u64::from(head) * heads + u64::from(query) * queries) as usize
+    }
+
+    /// The index of the log-sum-exp of a head's query.
+    #[inline(always)]
+    pub fn lse_at(&self, args: &DecodeArgs<'_>, head: u32, query: u32) -> usize {
+        let [_, sequence] = self.place.coords();
+        ((sequence * args.heads + head) * args.seq_q + query) as usize
+    }
+
     /// The row, and the head and the end of the page, of block `block` of `BN` keys in the tensor map of K and V,
     /// whose pages are `step` rows apart.
     #[inline(always)]
@@ -158,6 +176,12 @@ impl Entry {
         (row + args.page_rows - used, [self.place.coords()[0], end])
     }
 
+    /// The page of all blocks without a block table.
+    #[inline(always)]
+    pub fn only_page(&self) -> (u32, u32) {
+        (0, self.place.coords()[1])
+    }
+
     /// The page of block `block`: its index in the sequence, and its number.
     #[inline(always)]
     pub fn page<const BN: usize>(
@@ -166,40 +190,38 @@ impl Entry {
         block: u32,
         token: &impl Waited,
     ) -> (u32, u32) {
-        let [_, sequence] = self.place.coords();
         if args.block_table.is_empty() {
-            return (0, sequence);
+            return self.only_page();
         }
+        let [_, sequence] = self.place.coords();
         let index = block * BN as u32 / args.page_rows;
         let at = sequence as usize * args.sequence_pages as usize + index as usize;
         (index, args.block_table.by(token).get(at).unwrap_or(END))
     }
 }
 
-/// The entries of a CTA's list, in order.
-pub struct Entries<'a, T> {
+/// The entries of a CTA's list, in order. No grid writes the list, so it is there before the wait.
+pub struct Entries<'a> {
     args: &'a DecodeArgs<'a>,
-    /// A token of a thread that has waited for the primary grid.
-    token: &'a T,
     at: u32,
 }
 
-impl<'a, T: Waited> Entries<'a, T> {
+impl<'a> Entries<'a> {
     /// The list of CTA `cta`.
     #[inline(always)]
-    pub fn new(args: &'a DecodeArgs<'a>, cta: u32, token: &'a T) -> Self {
-        Self { args, token, at: cta }
+    pub fn new(args: &'a DecodeArgs<'a>, cta: u32) -> Self {
+        Self { args, at: cta }
     }
 }
 
-impl<T: Waited> Iterator for Entries<'_, T> {
+impl Iterator for Entries<'_> {
     type Item = Entry;
     #[inline(always)]
     fn next(&mut self) -> Option<Entry> {
         if self.at == END {
             return None;
         }
-        let list = self.args.work.by(self.token);
+        let list = self.args.work.all();
         let first = self.at as usize * ENTRY_QUADS as usize;
         let [a, b, c] = [0, 1, 2].map(|i| list.get(first + i).unwrap_or([0; 4]));
         self.at = c[1];

@@ -5,12 +5,13 @@ use super::args::{DecodeArgs, Entry};
 use core::array::from_fn;
 use core::f32::consts::{LN_2, LOG2_E};
 use isa::math::{ex2_approx_ftz, fma, lg2_approx};
+use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, WARPGROUP_THREADS, Warpgroup};
 use pipeline::grid::SplitTile;
-use pipeline::mma::Pack;
+use pipeline::mma::{Accumulator, Pack, Rows};
 
 /// Parts whose loads are in flight together. One after the other, sixteen parts would take 4 µs.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// Writes the rows of a tile to O and LSE. Four columns of a row are one thread's.
 ///
@@ -25,7 +26,6 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     let threads = const { D as u32 / 4 };
     let (own, quad) = (group.thread() / threads, group.thread() % threads);
     let (o, lse) = (args.o.by(group), args.lse.by(group));
-    let [_, sequence] = entry.place.coords();
     for row in (own..entry.rows(args)).step_by((WARPGROUP_THREADS / threads) as usize) {
         let Some((head, query)) = entry.row(args, row) else { continue };
         let (mut most, mut sum, mut weights) = (f32::NEG_INFINITY, [0.0; 4], 0.0);
@@ -47,17 +47,48 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
         }
         let inverse = if weights > 0.0 { 1.0 / weights } else { 0.0 };
         let [a, b, c, d] = sum.map(|x| x * inverse);
-        let [sequences, heads, queries] = args.o_strides;
-        let line =
-            u64::from(sequence) * sequences + u64::from(head) * heads + u64::from(query) * queries;
-        let at = line as usize + 2 * quad as usize;
+        let at = entry.o_at(args, head, query) + 2 * quad as usize;
         if 4 * quad < args.head_dim {
             o.try_set(at, E::pack(a, b));
             o.try_set(at + 1, E::pack(c, d));
         }
         if quad == 0 && !lse.is_empty() {
-            let at = (sequence * args.heads + head) * args.seq_q + query;
-            lse.try_set(at as usize, fma(lg2_approx(weights), LN_2, most));
+            let value = fma(lg2_approx(weights), LN_2, most);
+            lse.try_set(entry.lse_at(args, head, query), value);
+        }
+    }
+    group.sync_warp();
+}
+
+/// Writes the rows of a tile that is not split to O and LSE.
+#[inline(always)]
+pub fn write<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
+    group: &Warpgroup<Ro, Cl>,
+    sum: &Accumulator<D>,
+    values: Rows,
+    args: &DecodeArgs<'_>,
+    entry: &Entry,
+) where
+    M64<D>: Shape,
+{
+    let (o, lse) = (args.o.by(group), args.lse.by(group));
+    let rows = group.rows();
+    for half in 0..2 {
+        let Some((head, query)) = entry.row(args, rows.0[half]) else { continue };
+        let (at, first) = (entry.o_at(args, head, query), group.place(0).1);
+        for fragment in 0..D / 16 {
+            let values = sum.fragment(fragment);
+            for eight in 0..2 {
+                let column = (16 * fragment + 8 * eight) as u32 + first;
+                let pair = 4 * eight + 2 * half;
+                if column < args.head_dim {
+                    let pair = E::pack(values[pair], values[pair + 1]);
+                    o.try_set(at + column as usize / 2, pair);
+                }
+            }
+        }
+        if first == 0 && !lse.is_empty() {
+            lse.try_set(entry.lse_at(args, head, query), values.0[half]);
         }
     }
     group.sync_warp();

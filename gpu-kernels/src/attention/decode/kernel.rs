@@ -14,10 +14,11 @@
 #![forbid(unsafe_code)]
 
 use super::args::{DecodeArgs, Entries, Entry};
-use super::combine::combine;
+use super::combine::{combine, write};
 use crate::attention::softmax::Softmax;
 use crate::attention::{Place, Score, SoftCap};
 use core::f32::consts::LOG2_E;
+use isa::misc::nounroll;
 use isa::wgmma::{M64, OperandMajor, Shape};
 use pipeline::cta::{Role, Unshared};
 use pipeline::mma::{AShape, Pack};
@@ -69,47 +70,75 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
     q.prefetch(&cta);
     k.prefetch(&cta);
     v.prefetch(&cta);
-    let (cta, (queries, keys, values)) = cta.init();
+    let (early, (queries, keys, values)) = cta.prologue();
 
-    cta.specialize(
+    early.specialize(
         |load| {
             load.two_warps(
                 |warp| {
-                    let Some(one) = warp.elect() else { return };
+                    let Some(early) = warp.elect() else { return };
+                    let mut entries = Entries::new(args, early.coord().cluster_id());
+                    let mut next = entries.next();
+                    let boxes = |entry: &Entry, page: (u32, u32), block: u32| {
+                        let (row, at) = entry.keys_at::<BN>(args, page, block, args.k_page);
+                        let key = k.tile_of(at, row, 0, Peers::ALONE);
+                        let (row, at) = entry.keys_at::<BN>(args, page, block, args.v_page);
+                        (key, v.tile_of(at, 0, row, Peers::ALONE))
+                    };
+                    // The first blocks come into the L2 cache while the primary grid ends. It may still write a block
+                    // table.
+                    if let Some(entry) = &next
+                        && args.block_table.is_empty()
+                    {
+                        for block in entry.each_block().take(STAGES) {
+                            nounroll();
+                            let (key, value) = boxes(entry, entry.only_page(), block);
+                            key.prefetch(&early);
+                            value.prefetch(&early);
+                        }
+                    }
+                    let one = early.wait();
                     let mut keys = keys.producer.by(&one);
                     let mut values = values.producer.by(&one);
-                    for entry in Entries::new(args, one.coord().cluster_id(), &one) {
+                    while let Some(entry) = next {
                         for block in entry.each_block() {
                             let page = entry.page::<BN>(args, block, &one);
-                            let (row, at) = entry.keys_at::<BN>(args, page, block, args.k_page);
-                            keys.acquire().load((k.tile_of(at, row, 0, Peers::ALONE),));
-                            let (row, at) = entry.keys_at::<BN>(args, page, block, args.v_page);
-                            values.acquire().load((v.tile_of(at, 0, row, Peers::ALONE),));
+                            let (key, value) = boxes(&entry, page, block);
+                            keys.acquire().load((key,));
+                            values.acquire().load((value,));
                         }
+                        next = entries.next();
                     }
                     keys.tail();
                     values.tail();
                 },
                 |warp| {
-                    let Some(one) = warp.elect() else { return };
+                    let Some(early) = warp.elect() else { return };
+                    let mut entries = Entries::new(args, early.coord().cluster_id());
+                    let mut next = entries.next();
+                    let one = early.wait();
                     let mut queries = queries.producer.by(&one);
-                    for entry in Entries::new(args, one.coord().cluster_id(), &one) {
+                    while let Some(entry) = next {
                         let [head, sequence] = entry.place.coords();
                         let at = [entry.query, head, sequence];
                         if !entry.blocks.is_empty() {
                             queries.acquire().load((q.tile_of(at, entry.head, 0, Peers::ALONE),));
                         }
+                        next = entries.next();
                     }
                     queries.tail();
                 },
             );
         },
-        |group| {
+        |early| {
+            let mut entries = Entries::new(args, early.coord().cluster_id());
+            let mut next = entries.next();
+            let group = early.wait();
             let mut queries = queries.consumer.by(&group);
             let mut keys = keys.consumer.by(&group);
             let mut values = values.consumer.by(&group);
             let scale = if args.cap > 0.0 { LOG2_E } else { args.scale_log2 };
-            for entry in Entries::new(args, group.coord().cluster_id(), &group) {
+            while let Some(entry) = next {
                 let mut sum = Accumulator::<D>::zeros();
                 let mut softmax = Softmax::none();
                 if !entry.blocks.is_empty() {
@@ -134,10 +163,16 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                 }
                 let total = softmax.total(&group, scale);
                 sum.map_rows(total.inverse, |x, by| x * by);
-                let rows = entry.rows(args);
-                if let Some(tile) = args.tiles.store(&group, entry.part, rows, &sum, total.lse) {
-                    combine::<E, _, _, D>(&group, &tile, args, &entry);
+                if entry.part.parts == 1 {
+                    write::<E, _, _, D>(&group, &sum, total.lse, args, &entry);
+                } else {
+                    let rows = entry.rows(args);
+                    if let Some(tile) = args.tiles.store(&group, entry.part, rows, &sum, total.lse)
+                    {
+                        combine::<E, _, _, D>(&group, &tile, args, &entry);
+                    }
                 }
+                next = entries.next();
             }
         },
     );
