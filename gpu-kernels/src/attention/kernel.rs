@@ -230,11 +230,13 @@ pub fn attention<
                     }
                     q.release();
 
+                    // With more than one block to pass over, the group would hold the last values of this tile for too
+                    // long: the others, at their turns, would wait for it.
                     let mut next = out.next_with_keys(&mut tiles);
+                    let passed =
+                        |next: &Work<Sq>| next.blocks.end - next.end::<BN>(args, group.index());
                     let whole = !Sq::SPLIT || work.part == Part::WHOLE;
-                    let sees_all =
-                        |next: &Work<Sq>| next.end::<BN>(args, group.index()) == next.blocks.end;
-                    let Some(next) = next.take_if(|next| whole && sees_all(next)) else {
+                    let Some(next) = next.take_if(|next| whole && passed(next) <= 1) else {
                         let (sum, value) = sum.add(&group, (p, values.wait())).finish();
                         value.release();
                         out.write(&work, sum, softmax.total(&group, scores_of.scale()));
@@ -244,8 +246,14 @@ pub fn attention<
                         }
                         continue 'tiles;
                     };
+                    let passed = passed(&next);
+                    if passed > 0 {
+                        keys.wait().release_unread(&group);
+                        turns.wait().pass_on();
+                    }
+                    group.sync_warp();
                     // The next tile's first block, behind it the values of this one's last.
-                    let first = next.blocks.end - 1;
+                    let first = next.blocks.end - passed - 1;
                     macro_rules! seam {
                         ($mask:ident) => {{
                             let operands = (queries.wait(), keys.wait());
@@ -273,6 +281,10 @@ pub fn attention<
                     } else {
                         seam!(Window);
                     }
+                    if passed > 0 {
+                        values.wait().release_unread(&group);
+                    }
+                    group.sync_warp();
                     work = next;
                 }
             }
