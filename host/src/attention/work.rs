@@ -20,12 +20,13 @@ use std::collections::BinaryHeap;
 use std::iter::once;
 use std::ops::Range;
 
-/// Bytes of K and V of the heads in flight: the first that balances the CTAs as well as more would. The L2 cache of an H100
-/// and an H200 has 50 MB, in two halves that keep copies of some lines, and Q and O pass through it too. (With 32 MiB, causal
-/// attention of 512 keys took 1.14 times as long as with 8 on an H100, driver 580.159.04, 2026-11-25.)
+/// Bytes of K and V of the heads in flight: the first that balances the CTAs about as well as more would. The L2 cache of an
+/// H100 and an H200 has 50 MB, in two halves that keep copies of some lines, and Q and O pass through it too.
 const L2_BYTES: [u64; 3] = [8 << 20, 16 << 20, 32 << 20];
-/// How much longer the busiest CTA may take for that.
-const BALANCE: f64 = 1.01;
+/// How much longer the busiest CTA may take for that, times the keys of a sequence: memory has more time for long ones. (With 8
+/// MiB instead of 32, causal attention with head dim 128 took 0.88 of the time for 512 keys, 0.94 for 1024, and 0.99 for 4096, on
+/// an H100, driver 580.159.04, 2026-11-25.)
+const BALANCE_KEYS: f64 = 20.5;
 /// Time of a tile beside its key blocks (Q's load, the last softmax, O's store), in key blocks.
 const START: u64 = 1;
 /// Time of a part beside its key blocks and [`START`], in key blocks: it begins and ends without overlap, and is stored. For
@@ -122,7 +123,9 @@ impl WorkList {
         };
         let wholes = L2_BYTES.map(whole);
         let least = wholes.iter().map(|(deal, _)| deal.most()).min().unwrap_or(0) as f64;
-        let balanced = wholes.into_iter().find(|(deal, _)| deal.most() as f64 <= least * BALANCE);
+        let [_, keys] = problem.sequences.longest();
+        let limit = least * (1.0 + BALANCE_KEYS / f64::from(keys.max(1)));
+        let balanced = wholes.into_iter().find(|(deal, _)| deal.most() as f64 <= limit);
         let (whole, order) = balanced.unwrap_or_else(|| whole(L2_BYTES[0]));
         // The tiles behind the last round in which all CTAs have one; or all, where there are few. Many parts of a tile take
         // long to add up, so fewer CTAs may be faster.

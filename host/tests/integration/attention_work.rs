@@ -154,7 +154,9 @@ fn causal_lists_are_balanced() {
             let sequences = Sequences::Equal { batch: 16384 / seq, q: seq, kv: seq };
             let work = WorkList::new(&problem(heads, sequences, Mask::CAUSAL), TILE, 132);
             // A CTA has a tile more or less, where tiles have few blocks.
-            let limit = if seq * dim <= 1024 * 256 { 1.04 } else { 1.02 };
+            let whole = if seq * dim <= 1024 * 256 { 1.04 } else { 1.02 };
+            // Short sequences give up some balance for the L2 cache.
+            let limit = whole + 20.5 / f64::from(seq);
             assert!(work.imbalance < limit, "{dim}, {seq}: {}", work.imbalance);
         }
     }
