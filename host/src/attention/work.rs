@@ -239,7 +239,9 @@ impl Deal {
 
     fn list(self, order: &[Tile], problem: &AttentionProblem) -> WorkList {
         let Self { lists, parts, busy } = self;
-        let lists: Vec<_> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+        let mut lists: Vec<_> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+        // Without a tile, there is one CTA, whose list is empty.
+        lists.resize(lists.len().max(1), Vec::new());
         let readers = problem.heads.q / problem.heads.kv;
         let entries = lists.iter().map(Vec::len).max().unwrap_or(0) + 1;
         let mut first = vec![0; order.len()];

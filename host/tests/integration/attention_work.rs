@@ -239,4 +239,8 @@ fn a_tile_that_sees_nothing_is_in_a_list() {
     assert_eq!((work.tiles, work.blocks), (1, 0));
     assert_eq!(tiles_of(&work, 0), [[0, 0, 0]]);
     assert_eq!(work.entries, 2);
+    // No tile: the list of one CTA is empty.
+    let p = problem(p.heads, Sequences::packed([[0, 9]]), Mask::FULL);
+    let work = WorkList::new(&p, TILE, 4);
+    assert_eq!((work.ctas, work.entries, work.tiles), (1, 1, 0));
 }
