@@ -229,7 +229,7 @@ impl Deal {
     /// Whether the kernel's words have room for the parts and their slots.
     fn fits(&self) -> bool {
         let slots: u32 = self.parts.iter().filter(|&&parts| parts > 1).sum();
-        self.parts.iter().all(|&parts| parts <= Part::MOST) && slots <= u32::from(u16::MAX)
+        self.parts.iter().all(|&parts| parts <= Part::MOST) && u16::try_from(slots).is_ok()
     }
 
     /// Time of the busiest CTA.
