@@ -8,13 +8,12 @@
 
 use super::Sequences;
 use super::args::{AttentionArgs, GROUP_ROWS};
-use super::kernel::MapO;
 use super::softmax::{Total, finite};
 use super::work::{Tiles, Work};
 use core::f32::consts::{LN_2, LOG2_E};
 use isa::math::{ex2_approx_ftz, fma, lg2_approx, max};
 use isa::wgmma::{M64, Shape};
-use pipeline::cta::{Cluster, Role};
+use pipeline::cta::{Cluster, Role, Unshared};
 use pipeline::grid::SplitTile;
 use pipeline::mma::{Fragments, Rows, row_of};
 use pipeline::prelude::*;
@@ -22,6 +21,9 @@ use pipeline::store::Stores;
 use pipeline::tile::EpilogueElement;
 
 type Alone = Cluster<1, 1>;
+
+/// Results, in boxes of a warp group's 64 queries: (head dim, query, head, sequence).
+pub type MapO<E> = TensorMap<<E as EpilogueElement>::EpilogueTile<64>, Unshared, 4>;
 
 /// What a warp group writes.
 pub struct Out<'a, 'g, Math, E: EpilogueElement, Sq, const D: usize, const OUT: usize> {
