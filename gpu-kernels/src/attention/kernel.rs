@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 use super::args::{AttentionArgs, Part};
-pub use super::out::MapO;
 use super::out::Out;
 use super::softmax::Softmax;
 use super::work::{End, Mask, Plain, Tiles, Window, Work};
@@ -52,6 +51,9 @@ pub type MapQ<E, const BM: usize, const D: usize> = TensorMap<Tile<E, BM, D>, Un
 pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Unshared, 4>;
 /// Values, in boxes of a block.
 pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 4>;
+
+/// Results, in boxes of a warp group's 64 queries.
+pub type MapO<E> = TensorMap<<E as EpilogueElement>::EpilogueTile<64>, Unshared, 4>;
 
 /// The shared memory of a kernel: `QS` tiles of queries, `STAGES` blocks of keys and of values, and `OUT` store buffers
 /// for each warp group of `Math`.

@@ -22,17 +22,14 @@ use pipeline::tile::EpilogueElement;
 
 type Alone = Cluster<1, 1>;
 
-/// Results, in boxes of a warp group's 64 queries: (head dim, query, head, sequence).
-pub type MapO<E> = TensorMap<<E as EpilogueElement>::EpilogueTile<64>, Unshared, 4>;
-
 /// What a warp group writes.
 pub struct Out<'a, 'g, Math, E: EpilogueElement, Sq, const D: usize, const OUT: usize> {
     /// The warp group.
     pub group: &'g Warpgroup<Math, Alone>,
     /// Its store buffers.
     pub stores: Stores<'g, E, OUT, Math, Alone>,
-    /// The tensor map of O.
-    pub o: &'a MapO<E>,
+    /// The tensor map of O, in boxes of a warp group's 64 queries.
+    pub o: &'a TensorMap<E::EpilogueTile<64>, Unshared, 4>,
     /// What the launch tells.
     pub args: &'a AttentionArgs<'a>,
     /// Where the sequences lie.
